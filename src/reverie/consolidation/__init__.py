@@ -1,1 +1,3 @@
-"""consolidation."""
+"""Background thinking: rules after a turn, passes, plans, the cycle and the worker. It imports the
+repositories and what lies below them.
+"""

@@ -1,7 +1,4 @@
-"""What does a pass propose? The plan: edits to be made together or not at all, each with its reason.
-
-Values and their printing; making the edits is the store's work, checking them that of `passes`.
-"""
+"""Plans: changes that a pass proposes, to be made together or not at all."""
 
 from __future__ import annotations
 
@@ -25,8 +22,8 @@ class PlanStep:
     """One proposed change.
 
     Attributes:
-        edit: What was, and what shall be.
-        why: The reason, in words.
+        edit: Value before and after.
+        why: The reason.
         sources: Ids of the records and turns it was made from.
     """
 
@@ -37,7 +34,7 @@ class PlanStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rejection:
-    """Something that a model or a rule proposed and the checks did not let through.
+    """A proposal that the checks did not accept.
 
     Attributes:
         what: What was proposed, in words.
@@ -52,7 +49,7 @@ class Rejection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What a pass ends in.
+    """Result of a pass.
 
     Attributes:
         id: 12 lower-case hexadecimal characters.
@@ -81,11 +78,11 @@ class Plan:
 
     @property
     def edits(self) -> list[Change]:
-        """The changes alone."""
+        """Changes without their reasons."""
         return [step.edit for step in self.steps]
 
     def lines(self) -> list[str]:
-        """What it would do, a line for each change, then what was refused, and what else there is to say."""
+        """Return a line for each change, then for each rejection, note and cost."""
         lines = [
             f"{_describe_action(step.edit)} {step.edit.id}: {_format_preview(step.edit)} ({step.why})"
             for step in self.steps
@@ -98,7 +95,7 @@ class Plan:
         return lines
 
     def diff(self) -> str:
-        """Every change with its text before and after, as a unified diff."""
+        """Return every change as a unified diff of its text before and after."""
         parts = []
         for step in self.steps:
             was, now = (_get_text(value).splitlines() for value in (step.edit.before, step.edit.after))
@@ -130,7 +127,7 @@ def _format_preview(edit: Change) -> str:
 
 
 def _get_text(value: Value | None) -> str:
-    """The words of a value; of a session its summary."""
+    """Return the text of a value; of a session its summary."""
     if value is None:
         return ""
     if isinstance(value, Record):

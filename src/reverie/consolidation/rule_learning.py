@@ -1,8 +1,6 @@
-"""What is learned from an exchange that has just been stored? Sentences that say so by rule, and signals.
+"""Learn by rule from an exchange right after it was stored.
 
-Which sentence states what is in `passes/rules.py`; saving, with its de-duplication, in `saving.py`; moving
-what is sure enough to its home layer is the pass `promote`. Here they meet, right after the turns have been
-stored. Nothing here asks a model, changes what was said, or raises: a failure is a warning and a counter.
+Nothing here asks a model, changes what was said, or raises: a failure is a warning and a counter.
 """
 
 from __future__ import annotations
@@ -96,7 +94,7 @@ _TOOL_FAILED = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Exchange:
-    """What the user said, the final answer to it, and what stood before and between."""
+    """What the user said, the final answer to it, and the turns between."""
 
     asked: tuple[Turn, ...]
     answer: Turn
@@ -104,7 +102,7 @@ class _Exchange:
 
 
 class RuleLearner:
-    """Learns from the turns of sessions. Safe to use from several threads; keeps nothing."""
+    """Learner of records and signals from turns. Safe to use from several threads."""
 
     def __init__(self, store: Store, saving: RecordRepository, *, settings: Settings, clock: Clock) -> None:
         """Learn into a store.
@@ -123,7 +121,7 @@ class RuleLearner:
     # -- beside the turns --------------------------------------------------------------------------------
 
     def mark_origins(self, turns: Sequence[Turn], window: Sequence[Turn]) -> list[Turn]:
-        """The turns that are about to be added, with the signals that they give in their metadata.
+        """Return the turns that are about to be added, with their signals in their metadata.
 
         A turn of the user's that puts the assistant right gets `signal: correction`, a tool's turn that tells
         of a failure `signal: tool_failure`. A signal that the caller set stays, and what was said more than a
@@ -162,7 +160,7 @@ class RuleLearner:
     # -- after them --------------------------------------------------------------------------------------
 
     def on_turns_added(self, window: Sequence[Turn], added: Sequence[Turn], shown: Collection[str]) -> None:
-        """Learn from the exchanges which new turns complete. Never raises what `ReverieError` covers.
+        """Learn from the exchanges that new turns complete. Never raises a `ReverieError`.
 
         What was said more than a day ago, or is read in from elsewhere with its old times, is left alone.
 
@@ -203,7 +201,7 @@ class RuleLearner:
         return [note for note in notes if note is not None]
 
     def _extract_statements(self, exchange: _Exchange) -> Iterator[tuple[Turn, NewRecord]]:
-        """What the sentences of an exchange state, with the turn of each."""
+        """Return what the sentences of an exchange state, with the turn of each."""
         from reverie.consolidation import rules
 
         for turn in (*exchange.asked, exchange.answer):
@@ -231,7 +229,7 @@ class RuleLearner:
                 )
 
     def _build_event(self, exchange: _Exchange) -> NewRecord | None:
-        """Both sides of an exchange in short; None where one of them seems to hold a secret."""
+        """Return a short record of both sides of an exchange; None where one seems to hold a secret."""
         from reverie.consolidation import rules
 
         question, answer = exchange.asked[-1], exchange.answer
@@ -257,7 +255,7 @@ class RuleLearner:
         )
 
     def _extract_tags_and_references(self, text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The tags and references of a text."""
+        """Return the tags and references of a text."""
         if not self._settings.code_aware_extraction:
             return (), ()
         from reverie.consolidation import rules
@@ -265,7 +263,7 @@ class RuleLearner:
         return rules.extract_tags(text), rules.extract_references(text)
 
     def _list_injected_texts(self, shown: Collection[str]) -> list[str]:
-        """The texts that we put into the session's prompts ourselves."""
+        """Return the texts that Reverie put into the session's prompts."""
         records = self._store.records(list(shown)) if shown else []
         pages = self._store.pages([MEMORY])
         texts = [record.content for record in records]
@@ -274,7 +272,7 @@ class RuleLearner:
     # -- sessions (agentkit) -----------------------------------------------------------------------------
 
     def consolidate(self, session: str) -> list[SaveResult]:
-        """Keep what a session came to, without a model (see `Memory.consolidate_session`)."""
+        """Save what a session came to, without a model (see `Memory.consolidate_session`)."""
         turns = self._store.turns(session=session)
         done, summary = _read_mark(self._store.cursor(build_cursor_name(session)))
         tooled = _find_turns_after_tools(turns)
@@ -319,12 +317,13 @@ class RuleLearner:
         return list(notes.values())
 
     def _is_known(self, scope: str, sentence: str) -> bool:
-        """Whether a sentence is remembered already as what it states."""
+        """Whether a sentence is stored already as what it states."""
         prints = (ids.compute_fingerprint(kind, sentence) for kind in _KINDS.values())
         return any(self._store.record_like(scope, each) is not None for each in prints)
 
     def _save_summary(self, turn: Turn, before: str, *, origin: Origin) -> SaveResult | None:
-        """The answer that stands for its session, in the place of the one before; None where it is secret."""
+        """Save the answer that stands for its session, in place of the one before; None where it is secret.
+        """
         from reverie.consolidation import rules
 
         content = shorten_text(turn.content, _LONGEST_SUMMARY)
@@ -349,16 +348,16 @@ class RuleLearner:
 
 
 def build_cursor_name(session: str) -> str:
-    """The name of the store's cursor that says up to which turn a session was consolidated by rule."""
+    """Return the name of the cursor that says up to which turn a session was consolidated by rule."""
     return f"fil:{session}"
 
 
 class _Echo:
-    """Which sentences only repeat what was put before the speaker?
+    """Sentences that only repeat what was put before the speaker.
 
-    A sentence in the words of something injected, or of a turn of somebody else's, is nobody's evidence. The
-    assistant repeats in words of its own too: a sentence that has nearly all its words from one injected
-    text, or from one sentence of the user's or of a tool's, is taken for a repetition as well.
+    A sentence in the words of an injected text, or of a turn of another speaker, is no evidence. A sentence
+    of the assistant's that has nearly all its words from one injected text, or from one sentence of the
+    user's or of a tool's, counts as a repetition too.
     """
 
     def __init__(self, injected: Sequence[str], turns: Sequence[Turn], exchange: _Exchange) -> None:
@@ -383,7 +382,7 @@ class _Echo:
         ]
 
     def repeats(self, turn: Turn, sentence: str) -> bool:
-        """Whether the sentence of that turn is an echo."""
+        """Whether a sentence of a turn is a repetition."""
         if _normalize_text(sentence) in self._keys:
             return True
         words = _extract_content_words(sentence)
@@ -393,14 +392,14 @@ class _Echo:
 
 
 def _has_importance_word(sentence: str) -> bool:
-    """Whether one of agentkit's words stands in a sentence."""
+    """Whether a sentence has one of agentkit's words of importance."""
     from reverie.consolidation.passes.digest import TRIGGERS
 
     return re.search(rf"\b(?:{'|'.join(TRIGGERS)})\b", sentence, re.IGNORECASE) is not None
 
 
 def _normalize_text(text: str) -> str:
-    """The same for texts in the same words."""
+    """Return a key that is equal for texts in the same words."""
     from reverie.domain.similarity.comparison import compute_keys, read_again
 
     return compute_keys(read_again(text))[0]
@@ -412,7 +411,7 @@ def _extract_content_words(text: str) -> frozenset[str]:
 
 
 def _iter_exchanges(turns: Sequence[Turn], new: Collection[str], now: datetime) -> Iterator[_Exchange]:
-    """Each answer among the new turns, with what was asked since the answer before."""
+    """Yield each answer among the new turns, with what was asked since the answer before."""
     asked: list[Turn] = []
     used_tools = False
     for turn in turns:
@@ -427,17 +426,17 @@ def _iter_exchanges(turns: Sequence[Turn], new: Collection[str], now: datetime) 
 
 
 def _determine_origin(exchange: _Exchange) -> Origin:
-    """Whose word an answer is: what was made of a tool's result is trusted no more than the tool."""
+    """Return the origin of an answer. After a tool was used, it is trusted no more than the tool."""
     return provenance.least_trusted(exchange.answer.origin, "tool" if exchange.used_tools else "agent")
 
 
 def _extract_own_text(turn: Turn) -> str:
-    """What of a turn its speaker says: what the owner quotes is somebody else's word."""
+    """Return what the speaker says in a turn, without what the owner quotes."""
     return unquoted_text(turn.content) if turn.role == "user" else turn.content
 
 
 def _find_turns_after_tools(turns: Sequence[Turn]) -> frozenset[str]:
-    """The ids of the assistant's turns that may rest on results of tools: all after the first of these."""
+    """Return the ids of the assistant's turns after the first result of a tool."""
     found, used = set(), False
     for turn in turns:
         if turn.role == "tool":

@@ -1,1 +1,1 @@
-"""How do other people's frameworks use a memory? One module for each; this one imports none of them."""
+"""Adapters for other frameworks, one module each. They import `Memory` and what lies below it."""

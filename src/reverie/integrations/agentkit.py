@@ -1,4 +1,4 @@
-"""How does agentkit's code use this memory? Its two adapters over findings, insights and lessons (FIL).
+"""Adapters for agentkit: findings, insights and lessons (FIL).
 
 `FILTools` is what its tools package expects, `ObservationStore` what its executor expects. Both are thin:
 what they do is `Memory.remember_fil`, `Memory.recall_fil` and `Memory.search`.
@@ -35,12 +35,12 @@ class Observation:
 
     @property
     def source(self) -> str:
-        """Where it came from, as agentkit writes it: `GOAL:deploy-api`."""
+        """Source of the records, as agentkit writes it: `GOAL:deploy-api`."""
         return ":".join(part for part in (self.step_type, self.step_name) if part)
 
 
 class FILTools:
-    """Findings, insights and lessons for tools (agentkit's ToolsAdapter)."""
+    """Tools over findings, insights and lessons (agentkit's ToolsAdapter)."""
 
     def __init__(self, memory: Memory | ScopedMemory) -> None:
         self._memory = memory
@@ -52,7 +52,7 @@ class FILTools:
         lessons: Iterable[str] = (),
         source: str = "",
     ) -> list[str]:
-        """Remember them; returns the ids of their records, in that order.
+        """Save findings, insights and lessons, and return the ids of their records in this order.
 
         Raises:
             InvalidInput: one of them is not of its form; nothing was changed.
@@ -61,23 +61,23 @@ class FILTools:
         return [each.record.id for each in saved]
 
     def recall(self, query: str, limit: int = 10) -> list[Hit]:
-        """Findings, insights and lessons about a question together, best first, at most `build_limit_schema`."""
+        """Return at most `limit` findings, insights and lessons that match a query, best first."""
         return self._memory.search(query, limit=limit, kinds=list(FIL))
 
 
 class ObservationStore:
-    """Observations of steps (agentkit's BleveObservationStore)."""
+    """Store of observations (agentkit's BleveObservationStore)."""
 
     def __init__(self, memory: Memory | ScopedMemory) -> None:
         self._memory = memory
 
     def store_observation(self, observation: Observation) -> list[str]:
-        """Remember what was learned in a step; returns the ids of the records, none for an empty one."""
+        """Save what was learned in a step, and return the ids of the records."""
         saved = self._memory.remember_fil(
             observation.findings, observation.insights, observation.lessons, source=observation.source
         )
         return [each.record.id for each in saved]
 
     def query_relevant_observations(self, query: str, limit: int = 5) -> list[str]:
-        """The texts of the findings, insights and lessons about a question, best first, at most `build_limit_schema`."""
+        """Return at most `limit` texts that match a query, best first."""
         return [hit.content for hit in self._memory.search(query, limit=limit, kinds=list(FIL))]

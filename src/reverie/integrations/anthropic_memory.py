@@ -1,7 +1,7 @@
-"""What does Claude's memory tool do with a Reverie memory? The six commands of `memory_20250818`, answered.
+"""Claude's memory tool `memory_20250818` over a memory.
 
-Claude sees a folder `/memories`. Which files are in it is `reverie.repositories.documents`' affair; here are the paths,
-answers and errors in the words that Claude was taught. Every change is one journalled transaction by `agent`.
+Claude sees a folder `/memories`; its files are `reverie.repositories.documents`. Paths, answers and errors
+are in the words that Claude was taught. Every change is one transaction by `agent`.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _INVALID = "The path {} does not exist. Please provide a valid path."
 
 
 class ReverieMemoryTool(BetaAbstractMemoryTool):
-    """Claude's memory tool over a memory, for `client.beta.messages.tool_runner(tools=[tool], ...)`."""
+    """Claude's memory tool, for `client.beta.messages.tool_runner(tools=[tool], ...)`."""
 
     def __init__(
         self,
@@ -64,45 +64,44 @@ class ReverieMemoryTool(BetaAbstractMemoryTool):
         session: Session | None = None,
         cache_control: BetaCacheControlEphemeralParam | None = None,
     ) -> None:
-        """Let Claude read and write a memory as files.
+        """Create the tool.
 
         Args:
-            memory: The memory, whose pages are the files; or what `Memory.scoped` gave, whose files are
-                records of that scope.
-            session: The conversation in which Claude uses it, where its turns are stored: then what rests on
-                a tool's word does not get into records and pages that are put before Claude unasked.
-            cache_control: Where the prompt's cached part ends, as Anthropic's API takes it.
+            memory: A memory, whose pages are the files; or a scope of one, whose files are records.
+            session: Conversation in which Claude uses the tool. What rests on a tool's word then does not
+                get into records and pages that are put before Claude unasked.
+            cache_control: End of the cached part of the prompt, as Anthropic's API takes it.
         """
         super().__init__(cache_control=cache_control)
         self._desk = _Desk(memory, session)
 
     def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
-        """What is in a file, with line numbers, or in a folder, two levels deep."""
+        """Return a file with line numbers, or the contents of a folder, two levels deep."""
         return self._desk.view(command)
 
     def create(self, command: BetaMemoryTool20250818CreateCommand) -> str:
-        """Make a file where there is none."""
+        """Create a file."""
         return self._desk.create(command)
 
     def str_replace(self, command: BetaMemoryTool20250818StrReplaceCommand) -> str:
-        """Put one text in the place of another that stands once in a file."""
+        """Replace a text that occurs once in a file."""
         return self._desk.str_replace(command)
 
     def insert(self, command: BetaMemoryTool20250818InsertCommand) -> str:
-        """Put lines behind a line of a file."""
+        """Insert lines after a line of a file."""
         return self._desk.insert(command)
 
     def delete(self, command: BetaMemoryTool20250818DeleteCommand) -> str:
-        """Remove a file or folder; `Memory.undo` brings it back."""
+        """Remove a file or folder; undo restores it."""
         return self._desk.delete(command)
 
     def rename(self, command: BetaMemoryTool20250818RenameCommand) -> str:
-        """Give a file or folder another path."""
+        """Move a file or folder to another path."""
         return self._desk.rename(command)
 
 
 class AsyncReverieMemoryTool(BetaAsyncAbstractMemoryTool):
-    """The same for `AsyncAnthropic`: every command runs on a worker thread."""
+    """The same for `AsyncAnthropic`. Every command runs on a worker thread."""
 
     def __init__(
         self,
@@ -111,14 +110,7 @@ class AsyncReverieMemoryTool(BetaAsyncAbstractMemoryTool):
         session: Session | None = None,
         cache_control: BetaCacheControlEphemeralParam | None = None,
     ) -> None:
-        """Let Claude read and write a memory as files; see `ReverieMemoryTool`.
-
-        Args:
-            memory: The memory or scope; of an `AsyncMemory` or `AsyncScopedMemory`, its `sync`.
-            session: The conversation in which Claude uses it, where its turns are stored: then what rests on
-                a tool's word does not get into records and pages that are put before Claude unasked.
-            cache_control: Where the prompt's cached part ends, as Anthropic's API takes it.
-        """
+        """Create the tool; the arguments are those of `ReverieMemoryTool`."""
         super().__init__(cache_control=cache_control)
         self._desk = _Desk(memory, session)
 
@@ -148,7 +140,7 @@ class AsyncReverieMemoryTool(BetaAsyncAbstractMemoryTool):
 
 
 class _Desk:
-    """Answers commands. What Claude can act on is raised as a `ToolError`."""
+    """Handler of the commands. It raises a `ToolError` for what Claude can act on."""
 
     def __init__(self, memory: Memory | ScopedMemory, session: Session | None) -> None:
         scoped = memory if isinstance(memory, ScopedMemory) else memory.scoped("")
@@ -156,7 +148,7 @@ class _Desk:
         self._files: Documents = scoped.documents(actor="agent", heard=heard)
 
     def view(self, command: Any) -> str:
-        """The answer to `view`."""
+        """Answer `view`."""
         path = _require_text(command, "path")
         parts = _parse_path(path)
         kind = self._call_files(self._files.kind, parts)
@@ -179,7 +171,7 @@ class _Desk:
         return told if self._call_files(self._files.is_confirmed, parts) else f"{told}\n{_DOUBTED}"
 
     def create(self, command: Any) -> str:
-        """The answer to `create`."""
+        """Answer `create`."""
         path, text = _require_text(command, "path"), _require_text(command, "file_text")
         parts = _parse_path(path)
         if not parts or not self._call_files(lambda: self._files.create(parts, text)):
@@ -187,7 +179,7 @@ class _Desk:
         return f"File created successfully at: {path}"
 
     def str_replace(self, command: Any) -> str:
-        """The answer to `str_replace`."""
+        """Answer `str_replace`."""
         path = _require_text(command, "path")
         old, new = (
             normalize_line_ends(_require_text(command, "old_str")),
@@ -219,7 +211,7 @@ class _Desk:
         )
 
     def insert(self, command: Any) -> str:
-        """The answer to `insert`."""
+        """Answer `insert`."""
         path, text = (
             _require_text(command, "path"),
             normalize_line_ends(_require_text(command, "insert_text")),
@@ -244,7 +236,7 @@ class _Desk:
         return f"The file {path} has been edited."
 
     def delete(self, command: Any) -> str:
-        """The answer to `delete`."""
+        """Answer `delete`."""
         path = _require_text(command, "path")
         parts = _parse_path(path)
         if not parts:
@@ -254,7 +246,7 @@ class _Desk:
         return f"Successfully deleted {path}"
 
     def rename(self, command: Any) -> str:
-        """The answer to `rename`."""
+        """Answer `rename`."""
         old, new = _require_text(command, "old_path"), _require_text(command, "new_path")
         parts, others = _parse_path(old), _parse_path(new)
         if not parts:
@@ -269,7 +261,7 @@ class _Desk:
     # -- inside ------------------------------------------------------------------------------------------
 
     def _edit_file(self, path: str, change: Callable[[str], str]) -> str:
-        """The text of a file after a change."""
+        """Change a file, and return its text."""
         parts = _parse_path(path)
         after = self._call_files(lambda: self._files.edit(parts, change))
         if after is not None:
@@ -293,7 +285,7 @@ class _Desk:
         return "\n".join([header, *lines])
 
     def _call_files(self, ask: Callable[..., _T], *given: Any) -> _T:
-        """What the files answer; what they refuse is told to Claude, a broken store raises."""
+        """Call the documents, and raise their refusals as `ToolError`."""
         try:
             return ask(*given)
         except (InvalidInput, NotFound, Conflict) as error:
@@ -301,7 +293,7 @@ class _Desk:
 
 
 def _parse_path(path: str) -> Parts:
-    """The path below `/memories`; raises `ToolError` for one that is not, or leads out of it."""
+    """Return the parts of a path below `/memories`. Raise `ToolError` for another path."""
     if path != ROOT and not path.startswith(f"{ROOT}/"):
         raise ToolError(f"Path must start with {ROOT}, got: {path}")
     try:
@@ -318,7 +310,7 @@ def _require_text(command: Any, name: str) -> str:
 
 
 def _find_places(text: str, piece: str) -> list[int]:
-    """Where a piece begins in a text, overlapping ones too."""
+    """Return where a piece begins in a text, overlapping ones too."""
     found, place = [], text.find(piece)
     while place != -1:
         found.append(place)
@@ -327,7 +319,7 @@ def _find_places(text: str, piece: str) -> list[int]:
 
 
 def _parse_range(command: Any, count: int) -> tuple[int, int]:
-    """The first and the last line that shall be shown, from 1."""
+    """Return the first and the last line to show, from 1."""
     asked: Sequence[int] | None = getattr(command, "view_range", None)
     if not asked or len(asked) != 2:
         return 1, count
@@ -336,14 +328,14 @@ def _parse_range(command: Any, count: int) -> tuple[int, int]:
 
 
 def _number_lines(lines: Sequence[str], first: int, last: int) -> str:
-    """Those lines with their numbers, as Claude was taught to read them."""
+    """Return lines with their numbers, in the form that Claude was taught."""
     first = max(1, first)
     shown = lines[first - 1 : last]
     return "\n".join(f"{number:>6}\t{line}" for number, line in enumerate(shown, first))
 
 
 def _format_size(count: int) -> str:
-    """A number of bytes in short, such as `1.5K`."""
+    """Return a number of bytes in short form, such as `1.5K`."""
     unit = min(max(count.bit_length() - 1, 0) // 10, len(_UNITS) - 1)
     many = count / 1024**unit
     return f"{many:.0f}{_UNITS[unit]}" if many == int(many) else f"{many:.1f}{_UNITS[unit]}"

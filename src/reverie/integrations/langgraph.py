@@ -1,7 +1,7 @@
-"""How does a LangGraph graph keep its long-term memory here? As a `BaseStore` over a memory.
+"""LangGraph's `BaseStore` over a memory.
 
-Items are values on a shelf of the memory (`reverie.repositories.key_value`), so each is a record that people see, change and
-take back, and a question finds it by its words, without embeddings. Checkpoints of threads are not kept here.
+Items are key-value items of the memory, so each is a record that people see, change and take back. A query
+finds it by its words, without embeddings. Checkpoints of threads are not stored here.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _SWEEP_MINUTES = 5.0
 
 
 class KeyValueProvider(Protocol):
-    """What a store needs of a memory: a `Memory`, or what `Memory.scoped` gives."""
+    """Protocol of a memory, or a scope of one, as the store needs it."""
 
     def shelf(self, name: str, *, origin: Origin = "agent") -> KeyValueStore:
         """The values of a program under keys."""
@@ -76,7 +76,7 @@ class ReverieStore(BaseStore):
         ttl: TTLConfig | None = None,
         origin: Origin = "agent",
     ) -> None:
-        """Keep items in a memory.
+        """Create a store over a memory.
 
         Args:
             memory: A `Memory`, or what `Memory.scoped` gives: then nothing of another scope is seen; or their
@@ -105,7 +105,7 @@ class ReverieStore(BaseStore):
     # -- operations --------------------------------------------------------------------------------------
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
-        """Make several operations: all reads see what was there before, all puts are one transaction.
+        """Run several operations. All reads see the state before, all puts are one transaction.
 
         Args:
             ops: The operations; of several puts of one key the last counts.
@@ -136,7 +136,7 @@ class ReverieStore(BaseStore):
         return results
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
-        """`batch` on a worker thread, so that the event loop never waits for a disk."""
+        """Run `batch` on a worker thread."""
         return await asyncio.to_thread(self.batch, list(ops))
 
     def _get(self, ops: Sequence[Op], results: list[Result], read: list[Place]) -> None:
@@ -176,7 +176,7 @@ class ReverieStore(BaseStore):
     def _extract_texts(
         self, value: Mapping[str, Any], index: Sequence[str] | bool | None
     ) -> Sequence[str] | None:
-        """What a search shall look at in a value; None for all of it."""
+        """Return what a search reads of a value; None for all of it."""
         if index is False:
             return ()
         if index is True or isinstance(index, str):
@@ -189,13 +189,13 @@ class ReverieStore(BaseStore):
     # -- time to live ------------------------------------------------------------------------------------
 
     def sweep_ttl(self) -> int:
-        """Archive the items whose time is over, which are not read any more before that; returns how many."""
+        """Archive expired items, which are not read any more in any case, and return how many."""
         return self._shelf.sweep()
 
     def start_ttl_sweeper(
         self, sweep_interval_minutes: float | None = None
     ) -> concurrent.futures.Future[None]:
-        """Sweep again and again in a thread, if the store was given a `ttl`.
+        """Sweep repeatedly in a thread, if the store was given a `ttl`.
 
         Args:
             sweep_interval_minutes: How long to wait between two sweeps; None takes the `ttl`'s, or 5 minutes.
@@ -222,7 +222,7 @@ class ReverieStore(BaseStore):
         return future
 
     def stop_ttl_sweeper(self, timeout: float | None = None) -> bool:
-        """Stop the sweeper and wait until it has stopped.
+        """Stop the sweeper, and wait until it has stopped.
 
         Args:
             timeout: For how many seconds to wait; None for ever.
@@ -304,7 +304,7 @@ def _list_namespaces(namespaces: Iterable[Namespace], op: ListNamespacesOp) -> l
 
 
 def _is_match(namespace: Namespace, wanted: MatchCondition) -> bool:
-    """Whether a namespace begins (ends) with the path; `*` stands for any one label."""
+    """Whether a namespace begins or ends with a path. `*` stands for any one label."""
     path = tuple(wanted.path)
     if len(namespace) < len(path):
         return False
@@ -325,7 +325,7 @@ _OPERATORS = ("$eq", "$ne", *_ORDERS)
 
 
 class _Matching:
-    """Whether a value is one that a filter lets through."""
+    """Filter of values."""
 
     def __init__(self, wanted: Mapping[str, Any]) -> None:
         self._wanted = wanted

@@ -1,8 +1,8 @@
-"""How is a conversation kept in a framework's own form of messages? As items, losslessly, beside our turns.
+"""Messages in a framework's own form, kept without loss beside the turns of a session.
 
-An item is any JSON value. What is said in it makes a turn, which is searched, noted and learned from like any
-other; the item itself stands in that turn's metadata, and comes back equal. Items that say nothing (a model's
-reasoning) stand with the next one that does. Which items say what is the framework's affair.
+An item is any JSON value. What it says becomes a turn, which is searched and learned from. The item itself
+stands in the turn's metadata, and comes back equal. Items that say nothing, such as a model's reasoning,
+stand with the next one that does.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ _PLAIN = ("role", "content")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ItemText:
-    """What an item says, as a turn has it.
+    """Text of an item.
 
     Attributes:
-        role: Whose turn it is.
-        content: What is said; for an assistant's call and a tool's result it may be empty.
-        call: The call that it is, if it is one.
-        answers: The id of the call that it answers, if it does.
+        role: Role of the turn.
+        content: What is said; may be empty for an assistant's call and a tool's result.
+        call: The call, where it is one.
+        answers: Id of the call that it answers, where it does.
     """
 
     role: Role
@@ -56,10 +56,9 @@ class ItemText:
 
 
 class MessageItems:
-    """The items of one session. Safe to use from several threads, and beside other processes.
+    """Items of one session. Safe to use from several threads and processes.
 
-    Turns that came without items, from a program that uses Reverie otherwise, are items too: the conversation
-    goes on in either.
+    Turns that came without items, from another program, are returned as items too.
     """
 
     def __init__(
@@ -69,19 +68,18 @@ class MessageItems:
         said: Callable[[Any], ItemText | None],
         items_of: Callable[[Turn], Sequence[Any]],
     ) -> None:
-        """See a session as items.
+        """Open the items of a session.
 
         Args:
-            session: The session.
-            said: Gives what an item says; None for nothing.
-            items_of: Gives the items, at least one, that a turn is which came without any.
+            said: Returns what an item says; None for nothing.
+            items_of: Returns the items, at least one, of a turn that came without any.
         """
         self._session = session
         self._said = said
         self._items_of = items_of
 
     def get(self, limit: int | None = None) -> list[Any]:
-        """The items since the conversation was begun anew, in their order.
+        """Return the items since the conversation was last reset, in order.
 
         Args:
             limit: Only so many of the last; None for all.
@@ -96,11 +94,11 @@ class MessageItems:
         return found if limit is None else found[-limit:]
 
     def of(self, turns: Iterable[Turn]) -> list[Any]:
-        """The items of turns of the session, such as those that `Session.replay` gives."""
+        """Return the items of turns of the session."""
         return [item for turn in turns for item in self._expand_turn(turn)]
 
     def add(self, items: Sequence[Any]) -> list[Turn]:
-        """Add items at the end, all of them or none; they are on disk when this returns.
+        """Add items at the end, all of them or none. They are on disk when this returns.
 
         Args:
             items: JSON values.
@@ -122,7 +120,7 @@ class MessageItems:
         return self._session.add_many(drafts)
 
     def pop(self) -> Any | None:
-        """Remove the last item and return it; None where there is none.
+        """Remove the last item, and return it; None where there is none.
 
         Its turn goes, and with it the line that it left in a daily note; the journal keeps both. Records that
         were learned from it stay.
@@ -149,7 +147,7 @@ class MessageItems:
         return session._run_with_retries(attempt)
 
     def clear(self) -> None:
-        """Begin anew (`/new`): there are no items any more; their turns stay stored and searchable."""
+        """Reset the conversation: there are no items any more. Their turns stay stored and searchable."""
         with self._session._lock:
             state = self._session._read_state()
             begun = self._session._stored is not None
@@ -160,7 +158,7 @@ class MessageItems:
     # -- inside ------------------------------------------------------------------------------------------
 
     def _expand_turn(self, turn: Turn) -> list[Any]:
-        """The items of a turn; of one whose items are gone or cannot be read, what it says."""
+        """Return the items of a turn. Where they are missing or unreadable, build them from its text."""
         parts: list[str] = []
         while (name := ITEMS if not parts else f"{ITEMS}-{len(parts) + 1}") in turn.metadata:
             parts.append(turn.metadata[name])
@@ -173,13 +171,13 @@ class MessageItems:
         return [_restore_item(item, turn) for item in items]
 
     def _drop_last(self, turn: Turn, items: Sequence[Any]) -> Turn:
-        """The turn of several items without the last; what stands before what is said says nothing."""
+        """Return a turn of several items without the last one."""
         if ITEMS not in turn.metadata:
             return replace(turn, tool_calls=turn.tool_calls[:-1])
         return _redraft_turn(turn, self._draft_silent_turn(items[:-1]))
 
     def _draft_turns(self, items: Sequence[Any]) -> Iterator[dict[str, Any]]:
-        """The turns that items become, as `Session.add_many` takes them."""
+        """Yield the turns that items become, as `Session.add_many` takes them."""
         silent: list[Any] = []
         for item in items:
             said = self._said(item)
@@ -192,7 +190,7 @@ class MessageItems:
             yield self._draft_silent_turn(silent)
 
     def _draft_silent_turn(self, items: Sequence[Any]) -> dict[str, Any]:
-        """The turn of items of which none says anything; it says of what sort they are."""
+        """Return the turn of items that say nothing."""
         sorts = [str(item.get("type") or "item") if isinstance(item, Mapping) else "item" for item in items]
         content = validation.clean_text(", ".join(dict.fromkeys(sorts)))[:LONGEST_NAME]
         return _draft_turn(
@@ -201,7 +199,7 @@ class MessageItems:
 
 
 def _start(state: SessionState) -> int:
-    """The position of the first turn that is among the items."""
+    """Return the position of the first turn that has items."""
     begun = state.metadata.get(ITEMS_FROM, "")
     return int(begun) if begun.isdecimal() else state.window_start
 
@@ -239,7 +237,7 @@ def _draft_turn(said: ItemText, items: Sequence[Any]) -> dict[str, Any]:
 
 
 def _redraft_turn(turn: Turn, draft: Mapping[str, Any]) -> Turn:
-    """The turn with other items, and what they say."""
+    """Return the turn with other items, and their text."""
     theirs = {name: text for name, text in turn.metadata.items() if not _OURS.fullmatch(name)}
     return replace(
         turn,
@@ -252,7 +250,7 @@ def _redraft_turn(turn: Turn, draft: Mapping[str, Any]) -> Turn:
 
 
 def _shorten_item(item: Any, said: ItemText) -> Any:
-    """An item that is its turn and no more, as the order of its keys; any other as it is."""
+    """Return an item that is fully given by its turn as the order of its keys; any other as it is."""
     if isinstance(item, dict) and sorted(item) == sorted(_PLAIN):
         same = (item["role"], item["content"]) == (said.role, said.content)
         if same and _to_storable(said.content) == said.content:
@@ -261,12 +259,12 @@ def _shorten_item(item: Any, said: ItemText) -> Any:
 
 
 def _wrap_item(item: Any) -> Any:
-    """An item that cannot be taken for one that `_short` made."""
+    """Wrap an item that could be mistaken for a shortened one."""
     return [item] if isinstance(item, str | list) else item
 
 
 def _restore_item(item: Any, turn: Turn) -> Any:
-    """The item that `_short` or `_wrap_item` changed."""
+    """Return the original of a shortened or wrapped item."""
     if isinstance(item, str):
         values = {"role": turn.role, "content": turn.content}
         return {key: values[key] for key in item.split() if key in values}
@@ -274,7 +272,7 @@ def _restore_item(item: Any, turn: Turn) -> Any:
 
 
 def _to_storable(text: str) -> str:
-    """The text as a turn may have it: without NUL and lone surrogates, and not too long."""
+    """Return the text without NUL and lone surrogates, and not too long."""
     return _SURROGATE.sub(" ", text.replace("\0", " "))[:LONGEST_TURN]
 
 

@@ -1,9 +1,8 @@
-"""How does an agent of the OpenAI Agents SDK remember? A session, what is put before its model, and tools.
+"""Session, memory and tools for the OpenAI Agents SDK.
 
-`ReverieSession` keeps the SDK's items losslessly (`reverie.integrations.message_items`), and what they say as turns that are
-searched and learned from. Its `remember` is a `call_model_input_filter` that puts the pack into the
-instructions of each call: it is no item, so it is neither stored nor learned. `tools_for` turns a `Toolset`
-into the SDK's tools. Everything runs on worker threads; the event loop never waits for a disk.
+`ReverieSession` keeps the SDK's items without loss, and what they say as turns. Its `remember` puts the pack
+into the instructions of each call; the pack is no item, so it is neither stored nor learned from. `tools_for`
+converts a `Toolset`. Everything runs on worker threads.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ _LONGEST_PICTURE = 200
 
 
 class ReverieSession:
-    """A conversation of the Agents SDK, kept in a Reverie memory: `Runner.run(agent, message, session=…)`.
+    """Conversation of the Agents SDK, stored in a memory: `Runner.run(agent, message, session=…)`.
 
     Attributes:
         session_id: The id that it was given.
@@ -67,7 +66,7 @@ class ReverieSession:
         soft_tokens: int | None = None,
         hard_tokens: int | None = None,
     ) -> None:
-        """Go on with a conversation, or begin it; nothing is written before its first item.
+        """Open a conversation, or begin it. Nothing is written before its first item.
 
         Args:
             session_id: `{channel}:{chat}`, or any text of 1 to 200 characters.
@@ -90,7 +89,7 @@ class ReverieSession:
         self._hard_tokens = hard_tokens
 
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
-        """The items since the conversation was begun anew, the last of them in their order.
+        """Return the last items since the conversation was reset, in order.
 
         Args:
             limit: How many; None takes the limit of `session_settings`, and all where that has none. As with
@@ -102,7 +101,7 @@ class ReverieSession:
         return await asyncio.to_thread(self._items.get, wanted)
 
     async def add_items(self, items: list[TResponseInputItem]) -> None:
-        """Add items at the end, all of them or none; they are on disk when this returns.
+        """Add items at the end, all of them or none. They are on disk when this returns.
 
         Raises:
             TypeError: one of them is no JSON; nothing was added.
@@ -110,16 +109,16 @@ class ReverieSession:
         await asyncio.to_thread(self._items.add, items)
 
     async def pop_item(self) -> TResponseInputItem | None:
-        """Remove the last item and return it; None where there is none. `Memory.undo` brings it back."""
+        """Remove the last item, and return it; None where there is none. Undo restores it."""
         found: TResponseInputItem | None = await asyncio.to_thread(self._items.pop)
         return found
 
     async def clear_session(self) -> None:
-        """Begin anew (`/new`): there are no items any more; what was said stays stored and searchable."""
+        """Reset the conversation: there are no items any more. What was said stays stored and searchable."""
         await asyncio.to_thread(self._items.clear)
 
     async def remember(self, data: CallModelData[Any]) -> ModelInputData:
-        """Put what is remembered for the user's last message into the instructions of one call of the model.
+        """Add what is remembered for the user's last message to the instructions of one call.
 
         For `RunConfig(call_model_input_filter=session.remember)`. Where memory cannot be read, that is a
         warning, and the call goes on without.
@@ -146,7 +145,7 @@ class ReverieSession:
 
 
 def tools_for(tools: Toolset | Iterable[Tool]) -> list[FunctionTool]:
-    """Tools as the Agents SDK calls them: `Agent(tools=tools_for(memory.tools()))`.
+    """Convert tools for the Agents SDK: `Agent(tools=tools_for(memory.tools()))`.
 
     What is wrong in a call comes back to the model as a sentence; so does a store that cannot be reached,
     with a warning in the log, and the reply goes on without.
@@ -188,13 +187,9 @@ def _make_invoker(tools: Toolset, name: str) -> Callable[[ToolContext[Any], str]
 
 
 def extract_content(item: Any) -> ItemText | None:
-    """What an item of the Responses API says; None for one that says nothing, such as a model's reasoning.
+    """Return what an item of the Responses API says; None for one that says nothing, such as reasoning.
 
-    A type that is not known is taken for a call where its name ends in `_call`, for a result where it ends in
-    `_output`.
-
-    Args:
-        item: The item.
+    An item of an unknown type is a call if its type ends in `_call`, and a result if it ends in `_output`.
     """
     if not isinstance(item, Mapping):
         return None
@@ -214,11 +209,7 @@ def extract_content(item: Any) -> ItemText | None:
 
 
 def build_items(turn: Turn) -> list[dict[str, Any]]:
-    """The items that a turn is which came another way than by the SDK.
-
-    Args:
-        turn: The turn.
-    """
+    """Return the items of a turn that did not come from the SDK."""
     if turn.role == "tool":
         return [
             {"type": "function_call_output", "call_id": turn.tool_call_id or turn.id, "output": turn.content}
@@ -241,7 +232,7 @@ def _extract_arguments(item: Mapping[str, Any]) -> str:
 
 
 def _extract_text(content: Any) -> str:
-    """The text of a content: a string, or parts of which some are text and some are named."""
+    """Return the text of a content: a string, or a list of parts."""
     if isinstance(content, str):
         return content
     if isinstance(content, Mapping):
@@ -265,7 +256,7 @@ def _extract_part_text(part: Any) -> str:
 
 
 def _find_last_question(items: Sequence[Any]) -> str | None:
-    """What the user asked last; None where that cannot be told."""
+    """Return the user's last message; None where it cannot be found."""
     for item in reversed(items):
         said = extract_content(item)
         if said is not None and said.role == "user" and validation.clean_text(said.content).strip():

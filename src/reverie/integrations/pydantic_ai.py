@@ -1,8 +1,7 @@
-"""How does an agent of Pydantic AI remember? A capability for it, a toolset, and the messages of before.
+"""Capability, toolset and message history for Pydantic AI.
 
-`Remembering` gives an agent the tools of a memory, puts what is remembered for the user's prompt into the
-instructions of a run, and records the exchange afterwards. `history` gives a session's messages back, for
-`message_history`. Everything runs on worker threads; the event loop never waits for a disk.
+`MemoryCapability` gives an agent the tools of a memory, adds what is remembered to the instructions of a run,
+and records the exchange. `load_history` returns the messages of a session. Everything runs on worker threads.
 """
 
 from __future__ import annotations
@@ -69,7 +68,7 @@ _T = TypeVar("_T")
 
 
 class MemoryToolset(AbstractToolset[Any]):
-    """Tools of Reverie as Pydantic AI calls them: `Agent(toolsets=[MemoryToolset(memory.tools())])`.
+    """Toolset for Pydantic AI: `Agent(toolsets=[MemoryToolset(memory.tools())])`.
 
     Each keeps its own schema. What is wrong in a call comes back to the model as a retry prompt, so that it
     can correct itself, and the last time as the tool's answer, so that no run fails for it. A tool's
@@ -84,7 +83,7 @@ class MemoryToolset(AbstractToolset[Any]):
         needs_approval: Callable[[Tool, Mapping[str, Any]], bool] | None = None,
         max_retries: int = _RETRIES,
     ) -> None:
-        """Make tools available to an agent.
+        """Create a toolset.
 
         Args:
             tools: The tools, such as `memory.tools(session="telegram:1")`.
@@ -101,11 +100,11 @@ class MemoryToolset(AbstractToolset[Any]):
 
     @property
     def id(self) -> str | None:
-        """The toolset's name."""
+        """Name of the toolset."""
         return self._id
 
     async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
-        """The tools, by name."""
+        """Return the tools by name."""
         del ctx
         return {
             tool.name: ToolsetTool(
@@ -120,7 +119,7 @@ class MemoryToolset(AbstractToolset[Any]):
     async def call_tool(
         self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
     ) -> Any:
-        """Run a tool on a worker thread, and give the model its sentence, the program its data."""
+        """Run a tool on a worker thread. The model gets its sentence, the program its data."""
         ours = self.tools.tool(name)
         asks = self._needs_approval is not None and self._needs_approval(ours, tool_args)
         if asks and not ctx.tool_call_approved:
@@ -152,7 +151,7 @@ def _build_tool_definition(tool: Tool) -> ToolDefinition:
 
 
 def _to_plain_schema(value: Any) -> Any:
-    """A schema of mappings and tuples as one of dicts and lists."""
+    """Return a schema of mappings and tuples as one of dicts and lists."""
     if isinstance(value, Mapping):
         return {key: _to_plain_schema(inner) for key, inner in value.items()}
     return [_to_plain_schema(inner) for inner in value] if isinstance(value, list | tuple) else value
@@ -162,7 +161,7 @@ def _to_plain_schema(value: Any) -> Any:
 
 
 class MemoryCapability(AbstractCapability[Any]):
-    """An agent's memory: `Agent(capabilities=[Remembering(memory, session="telegram:1")])`.
+    """Memory of an agent: `Agent(capabilities=[MemoryCapability(memory, session="telegram:1")])`.
 
     In each run the model has the tools of the memory, and what is remembered for the user's prompt is in its
     instructions. When the run ends that is taken out of its messages again, so it is neither stored nor taken
@@ -183,7 +182,7 @@ class MemoryCapability(AbstractCapability[Any]):
         soft_tokens: int | None = None,
         hard_tokens: int | None = None,
     ) -> None:
-        """Let an agent remember.
+        """Create the capability.
 
         Args:
             memory: The memory, or what `scoped` gives; or a function that gives it for a run, such as
@@ -210,11 +209,11 @@ class MemoryCapability(AbstractCapability[Any]):
 
     @classmethod
     def get_serialization_name(cls) -> str | None:
-        """None: it holds a memory, and cannot be made from a specification."""
+        """Return None: it holds a memory, and cannot be made from a specification."""
         return None
 
     async def for_run(self, ctx: RunContext[Any]) -> MemoryCapability:
-        """The capability of one run, with its session opened."""
+        """Return the capability of one run, with its session opened."""
         memory = self._memory(ctx) if callable(self._memory) else self._memory
         plain = memory.sync if isinstance(memory, AsyncMemory | AsyncScopedMemory) else memory
         name = self._session(ctx) if callable(self._session) else self._session
@@ -229,17 +228,17 @@ class MemoryCapability(AbstractCapability[Any]):
         return own
 
     def get_toolset(self) -> AbstractToolset[Any] | None:
-        """The tools of the run; none before it."""
+        """Return the tools of the run; None before it."""
         if self._opened is None or not len(self._opened[1]):
             return None
         return MemoryToolset(self._opened[1], needs_approval=self._needs_approval)
 
     def get_instructions(self) -> Any:
-        """What gives the instructions of the run; nothing before it."""
+        """Return the builder of the instructions of the run; None before it."""
         return self._build_instructions if self._opened is not None and self._inject else None
 
     async def _build_instructions(self, ctx: RunContext[Any]) -> str:
-        """What is remembered for the prompt of the run, the same at each of its steps."""
+        """Return what is remembered for the prompt of the run, the same at each of its steps."""
         if self._injected is None and self._opened is not None:
             session, (soft, hard) = self._opened[0], self._budget
             asked = _extract_text(ctx.prompt) if ctx.prompt is not None else _find_last_question(ctx.messages)
@@ -250,7 +249,7 @@ class MemoryCapability(AbstractCapability[Any]):
         return self._injected or ""
 
     async def after_run(self, ctx: RunContext[Any], *, result: AgentRunResult[Any]) -> AgentRunResult[Any]:
-        """Take out what was injected, and record the exchange."""
+        """Remove what was injected, and record the exchange."""
         self._take_out(result.all_messages())
         if self._opened is not None and self._record:
             items = _build_run_items(result.new_messages(), _make_output_check(ctx))
@@ -259,7 +258,7 @@ class MemoryCapability(AbstractCapability[Any]):
         return result
 
     async def on_run_error(self, ctx: RunContext[Any], *, error: BaseException) -> AgentRunResult[Any]:
-        """Take out what was injected; a run that failed is not recorded."""
+        """Remove what was injected. A failed run is not recorded."""
         self._take_out(ctx.messages)
         raise error
 
@@ -276,7 +275,9 @@ async def _run_with_timeout(
     *,
     refused: type[ReverieError] = ReverieError,
 ) -> _T | None:
-    """What `work` gives, from a worker thread; None, with a warning, where it fails or takes too long."""
+    """Return the result of `work` from a worker thread; None, with a warning, where it fails or takes too
+    long.
+    """
     task = asyncio.ensure_future(asyncio.to_thread(work))
     try:
         return await asyncio.wait_for(asyncio.shield(task), patience)
@@ -294,7 +295,7 @@ def _log_late_failure(task: asyncio.Future[Any]) -> None:
 
 
 def _find_last_question(messages: Sequence[ModelMessage]) -> str | None:
-    """What the user asked last; None where that cannot be told."""
+    """Return the user's last message; None where it cannot be found."""
     for message in reversed(messages):
         for part in reversed(message.parts):
             if isinstance(part, UserPromptPart):
@@ -303,7 +304,7 @@ def _find_last_question(messages: Sequence[ModelMessage]) -> str | None:
 
 
 def _make_output_check(ctx: RunContext[Any]) -> Callable[[str], bool]:
-    """Says of a tool's name whether it is how the model gives the run's result."""
+    """Return a predicate for names of tools by which the model gives the result of the run."""
     known = {} if ctx.tool_manager is None or ctx.tool_manager.tools is None else ctx.tool_manager.tools
     names = {name for name, tool in known.items() if tool.tool_def.kind == "output"}
     return lambda name: name in names or (name not in known and name.startswith(_OUTPUT))
@@ -315,7 +316,7 @@ def _make_output_check(ctx: RunContext[Any]) -> Callable[[str], bool]:
 def load_history(
     session: Session | AsyncSession, *, limit: int | None = None, everything: bool = False
 ) -> list[ModelMessage]:
-    """The messages of a session, for `message_history`: losslessly what was recorded of a run.
+    """Return the messages of a session without loss, for `message_history`.
 
     What came another way (another framework, the command line) is among them, as plain messages. They begin
     with a user's, and no call is without its results.
@@ -333,7 +334,8 @@ def load_history(
 
 
 def add_messages(session: Session | AsyncSession, messages: Sequence[ModelMessage]) -> list[Turn]:
-    """Record messages in a session, such as `result.new_messages()`; `Remembering` does it after each run.
+    """Record messages in a session, such as `result.new_messages()`. `MemoryCapability` does it after each
+    run.
 
     Instructions are not recorded: an agent gives them anew.
 
@@ -355,7 +357,7 @@ def _open_items(session: Session) -> MessageItems:
 def _build_run_items(
     messages: Sequence[ModelMessage], is_output: Callable[[str], bool]
 ) -> list[dict[str, Any]]:
-    """The messages as items, one for each part: a mark of the message, its other fields, and the part."""
+    """Return the messages as items, one for each part."""
     items: list[dict[str, Any]] = []
     for message in messages:
         try:
@@ -380,7 +382,7 @@ def _build_run_items(
 
 
 def _extract_content(item: Any) -> ItemText | None:
-    """What an item says (see `reverie.integrations.message_items`); None for one that says nothing, such as a model's thinking."""
+    """Return what an item says; None for one that says nothing, such as a model's thinking."""
     part, is_output = item["part"], item.get("output", False)
     match part.get("part_kind"):
         case "user-prompt":
@@ -406,7 +408,7 @@ def _to_text(value: Any) -> str:
 
 
 def _build_messages(items: Iterable[Any]) -> list[ModelMessage]:
-    """The messages that items are, those of one mark put together again."""
+    """Return the messages of items, joining those of one mark."""
     documents: list[dict[str, Any]] = []
     mark = None
     for item in _unfold_items(items):
@@ -424,7 +426,7 @@ def _build_messages(items: Iterable[Any]) -> list[ModelMessage]:
 
 
 def _unfold_items(items: Iterable[Any]) -> Iterator[dict[str, Any]]:
-    """The items, each before those that say nothing and stand with it; others than ours are left out."""
+    """Yield the items, each before those that say nothing and stand with it."""
     for item in items:
         if isinstance(item, dict) and "part" in item:
             yield item
@@ -432,7 +434,7 @@ def _unfold_items(items: Iterable[Any]) -> Iterator[dict[str, Any]]:
 
 
 def _build_turn_items(turn: Turn) -> list[dict[str, Any]]:
-    """The items of a turn that came another way than by Pydantic AI."""
+    """Return the items of a turn that did not come from Pydantic AI."""
     parts: list[Any]
     if turn.role == "assistant":
         said = [TextPart(content=turn.content)] if turn.content else []
@@ -454,7 +456,7 @@ def _build_turn_items(turn: Turn) -> list[dict[str, Any]]:
 
 
 def _drop_orphans(messages: Iterable[ModelMessage]) -> list[ModelMessage]:
-    """The messages without answers to calls that are not among them."""
+    """Return the messages without answers to calls that are not among them."""
     called: set[str] = set()
     found: list[ModelMessage] = []
     for message in messages:
@@ -469,13 +471,13 @@ def _drop_orphans(messages: Iterable[ModelMessage]) -> list[ModelMessage]:
 
 
 def _call_answered(part: object) -> str | None:
-    """The id of the call that a part answers; None where it answers none."""
+    """Return the id of the call that a part answers; None where it answers none."""
     answer = getattr(part, "tool_call_id", None)
     return answer if getattr(part, "tool_name", None) is not None else None
 
 
 def _from_a_question(messages: list[ModelMessage]) -> list[ModelMessage]:
-    """The messages from the first on in which the user speaks; all, where the user never does."""
+    """Return the messages from the user's first on; all, where there is none."""
     for index, message in enumerate(messages):
         if any(isinstance(part, UserPromptPart) for part in message.parts):
             return messages[index:]
@@ -483,7 +485,7 @@ def _from_a_question(messages: list[ModelMessage]) -> list[ModelMessage]:
 
 
 def _extract_text(content: object) -> str:
-    """The text of a prompt: a string, or parts, as objects or as JSON, of which some are text."""
+    """Return the text of a prompt: a string, or parts as objects or as JSON."""
     if isinstance(content, str):
         return content
     if not isinstance(content, Sequence):

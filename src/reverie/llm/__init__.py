@@ -1,6 +1,6 @@
-"""Which models can be asked? A protocol, adapters for what people use, and a name for each.
+"""Models: requests and replies, the protocol, adapters and retries. It imports the domain only.
 
-Nothing here is imported until a model is chosen: `import reverie` stays small and needs no key.
+No adapter is imported until a model is chosen: `import reverie` stays small and needs no key.
 """
 
 from reverie.llm.protocol import Answering, Model, model_from_function, model_from_name, resolve_model

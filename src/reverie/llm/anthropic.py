@@ -1,4 +1,4 @@
-"""How is Anthropic's Messages API asked?"""
+"""Adapter for Anthropic's Messages API."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _ANSWER = "answer"
 
 
 class AnthropicModel:
-    """A model of Anthropic's, or behind a server that speaks the same.
+    """Model behind Anthropic's Messages API, or behind a server that speaks it.
 
     Args:
         model: The model's name as the server knows it.
@@ -60,7 +60,7 @@ class AnthropicModel:
 
     @classmethod
     def from_environment(cls, model: str, environ: Mapping[str, str]) -> AnthropicModel:
-        """The model with `ANTHROPIC_API_KEY` and `ANTHROPIC_BASE_URL`.
+        """Return the model with `ANTHROPIC_API_KEY` and `ANTHROPIC_BASE_URL`.
 
         Raises:
             ModelRefused: there is no key.
@@ -76,7 +76,7 @@ class AnthropicModel:
         return f"anthropic:{self._model}"
 
     def answer(self, ask: ModelRequest, *, on_text: OnText | None = None) -> ModelReply:
-        """Answer a question; see `reverie.llm.protocol.Model.answer`."""
+        """Answer a request; see `reverie.llm.protocol.Model.answer`."""
         told = StreamRelay(on_text)
         requests = 0
 
@@ -134,7 +134,7 @@ class AnthropicModel:
         return gathered
 
     def _send(self, call: Callable[[], Any]) -> Any:
-        """What the library gives, with its errors as ours."""
+        """Call the library, converting its errors."""
         try:
             return call()
         except anthropic.APITimeoutError as error:
@@ -180,7 +180,9 @@ def _build_arguments(ask: ModelRequest, form: Form | None) -> dict[str, Any]:
 
 
 def _convert_messages(messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:
-    """The conversation in Anthropic's form: a tool's result is the user's, neighbours of one role are one."""
+    """Return the conversation in Anthropic's form. A tool's result is the user's, and neighbours of one role
+    are joined.
+    """
     found: list[dict[str, Any]] = []
     for message in messages:
         if message.role == "system":
@@ -207,7 +209,7 @@ def _build_blocks(message: ChatMessage) -> list[dict[str, Any]]:
 
 
 def _parse_input(call: ToolCall) -> Any:
-    """The call's arguments as an object; what a model wrote that is none stands in one."""
+    """Return the arguments of a call as an object, wrapping what is none."""
     try:
         given = json.loads(call.arguments or "{}")
     except ValueError:
@@ -238,7 +240,7 @@ def _parse_reply(answer: Any, form: Form | None) -> ModelReply:
 
 
 def _collect_reply(pieces: Any, told: StreamRelay) -> ModelReply:
-    """An answer that arrives in pieces, put together."""
+    """Return a streamed answer as one reply."""
     text, model, reason, usage = [], "", None, TokenUsage(requests=1)
     calls: dict[int, dict[str, str]] = {}
     for piece in pieces:
@@ -271,7 +273,7 @@ def _collect_reply(pieces: Any, told: StreamRelay) -> ModelReply:
 
 
 def _parse_usage(counted: Any) -> TokenUsage:
-    """Tokens read count those that a cache gave too."""
+    """Return the usage. Tokens from a cache count as read."""
     read = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
     return TokenUsage(
         requests=1,
@@ -281,7 +283,7 @@ def _parse_usage(counted: Any) -> TokenUsage:
 
 
 def _extract_error_text(error: anthropic.APIStatusError) -> str:
-    """The server's own words, short."""
+    """Return the server's own message, shortened."""
     body = error.body
     inner = body.get("error") if isinstance(body, dict) else None
     said = inner.get("message") if isinstance(inner, dict) else None

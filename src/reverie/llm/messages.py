@@ -1,7 +1,7 @@
-"""What is asked of a model, and what comes back? Values only; calls nothing.
+"""Requests to a model, and its replies.
 
-A pass yields an `Ask` and is resumed with a `Reply`, or with `ModelFailure` when there was none to be had, so
-that a test can play the model and a memory without a model can run every pass.
+A pass yields a `ModelRequest` and is resumed with a `ModelReply` or a `ModelFailure`, so that a test can play
+the model and a memory without a model can run every pass.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ class ChatMessage:
     """One message to a model.
 
     Attributes:
-        role: `system`, `user`, `store_assistant` or `tool`.
+        role: `system`, `user`, `assistant` or `tool`.
         content: The text; may be empty where there are tool calls.
-        tool_calls: What an assistant's message called.
+        tool_calls: Calls that an assistant's message makes.
         tool_call_id: The call that a tool's message answers.
     """
 
@@ -35,7 +35,7 @@ class ChatMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolSpec:
-    """A tool that a model may call.
+    """Description of a tool for a model.
 
     Attributes:
         name: Its name: letters, digits, `_`, `-`; at most 64 characters.
@@ -50,7 +50,7 @@ class ToolSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRequest:
-    """One question to a model.
+    """One request to a model.
 
     Attributes:
         messages: The conversation, the latest message last.
@@ -73,7 +73,7 @@ class ModelRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenUsage:
-    """What answers cost.
+    """Cost of answers.
 
     Attributes:
         requests: How many requests were made, repeated ones too.
@@ -99,7 +99,7 @@ class TokenUsage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelReply:
-    """What a model answered.
+    """A model's answer.
 
     Attributes:
         text: The answer; may be empty.
@@ -118,7 +118,7 @@ class ModelReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelFailure:
-    """That there was no answer.
+    """Why there was no answer.
 
     Attributes:
         why: `no model` when none is set; otherwise what went wrong, in words, without content.

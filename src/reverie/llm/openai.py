@@ -1,4 +1,4 @@
-"""How is a server asked that speaks Chat Completions? OpenAI, Ollama, vLLM, llama.cpp, and others."""
+"""Adapter for servers that speak Chat Completions: OpenAI, Ollama, vLLM, llama.cpp and others."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _NO_KEY = "none"
 
 
 class OpenAIModel:
-    """A model behind Chat Completions, and the vectors of the same server.
+    """Model behind Chat Completions.
 
     Args:
         model: The model's name as the server knows it.
@@ -61,7 +61,7 @@ class OpenAIModel:
 
     @classmethod
     def from_environment(cls, model: str, environ: Mapping[str, str]) -> OpenAIModel:
-        """The model with `OPENAI_API_KEY` and `OPENAI_BASE_URL`.
+        """Return the model with `OPENAI_API_KEY` and `OPENAI_BASE_URL`.
 
         Raises:
             ModelRefused: neither is set, so there is no server that would answer.
@@ -79,7 +79,7 @@ class OpenAIModel:
         return f"{self._provider}:{self._model}"
 
     def answer(self, ask: ModelRequest, *, on_text: OnText | None = None) -> ModelReply:
-        """Answer a question; see `reverie.llm.protocol.Model.answer`."""
+        """Answer a request; see `reverie.llm.protocol.Model.answer`."""
         told = StreamRelay(on_text)
         requests = 0
 
@@ -104,7 +104,7 @@ class OpenAIModel:
         return reply
 
     def _request(self, ask: ModelRequest, form: Form | None, left_s: float, told: StreamRelay) -> ModelReply:
-        """One request, repeated without an argument that the server says it does not know."""
+        """Send a request, and repeat it without an argument that the server does not know."""
         arguments = _build_arguments(ask, form)
         while True:
             kept = {name: value for name, value in arguments.items() if name not in self._left_out}
@@ -138,7 +138,7 @@ class OpenAIModel:
         return gathered
 
     def _send(self, call: Callable[[], Any]) -> Any:
-        """What the library gives, with its errors as ours."""
+        """Call the library, converting its errors."""
         try:
             return call()
         except openai.APITimeoutError as error:
@@ -164,11 +164,11 @@ class OpenAIModel:
 
 
 class OllamaModel(OpenAIModel):
-    """A model that Ollama runs, through the address in `OLLAMA_HOST` or its usual one."""
+    """Model that Ollama runs."""
 
     @classmethod
     def from_environment(cls, model: str, environ: Mapping[str, str]) -> OllamaModel:
-        """The model at `OLLAMA_HOST`, `http://127.0.0.1:11434` if that is not set."""
+        """Return the model at `OLLAMA_HOST`, `http://127.0.0.1:11434` if that is not set."""
         host = environ.get("OLLAMA_HOST") or "127.0.0.1:11434"
         address = host if "://" in host else f"http://{host}"
         return cls(model, base_url=f"{address.rstrip('/')}/v1", provider="ollama")
@@ -219,7 +219,7 @@ def _convert_message(message: ChatMessage) -> dict[str, Any]:
 
 
 def _parse_reply(answer: Any) -> ModelReply:
-    """A whole answer. Servers leave fields out, so nothing here is taken for granted."""
+    """Return a whole answer as a reply. Servers leave fields out, so none is taken for granted."""
     choices = getattr(answer, "choices", None)
     if not choices:
         raise RetryableError("the answer has no choices")
@@ -238,7 +238,7 @@ def _parse_reply(answer: Any) -> ModelReply:
 
 
 def _collect_reply(pieces: Any, told: StreamRelay) -> ModelReply:
-    """An answer that arrives in pieces, put together."""
+    """Return a streamed answer as one reply."""
     text, model, reason, usage = [], "", None, TokenUsage()
     calls: dict[int, dict[str, str]] = {}
     for piece in pieces:
@@ -284,14 +284,14 @@ def _parse_usage(counted: Any) -> TokenUsage:
 
 
 def _extract_error_text(error: openai.APIStatusError) -> str:
-    """The server's own words, short."""
+    """Return the server's own message, shortened."""
     body = error.body
     said = body.get("message") if isinstance(body, dict) else None
     return re.sub(r"\s+", " ", str(said or error.message))[:300]
 
 
 def _find_refused_argument(said: str, arguments: Mapping[str, Any]) -> str | None:
-    """The argument that a refusal names and that can be left out: older and newer servers differ in these."""
+    """Return the optional argument that a refusal names."""
     for name in ("max_tokens", "temperature", "stream_options"):
         if name in arguments and re.search(rf"\b{name}\b", said):
             return name

@@ -1,4 +1,4 @@
-"""What does an answer cost? Counts with prices that the caller names; knows no price list."""
+"""Prices of tokens, named by the caller."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from reverie.llm.messages import TokenUsage
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """What a model's tokens cost.
+    """Price of a model's tokens.
 
     Attributes:
         input: US dollars for a million tokens read, 0 or more.
@@ -20,6 +20,6 @@ class Price:
     output: float
 
     def of(self, usage: TokenUsage) -> TokenUsage:
-        """The same usage with its cost."""
+        """Return the usage with its cost."""
         cost = (usage.input_tokens * self.input + usage.output_tokens * self.output) / 1e6
         return replace(usage, cost=cost)

@@ -1,8 +1,7 @@
-"""What must a model be able to do, and how is one found by its name?
+"""Protocol of a model, and how to get one from a name or a function.
 
-Extending: any object with `name` and `answer` is a `Model`; any function from an `Ask` to text or a `Reply`
-becomes one through `model_from_function`. What a provider raises is one of `ModelUnavailable` (another try may work) and
-`ModelRefused` (the same question will not).
+Any object with `name` and `answer` is a `Model`. Any function from a `ModelRequest` to text or a `ModelReply`
+becomes one through `model_from_function`.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ Answering = Callable[[ModelRequest], str | ModelReply]
 
 @runtime_checkable
 class Model(Protocol):
-    """Something that answers. Safe to use from several threads."""
+    """Something that answers requests. Safe to use from several threads."""
 
     @property
     def name(self) -> str:
@@ -33,22 +32,22 @@ class Model(Protocol):
         ...
 
     def answer(self, ask: ModelRequest, *, on_text: OnText | None = None) -> ModelReply:
-        """Answer a question within its `timeout_s`, all tries together.
+        """Answer a request within its `timeout_s`, all tries together.
 
         Args:
-            ask: The question.
-            on_text: Told of each piece of the answer's text as it arrives; what was told of a try that then
-                failed is told again by the next one only if nothing was told before.
+            ask: The request.
+            on_text: Receives each piece of the answer's text as it arrives. After a failed try, the next
+                one begins only if nothing was passed on.
 
         Raises:
-            ModelUnavailable: too slow, too busy, unreachable, cut off: try again later.
-            ModelRefused: the question, the key or the model's name is wrong.
+            ModelUnavailable: too slow, too busy, unreachable or cut off: try again later.
+            ModelRefused: the request, the key or the model's name is wrong.
         """
         ...
 
 
 class _Called:
-    """A function as a model."""
+    """Model that calls a function."""
 
     def __init__(self, function: Answering, name: str) -> None:
         self._function = function
@@ -74,11 +73,12 @@ class _Called:
 
 
 def model_from_function(function: Answering, *, name: str | None = None) -> Model:
-    """Any Python function as a model.
+    """Return a model that calls a function.
 
     Args:
-        function: Takes an `Ask` and returns the answer's text, or a `Reply`. It keeps `timeout_s` itself.
-        name: What to call it; None takes `function:` and its own name.
+        function: Takes a `ModelRequest` and returns the answer's text, or a `ModelReply`. It must keep
+            `timeout_s` itself.
+        name: Name of the model; None takes `function:` and the function's name.
     """
     own = getattr(function, "__name__", type(function).__name__)
     return _Called(function, name or f"function:{own}")
@@ -95,7 +95,7 @@ PROVIDERS: Mapping[str, tuple[str, str, str]] = MappingProxyType(
 
 
 def model_from_name(name: str, *, environ: Mapping[str, str] | None = None) -> Model:
-    """The model of a name.
+    """Return the model with this name.
 
     Args:
         name: `provider:model`, such as `openai:gpt-5-mini`, `anthropic:claude-haiku-4-5`, `ollama:qwen3:8b`.

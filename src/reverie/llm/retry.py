@@ -1,4 +1,4 @@
-"""How long and how often is a model asked? Deadlines over all tries, and pauses between them."""
+"""Deadlines over all tries of a request, and pauses between them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FIRST_PAUSE_S = 0.5
 
 
 class RetryableError(Exception):
-    """A try failed in a way that the next may not.
+    """A failed try after which another may work.
 
     Args:
         why: What went wrong, in words.
@@ -35,7 +35,7 @@ class RetryableError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """How often a question is tried.
+    """How often and how long a request is tried.
 
     Attributes:
         tries: At most so many, 1 or more.
@@ -84,7 +84,7 @@ class RetryPolicy:
 
 
 class StreamRelay:
-    """Passes the pieces of an answer on, and once something was passed on lets no other try begin."""
+    """Passes on the pieces of an answer, and allows no other try once something was passed on."""
 
     def __init__(self, on_text: Callable[[str], None] | None) -> None:
         self._on_text = on_text
@@ -108,7 +108,7 @@ class StreamRelay:
 
 
 def parse_retry_after(headers: Mapping[str, str]) -> float | None:
-    """How many seconds a server asks to wait, by its `retry-after`; None if it does not say in seconds."""
+    """Return how many seconds a server asks to wait; None if it does not say."""
     try:
         return float(headers["retry-after"])
     except (KeyError, ValueError):
@@ -122,7 +122,7 @@ class _Outcome(Generic[T]):
 
 
 def call_with_deadline(seconds: float, call: Callable[[float], T]) -> T:
-    """What `call` gives, if it gives it in time; raises `RetryableError` otherwise.
+    """Call a function, and raise `RetryableError` if it takes too long.
 
     A client's own timeout counts from byte to byte, so a server that drips would hold it for ever. The call
     therefore runs on a thread of its own, which is left behind when the time is up and ends with its socket.

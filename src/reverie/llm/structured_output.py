@@ -1,8 +1,7 @@
-"""How is an answer of a certain form asked for, when servers differ in what they understand?
+"""Ask for an answer of a certain form, on servers that differ in what they understand.
 
-A server that holds answers to a JSON schema is asked to; one that refuses that is asked for JSON and told
-the schema in words; one that refuses that too is told in words alone. What a server refused once is not
-tried on it again.
+A server is asked to hold the answer to a JSON schema. If it refuses that, it is asked for JSON, with the
+schema in words; then in words alone. What a server refused is not tried on it again.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ T = TypeVar("T")
 
 
 class FormatRejected(Exception):
-    """The server refused the request as a whole; a plainer one may do."""
+    """The server refused the request as a whole; a plainer one may work."""
 
 
 class FormatFallback:
-    """The forms that a server has not refused yet, the strictest first."""
+    """Forms that a server has not refused yet, the strictest first."""
 
     def __init__(self, forms: Sequence[Form]) -> None:
         self._forms = tuple(forms)
@@ -52,7 +51,7 @@ class FormatFallback:
 
 
 def append_schema(messages: Sequence[ChatMessage], schema: Mapping[str, Any]) -> tuple[ChatMessage, ...]:
-    """The messages with the schema told in words at the end of the last one of the user's."""
+    """Return the messages with the schema in words at the end of the user's last one."""
     text = files("reverie.llm").joinpath("json-answer.md").read_text(encoding="utf-8")
     told = text.replace("{schema}", json.dumps(dict(schema), indent=2, ensure_ascii=False)).strip()
     last = max((n for n, message in enumerate(messages) if message.role == "user"), default=None)

@@ -1,4 +1,6 @@
-"""What may a model do with a memory? Call tools, neutral towards every provider."""
+"""Tools that a model may call on a memory, neutral towards every provider. It imports the repositories and
+what lies below them.
+"""
 
 from reverie.tools.large_results import with_chunking
 from reverie.tools.memory_protocol import MemoryLike

@@ -1,4 +1,4 @@
-"""What did the model pass? Arguments that have been checked against the schema, with their types."""
+"""Typed access to arguments that were checked against a schema."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from reverie.domain.text import timestamps
 
 
 def get_text(given: Mapping[str, Any], name: str) -> str:
-    """The argument of that name, a string that must be there."""
+    """Return a string argument that must be there."""
     value = given[name]
     assert isinstance(value, str)
     return value
 
 
 def get_optional_text(given: Mapping[str, Any], name: str) -> str | None:
-    """The argument of that name; None where it was left out or is empty."""
+    """Return a string argument; None where it was left out or is empty."""
     return get_text(given, name) or None if given.get(name) is not None else None
 
 
 def get_texts(given: Mapping[str, Any], name: str) -> list[str]:
-    """The argument of that name, a list of strings; empty where it was left out."""
+    """Return a list of strings; empty where it was left out."""
     return list(given.get(name) or ())
 
 
 def get_moment(given: Mapping[str, Any], name: str) -> datetime | None:
-    """The argument of that name, a date or a time; raises `InvalidInput` if it is none."""
+    """Return a date or time; None where it was left out. Raise `InvalidInput` where it is neither."""
     value = get_optional_text(given, name)
     return None if value is None else timestamps.parse_time(value, name=name)

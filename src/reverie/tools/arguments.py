@@ -1,8 +1,7 @@
-"""Are these the arguments that a tool takes? Checked against its schema, and put right where it is clear.
+"""Check the arguments of a call against its schema, and correct them where the meaning is clear.
 
 A model that passes `"5"` for 5, `"a, b"` for a list of labels, null for nothing or `Add` for `add` is
-understood. Anything else gets a sentence that says which argument is wrong, and what it should be. Runs
-nothing.
+understood. Otherwise a sentence says which argument is wrong, and what it should be.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ _MOST_SENTENCES = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedArguments:
-    """What became of the arguments of a call.
+    """Arguments of a call after the check.
 
     Attributes:
-        arguments: Those that were given, each of its type; empty where something is wrong.
-        wrong: What is wrong, as sentences for the model; empty if nothing is.
+        arguments: The given arguments, each of its type; empty where something is wrong.
+        wrong: Sentences for the model that say what is wrong; empty if nothing is.
     """
 
     arguments: Mapping[str, Any] = field(default_factory=dict)
@@ -38,16 +37,11 @@ class ParsedArguments:
 
 
 class _Wrong(Exception):
-    """An argument is not of its form; the message says what it should be."""
+    """An argument does not match its schema. The message says what it should be."""
 
 
 def parse_arguments(spec: ToolSpec, given: Mapping[Any, Any]) -> ParsedArguments:
-    """The arguments of a call as its schema wants them.
-
-    Args:
-        spec: The tool's.
-        given: The arguments, as the model passed them.
-    """
+    """Return the arguments of a call in the types of the schema."""
     wanted: Mapping[str, Mapping[str, Any]] = spec.parameters.get("properties", {})
     required = spec.parameters.get("required", ())
     sentences = []
@@ -174,7 +168,7 @@ def _list(rule: Mapping[str, Any], value: Any) -> list[Any]:
 
 
 def _from_text(text: str, item: Mapping[str, Any]) -> Any:
-    """The list that a string stands for: JSON, labels between commas, or the one sentence that it is."""
+    """Return the list that a string stands for: JSON, labels between commas, or one sentence."""
     if text.lstrip().startswith("["):
         try:
             return json.loads(text)
@@ -197,7 +191,7 @@ def _describe_unknown(tool: str, unknown: Sequence[Any], wanted: Sequence[str]) 
 
 
 def _format_value(value: Any) -> str:
-    """A value in an error, short, and what JSON calls it where it is not a string."""
+    """Return a value for a message, shortened, or the name of its JSON type."""
     if isinstance(value, str):
         return f"{value[:_SHOWN]!r}{'…' if len(value) > _SHOWN else ''}"
     if value is None:

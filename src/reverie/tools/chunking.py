@@ -1,6 +1,6 @@
-"""Where is a long text cut, so that each piece can be read by itself? At headings, blank lines, then by size.
+"""Split a long text into pieces that can be read alone: at headings, else at blank lines, else by size.
 
-The pieces put together are the text, to the character. Stores nothing.
+The pieces together are the text, to the character.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _CAREFUL = 64  # characters looked back through for a place that tears no letter
 
 @dataclass(slots=True)
 class _Places:
-    """Where a text may be cut, each list ascending.
+    """Places where a text may be split, each list ascending.
 
     Attributes:
         headings: Before a heading, by its level, the largest first.
@@ -38,12 +38,7 @@ class _Places:
 
 
 def split_text(text: str, longest: int) -> list[str]:
-    """The text in pieces, in order; one piece if it is short enough.
-
-    Args:
-        text: Any text.
-        longest: The most characters of a piece, 1 or more.
-    """
+    """Return the text in pieces of at most `longest` characters, in order."""
     places = _find_cut_places(text)
     cut = []
     start = 0
@@ -57,7 +52,7 @@ def split_text(text: str, longest: int) -> list[str]:
 
 
 def _find_cut(text: str, places: _Places, start: int, furthest: int) -> int:
-    """Where the piece that begins at `start` ends, at most at `furthest`."""
+    """Return where the piece that begins at `start` ends, at most at `furthest`."""
     least = start + max(1, (furthest - start) // _LEAST_FULL)
     for candidates in (*places.headings, places.blanks, places.lines):
         found = _find_last_place(candidates, least, furthest)
@@ -74,19 +69,19 @@ def _find_cut(text: str, places: _Places, start: int, furthest: int) -> int:
 
 
 def _find_last_place(places: Sequence[int], least: int, most: int) -> int | None:
-    """The last place within bounds, both included."""
+    """Return the last place within bounds, both included."""
     at = bisect_right(places, most) - 1
     return places[at] if at >= 0 and places[at] >= least else None
 
 
 def _is_whole_afterwards(fences: Sequence[tuple[int, int]], at: int, longest: int) -> bool:
-    """Whether a block of code begins at a place, and a piece of its own has room for it."""
+    """Whether a code block begins at a place, and fits into a piece of its own."""
     number = bisect_left(fences, (at, 0))
     return number < len(fences) and fences[number][0] == at and fences[number][1] - at <= longest
 
 
 def _find_letter_boundary(text: str, start: int, furthest: int) -> int:
-    """The last place at which no letter is torn from its accents, and no line end apart."""
+    """Return the last place that separates no letter from its accents, and no line end."""
     for at in range(furthest, max(start, furthest - _CAREFUL), -1):
         following, before = text[at], text[at - 1]
         if unicodedata.combining(following) or following in _JOINERS or before == "\u200d":
@@ -97,7 +92,7 @@ def _find_letter_boundary(text: str, start: int, furthest: int) -> int:
 
 
 def _find_cut_places(text: str) -> _Places:
-    """Every place where the text may be cut."""
+    """Return every place where the text may be split."""
     places = _Places()
     rows = _find_line_spans(text)
     fences = _find_fences(text, rows)
@@ -122,7 +117,7 @@ def _find_cut_places(text: str) -> _Places:
 
 
 def _find_line_spans(text: str) -> list[tuple[int, int]]:
-    """Where each line begins, and where it ends with its line end."""
+    """Return the beginning and the end of each line, line end included."""
     ends = [found.end() for found in re.finditer("\n", text)]
     if not ends or ends[-1] < len(text):
         ends.append(len(text))
@@ -130,7 +125,7 @@ def _find_line_spans(text: str) -> list[tuple[int, int]]:
 
 
 def _find_fences(text: str, rows: Sequence[tuple[int, int]]) -> dict[int, int]:
-    """Where each block of code begins, and where it ends; one that is never closed is none."""
+    """Return the beginning and the end of each code block. A block that is never closed is none."""
     found: dict[int, int] = {}
     opened: tuple[int, str] | None = None
     for start, end in rows:

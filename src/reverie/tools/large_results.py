@@ -1,4 +1,4 @@
-"""What becomes of an answer too long for a prompt? It is set aside in pieces, and an index stands for it.
+"""Replace a result that is too long for a prompt by an index of pieces in working memory.
 
 `split_text` decides where a text is cut, and is pure; `LargeResultStore` puts them into working memory; `with_chunking` wraps a
 toolset, a tool or any function that returns text. Reading a piece is never cut again.
@@ -58,7 +58,7 @@ class _Piece:
 
 
 class LargeResultStore:
-    """Sets long texts aside in working memory. Safe to use from several threads."""
+    """Store of long texts in working memory. Safe to use from several threads."""
 
     def __init__(
         self,
@@ -68,16 +68,15 @@ class LargeResultStore:
         ttl: str | float | timedelta | None = TTL,
         prefix: str = "",
     ) -> None:
-        """Set aside what is too long.
+        """Create a store.
 
         Args:
-            working: Where to.
-            most_tokens: Estimated tokens of a text that are left as they are, and of a piece, 50 or more.
+            most_tokens: Estimated tokens up to which a text is left as it is, and of a piece; 50 or more.
             ttl: How long pieces are kept; None until they are dropped.
-            prefix: What the names of the tools of working memory begin with, where they were prefixed.
+            prefix: Prefix of the names of the tools of working memory.
 
         Raises:
-            InvalidInput: `most_tokens` is not of its form.
+            InvalidInput: `most_tokens` is not a whole number from 50.
         """
         if isinstance(most_tokens, bool) or not isinstance(most_tokens, int) or most_tokens < _LEAST_TOKENS:
             raise InvalidInput(f"most_tokens is {most_tokens!r}: it is a whole number from {_LEAST_TOKENS}")
@@ -87,11 +86,10 @@ class LargeResultStore:
         self._get, self._search, self._drop = (prefix + name for name in NEEDED)
 
     def told(self, told: ToolResult, *, name: str) -> ToolResult:
-        """The answer of a tool, or the index of its pieces.
+        """Return the result of a tool, or the index of its pieces.
 
         Args:
-            told: The answer.
-            name: The tool's name.
+            name: Name of the tool.
         """
         if validation.estimate_tokens(told.text) <= self._most_tokens:
             return told
@@ -106,18 +104,17 @@ class LargeResultStore:
         return replace(aside, failed=told.failed)
 
     def text(self, text: str, *, name: str) -> str:
-        """A text, or the index of its pieces."""
+        """Return a text, or the index of its pieces."""
         return self.told(ToolResult(text), name=name).text
 
     # -- inside ------------------------------------------------------------------------------------------
 
     def _set_aside(self, text: str, name: str, *, rest: str = "") -> ToolResult:
-        """Put a text into working memory, and tell of it.
+        """Put a text into working memory, and return the index.
 
         Args:
-            text: The text.
-            name: What the keys begin with.
-            rest: The key it stands under already, as what is left of a longer one.
+            name: Prefix of the keys.
+            rest: Key under which the text stands already, as the rest of a longer one.
         """
         prefix = f"{name}/{hashlib.sha256(text.encode()).hexdigest()[:_HASH]}"
         cut = split_text(text, self._most_tokens * 4)
@@ -140,7 +137,7 @@ class LargeResultStore:
         return self._format_result(what, kept, left)
 
     def _store_pieces(self, wanted: Sequence[_Piece], *, tagged: bool) -> list[_Piece]:
-        """As many of the pieces, from the first on, as there is room for."""
+        """Store as many pieces as there is room for, from the first on."""
         kept = []
         for piece in wanted:
             try:
@@ -157,7 +154,7 @@ class LargeResultStore:
         return kept
 
     def _store_rest(self, wanted: Sequence[_Piece], kept: list[_Piece], key: str) -> list[_Piece]:
-        """What the other pieces hold, in one entry or as few as can be; the last pieces make room for it."""
+        """Store what is left in as few entries as possible; the last pieces make room for it."""
         while kept and len(kept) < len(wanted):
             rest = "".join(piece.text for piece in wanted[len(kept) :])
             parts = [rest[at : at + LONGEST_DATA] for at in range(0, len(rest), LONGEST_DATA)]
@@ -197,12 +194,7 @@ class LargeResultStore:
 
 
 def add_working_tools(tools: Toolset, working: WorkingMemory) -> tuple[Toolset, str]:
-    """The tools, some of which read, find and drop what was set aside, and what their names begin with.
-
-    Args:
-        tools: What a model may call; none stay none.
-        working: Where long answers are set aside.
-    """
+    """Return the tools with those that read, find and drop pieces, and the prefix of their names."""
     reader = NEEDED[0]
     there = next((name for name in tools.names if name.endswith(reader)), None)
     if there is not None or not tools:
@@ -243,18 +235,18 @@ def with_chunking(
     most_tokens: int = MOST_TOKENS,
     ttl: str | float | timedelta | None = TTL,
 ) -> Toolset | Tool | Callable[_P, Any]:
-    """The same, whose answers are set aside in working memory where they are too long for a prompt.
+    """Return the same tools, tool or function, with results that are too long set aside in working memory.
 
-    Such an answer is cut at headings, else at blank lines, else by size, and its pieces are put under keys
-    such as `fetch/1f3a9c02/1-of-7`, which are the same for the same answer. What the model gets is an index
-    of the keys, with sizes and first words. Where there is no room for all, it gets what fits and is told how
-    to go on. What is set aside is as it was, but for secrets, which are redacted.
+    A long result is split at headings, else at blank lines, else by size. Its pieces get keys such as
+    `fetch/1f3a9c02/1-of-7`, which are the same for the same text. The model gets an index of the keys with
+    sizes and first words. Where there is no room for all, it gets what fits and is told how to go on. Secrets
+    are redacted.
 
     Args:
-        wrapped: Tools, a tool, or a function that returns text; also one that is awaited. To a toolset the
-            tools that read, find and drop pieces are added if it has none; for the others that is up to you.
-        working: Where to set it aside, such as `session.working`.
-        most_tokens: Estimated tokens of an answer that are left as they are, and of a piece, 50 or more.
+        wrapped: Tools, a tool, or a function that returns text, also an asynchronous one. A toolset
+            without tools to read, find and drop pieces gets them.
+        working: Where pieces are stored, such as `session.working`.
+        most_tokens: Estimated tokens up to which a result is left as it is, and of a piece; 50 or more.
         ttl: How long pieces are kept; None until they are dropped.
 
     Raises:
@@ -304,7 +296,7 @@ def _wrap_function(wrapped: Callable[_P, Any], aside: LargeResultStore) -> Calla
 
 
 def extract_beginning(text: str) -> str:
-    """What an index says of a piece: its first heading, or its first line with words."""
+    """Return the first heading of a piece, or its first line with words."""
     rows = text[:10_000].split("\n")
     heading = next((row for row in rows if re.match(r"#{1,6} +\S", row)), "")
     first = heading or next((row for row in rows if row.strip()), "")

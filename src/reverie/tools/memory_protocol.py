@@ -1,6 +1,6 @@
-"""What do tools need of a memory? The methods that a whole memory and one of its scopes both have.
+"""Protocols of what tools need from a memory.
 
-No tool decides about scopes: the object that it is made for does.
+No tool decides about scopes: the memory that it is made for does.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 
 
 class SessionLike(Protocol):
-    """A conversation, as tools use it."""
+    """Conversation, as tools use it."""
 
     id: str
     working: WorkingMemory
 
     def origin_of(self, text: str) -> Origin:
-        """Whose word it is what the model wants to keep now."""
+        """Return the origin of a text that the model wants to save."""
         ...
 
 
 class MemoryLike(Protocol):
-    """A memory, or a scope of one, as tools use it. Each method is what `Memory` says of its own."""
+    """Memory, or a scope of one, as tools use it. The methods are those of `Memory`."""
 
     scratchpad: WorkingMemory
     pages: Pages

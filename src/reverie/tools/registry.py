@@ -1,4 +1,4 @@
-"""Which tools does a model get over a memory? Those of the groups that are asked for, put together."""
+"""Tools over a memory, by groups."""
 
 from __future__ import annotations
 
@@ -35,15 +35,13 @@ def memory_tools(
     clock: Callable[[], datetime] = timestamps.utc_now,
     source: str = "",
 ) -> Toolset:
-    """The tools over a memory, or over a scope of one; `Memory.tools` is the usual way.
+    """Return the tools over a memory, or over a scope of one; `Memory.tools` is the usual way.
 
     Args:
-        memory: What they read and change.
-        session: In which conversation they are called, or its id; None for none, and then there are no
-            tools of working memory.
-        groups: Which tools: any of `GROUPS`, in the order in which a model is shown them.
-        clock: What tells the time, for "3 days ago".
-        source: What is noted as the source of what is saved; empty takes `session:` and the session's id.
+        session: Conversation in which they are called, or its id; None for none, and then without tools
+            of working memory.
+        groups: Names of `GROUPS`, in the order in which a model is shown them.
+        source: Source of the records that are saved; empty takes `session:` and the session's id.
 
     Raises:
         InvalidInput: there is no such group, or `working` was asked for without a session.

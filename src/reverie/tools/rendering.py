@@ -1,7 +1,6 @@
-"""How does a tool show what it found? One line each for the model, one JSON object each for a program.
+"""Render records, hits and entries in the results of tools: a line for the model, an object for a program.
 
-This is the only place where recalled text is written into an answer: quoted as data, on one line behind its
-id, with invisible and steering characters taken out.
+Stored text is quoted as data, on one line behind its id, without invisible and control characters.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _LONGEST_PREVIEW = 120  # characters of an entry that a search shows (RockBot's)
 
 
 def format_age(then: datetime, now: datetime) -> str:
-    """How old something is: `today`, `1 day ago`, `7 days ago`.
+    """Return how old something is: `today`, `1 day ago`, `7 days ago`.
 
     >>> from datetime import UTC
     >>> format_age(datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 8, tzinfo=UTC))
@@ -52,12 +51,12 @@ Hits = Sequence[Hit]
 
 
 def format_verbatim(text: str) -> str:
-    """A text as it stands, for a tool that is asked for all of it, between marks that it cannot foresee."""
+    """Return a text unchanged, between marks that it cannot contain."""
     return escaping.fence(text)
 
 
 def format_count(count: int, one: str, many: str = "") -> str:
-    """A number with its noun: `1 memory`, `2 memories`."""
+    """Return a number with its noun: `1 memory`, `2 memories`."""
     return f"{count:,} {one if count == 1 else many or f'{one}s'}"
 
 
@@ -65,21 +64,21 @@ def format_count(count: int, one: str, many: str = "") -> str:
 
 
 def render_record(record: Record, now: datetime, *, matched: Sequence[str] = ()) -> str:
-    """`- [id] (category): content (7 days ago)`, with what makes it doubtful said at the end."""
+    """Return `- [id] (category): content (7 days ago)`, with doubts at the end."""
     category = f" ({record.category})" if record.category else ""
     said = render.quote_text(record.content, id=record.id, matched=matched)
     return f"- [{record.id}]{category}: {said} ({', '.join(describe_record(record, now))})"
 
 
 def render_hit(hit: Hit, now: datetime) -> str:
-    """The line of whatever was found, with its age."""
+    """Return the line of a hit, with its age."""
     if hit.record is not None:
         return render_record(hit.record, now, matched=hit.why.matched)
     return f"{render.render_hit(hit)} ({format_age(hit.at, now)})"
 
 
 def build_hit_data(hit: Hit, now: datetime) -> Mapping[str, Any]:
-    """The hit for a program, as `HIT` says."""
+    """Return a hit as an object of the schema `HIT`."""
     record = hit.record
     return {
         "id": hit.id,
@@ -99,7 +98,7 @@ def build_hit_data(hit: Hit, now: datetime) -> Mapping[str, Any]:
 
 
 def build_record_data(record: Record) -> Mapping[str, Any]:
-    """A record for a program, as `RECORD` says."""
+    """Return a record as an object of the schema `RECORD`."""
     return {
         "id": record.id,
         "content": render.quote_text(record.content, id=record.id),
@@ -117,7 +116,7 @@ def build_record_data(record: Record) -> Mapping[str, Any]:
 
 
 def describe_record(record: Record, now: datetime) -> list[str]:
-    """Its age, until when it held if it does not any more, and whose word it is if that is nobody's here."""
+    """Return the age of a record, until when it held, and its origin where it is not trusted."""
     told = [format_age(record.updated_at, now)]
     if record.valid_to is not None and not is_valid_at(record, now):
         told.append(f"held until {record.valid_to:%Y-%m-%d}, not any more")
@@ -173,18 +172,18 @@ RECORD = build_object_schema(
 
 
 def render_entry(entry: Entry, now: datetime) -> str:
-    """`- key: expires in 4m32s, category: mail, tags: alice, 1,204 characters`; never the data."""
+    """Return `- key: expires in 4m32s, category: mail, tags: alice, 1,204 characters`, without the data."""
     return f"{render.render_entry(entry, now)}, {format_count(len(entry.data), 'character')}"
 
 
 def render_entry_hit(hit: EntryHit, now: datetime) -> str:
-    """The same, and how the text begins or where it has the words."""
+    """Return the line of an entry, with the part of its text that matched."""
     said = render.quote_text(hit.entry.data, id=hit.entry.key, matched=hit.matched, longest=_LONGEST_PREVIEW)
     return f"{render_entry(hit.entry, now)}: {said}"
 
 
 def build_entry_data(entry: Entry, now: datetime) -> Mapping[str, Any]:
-    """The entry for a program, as `ENTRY` says."""
+    """Return an entry as an object of the schema `ENTRY`."""
     remaining = entry.get_remaining_time(now)
     return {
         "key": entry.key,

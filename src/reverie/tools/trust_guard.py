@@ -1,8 +1,8 @@
-"""How do tools keep a model from passing on a tool's word as its own? A memory that looks at what was heard.
+"""A memory for tools that keeps a model from passing on a tool's word as its own.
 
-Whatever is saved or changed through it has the least trusted origin that stood before the model
-(`Session.determine_origin`), a trusted memory is not rewritten with such words, and they do not get into the pages
-that stand in every prompt. Reading is left as it is.
+What is saved or changed through it gets the least trusted origin that stood before the model. A trusted
+record is not rewritten with such words, and they do not get into the pages of every prompt. Reading is
+unchanged.
 """
 
 from __future__ import annotations
@@ -21,20 +21,15 @@ from reverie.tools.memory_protocol import MemoryLike
 
 
 class Listening(Protocol):
-    """A conversation that knows whose words stand before the model."""
+    """Conversation that knows whose words stand before the model."""
 
     def origin_of(self, text: str) -> Origin:
-        """Whose word it is what the model wants to keep."""
+        """Return the origin of a text that the model wants to save."""
         ...
 
 
 def guard_trust(memory: MemoryLike, heard: Listening) -> MemoryLike:
-    """The memory as tools may use it in a conversation.
-
-    Args:
-        memory: A memory, or a scope of one.
-        heard: The conversation in which the tools are called.
-    """
+    """Return the memory as tools may use it in a conversation."""
     return cast(MemoryLike, _Wary(memory, heard))
 
 

@@ -1,2 +1,1 @@
-"""Background thinking: each pass looks at what is stored and ends in a plan. Pure; no store, file or
-clock."""
+"""Passes: functions from a `PassInput` to a plan. Pure; no store, file or clock."""

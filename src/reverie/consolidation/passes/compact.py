@@ -1,7 +1,7 @@
-"""How does a long conversation fit into a prompt again? Older turns become a summary in the window.
+"""Compaction: a summary in the session replaces the older turns in its window.
 
-Turns are never deleted by it: the window moves, the summary stands for what is before it, and the turns stay
-stored and searchable. Without a model, or when it fails, the window moves all the same, as in golemcore.
+Turns are never deleted: the window moves, and the turns stay stored and searchable. Without a model, or when
+it fails, the window moves all the same, as in golemcore.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ _LONGEST_SUMMARY = 20_000
 
 
 def estimate(turns: Sequence[Turn]) -> int:
-    """Tokens that a prompt with these turns takes: characters / 3.5, rounded down, and 8,000 (golemcore)."""
+    """Return the tokens that a prompt with these turns takes: characters / 3.5, rounded down, and 8,000
+    (golemcore).
+    """
     characters = sum(
         len(turn.content) + sum(len(call.arguments) for call in turn.tool_calls) for turn in turns
     )
@@ -62,7 +64,7 @@ def is_due(turns: Sequence[Turn], *, most_tokens: int, input_limit: int | None =
 
 
 def compact(view: PassInput, state: SessionState, older: Sequence[Turn], *, start: int) -> Flow[Plan]:
-    """The pass.
+    """Summarise the turns that leave the window.
 
     Args:
         view: The moment and the prompts.
@@ -109,7 +111,7 @@ def _build_request(view: PassInput, state: SessionState, conversation: str) -> M
 
 
 def _parse_summary(reply: ModelReply) -> tuple[str, str]:
-    """The summary in an answer, and why there is none where there is none."""
+    """Return the summary in a reply, and why there is none."""
     try:
         text = strip_reasoning(reply.text)
     except UnusableReply as error:

@@ -1,9 +1,8 @@
-"""What stays of a conversation that leaves the window? A paragraph of history, and an update of the notes.
+"""Digest of turns that leave the window: a paragraph of `HISTORY.md` and an update of the notes.
 
-Autobot's consolidation, made safe: the paragraph, the notes and the window's new beginning are one plan and
-one transaction; a line of the notes that the model left out is kept unless something stands in its place
-(`passes.rewrites`); a failed call changes nothing, so that the next trigger tries again. Without a model the
-paragraph is made by rule and the notes stay.
+Autobot's consolidation with safeguards. The paragraph, the notes and the new beginning of the window are one
+plan. A line of the notes that the model left out is kept unless something replaces it. A failed request
+changes nothing. Without a model the paragraph is made by rule, and the notes stay.
 """
 
 from __future__ import annotations
@@ -66,14 +65,14 @@ SCHEMA: Mapping[str, Any] = MappingProxyType(
 
 
 def compute_kept_count(memory_window: int) -> int:
-    """How many messages stay in the window: `min(10, max(2, window // 2))` (Autobot)."""
+    """Return how many messages stay in the window: `min(10, max(2, window // 2))` (Autobot)."""
     return min(MOST_KEPT, max(LEAST_KEPT, memory_window // 2))
 
 
 def digest(
     view: PassInput, state: SessionState, older: Sequence[Turn], *, start: int, notes: DigestPages
 ) -> Flow[Plan]:
-    """The pass.
+    """Digest the turns that leave the window.
 
     Args:
         view: The moment and the prompts.
@@ -107,7 +106,7 @@ def digest(
 
 
 def build_headline(turns: Sequence[Turn]) -> str:
-    """What turns are about, by rule: how many, the first request, and sentences that state a decision.
+    """Return what turns are about, by rule: how many, the first request, and stated decisions.
 
     Args:
         turns: The turns, the earliest first.

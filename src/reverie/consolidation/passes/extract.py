@@ -1,7 +1,7 @@
-"""What did a step of work teach? Findings, insights and lessons out of its output (agentkit).
+"""Extraction of findings, insights and lessons from the output of a step of work (agentkit).
 
-An output under 50 characters is not looked at, one over 4,000 is cut. Without a model, or when its answer
-cannot be used, sentences that say themselves what they are (`decided`, `learned that`, …) are taken.
+An output under 50 characters is ignored, one over 4,000 is cut. Without a usable reply, sentences with words
+such as `decided` or `learned that` are taken.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ SCHEMA: Mapping[str, Any] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extraction:
-    """What was found in an output.
+    """Findings, insights and lessons of an output.
 
     Attributes:
         findings: Facts.
@@ -75,7 +75,7 @@ class Extraction:
 
 
 def extract(view: PassInput, output: str, *, step: str = "") -> Flow[Extraction]:
-    """The pass.
+    """Extract what the output of a step teaches.
 
     Args:
         view: The moment and the prompts.
@@ -109,7 +109,7 @@ def extract(view: PassInput, output: str, *, step: str = "") -> Flow[Extraction]
 
 
 def _select_grounded(texts: list[str], known: Specifics) -> tuple[str, ...]:
-    """The statements whose numbers and addresses stand in the output."""
+    """Return the statements whose numbers and addresses stand in the output."""
     found = []
     for text in texts[:_MOST]:
         said = extract_specifics(text)

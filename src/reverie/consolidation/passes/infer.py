@@ -1,9 +1,9 @@
-"""What does the owner prefer, without having said so outright? The dream's second pass (RockBot).
+"""Inference of preferences that the owner did not state (RockBot).
 
-Only the owner's turns are evidence, and how many are needed depends on how strongly they show it. What is
-inferred names its turns, is marked as inferred, and where it touches security, credentials or money it is
-marked as needing permission, by rule and whatever the model says. What we put into the prompt ourselves and
-comes back is no evidence. Without a model, what the owner said outright and repeatedly is taken.
+Only the owner's turns are evidence. How many are needed depends on how strongly they show it. An inferred
+preference names its turns; where it touches security, credentials or money it is marked as needing
+permission, whatever the model says. Texts that Reverie put into the prompt are no evidence. Without a model,
+what the owner stated repeatedly is taken.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ SCHEMA: Mapping[str, Any] = MappingProxyType(
 
 
 def infer(view: PassInput, *, injected: Iterable[str] = (), signals: Sequence[Signal] = ()) -> Flow[Plan]:
-    """The pass.
+    """Infer preferences from the owner's turns.
 
     Args:
         view: What there is; its turns are read in their order, the owner's as evidence and the assistant's as
@@ -139,7 +139,7 @@ def needs_permission(content: str, category: str | None = None) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Shown:
-    """The owner's turns that one question is about, each with what the assistant had said before it.
+    """The owner's turns of one request, each with what the assistant had said before it.
 
     Attributes:
         new: Those since the last cycle, some at least.
@@ -155,13 +155,13 @@ class _Shown:
         return {turn.id: turn for turn, _ in (*self.earlier, *self.new)}
 
     def has_new(self, turns: Iterable[Turn]) -> bool:
-        """Whether a turn among these is since the last cycle."""
+        """Whether one of these turns is new."""
         new = {turn.id for turn, _ in self.new}
         return any(turn.id in new for turn in turns)
 
 
 def _group_by_scope(turns: Sequence[Turn], echo: Collection[str]) -> dict[str, list[tuple[Turn, str]]]:
-    """The owner's turns that say something of their own, of each scope."""
+    """Return the owner's turns by scope, without mere repetitions of injected texts."""
     found: dict[str, list[tuple[Turn, str]]] = defaultdict(list)
     for turn, before in _collect_evidence(turns):
         if not all(_normalize_sentence(sentence) in echo for sentence in _split_sentences(turn.content)):
@@ -170,7 +170,7 @@ def _group_by_scope(turns: Sequence[Turn], echo: Collection[str]) -> dict[str, l
 
 
 def _select_last_evidence(evidence: Sequence[tuple[Turn, str]]) -> list[tuple[Turn, str]]:
-    """The latest of them that fit beside the new ones, in their order."""
+    """Return the latest turns that fit beside the new ones, in order."""
     kept: list[tuple[Turn, str]] = []
     room = MOST_EARLIER_TOKENS
     for turn, before in reversed(evidence):
@@ -190,12 +190,12 @@ def _split_sentences(text: str) -> list[str]:
 
 
 def _normalize_sentence(sentence: str) -> str:
-    """The same for sentences in the same words."""
+    """Return a key that is equal for sentences in the same words."""
     return compute_keys(read_again(sentence))[0]
 
 
 def _collect_evidence(turns: Sequence[Turn]) -> Iterable[tuple[Turn, str]]:
-    """The owner's turns, in their own words, each with what the assistant had said before it in the session.
+    """Yield the owner's turns, each with what the assistant had said before it in the session.
 
     What the owner quotes is not the owner's, and what the assistant made of a tool's result is left out.
     """

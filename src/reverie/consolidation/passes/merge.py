@@ -1,9 +1,8 @@
-"""How does a memory grow smaller without growing poorer? The dream's first pass: fold, then merge and tidy.
+"""Merging: records that say the same become one.
 
-First, without a model, what says the same by form is folded (`merging.find_duplicate_groups`, `passes/duplicates`). Then the
-model is shown what changed since the last cycle, each with the records that resemble it most, and proposes
-merges, archiving of noise and better categories; `PlanBuilder` takes of that what loses nothing. One scope at a
-time, so no model ever sees two people's memories side by side.
+Records that say the same by form are folded without a model. Then a model is shown what changed, each record
+with those that resemble it most, and proposes merges, archiving of noise and better categories. `PlanBuilder`
+accepts what loses nothing. One request never shows two scopes.
 """
 
 from __future__ import annotations
@@ -61,26 +60,26 @@ SCHEMA: Mapping[str, Any] = {
 
 
 class Fold(Protocol):
-    """Records that say what another says."""
+    """Group of records that say the same."""
 
     @property
     def duplicates(self) -> Sequence[Record]:
-        """Those that go."""
+        """Records that are archived."""
         ...
 
     @property
     def into(self) -> Record:
-        """The one that stays, as it is."""
+        """Record that stays, before the change."""
         ...
 
     @property
     def after(self) -> Record:
-        """The one that stays, as it shall be."""
+        """Record that stays, after the change."""
         ...
 
 
 def merge(view: PassInput, folds: Iterable[Fold] = (), signals: Sequence[Signal] = ()) -> Flow[Plan]:
-    """The pass.
+    """Fold duplicates, and take what a model proposes.
 
     Args:
         view: What there is.
@@ -114,7 +113,7 @@ def merge(view: PassInput, folds: Iterable[Fold] = (), signals: Sequence[Signal]
 def _request_merges(
     view: PassInput, draft: PlanBuilder, scope: str, signals: Sequence[Signal], *, is_trusted: bool
 ) -> Flow[list[str]]:
-    """Show the model what changed in one scope, in parts, and take what the checks let through.
+    """Show the model what changed in one scope, in parts, and take what the checks accept.
 
     What tools, the web and imports said is shown by itself, so that it cannot tell the model what to make of
     the rest.
@@ -211,12 +210,12 @@ def _take(
 
 
 def _limit_tags(tags: Sequence[str]) -> list[str]:
-    """As many labels as one would search by: a record with all words among its labels is found by all."""
+    """Return as many labels as one would search by."""
     return [tag for tag in tags if len(tag) <= LONGEST_TAG][:MOST_TAGS]
 
 
 def _has_hidden_record(draft: PlanBuilder, what: str, names: Iterable[str], hidden: frozenset[str]) -> bool:
-    """Whether something is proposed for records that the question did not show, and is refused."""
+    """Whether a proposal is refused because it names records that the request did not show."""
     if not (unseen := [name for name in names if name in hidden]):
         return False
     draft.refuse(what, f"{', '.join(unseen)} was not shown")
@@ -226,7 +225,7 @@ def _has_hidden_record(draft: PlanBuilder, what: str, names: Iterable[str], hidd
 def _learn(
     view: PassInput, draft: PlanBuilder, proposal: Mapping[str, Any], scope: str, signals: Sequence[Signal]
 ) -> None:
-    """An anti-pattern, if a correction, a failure or a thumb down stands behind it."""
+    """Add an anti-pattern, if a correction, a failure or a thumb down supports it."""
     used = {name for step in draft.steps for name in step.sources}
     known = {signal.id: signal for signal in signals if signal.kind in BAD and signal.id not in used}
     evidence = [name for name in dict.fromkeys(to_texts(proposal.get("evidence"))) if name in known]
@@ -267,7 +266,7 @@ def _learn(
 
 
 def _iter_objects(value: Any, *, key: str = "") -> Iterator[Mapping[str, Any]]:
-    """The objects in what should be a list of them; a bare text counts as the object with that `key`."""
+    """Yield the objects in a list. A bare text counts as the object with that `key`."""
     for each in value if isinstance(value, list) else [] if value is None else [value]:
         if isinstance(each, Mapping):
             yield each
@@ -279,7 +278,7 @@ def _iter_objects(value: Any, *, key: str = "") -> Iterator[Mapping[str, Any]]:
 
 
 def _build_offers(records: Sequence[Record], changed: frozenset[str]) -> Iterator[list[Record]]:
-    """The changed records, each with those most alike, in parts of at most `MOST_TOKENS`."""
+    """Yield the changed records, each with those most similar, in parts of at most `MOST_TOKENS`."""
     words = {record.id: frozenset(tokenizer.tokenize(record.to_searchable_text())) for record in records}
     having: dict[str, list[Record]] = defaultdict(list)
     for record in records:
@@ -302,7 +301,7 @@ def _build_offers(records: Sequence[Record], changed: frozenset[str]) -> Iterato
 def _find_most_similar(
     record: Record, words: Mapping[str, frozenset[str]], having: Mapping[str, Sequence[Record]]
 ) -> list[Record]:
-    """The records that share most words with it, by the Dice coefficient. The rarest words lead to them."""
+    """Return the records that share most words with it, by the Dice coefficient."""
     own = words[record.id]
     found: dict[str, Record] = {}
     looked_at = 0
@@ -318,7 +317,7 @@ def _find_most_similar(
 
 
 def _format_records(records: Iterable[Record], changed: frozenset[str]) -> str:
-    """A line for each record: id, what it is, and its words on one line."""
+    """Return a line for each record: id, kind, category, tags and text."""
     lines = []
     for number, record in enumerate(records, 1):
         new = "NEW " if record.id in changed else ""

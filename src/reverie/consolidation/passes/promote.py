@@ -1,8 +1,8 @@
-"""What of the day's events is worth keeping as knowledge? Promotion by rule, without a model (golemcore).
+"""Promotion of events that turned out to be knowledge, by rule and without a model (golemcore).
 
-A record that was filed as an event, but is a decision, a constraint, a failure or the like and sure enough,
-moves to the layer where its kind is at home. What tools, the web or an import said never does, and nothing
-moves from one scope to another. Decay is not here: it changes rank and never a record (`recall.scoring`).
+A record that was filed as an event, but is a decision, a constraint or the like, and sure enough, moves to
+the layer of its kind. What tools, the web or an import said never moves. Decay is not applied here: it
+changes the rank and never a record.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ NAME = "promote"
 
 
 def promote(view: PassInput, *, min_confidence: float = 0.75) -> Plan:
-    """The pass; it asks nobody.
+    """Move changed records to the layers of their kinds.
 
     Args:
         view: What there is.

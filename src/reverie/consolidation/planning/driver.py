@@ -1,7 +1,6 @@
-"""How does a pass talk to a model? It yields what it asks and is resumed with the answer.
+"""Run a pass, handing its requests to a model.
 
-A pass is a generator over values, so it can be run, tested and replayed without any input or output. The two
-drivers here hand its questions to whoever answers; they ask once more where an answer is empty.
+A pass is a generator over values, so it can be run, tested and replayed without any input or output.
 """
 
 from __future__ import annotations
@@ -21,17 +20,17 @@ NO_MODEL = ModelFailure(why="no model")
 
 
 def answer_without_model(ask: ModelRequest) -> ModelFailure:
-    """What a memory without a model answers."""
+    """Return the failure that stands for a missing model."""
     del ask
     return NO_MODEL
 
 
 def run_pass(flow: Flow[T], answer: Callable[[ModelRequest], ModelReply | ModelFailure]) -> T:
-    """Run a pass to its end.
+    """Run a pass to its end, and repeat a request once where the reply is empty.
 
     Args:
-        flow: The pass.
-        answer: Answers a question; never raises for want of an answer, but returns `ModelFailure`.
+        answer: Answers a request. Returns a `ModelFailure` where there is no answer, and never raises for
+            it.
     """
     try:
         ask = next(flow)
@@ -52,5 +51,5 @@ def _is_empty(reply: ModelReply | ModelFailure) -> bool:
 def _combine_replies(
     first: ModelReply | ModelFailure, second: ModelReply | ModelFailure
 ) -> ModelReply | ModelFailure:
-    """The second answer, with what both cost."""
+    """Return the second reply with the cost of both."""
     return replace(second, usage=first.usage + second.usage)

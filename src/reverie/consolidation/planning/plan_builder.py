@@ -1,7 +1,7 @@
-"""Which of the proposed changes may be made? The checks that every plan goes through, all of them here.
+"""Checks that every proposed change goes through.
 
-A model, or a rule, proposes; nothing gets into a plan but through the methods of `PlanBuilder`. What they refuse
-they note, and they protect the records concerned from everything else that is proposed in the same cycle.
+A model or a rule proposes; nothing gets into a plan but through `PlanBuilder`. A rejected proposal is noted,
+and its records are protected from everything else that is proposed in the same cycle.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ MERGE_DEPTH = "merge_depth"
 
 
 class PlanBuilder:
-    """A plan that is being made. Not safe for several threads; a pass has one of its own."""
+    """Builder of one plan. Not safe for several threads."""
 
     def __init__(self, view: PassInput, *, name: str) -> None:
-        """Begin a plan.
+        """Begin the plan of a pass.
 
         Args:
             view: What there is.
@@ -75,12 +75,12 @@ class PlanBuilder:
 
     @property
     def live(self) -> list[Record]:
-        """The live records as the plan would leave them, without those that it touches."""
+        """Live records as the plan would leave them, without those that it touches."""
         return [record for record in self._live.values() if record.id not in self._touched]
 
     @property
     def steps(self) -> tuple[PlanStep, ...]:
-        """What was taken so far."""
+        """Changes that were accepted so far."""
         return tuple(self._steps)
 
     @property
@@ -89,21 +89,21 @@ class PlanBuilder:
         return self._most - self._archived
 
     def note(self, text: str) -> None:
-        """Tell a person something beside the changes."""
+        """Add a note for a person."""
         self._notes.append(text)
 
     def fail(self, why: str) -> None:
-        """Say that the pass could not be done, or not wholly; the first reason is kept."""
+        """Note that the pass could not be completed; the first reason is kept."""
         self._failed = self._failed or why
 
     def spend(self, usage: TokenUsage) -> None:
-        """Count what asking cost."""
+        """Add the cost of a request."""
         self._usage += usage
 
     # -- proposals ---------------------------------------------------------------------------------------
 
     def fold(self, duplicates: Sequence[Record], *, into: Record, after: Record) -> bool:
-        """Archive records that say what another says already, by form and not by a model's word.
+        """Archive records that say the same as another by form.
 
         Args:
             duplicates: The records that go.
@@ -134,7 +134,7 @@ class PlanBuilder:
         tags: Iterable[str] = (),
         why: str = "",
     ) -> bool:
-        """Put one record in the place of several that a model says mean the same.
+        """Replace several records by one, where a model says that they mean the same.
 
         Taken only if each source is known, live, unprotected and of one scope, if nothing specific of any
         source is missing in `content` and nothing specific in it is new, and if there is room for all of
@@ -176,7 +176,7 @@ class PlanBuilder:
         return True
 
     def archive(self, id: str, *, why: str) -> bool:
-        """Take a record out of search by a model's word.
+        """Archive a record that a model calls noise.
 
         Args:
             id: Which record.
@@ -196,7 +196,7 @@ class PlanBuilder:
     def refile(
         self, id: str, *, category: str | None = None, tags: Iterable[str] | None = None, why: str = ""
     ) -> bool:
-        """Give a record another category or other labels.
+        """Change the category or the labels of a record.
 
         Args:
             id: Which record.
@@ -259,11 +259,11 @@ class PlanBuilder:
         return True
 
     def refuse(self, what: str, why: str, *, protects: Sequence[str] = ()) -> None:
-        """Note a proposal that a pass itself does not take, and protect what it was about."""
+        """Note a proposal that the pass itself rejects, and protect its records."""
         self._refuse(what, why, protects=protects)
 
     def plan(self, *, skipped: str = "", cursors: Mapping[str, str | None] | None = None) -> Plan:
-        """The plan as it stands.
+        """Return the plan as it stands.
 
         Args:
             skipped: Why there was nothing to do, if there was not.
@@ -314,7 +314,7 @@ class PlanBuilder:
         return text
 
     def _find_twin(self, record: Record) -> str | None:
-        """The live record that says the very same, after what was taken so far."""
+        """Return the id of the live record with the same text, after what was accepted so far."""
         said = (record.scope, record.fingerprint)
         return self._added.get(said) or self._said.get(said)
 
@@ -329,7 +329,7 @@ class PlanBuilder:
     def _merge_records(
         self, records: Sequence[Record], content: str, category: str | None, tags: Iterable[str]
     ) -> Record:
-        """The record in the place of several; trust is that of the least trusted of them."""
+        """Return the merged record. Its trust is that of the least trusted source."""
         first = min(records, key=lambda record: record.created_at)
         leading = max(records, key=lambda record: (record.confidence, record.seen_count))
         metadata: dict[str, str] = {}
@@ -393,7 +393,7 @@ class PlanBuilder:
 
 
 def _explain_mismatch(records: Sequence[Record]) -> str:
-    """Why these records cannot be one, whatever they say; empty when they can."""
+    """Return why these records cannot be merged, whatever they say; empty when they can."""
     first = records[0]
     for record in records[1:]:
         if record.scope != first.scope:
@@ -410,7 +410,7 @@ def _explain_mismatch(records: Sequence[Record]) -> str:
 
 
 def _explain_growth(records: Sequence[Record], merged: Record) -> str:
-    """Whether the record makes the memory larger than its sources did, or could not be shown in a prompt."""
+    """Return why the record is too long; empty when it is not."""
     length = len(merged.content)
     if length > sum(len(record.content) + _SLACK for record in records):
         return f"it would be longer than its sources together: {length:,} characters"
@@ -420,7 +420,7 @@ def _explain_growth(records: Sequence[Record], merged: Record) -> str:
 
 
 def _explain_losses(records: Sequence[Record], merged: Record) -> str:
-    """What would be lost, invented, or said of something else; empty when nothing would."""
+    """Return what would be lost, invented or said of something else; empty when nothing would."""
     said = extract_specifics(merged.content)
     for record in records:
         found = extract_specifics(record.content)
@@ -436,7 +436,7 @@ def _get_merge_depth(record: Record) -> int:
 
 
 def _validate_labels(values: Iterable[str], name: str) -> tuple[str, ...]:
-    """The labels, none twice; raises `InvalidInput` when there are more than a record may have."""
+    """Return the labels without repetitions. Raise `InvalidInput` where a record may not have so many."""
     return normalize_labels(values, name=name, longest=2_000 if name == "reference" else 200)
 
 

@@ -1,8 +1,7 @@
-"""What did the model mean? Reads JSON out of whatever a model wrapped it in; never guesses what is missing.
+"""Parse JSON out of a model's reply.
 
-Taken: reasoning before the answer, code fences anywhere, prose around it, prose that itself has braces, line
-breaks within strings, a comma too many. Refused: an answer that breaks off, because what a model did not
-finish may have been about to say something else.
+Reasoning before the answer, code fences, prose around it, line breaks within strings and trailing commas are
+accepted. An answer that breaks off is not: what is missing may have said something else.
 """
 
 from __future__ import annotations
@@ -28,14 +27,14 @@ _TEXT_KEYS = ("content", "text", "summary", "value", "message", "description", "
 
 
 class UnusableReply(Exception):
-    """The answer cannot be used. The message says why and never quotes it."""
+    """A reply that cannot be used. The message says why and never quotes it."""
 
 
 def strip_reasoning(text: str) -> str:
-    """The answer without what the model thought aloud before it.
+    """Return the answer without the reasoning before it.
 
     Raises:
-        Unusable: it never stopped thinking.
+        UnusableReply: the reasoning never ends.
     """
     kept = _REASONING.sub("", text)
     kept = _REASONING_CLOSE.sub("", kept)  # some servers cut the opening mark off
@@ -45,7 +44,7 @@ def strip_reasoning(text: str) -> str:
 
 
 def parse_json(text: str, *, keys: Collection[str] = ()) -> Any:
-    """The JSON value in an answer.
+    """Return the JSON value in an answer.
 
     Args:
         text: The answer.
@@ -72,7 +71,7 @@ def parse_json(text: str, *, keys: Collection[str] = ()) -> Any:
 
 
 def to_text(value: Any) -> str:
-    """What should be a text, as one: models put an object or a list where a string should be.
+    """Return a value as a text. Models put an object or a list where a string should be.
 
     >>> to_text({"content": "Prefers tea"}), to_text(["Prefers", "tea"]), to_text(None)
     ('Prefers tea', 'Prefers\\ntea', '')
@@ -92,7 +91,7 @@ def to_text(value: Any) -> str:
 
 
 def to_texts(value: Any) -> list[str]:
-    """What should be a list of texts, as one, without empty and repeated ones."""
+    """Return a value as a list of texts, without empty and repeated ones."""
     if isinstance(value, str):
         value = value.split("\n") if "\n" in value else [value]
     elif not isinstance(value, list):
@@ -105,7 +104,7 @@ def _has(value: Any, wanted: frozenset[str]) -> int:
 
 
 def _iter_values(text: str) -> Iterator[Any]:
-    """The JSON objects and lists in a text, outermost only."""
+    """Yield the outermost JSON objects and lists in a text."""
     at = 0
     while (start := _find_next_opening(text, at)) is not None:
         try:
@@ -142,7 +141,7 @@ def _is_closed(text: str, start: int) -> bool:
 
 
 def _find_closing(text: str, start: int) -> int | None:
-    """Behind the bracket that closes the one at `start`; None if none does. Strings are stepped over."""
+    """Return the position after the bracket that closes the one at `start`; None if none does."""
     depth, within, escaped = 0, False, False
     for place in range(start, len(text)):
         character = text[place]

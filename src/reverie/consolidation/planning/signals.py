@@ -1,9 +1,8 @@
-"""How well did it go? What the owner and the tools let be seen of it: signals, read from the turns of a time.
+"""Signals of how well it went, read from turns.
 
-A correction, a failure of a tool, a thumb up or down stand on the turns themselves (`learning`,
-`Session.feedback`); what a session came to is a record. Signals tell a model how to weigh what was said, and
-the bad ones are evidence for anti-patterns. They are never evidence for what the owner prefers: that is what
-the owner said.
+A correction, a failure of a tool and a thumb up or down stand on the turns themselves; what a session came to
+is a record. Signals tell a model how to weigh what was said, and bad ones are evidence for anti-patterns.
+They are never evidence for what the owner prefers.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _NAMES: dict[str, SignalKind] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signal:
-    """Something that tells how well it went.
+    """A sign of how well it went.
 
     Attributes:
         kind: What it is.
@@ -64,7 +63,7 @@ class Signal:
 def collect_signals(
     turns: Sequence[Turn], records: Iterable[Record] = (), *, now: datetime, changed: Collection[str] = ()
 ) -> tuple[Signal, ...]:
-    """The signals of a time, the earliest first; at most 50 of each scope, none older than a week.
+    """Return the signals, the earliest first: at most 50 of each scope, none older than a week.
 
     Args:
         turns: The turns, in their order.
@@ -95,7 +94,7 @@ def collect_signals(
 
 
 def format_signals(found: Iterable[Signal]) -> str:
-    """A line for each signal, for a model; `(none)` where there is none."""
+    """Return a line for each signal, or `(none)`."""
     lines = []
     for each in found:
         before = f" after “{_shorten_text(each.before, 300)}”" if each.before else ""

@@ -1,4 +1,4 @@
-"""How is a conversation told to a model? One line a turn, without what tools returned."""
+"""Transcript of a conversation for a model: one line a turn, without the results of tools."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from reverie.domain.text.escaping import escape_line
 
 
 def format_transcript(turns: Iterable[Turn], *, longest: int) -> str:
-    """The turns as lines such as `[2025-01-15 10:31] ASSISTANT [tools: exec, read_file]: text` (Autobot).
+    """Return turns as lines such as `[2025-01-15 10:31] ASSISTANT [tools: exec, read_file]: text` (Autobot).
 
     Results of tools and turns that say nothing are left out; times are in UTC.
 

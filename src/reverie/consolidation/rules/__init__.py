@@ -1,8 +1,8 @@
-"""Which sentence states a decision, a constraint, a preference, a failure, a fix, or that somebody was wrong?
+"""Rules over single English sentences: decisions, constraints, preferences, failures, fixes, corrections.
 
-Rules over single sentences, for English. In doubt a rule stays silent: a missed sentence is still a stored
-turn that search finds, a wrong one becomes a memory that nobody stated. So a question, a condition, a guess,
-a quotation, code, hearsay and what other people want state nothing here. Nothing is stored here.
+In doubt a rule does not match: a missed sentence is still a stored turn that search finds, a wrong match
+becomes a memory that nobody stated. Questions, conditions, guesses, quotations, code and hearsay state
+nothing.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ _CUES: Mapping[Rule, Lazy] = {
 
 
 def match_rules(sentence: str, *, speaker: Speaker, answering: bool = False) -> tuple[Rule, ...]:
-    """What one sentence states, in the order of `RULES`; nothing in most cases.
+    """Return what one sentence states, in the order of `RULES`; empty in most cases.
 
     Args:
         sentence: The sentence, as `sentences` gives it.
@@ -119,7 +119,7 @@ def match_rules(sentence: str, *, speaker: Speaker, answering: bool = False) -> 
 
 
 def has_correction(sentence: str, *, answering: bool = False) -> bool:
-    """Whether one sentence of a user's says that the assistant was wrong: `correction` is in `match_rules`.
+    """Whether one sentence of a user's says that the assistant was wrong.
 
     Args:
         sentence: The sentence, as `sentences` gives it.

@@ -1,4 +1,4 @@
-"""Does a user's sentence say that the assistant was wrong? Pure, and for English."""
+"""Rule for sentences that say that the assistant was wrong."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ _ASKS_BACK = re.compile(r"\?[\"')”]*$")
 
 
 def is_correction(said: str, *, answering: bool) -> bool:
-    """Whether a sentence puts the assistant right; `answering` where it answers a question."""
+    """Whether a sentence corrects the assistant. `answering` says whether it answers a question."""
     if _NO_CORRECTION.search(said):
         return False
     if _ASKS_BACK.search(said) and not said.lower().startswith("why did you"):

@@ -1,4 +1,4 @@
-"""Which files, tools and addresses does a text name, and does it hold a secret? Pure."""
+"""Files, tools, addresses and secrets that a text names."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from reverie.consolidation.rules.wording import Lazy
 
 
 def is_likely_secret(sentence: str) -> bool:
-    """Whether a sentence seems to hold a key, a token or a password; such a one is never kept.
+    """Whether a sentence seems to hold a key, a token or a password. Such a sentence is never stored.
 
     >>> is_likely_secret("The password is hunter2!"), is_likely_secret("Passwords must be hashed.")
     (True, False)
@@ -21,7 +21,7 @@ def is_likely_secret(sentence: str) -> bool:
 
 
 def extract_references(text: str) -> tuple[str, ...]:
-    """The files, addresses, tests, issues and commits that a text names, each once, in order; at most 20.
+    """Return files, addresses, tests, issues and commits that a text names, in order; at most 20.
 
     >>> extract_references("Fixed tests/test_api.py::test_login in 4f2a9c1, see #42 and https://x.org/a.")
     ('tests/test_api.py::test_login', '4f2a9c1', '#42', 'https://x.org/a')
@@ -36,7 +36,7 @@ def extract_references(text: str) -> tuple[str, ...]:
 
 
 def extract_tags(text: str) -> tuple[str, ...]:
-    """The programming languages and tools that a text names, in lower case; at most 8.
+    """Return programming languages and tools that a text names, in lower case; at most 8.
 
     >>> extract_tags("The Docker build of the Go service fails in app.py")
     ('docker', 'go', 'python')

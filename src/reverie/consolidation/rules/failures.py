@@ -1,4 +1,4 @@
-"""Does a sentence tell that something failed, or what mended it? Pure, and for English."""
+"""Rules for sentences that tell of a failure or a fix."""
 
 from __future__ import annotations
 
@@ -187,6 +187,6 @@ _NO_FIX = compile_pattern(
 
 
 def is_fix(said: str, speaker: Speaker) -> bool:
-    """Whether a sentence tells what put something right, or that it is right again."""
+    """Whether a sentence tells what fixed something, or that it works again."""
     del speaker
     return _FIX.search(said) is not None and not _NO_FIX.search(said)

@@ -1,4 +1,4 @@
-"""Does a sentence state a decision, a constraint or a preference? Pure, and for English."""
+"""Rules for sentences that state a decision, a constraint or a preference."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ _UNDECIDED = compile_pattern(
 
 
 def is_decision(said: str, speaker: Speaker) -> bool:
-    """Whether a sentence says that something has been settled."""
+    """Whether a sentence says that something has been decided."""
     if len(said.split()) < 3 or _UNDECIDED.search(said):
         return False
     if speaker == "assistant":
@@ -257,7 +257,7 @@ _AGENT_PREFERENCE = compile_pattern(
 
 
 def is_preference(said: str, speaker: Speaker) -> bool:
-    """Whether a sentence says how its speaker, or the user, likes things."""
+    """Whether a sentence says what its speaker, or the user, likes."""
     if speaker == "assistant":
         return _AGENT_PREFERENCE.search(said) is not None and not said.endswith("!")
     return _PREFERENCE.search(said) is not None or _STANDING.search(said) is not None

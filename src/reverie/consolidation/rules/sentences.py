@@ -1,4 +1,4 @@
-"""What are the sentences of a message, and what of a sentence is the speaker's own? Pure."""
+"""Split messages into sentences, and mask what is not the speaker's own."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LONGEST_TEXT = 8_000
 
 
 def split_sentences(text: str) -> list[str]:
-    """The sentences of a message, without code blocks, quoted lines, tables and the marks of lists.
+    """Return the sentences of a message, without code blocks, quoted lines, tables and list marks.
 
     >>> split_sentences("It fails. See Dr. Weiss:\\n- `x = 1`\\n> quoted")
     ['It fails.', 'See Dr. Weiss:', '`x = 1`']
@@ -26,7 +26,7 @@ def split_sentences(text: str) -> list[str]:
 
 
 def is_self_contained(sentence: str) -> bool:
-    """Whether a sentence says something to those who do not see what stood before it.
+    """Whether a sentence can be understood without the one before it.
 
     >>> is_self_contained("That fixed it, thanks!"), is_self_contained("Restarting the daemon solved it.")
     (False, True)
@@ -64,7 +64,7 @@ _APOSTROPHE = str.maketrans("’‘ʼ", "'''")
 
 
 def strip_quotations(sentence: str) -> str:
-    """The sentence with quotations and code taken out, but for their place."""
+    """Return the sentence with quotations and code replaced by placeholders."""
     masked = _QUOTED.sub("“”", _CODE.sub("CODE", sentence.translate(_APOSTROPHE)))
     return " ".join(masked.replace("*", " ").replace("__", " ").split())
 

@@ -1,4 +1,4 @@
-"""Which sentences state nothing, whoever says them? And the words that several rules share. Pure."""
+"""Words that several rules share, and sentences that state nothing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RULES: tuple[Rule, ...] = get_args(Rule)
 
 
 class Lazy:
-    """A pattern that is compiled when it is first searched for: most messages need few of them.
+    """Pattern that is compiled when it is first searched for.
 
     Compiling all of them takes 35 ms, which a program that stores one turn and ends would wait for.
     """
@@ -29,7 +29,7 @@ class Lazy:
 
     @cached_property
     def search(self) -> Callable[[str], re.Match[str] | None]:
-        """Its `search`."""
+        """The `search` method of the compiled pattern."""
         return self.pattern.search
 
 
@@ -84,5 +84,5 @@ AUX = (
 
 
 def compile_pattern(*parts: str) -> Lazy:
-    """One pattern that any of the parts matches, whatever the case."""
+    """Return one pattern that matches any of the parts, in any case."""
     return Lazy("|".join(f"(?:{part})" for part in parts), re.IGNORECASE)

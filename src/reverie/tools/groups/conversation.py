@@ -1,4 +1,4 @@
-"""How does a model find what was said long ago? Turns of past conversations, and `HISTORY.md`."""
+"""Tool that searches past conversations and `HISTORY.md`."""
 
 from __future__ import annotations
 
@@ -22,12 +22,10 @@ _THIS = "this"
 def build_conversation_tools(
     memory: MemoryLike, *, now: Callable[[], datetime], session: str | None = None
 ) -> Toolset:
-    """`search_conversation_history`.
+    """Return the tool `search_conversation_history`.
 
     Args:
-        memory: What is searched.
-        now: What tells the time, for "3 days ago".
-        session: Which conversation `this` is; None for none.
+        session: Id of the conversation that `this` means; None for none.
     """
 
     def search(given: Mapping[str, Any]) -> ToolResult:

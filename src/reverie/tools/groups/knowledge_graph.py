@@ -14,11 +14,7 @@ from reverie.tools.toolset import Tool, ToolResult, Toolset
 
 
 def build_knowledge_graph_tools(graph: KnowledgeGraph) -> Toolset:
-    """The nine tools of the reference memory server, with its names, arguments and answers.
-
-    Args:
-        graph: What they read and change.
-    """
+    """Return the nine tools of the reference memory server, with its names, arguments and answers."""
 
     def listed(key: str, change: Callable[[Any], list[Plain]], argument: str) -> Callable[..., ToolResult]:
         def run(given: Mapping[str, Any]) -> ToolResult:
@@ -76,7 +72,7 @@ def _to_json(value: object) -> str:
 
 
 def _open(required: Sequence[str], **properties: Mapping[str, Any]) -> Mapping[str, Any]:
-    """An object that may have more than it needs, as the reference server's objects may."""
+    """Return the schema of an object that may have further properties."""
     return {"type": "object", "properties": dict(properties), "required": list(required)}
 
 

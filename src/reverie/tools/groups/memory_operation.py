@@ -1,6 +1,6 @@
-"""How does one tool do all that golemcore's agents do with memory? `memory(operation, …)`.
+"""One tool with the memory operations of golemcore's agents: `memory(operation, …)`.
 
-Adds, searches, updates, promotes, forgets. To forget is to archive here: a model removes nothing for good.
+`forget` keeps its name there, and archives: a model erases nothing.
 """
 
 from __future__ import annotations
@@ -38,12 +38,10 @@ _NEEDS: Mapping[str, tuple[str, ...]] = {
 
 
 def build_memory_tool(memory: MemoryLike, *, now: Callable[[], datetime], source: str) -> Toolset:
-    """The one tool.
+    """Return the tool `memory`.
 
     Args:
-        memory: What is changed and searched.
-        now: What tells the time, for "3 days ago".
-        source: What is noted as the source of what is added.
+        source: Source of the records that are added.
     """
     operations: Mapping[str, Callable[[Mapping[str, Any]], ToolResult]] = {
         "add": lambda given: _add(memory, given, source),
@@ -129,15 +127,10 @@ def _promote(memory: MemoryLike, given: Mapping[str, Any], now: datetime) -> Too
 
 
 def update_record(memory: MemoryLike, record: Record, **changes: Any) -> Record:
-    """The record after a model's changes; what it says anew has the lower trust of the two.
-
-    Args:
-        memory: Where it is.
-        record: As it was read.
-        **changes: As `Memory.update` takes them.
+    """Change a record by a model's word. New text has the lower trust of the record and the agent.
 
     Raises:
-        Conflict: somebody changed it meanwhile.
+        Conflict: somebody else has changed the record.
     """
     if changes.get("content") not in (None, record.content):
         changes["origin"] = lower_trust(record.origin)
@@ -145,7 +138,7 @@ def update_record(memory: MemoryLike, record: Record, **changes: Any) -> Record:
 
 
 def lower_trust(origin: Origin) -> Origin:
-    """Whose word something is after an agent has changed it."""
+    """Return the origin of a record after an agent has changed its text."""
     return max(origin, "agent", key=ORIGINS.index)
 
 

@@ -1,4 +1,4 @@
-"""How does a model keep and find what it learned? Findings, insights and lessons (agentkit's two tools)."""
+"""Tools for findings, insights and lessons (agentkit)."""
 
 from __future__ import annotations
 
@@ -21,12 +21,10 @@ _LISTS = ("findings", "insights", "lessons")
 
 
 def build_observation_tools(memory: MemoryLike, *, now: Callable[[], datetime], source: str) -> Toolset:
-    """`remember` and `recall`.
+    """Return the tools `remember` and `recall`.
 
     Args:
-        memory: What is saved to and searched.
-        now: What tells the time, for "3 days ago".
-        source: What is noted as the source of what is saved.
+        source: Source of the records that are saved.
     """
 
     def remember(given: Mapping[str, Any]) -> ToolResult:

@@ -1,4 +1,4 @@
-"""How does a model change a piece of what is remembered? It edits a page or a record, and reads pages."""
+"""Tools that edit a piece of a page or of a record, and read pages."""
 
 from __future__ import annotations
 
@@ -25,12 +25,7 @@ _LONGEST_SHOWN = 200
 
 
 def build_page_tools(memory: MemoryLike, *, now: Callable[[], datetime]) -> Toolset:
-    """`edit_memory` and `read_page`.
-
-    Args:
-        memory: Whose records and pages they read and edit.
-        now: What tells the time.
-    """
+    """Return the tools `edit_memory` and `read_page`."""
 
     def edit(given: Mapping[str, Any]) -> ToolResult:
         old, new = given.get("old") or "", argument_values.get_text(given, "new")
@@ -90,22 +85,19 @@ def _edit_page(pages: Pages, name: str, old: str, new: str) -> ToolResult:
 
 
 def _to_stored_text(pages: Pages, name: str, new: str) -> str:
-    """What was written, as the page has it: with secrets replaced, if any were."""
+    """Return what was written as the page has it, with secrets redacted."""
     return new if new in pages.read(name) else redact_secrets(new)
 
 
 def replace_once(text: str, old: str, new: str, *, where: str) -> str:
-    """The text with one piece in the place of another that stands in it exactly once.
+    """Return a text with a piece replaced that occurs exactly once.
 
     Args:
-        text: What there is.
-        old: The piece.
-        new: What takes its place.
-        where: What the text is called in an error.
+        where: Name of the text for an error.
 
     Raises:
-        InvalidInput: the piece is not there, and the message quotes what is like it; or more than once, and
-            it says how often.
+        InvalidInput: the piece does not occur, and the message quotes what is similar; or it occurs
+            several times.
     """
     times = text.count(old)
     if times == 1:
@@ -125,12 +117,7 @@ def replace_once(text: str, old: str, new: str, *, where: str) -> str:
 
 
 def find_similar_lines(text: str, piece: str) -> str:
-    """The lines of a text that are most like a piece of it that is not there; empty when none are.
-
-    Args:
-        text: What there is.
-        piece: What was looked for.
-    """
+    """Return the lines of a text that are most similar to a piece that is not in it; empty when none are."""
     wanted = _extract_trigrams(piece[:_LONGEST_COMPARED])
     if not wanted:
         return ""

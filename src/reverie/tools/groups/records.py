@@ -1,6 +1,6 @@
-"""What may a model do with long-term memory during a turn? Save, search, read, delete, list the categories.
+"""Tools over long-term memory: save, search, read, delete, list the categories (RockBot).
 
-RockBot's four tools, and one that reads in full what a search had to cut.
+`delete_memory` keeps its name there, and archives.
 """
 
 from __future__ import annotations
@@ -31,12 +31,10 @@ _ONE = schemas.build_object_schema(id=schemas.IDENTIFIER, deleted=rendering.RECO
 
 
 def build_long_term_tools(memory: MemoryLike, *, now: Callable[[], datetime], source: str) -> Toolset:
-    """The tools over records.
+    """Return the tools over records.
 
     Args:
-        memory: What is saved to and searched.
-        now: What tells the time, for "3 days ago".
-        source: What is noted as the source of what is saved.
+        source: Source of the records that are saved.
     """
 
     def save(given: Mapping[str, Any]) -> ToolResult:
@@ -97,7 +95,7 @@ def build_long_term_tools(memory: MemoryLike, *, now: Callable[[], datetime], so
 
 
 def format_saved_result(saved: SaveResult) -> str:
-    """What a model is told of what it saved."""
+    """Return the sentence about a saved record."""
     where = f" in {saved.record.category}" if saved.record.category else ""
     if saved.outcome == "created":
         return f"Saved as {saved.record.id}{where}."
@@ -106,7 +104,7 @@ def format_saved_result(saved: SaveResult) -> str:
 
 
 def build_saved_data(saved: SaveResult) -> Mapping[str, Any]:
-    """The same for a program."""
+    """Return the data about a saved record."""
     return {
         "id": saved.record.id,
         "outcome": saved.outcome,
@@ -115,7 +113,7 @@ def build_saved_data(saved: SaveResult) -> Mapping[str, Any]:
 
 
 def format_hits_result(hits: rendering.Hits, now: datetime, *, nothing: str = "") -> ToolResult:
-    """What a model is told of records that a search found."""
+    """Return the result of a search for records."""
     data = {"hits": [rendering.build_hit_data(hit, now) for hit in hits]}
     if not hits:
         hint = nothing or "Try other words, or list_memory_categories to see what there is."
@@ -125,7 +123,7 @@ def format_hits_result(hits: rendering.Hits, now: datetime, *, nothing: str = ""
 
 
 def get_live_record(memory: MemoryLike, given: Mapping[str, Any], *, archived: bool = False) -> Record:
-    """The record that the argument `id` names; raises `NotFound`, saying which tool finds the right one."""
+    """Return the record that the argument `id` names. Raise `NotFound` where there is none."""
     wanted = argument_values.get_text(given, "id").strip().strip("[]")
     found = memory.get(wanted)
     if found is None or (found.archived and not archived):
@@ -134,7 +132,7 @@ def get_live_record(memory: MemoryLike, given: Mapping[str, Any], *, archived: b
 
 
 def delete_record(memory: MemoryLike, given: Mapping[str, Any]) -> ToolResult:
-    """Archive a record because a model says so; what its owner pinned stays."""
+    """Archive a record because a model says so, unless its owner pinned it."""
     record = get_live_record(memory, given)
     if record.pinned:
         return ToolResult(

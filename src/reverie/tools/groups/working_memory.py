@@ -1,7 +1,6 @@
-"""What may a model do with working memory? Set something aside under a key, and fetch, find and list it.
+"""Tools over working memory and over the scratchpad.
 
-The same for two places: the session's working memory, whose entries expire, and the scratchpad, which
-outlives sessions and keeps what it is not told to drop.
+Entries of a session's working memory expire; the scratchpad outlives sessions and keeps its entries.
 """
 
 from __future__ import annotations
@@ -27,12 +26,7 @@ _KEYS_NAMED = 10
 
 
 def build_working_tools(working: WorkingMemory, *, now: Callable[[], datetime] = utc_now) -> Toolset:
-    """RockBot's tools of working memory, and one that drops an entry.
-
-    Args:
-        working: The session's.
-        now: What tells the time.
-    """
+    """Return RockBot's tools of working memory, and one that deletes an entry."""
 
     def save(given: Mapping[str, Any]) -> ToolResult:
         minutes = given.get("ttl_minutes")
@@ -80,12 +74,7 @@ def build_working_tools(working: WorkingMemory, *, now: Callable[[], datetime] =
 
 
 def build_scratchpad_tools(scratchpad: WorkingMemory, *, now: Callable[[], datetime]) -> Toolset:
-    """Agentkit's key-value store for a model: get, set, list by prefix, search over keys and values.
-
-    Args:
-        scratchpad: The agent's, or that of a scope.
-        now: What tells the time.
-    """
+    """Return agentkit's tools of a key-value store: read, write, list by prefix, search, delete."""
 
     def write(given: Mapping[str, Any]) -> ToolResult:
         minutes = given.get("ttl_minutes")
