@@ -18,7 +18,8 @@ from reverie import Memory, Settings
 from reverie.agent import Agent
 from reverie.domain.errors import InvalidInput
 from reverie.integrations import lightrag
-from reverie.integrations.lightrag import LightRAG, LightRAGIndexer, LightRAGUnavailable, format_context
+from reverie.integrations.lightrag import LightRAG, LightRAGUnavailable, format_context
+from reverie.integrations.lightrag_indexer import LightRAGIndexer
 from reverie.interfaces.cli.main import cli
 from reverie.llm import resolve_model
 from reverie.llm.messages import ModelRequest
@@ -189,11 +190,11 @@ def test_lines_that_are_no_json_stay() -> None:
 
 
 def test_settings_name_the_server(graph: Graph) -> None:
-    assert LightRAG.of(Settings()) is None
-    assert LightRAG.of(Settings(rag_url=graph.url, rag_enabled=False)) is None
+    assert LightRAG.from_settings(Settings()) is None
+    assert LightRAG.from_settings(Settings(rag_url=graph.url, rag_enabled=False)) is None
     file = {"rag": {"url": graph.url, "queryMode": "mix", "timeoutSeconds": 3, "indexMinLength": 9}}
     settings = Settings.load(None, None, **file)
-    with LightRAG.of(settings, api_key="k") as rag:  # type: ignore[union-attr]
+    with LightRAG.from_settings(settings, api_key="k") as rag:  # type: ignore[union-attr]
         assert rag.min_length == 9
         rag.recall(QUESTION)
     assert graph.asked[0][2:] == (
@@ -382,7 +383,8 @@ def test_chat_asks_the_graph_that_the_settings_name(
 PROGRAM = """
 import sys, time
 from reverie import Memory
-from reverie.integrations.lightrag import LightRAG, LightRAGIndexer
+from reverie.integrations.lightrag import LightRAG
+from reverie.integrations.lightrag_indexer import LightRAGIndexer
 
 folder, url, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
 memory = Memory.open(folder)

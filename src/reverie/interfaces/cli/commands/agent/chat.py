@@ -17,7 +17,8 @@ from reverie.interfaces.cli.options import Command, CommandContext, invocation
 
 if TYPE_CHECKING:
     from reverie.agent import Agent, TurnResult
-    from reverie.integrations.lightrag import LightRAG, LightRAGIndexer
+    from reverie.integrations.lightrag import LightRAG
+    from reverie.integrations.lightrag_indexer import LightRAGIndexer
     from reverie.memory import Memory
 
 _HELP = """/new            begin anew; what is remembered stays
@@ -78,9 +79,10 @@ def _open_graph(memory: Memory) -> Iterator[tuple[LightRAG, LightRAGIndexer] | N
     if memory.settings.rag_url is None or not memory.settings.rag_enabled:
         yield None
         return
-    from reverie.integrations.lightrag import API_KEY, LightRAG, LightRAGIndexer
+    from reverie.integrations.lightrag import API_KEY, LightRAG
+    from reverie.integrations.lightrag_indexer import LightRAGIndexer
 
-    rag = LightRAG.of(memory.settings, api_key=os.environ.get(API_KEY, ""))
+    rag = LightRAG.from_settings(memory.settings, api_key=os.environ.get(API_KEY, ""))
     assert rag is not None
     with rag, LightRAGIndexer(memory, rag) as indexing:
         yield rag, indexing
