@@ -171,9 +171,10 @@ class MemoryReader:
             InvalidInput: an argument is not of its form.
             ScopeNeeded: scopes are in use, and none is given.
         """
-        allowed = self._build_filter(only, RecordFilters)
-        question = SearchRequest(text=query, allowed=allowed, limit=limit, min_score=min_score, mode=mode)
-        return self._searching.records(question)
+        with self._store.reading():
+            allowed = self._build_filter(only, RecordFilters)
+            question = SearchRequest(text=query, allowed=allowed, limit=limit, min_score=min_score, mode=mode)
+            return self._searching.records(question)
 
     def search_turns(
         self,

@@ -15,7 +15,7 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Literal, Protocol, TypeVar
 
-from reverie.context import Pack, ShownLedger, StaticContext, TokenBudget, build, trim_window
+from reverie.context import Pack, PackInput, ShownLedger, StaticContext, TokenBudget, build, trim_window
 from reverie.context.budget import validate_tokens
 from reverie.context.ledger import build_recalled_counter, build_shown_cursor
 from reverie.context.notes import drop_replayed
@@ -327,47 +327,54 @@ class Session:
         message = None if message is None else self.redacted(message)  # as it was stored, if it was
         budget = self._build_budget(soft_tokens, hard_tokens)
         self._look()
-        with self._lock:
-            state = self._read_state()
-            window, following, shown = self._window, self._next, self._shown
-        asking = _find_question(message, window)
-        now_at = following if asking is None else asking.position
-        query = query_from_message(message or "" if asking is None else asking.content)
-        replayed = _prepend_question(trim_window(window, self._settings.replay_turns), asking)
-        replayed_ids = frozenset(turn.id for turn in replayed)
-        now = self._clock()
-        found: list[Hit] = []
-        recent: list[Record] = []
-        settings, scopes = self._settings, visible_scopes(state.scope)
-        if settings.memory_enabled:
-            found = retrieve(self._recaller, settings, query, scopes, exclude=replayed_ids, now=now)
-            is_first = not state.summary and all(turn.position >= now_at for turn in window)
-            if is_first and not any(hit.is_trusted for hit in found):
-                recent = retrieve_recent(self._recaller, settings, scopes, now=now)
-        standing = self._standing()
-        pages = standing.pages if self._settings.memory_enabled else ()
-        notes = drop_replayed(standing.notes, replayed_ids) if self._settings.memory_enabled else ()
-        pack = build(
-            query=query,
-            candidates=found,
-            recent=recent,
-            replay=replayed,
-            now_at=now_at,
-            now=now,
-            budget=budget,
-            standing=replace(standing, pages=pages, notes=notes, summary=state.summary),
-            entries=self.working.list(),
-            shown=shown,
-            related=related if self._settings.memory_enabled else "",
-            related_tokens=self._settings.rag_tokens,
-        )
-        pack = self._redact_pack(pack)
+        given = self._gather(message, budget, related)
+        pack = self._redact_pack(build(given))
         if mark and pack.hits:
             with self._lock:
-                begin = replayed[0].position if replayed else now_at
-                self._shown = self._shown.since(begin).add_shown(pack.hits, at=now_at)
+                begin = given.replay[0].position if given.replay else given.now_at
+                self._shown = self._shown.since(begin).add_shown(pack.hits, at=given.now_at)
                 self._shown_is_stored = False
         return pack
+
+    def _gather(self, message: str | None, budget: TokenBudget, related: str) -> PackInput:
+        """Read everything that a pack for the message is made of, from one state of the store."""
+        settings = self._settings
+        with self._store.reading():
+            with self._lock:
+                state = self._read_state()
+                window, following, shown = self._window, self._next, self._shown
+            asking = _find_question(message, window)
+            now_at = following if asking is None else asking.position
+            query = query_from_message(message or "" if asking is None else asking.content)
+            replayed = _prepend_question(trim_window(window, settings.replay_turns), asking)
+            replayed_ids = frozenset(turn.id for turn in replayed)
+            now = self._clock()
+            hits: list[Hit] = []
+            recent: list[Record] = []
+            standing = replace(self._standing(), summary=state.summary)
+            if settings.memory_enabled:
+                scopes = visible_scopes(state.scope)
+                hits = retrieve(self._recaller, settings, query, scopes, exclude=replayed_ids, now=now)
+                is_first = not state.summary and all(turn.position >= now_at for turn in window)
+                if is_first and not any(hit.is_trusted for hit in hits):
+                    recent = retrieve_recent(self._recaller, settings, scopes, now=now)
+                standing = replace(standing, notes=drop_replayed(standing.notes, replayed_ids))
+            else:
+                standing, related = replace(standing, pages=(), notes=()), ""
+            return PackInput(
+                query=query,
+                candidates=hits,
+                recent=recent,
+                replay=replayed,
+                now_at=now_at,
+                now=now,
+                budget=budget,
+                standing=standing,
+                entries=self.working.list(),
+                shown=shown,
+                related=related,
+                related_tokens=settings.rag_tokens,
+            )
 
     def redacted(self, text: str) -> str:
         """A text as this session would store it: with secrets replaced, unless that is switched off."""

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reverie.context import StaticContext, TokenBudget, build, notes, render
+from reverie.context import PackInput, StaticContext, TokenBudget, build, notes, render
 from reverie.domain.page import HISTORY, Paragraph, format_daily_note_name, validate_paragraph
 from reverie.domain.text import validation
 from reverie.domain.text.escaping import NOTICE
@@ -178,7 +178,7 @@ def packed(**given):
         "budget": TokenBudget(),
         **given,
     }
-    return build(**given)
+    return build(PackInput(**given))
 
 
 def standing(page="User likes tea.", kept=(), **more):

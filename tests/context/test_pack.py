@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from reverie.context import ShownLedger, StaticContext, TokenBudget, build, render
+from reverie.context import PackInput, ShownLedger, StaticContext, TokenBudget, build, render
 from reverie.domain.text import escaping, validation
 from tests.context.values import (
     NOW,
@@ -50,7 +50,7 @@ def packed(**given):
         "budget": TokenBudget(),
         **given,
     }
-    return build(**given)
+    return build(PackInput(**given))
 
 
 @given(hits(), entries, standings, budgets, shapes, st.lists(st.text(min_size=1, max_size=500), max_size=5))
@@ -232,22 +232,24 @@ def full_pack():
           for n in range(6)),
     ]  # fmt: skip
     return build(
-        query="And which database does it use?",
-        candidates=found,
-        replay=replay,
-        now_at=8,
-        now=NOW,
-        budget=TokenBudget(soft_tokens=420, hard_tokens=900),
-        standing=StaticContext(
-            profile=("# Soul\nYou are RockBot.", "# Directives\nBe brief.\n"),
-            pages=("## Long-term Memory\nProject uses Spring Boot 4.0.2.",),
-            summary="User discussed deploying with Docker.\n- Using Jib for image builds",
-        ),
-        entries=[
-            entry("chunked-page-1", category="web-content", tags=("github", "rockbot")),
-            entry("draft-email", seconds=121),
-        ],
-        shown=ShownLedger().add_shown([seen], at=4),
+        PackInput(
+            query="And which database does it use?",
+            candidates=found,
+            replay=replay,
+            now_at=8,
+            now=NOW,
+            budget=TokenBudget(soft_tokens=420, hard_tokens=900),
+            standing=StaticContext(
+                profile=("# Soul\nYou are RockBot.", "# Directives\nBe brief.\n"),
+                pages=("## Long-term Memory\nProject uses Spring Boot 4.0.2.",),
+                summary="User discussed deploying with Docker.\n- Using Jib for image builds",
+            ),
+            entries=[
+                entry("chunked-page-1", category="web-content", tags=("github", "rockbot")),
+                entry("draft-email", seconds=121),
+            ],
+            shown=ShownLedger().add_shown([seen], at=4),
+        )
     )
 
 

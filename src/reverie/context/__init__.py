@@ -6,13 +6,22 @@ texts of the profile are handed in.
 
 from reverie.context.budget import TokenBudget
 from reverie.context.ledger import ShownLedger
-from reverie.context.pack import CandidateDecision, Pack, PackDiagnostics, PackSection, StaticContext, build
+from reverie.context.pack import (
+    CandidateDecision,
+    Pack,
+    PackDiagnostics,
+    PackInput,
+    PackSection,
+    StaticContext,
+    build,
+)
 from reverie.context.window import ReplayWindow, to_chat_messages, trim_window
 
 __all__ = [
     "CandidateDecision",
     "Pack",
     "PackDiagnostics",
+    "PackInput",
     "PackSection",
     "ReplayWindow",
     "ShownLedger",

@@ -16,7 +16,7 @@ from __future__ import annotations
 import copy
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal
 
@@ -338,48 +338,51 @@ class Pack:
         return remarks
 
 
-def build(
-    *,
-    query: str,
-    candidates: Sequence[Hit],
-    replay: Sequence[Turn],
-    now_at: int,
-    now: datetime,
-    budget: TokenBudget,
-    standing: StaticContext | None = None,
-    entries: Sequence[Entry] = (),
-    shown: ShownLedger | None = None,
-    recent: Sequence[Record] = (),
-    related: str = "",
-    related_tokens: int = 0,
-) -> Pack:
-    """Put a pack together.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackInput:
+    """Everything that a pack is made of, gathered before `build`.
 
-    Args:
-        query: What was searched for.
-        candidates: What was found, best first.
-        replay: The turns to replay, the earliest first, such as `trim_window` gives.
+    Attributes:
+        query: The text that was searched for.
+        candidates: The hits, best first.
+        replay: The turns to replay, the earliest first, such as `trim_window` returns.
         now_at: The position of the user's turn being answered.
-        now: The moment, for the countdowns of the inventory.
+        now: The current time, for the countdowns of the inventory.
         budget: Tokens and limits.
         standing: Profile, pages, summary, notes.
-        entries: Working memory; what has expired is left out.
+        entries: Working memory; expired entries are left out of the pack.
         shown: What the session has been shown before.
-        recent: Records to give because nothing was found on the first turn.
-        related: What another memory gave for the message; quoted like everything that is remembered.
-        related_tokens: Tokens that it takes at most; it stands last, and takes what the others leave.
+        recent: Records for a first turn without hits.
+        related: Text of another memory for the message; quoted like everything that is remembered.
+        related_tokens: Its largest number of tokens; it stands last, and takes what the others leave.
     """
-    seen = shown or ShownLedger()
-    replayed = to_chat_messages(replay)
-    standing = standing or StaticContext()
+
+    query: str
+    candidates: Sequence[Hit]
+    replay: Sequence[Turn]
+    now_at: int
+    now: datetime
+    budget: TokenBudget
+    standing: StaticContext = field(default_factory=StaticContext)
+    entries: Sequence[Entry] = ()
+    shown: ShownLedger = field(default_factory=ShownLedger)
+    recent: Sequence[Record] = ()
+    related: str = ""
+    related_tokens: int = 0
+
+
+def build(given: PackInput) -> Pack:
+    """Return the pack for an input; the same input gives the same pack."""
+    budget, now, standing = given.budget, given.now, given.standing
+    replayed = to_chat_messages(given.replay)
     stable, cut = _build_stable_sections(standing, budget)
     room = budget.hard_tokens - sum(section.tokens for section in stable) - _NOTICE_TOKENS
-    lines = [render.render_entry(entry, now) for entry in entries if entry.live(now)]
+    lines = [render.render_entry(entry, now) for entry in given.entries if entry.live(now)]
     sure = min(budget.working, count_fitting_lines(render.WORKING_HEADER, lines, room))
     reserved = estimate_section_cost(_render_inventory(lines, sure, room))
 
-    found = [(hit, False) for hit in candidates] + [(_to_hit(record), True) for record in recent]
-    judged = _judge(found, replay=replay, shown=seen, now_at=now_at, now=now)
+    found = [(hit, False) for hit in given.candidates] + [(_to_hit(record), True) for record in given.recent]
+    judged = _judge(found, replay=given.replay, shown=given.shown, now_at=given.now_at, now=now)
     choices, used = _choose(judged, budget, room=room - reserved)
     recalled = _render_recalled(choices)
     fit = count_fitting_lines(render.WORKING_HEADER, lines, room - used)
@@ -395,8 +398,8 @@ def build(
     if working:
         sections.append(PackSection(name="working", text=working, tokens=estimate_section_cost(working)))
     left = budget.hard_tokens - _NOTICE_TOKENS - sum(section.tokens for section in sections)
-    whole = render.render_related(related)
-    beside = cut_section(whole, min(related_tokens, left))
+    whole = render.render_related(given.related)
+    beside = cut_section(whole, min(given.related_tokens, left))
     if beside:
         sections.append(PackSection(name="related", text=beside, tokens=estimate_section_cost(beside)))
     if beside != whole:
@@ -406,7 +409,7 @@ def build(
     if fit < len(lines):
         cut.append("working")
     return Pack(
-        query=query,
+        query=given.query,
         sections=tuple(sections),
         choices=tuple(choices),
         replay=replayed,

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from datetime import time as times
+from itertools import groupby
 from typing import Literal, TypeVar
 
 from reverie.context import notes
@@ -187,17 +188,18 @@ class Pages:
         """
         today = self._resolve_moment(now, "now").date()
         wanted = self._settings.notes_tokens // _SHORTEST_NOTE + self._settings.replay_turns
-        found: list[Paragraph] = []
-        for days in range(self._settings.recent_days + 1):
-            if len(found) >= wanted or days >= today.toordinal():
-                break
-            day = format_daily_note_name(today.fromordinal(today.toordinal() - days))
-            found += self._store.paragraphs(page=day, start=len(found) - wanted)
-        return self._drop_unconfirmed_answers(found)
+        days = range(min(self._settings.recent_days + 1, today.toordinal()))
+        logs = [format_daily_note_name(today.fromordinal(today.toordinal() - ago)) for ago in days]
+        latest = self._store.latest_paragraphs(logs, limit=wanted)
+        lines: list[Paragraph] = []
+        for _, of_day in groupby(latest, key=lambda line: line.page):
+            lines += reversed(list(of_day))
+        return self._drop_unconfirmed_answers(lines)
 
     def _drop_unconfirmed_answers(self, found: Sequence[Paragraph]) -> list[Paragraph]:
         """The notes without the answers that rest on what tools said."""
-        answers = self._store.turns([note.source for note in found if note.source])
+        sources = [note.source for note in found if note.source]
+        answers = self._store.turns(sources) if sources else []
         doubted = {turn.id for turn in answers if turn.origin in UNTRUSTED}
         return [
             replace(note, content=notes.remove_answer(note.content)) if note.source in doubted else note

@@ -195,11 +195,11 @@ class RecordRepository:
         """Remember one thing; a repetition reinforces what is there (see `Memory.save`)."""
         record = self._build_record(note)
 
+        is_of_any_kind = _is_of_any_kind(note)
+
         def attempt(tries: int) -> SaveResult:
-            alike, since = self._find_similar(record, thorough=tries > 0)
-            decision = decide(record, alike, now=self._clock())
-            if isinstance(decision, Create) and _is_of_any_kind(note):
-                decision = self._find_in_another_kind(record) or decision
+            candidates, since = self._find_similar(record, any_kind=is_of_any_kind, thorough=tries > 0)
+            decision = self._decide(record, candidates, any_kind=is_of_any_kind)
             edits = [_to_change(decision)]
             if isinstance(decision, Create):
                 edits, decision = self._apply_supersession(decision)
@@ -243,11 +243,9 @@ class RecordRepository:
         pending = _Pending()
         saved = []
         for record, is_of_any_kind in chunk:
-            stored, _ = self._find_similar(record, thorough=True)
+            stored, _ = self._find_similar(record, any_kind=is_of_any_kind, thorough=True)
             candidates = pending.alike(record) + pending.apply_pending(stored)
-            decision = decide(record, candidates, now=self._clock())
-            if isinstance(decision, Create) and is_of_any_kind:
-                decision = self._find_in_another_kind(record, pending) or decision
+            decision = self._decide(record, candidates, any_kind=is_of_any_kind)
             if isinstance(decision, Create):
                 edits, decision = self._apply_supersession(decision)
                 pending.end(edits[:-1])
@@ -255,25 +253,21 @@ class RecordRepository:
             saved.append(_to_saved(decision))
         return pending.edits(), saved
 
-    def _find_in_another_kind(self, record: Record, pending: _Pending | None = None) -> Reinforce | None:
-        """What a note of which nobody said the kind repeats, of whatever kind that is; None if it is new.
+    def _decide(self, record: Record, candidates: Sequence[Record], *, any_kind: bool) -> Decision:
+        """Decide what becomes of a record, beside candidates of its kind and, with `any_kind`, of others.
 
-        Prompts and tools do not show the kind, so an agent that saves again what it was shown cannot name it.
+        Prompts and tools do not show the kind, so an agent that repeats a record cannot name its kind.
         """
-        keys, _ = self._index.alike(
-            analyze(record).cues.split(), Filter(scopes=(record.scope,)), _MOST_CANDIDATES
-        )
-        found = [old for old in read_or_none(self._store.records, keys) if old is not None]
-        if pending is not None:
-            found = pending.alike(record) + pending.apply_pending(found)
-        for old in found:
-            if old.kind == record.kind or record.category not in (None, old.category):
-                continue
-            again = replace(record, kind=old.kind, layer=old.layer)
-            decision = decide(again, [old], now=self._clock())
-            if isinstance(decision, Reinforce):
-                return decision
-        return None
+        now = self._clock()
+        decision = decide(record, candidates, now=now)
+        if isinstance(decision, Create) and any_kind:
+            for old in candidates:
+                if old.kind == record.kind or record.category not in (None, old.category):
+                    continue
+                again = decide(replace(record, kind=old.kind, layer=old.layer), [old], now=now)
+                if isinstance(again, Reinforce):
+                    return again
+        return decision
 
     def _apply_supersession(self, decision: Create) -> tuple[list[Change], Create]:
         """The edits of a creation, and of what it supersedes: that held until now, the new holds from now.
@@ -315,18 +309,26 @@ class RecordRepository:
         ]
         return [*edits, Change(before=None, after=validate_record(new))], Create(record=new)
 
-    def _find_similar(self, record: Record, *, thorough: bool) -> tuple[list[Record], int]:
-        """Live records of the same scope and kind that may say the same, as of some journal row.
+    def _find_similar(self, record: Record, *, any_kind: bool, thorough: bool) -> tuple[list[Record], int]:
+        """Return live records of the same scope that may say the same, as of a journal row.
 
-        The very same words share all keys, so the index finds them too; only where so many share some of
-        them that it had to cut is the store asked as well, after the first attempt met with a conflict.
+        The very same words share all keys, so the index finds them too. Only where it had to cut is the
+        store asked as well, after the first attempt met with a conflict.
+
+        Args:
+            record: The new record.
+            any_kind: Whether records of other kinds count.
+            thorough: Whether to ask the store for the same words.
         """
-        allowed = Filter(scopes=(record.scope,), kinds=(record.kind,))
-        keys, since = self._index.alike(analyze(record).cues.split(), allowed, _MOST_CANDIDATES)
-        found = read_or_none(self._store.records, keys) if keys else []
-        alike = [old for old in found if old is not None]
+        allowed = Filter(scopes=(record.scope,), kinds=() if any_kind else (record.kind,))
+        limit = 2 * _MOST_CANDIDATES if any_kind else _MOST_CANDIDATES
+        keys, since = self._index.alike(analyze(record).cues.split(), allowed, limit)
+        stored = read_or_none(self._store.records, keys) if keys else []
+        alike = [old for old in stored if old is not None]
         same = self._store.record_like(record.scope, record.fingerprint) if thorough else None
-        return ([same] if same is not None else alike), since
+        if same is None:
+            return alike, since
+        return [same, *(old for old in alike if old.kind != record.kind)], since
 
     def _build_record(self, note: NewRecord) -> Record:
         """The note as a record, checked."""
@@ -364,7 +366,7 @@ class RecordRepository:
                 _parse_metadata(note.metadata) | ({ROUGH: "true"} if note.rough else {})
             ),
         )
-        return validate_record(self._resolve_dates(redact_value(validate_record(record), self._redactor)))
+        return validate_record(self._resolve_dates(redact_value(record, self._redactor)))
 
     def _resolve_dates(self, record: Record) -> Record:
         """The record with what relative dates in it mean, from the moment it was said."""

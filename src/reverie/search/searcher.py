@@ -147,6 +147,10 @@ class Searcher:
         Found out anew when the journal has moved: by what is counted of live things anyway, and by looking at
         what was added since the last look for the others (archived records, sessions without a turn).
         """
+        with self._store.reading():
+            return self._find_scopes()
+
+    def _find_scopes(self) -> bool:
         sequence = self._store.sequence()
         known, used, looked = self._scopes_used
         if known == sequence:
@@ -180,12 +184,13 @@ class Searcher:
     def everything(self, question: SearchRequest) -> list[Hit]:
         """Records, turns and paragraphs together, best first; what only repeats a record is left out."""
         found: list[Hit] = []
-        if not question.allowed.only_turns:
-            found += self.records(question)
-        if not question.allowed.only_records:
-            found += self.turns(question)
-        if not (question.allowed.only_turns or question.allowed.only_records):
-            found += self.paragraphs(question)
+        with self._store.reading():
+            if not question.allowed.only_turns:
+                found += self.records(question)
+            if not question.allowed.only_records:
+                found += self.turns(question)
+            if not (question.allowed.only_turns or question.allowed.only_records):
+                found += self.paragraphs(question)
         found.sort(key=lambda hit: (-hit.score, _TYPES.index(hit.type)))
         return _remove_repeats(found)[: question.limit]
 
@@ -220,7 +225,8 @@ class Searcher:
             return self._list_newest(subject, question)
         if question.mode != "words":
             return self._search_pattern(subject, question, _compile_pattern(question.text, question.mode))
-        return self._search_ranked(subject, question, question.text, distinct)
+        with self._store.reading():
+            return self._search_ranked(subject, question, question.text, distinct)
 
     def _list_newest(self, subject: Searchable, question: SearchRequest) -> list[Hit]:
         """What changed last, newest first."""

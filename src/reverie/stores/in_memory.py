@@ -9,7 +9,8 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal
 
@@ -22,7 +23,7 @@ from reverie.domain.page import HISTORY, Page, Paragraph
 from reverie.domain.passage import Analyse, AnalyzedText, CollectionStats, Passage, Searchable
 from reverie.domain.record import Record
 from reverie.domain.text.timestamps import to_microseconds
-from reverie.stores.protocol import Order, StoreProblem
+from reverie.stores.protocol import Order, StoreProblem, refuse_nested_change
 
 _CAPITALS = {ord(capital): ord(capital.lower()) for capital in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}
 
@@ -58,6 +59,42 @@ class _Kept:
         return "" if isinstance(value, Paragraph) and value.page == HISTORY else None
 
 
+@dataclass(slots=True)
+class _Data:
+    """Everything that a store holds, and the number of `reading` blocks that see it."""
+
+    journal: list[JournalEntry] = field(default_factory=list)
+    things: dict[tuple[Subject, str], _Kept] = field(default_factory=dict)
+    keys: dict[int, _Kept] = field(default_factory=dict)
+    sayings: dict[tuple[str, str], _Kept] = field(default_factory=dict)
+    places: dict[str, dict[int, _Kept]] = field(default_factory=dict)
+    entries: dict[tuple[str, str], Entry] = field(default_factory=dict)
+    cursors: dict[str, str] = field(default_factory=dict)
+    counters: Counter[str] = field(default_factory=Counter)
+    tombstones: set[str] = field(default_factory=set)
+    names: dict[int, tuple[Subject, str]] = field(default_factory=dict)  # of every key there ever was
+    measures: dict[tuple[Searchable, tuple[str, ...] | None], tuple[int, CollectionStats]] = field(
+        default_factory=dict
+    )
+    readers: int = 0
+
+    def copy(self) -> _Data:
+        """Return a copy that can change while others read this one."""
+        return _Data(
+            journal=list(self.journal),
+            things=dict(self.things),
+            keys=dict(self.keys),
+            sayings=dict(self.sayings),
+            places={session: dict(places) for session, places in self.places.items()},
+            entries=dict(self.entries),
+            cursors=dict(self.cursors),
+            counters=Counter(self.counters),
+            tombstones=set(self.tombstones),
+            names=dict(self.names),
+            measures=dict(self.measures),
+        )
+
+
 class InMemoryStore:
     """A store that is gone when the program ends. Safe to use from several threads.
 
@@ -74,17 +111,40 @@ class InMemoryStore:
         self._analyse = analyse
         self._lock = threading.RLock()
         self._closed = False
-        self._journal: list[JournalEntry] = []
-        self._things: dict[tuple[Subject, str], _Kept] = {}
-        self._keys: dict[int, _Kept] = {}
-        self._sayings: dict[tuple[str, str], _Kept] = {}
-        self._places: dict[str, dict[int, _Kept]] = {}
-        self._entries: dict[tuple[str, str], Entry] = {}
-        self._cursors: dict[str, str] = {}
-        self._counters: Counter[str] = Counter()
-        self._tombstones: set[str] = set()
-        self._names: dict[int, tuple[Subject, str]] = {}  # of every key there ever was
-        self._measures: dict[tuple[Searchable, tuple[str, ...] | None], tuple[int, CollectionStats]] = {}
+        self._live = _Data()
+        self._thread = threading.local()
+
+    @property
+    def _data(self) -> _Data:
+        """What this thread sees: the data of its `reading` block, or the newest."""
+        data: _Data | None = getattr(self._thread, "data", None)
+        return self._live if data is None else data
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Let all reads of this thread see one state until the block ends."""
+        if getattr(self._thread, "data", None) is not None:
+            yield
+            return
+        with self._open():
+            data = self._live
+            data.readers += 1
+        self._thread.data = data
+        try:
+            yield
+        finally:
+            self._thread.data = None
+            with self._lock:
+                data.readers -= 1
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """Hold the lock for a change; readers keep the data that they see."""
+        refuse_nested_change(getattr(self._thread, "data", None) is not None)
+        with self._open():
+            if self._live.readers:
+                self._live = self._live.copy()
+            yield
 
     # -- changing ------------------------------------------------------------------------------------
 
@@ -100,15 +160,15 @@ class InMemoryStore:
         counts: Mapping[str, int] | None = None,
     ) -> list[JournalEntry]:
         """Make all edits, or none, with a journal row for each."""
-        with self._open():
+        with self._changing():
             self._refuse_if_changed(since)
             rows = self._apply_changes(edits, actor=actor, reason=reason, at=at)
-            self._journal += rows
+            self._data.journal += rows
             for name, value in (cursors or {}).items():
-                self._cursors.pop(name, None)
+                self._data.cursors.pop(name, None)
                 if value is not None:
-                    self._cursors[name] = value
-            self._counters.update(counts or {})
+                    self._data.cursors[name] = value
+            self._data.counters.update(counts or {})
             return rows
 
     def erase(
@@ -120,33 +180,33 @@ class InMemoryStore:
         tombstones: Sequence[str] = (),
     ) -> list[JournalEntry]:
         """Make all edits, or none, and take out of the journal whatever it ever said of these things."""
-        with self._open():
+        with self._changing():
             rows = self._apply_changes(edits, actor=actor, reason="", at=at)
-            first = len(self._journal)
-            self._journal += rows
+            first = len(self._data.journal)
+            self._data.journal += rows
             last = {(edit.subject, edit.id): number for number, edit in enumerate(edits, first)}
-            for number, row in enumerate(self._journal):
-                newest = last.get(self._names[row.key])
+            for number, row in enumerate(self._data.journal):
+                newest = last.get(self._data.names[row.key])
                 if newest is None:
                     continue
                 left = None
                 if number == newest and row.edit is not None and row.edit.after is not None:
                     left = Change(before=None, after=row.edit.after)
-                self._journal[number] = replace(row, reason="", edit=left)
-            self._tombstones.update(tombstones)
-            self._names = {
+                self._data.journal[number] = replace(row, reason="", edit=left)
+            self._data.tombstones.update(tombstones)
+            self._data.names = {
                 key: ("session", "") if name in last and self._is_gone_session(name) else name
-                for key, name in self._names.items()
+                for key, name in self._data.names.items()
             }
-            return self._journal[first:]
+            return self._data.journal[first:]
 
     def _is_gone_session(self, name: tuple[Subject, str]) -> bool:
-        return name[0] == "session" and name not in self._things
+        return name[0] == "session" and name not in self._data.things
 
     def tombstones(self, marks: Sequence[str]) -> set[str]:
         """Those of the marks that were left by `erase`."""
         with self._open():
-            return self._tombstones.intersection(marks)
+            return self._data.tombstones.intersection(marks)
 
     def scrub(self) -> bool:
         """Nothing is left of what was erased."""
@@ -157,7 +217,7 @@ class InMemoryStore:
         self, edits: Sequence[Change], *, actor: str, reason: str, at: datetime
     ) -> list[JournalEntry]:
         """Make the edits, or none; returns the rows, which are in no journal yet."""
-        first = len(self._journal) + 1
+        first = len(self._data.journal) + 1
         made: list[tuple[_Kept | None, _Kept | None]] = []
         rows: list[JournalEntry] = []
         try:
@@ -185,12 +245,14 @@ class InMemoryStore:
             for old, new in reversed(made):
                 self._swap(new, old)
             raise
-        self._names.update((row.key, (edit.subject, edit.id)) for row, edit in zip(rows, edits, strict=True))
+        self._data.names.update(
+            (row.key, (edit.subject, edit.id)) for row, edit in zip(rows, edits, strict=True)
+        )
         return rows
 
     def _refuse_if_changed(self, since: int | None) -> None:
         if since is not None:
-            for row in self._journal[since:]:
+            for row in self._data.journal[since:]:
                 if row.subject == "record":
                     raise Conflict(
                         f"a record was changed (change {row.sequence}) after change {since}: "
@@ -199,7 +261,7 @@ class InMemoryStore:
 
     def _get_expected_item(self, edit: Change) -> _Kept | None:
         """What the edit says was there, if it still is."""
-        old = self._things.get((edit.subject, edit.id))
+        old = self._data.things.get((edit.subject, edit.id))
         if edit.before is None:
             if old is not None:
                 raise Conflict(f"{edit.subject} {edit.id!r} exists already: read it, or take another id")
@@ -219,23 +281,27 @@ class InMemoryStore:
 
     def _refuse_taken(self, old: _Kept | None, new: _Kept | None) -> None:
         if new is None:
-            if old is not None and isinstance(old.value, SessionState) and self._places.get(old.value.id):
+            if (
+                old is not None
+                and isinstance(old.value, SessionState)
+                and self._data.places.get(old.value.id)
+            ):
                 raise Conflict(f"session {old.value.id!r} still has turns: delete them first")
             return
         value = new.value
         if new.saying is not None:
-            other = self._sayings.get(new.saying)
+            other = self._data.sayings.get(new.saying)
             if other is not None and other is not old:
                 raise Conflict(
                     f"record {value.id!r} says the same as the live record {other.value.id!r}: "
                     "read that one and change it"
                 )
         if isinstance(value, Turn):
-            if ("session", value.session) not in self._things:
+            if ("session", value.session) not in self._data.things:
                 raise Conflict(
                     f"there is no session {value.session!r} to put turn {value.id!r} in: create it first"
                 )
-            there = self._places.get(value.session, {}).get(value.position)
+            there = self._data.places.get(value.session, {}).get(value.position)
             if there is not None and there is not old:
                 raise Conflict(
                     f"turn {value.id!r}: position {value.position} of session {value.session!r} is taken: "
@@ -245,7 +311,7 @@ class InMemoryStore:
     def _refuse_gaps(self, edits: Sequence[Change]) -> None:
         turns = [value for edit in edits for value in (edit.before, edit.after) if isinstance(value, Turn)]
         for session in {turn.session for turn in turns}:
-            places = self._places.get(session, {})
+            places = self._data.places.get(session, {})
             for position in range(len(places)):
                 if position not in places:
                     raise Conflict(
@@ -260,21 +326,21 @@ class InMemoryStore:
                 continue
             subject = get_subject(kept.value)
             for where, name in (
-                (self._things, (subject, kept.value.id)),
-                (self._keys, kept.key),
-                (self._sayings, kept.saying),
+                (self._data.things, (subject, kept.value.id)),
+                (self._data.keys, kept.key),
+                (self._data.sayings, kept.saying),
             ):
                 _put(where, name, kept, insert)
             if kept.place is not None:
                 session, position = kept.place
-                _put(self._places.setdefault(session, {}), position, kept, insert)
+                _put(self._data.places.setdefault(session, {}), position, kept, insert)
 
     # -- the account ---------------------------------------------------------------------------------
 
     def sequence(self) -> int:
         """The number of the newest journal row; 0 when nothing was ever changed."""
         with self._open():
-            return len(self._journal)
+            return len(self._data.journal)
 
     def journal(
         self,
@@ -287,10 +353,10 @@ class InMemoryStore:
     ) -> list[JournalEntry]:
         """Journal rows in ascending order, or the newest first."""
         with self._open():
-            rows = self._journal[max(after, 0) : until]
+            rows = self._data.journal[max(after, 0) : until]
             if newest_first:
                 rows.reverse()
-            return [row for row in rows if id is None or self._names[row.key][1] == id][:limit]
+            return [row for row in rows if id is None or self._data.names[row.key][1] == id][:limit]
 
     # -- records -------------------------------------------------------------------------------------
 
@@ -302,7 +368,7 @@ class InMemoryStore:
     def record_like(self, scope: str, fingerprint: str) -> Record | None:
         """The live record of that scope and fingerprint, if there is one."""
         with self._open():
-            kept = self._sayings.get((scope, fingerprint))
+            kept = self._data.sayings.get((scope, fingerprint))
             return kept.value if kept is not None and isinstance(kept.value, Record) else None
 
     def find(
@@ -341,14 +407,14 @@ class InMemoryStore:
 
     def _list_records(self) -> list[tuple[_Kept, Record]]:
         with self._open():
-            return [(kept, kept.value) for kept in self._keys.values() if isinstance(kept.value, Record)]
+            return [(kept, kept.value) for kept in self._data.keys.values() if isinstance(kept.value, Record)]
 
     def has_scopes(self, *, after: int = 0) -> bool:
         """Whether a record, archived or not, or a session of a key larger than `after` has a scope."""
         with self._open():
             return any(
                 isinstance(kept.value, Record | SessionState) and kept.value.scope != ""
-                for key, kept in self._keys.items()
+                for key, kept in self._data.keys.items()
                 if key > after
             )
 
@@ -369,13 +435,13 @@ class InMemoryStore:
         if session is None:
             raise InvalidInput("neither turns nor a session are named: pass ids, or session=")
         with self._open():
-            places = sorted(self._places.get(session, {}).items())
+            places = sorted(self._data.places.get(session, {}).items())
             return [kept.value for _, kept in places if isinstance(kept.value, Turn)][start:stop]
 
     def scan_turns(self, wanted: Filter, *, containing: str | None = None) -> Iterator[Turn]:
         """Every turn that the filter lets through, newest first."""
         with self._open():
-            kept = [(kept.key, kept.value) for kept in self._keys.values()]
+            kept = [(kept.key, kept.value) for kept in self._data.keys.values()]
         found = [
             (value.at, key, value)
             for key, value in kept
@@ -389,7 +455,7 @@ class InMemoryStore:
     def session(self, id: str) -> SessionState | None:
         """What is kept of a session; None if there is no such session."""
         with self._open():
-            kept = self._things.get(("session", id))
+            kept = self._data.things.get(("session", id))
             return kept.value if kept is not None and isinstance(kept.value, SessionState) else None
 
     def sessions(
@@ -398,7 +464,7 @@ class InMemoryStore:
         """Sessions with their number of turns, the latest active first."""
         with self._open():
             found = []
-            for kept in self._keys.values():
+            for kept in self._data.keys.values():
                 state = kept.value
                 if isinstance(state, SessionState) and (scopes is None or state.scope in scopes):
                     turns = self.turns(session=state.id)
@@ -415,7 +481,7 @@ class InMemoryStore:
         """Pages by name (None: all, by name), in the order asked for; unknown ones are left out."""
         if names is None:
             with self._open():
-                names = sorted(name for subject, name in self._things if subject == "page")
+                names = sorted(name for subject, name in self._data.things if subject == "page")
         return [kept.value for kept in self._select_items("page", names) if isinstance(kept.value, Page)]
 
     def paragraphs(
@@ -438,9 +504,16 @@ class InMemoryStore:
         """The names of all logs that have paragraphs, in order, with their numbers of paragraphs."""
         return dict(sorted(Counter(one.page for _, one in self._list_paragraphs()).items()))
 
+    def latest_paragraphs(self, logs: Sequence[str], *, limit: int) -> list[Paragraph]:
+        """The last paragraphs of several logs: logs by descending name, the last paragraph first."""
+        there = [
+            (one.page, one.position, key, one) for key, one in self._list_paragraphs() if one.page in logs
+        ]
+        return [one for *_, one in sorted(there, key=lambda one: one[:3], reverse=True)[:limit]]
+
     def _list_paragraphs(self) -> list[tuple[int, Paragraph]]:
         with self._open():
-            kept = self._keys.values()
+            kept = self._data.keys.values()
             return [(one.key, one.value) for one in kept if isinstance(one.value, Paragraph)]
 
     # -- what search needs -----------------------------------------------------------------------------
@@ -452,7 +525,7 @@ class InMemoryStore:
             for kept in self._select_items(subject, keys):
                 near = [kept]
                 if isinstance(kept.value, Turn):
-                    places = self._places[kept.value.session]
+                    places = self._data.places[kept.value.session]
                     reach = range(kept.value.position - around, kept.value.position + around + 1)
                     near = [places[position] for position in reach if position in places]
                 for one in near:
@@ -466,10 +539,10 @@ class InMemoryStore:
         """Live passages with the values they were made from, by ascending key, for building an index."""
         with self._open():
             found: list[tuple[Passage, Record | Turn | Paragraph]] = []
-            for key in sorted(key for key in self._keys if key > after):
+            for key in sorted(key for key in self._data.keys if key > after):
                 if len(found) >= limit:
                     break
-                value, passage = self._keys[key].value, self._build_passage(self._keys[key])
+                value, passage = self._data.keys[key].value, self._build_passage(self._data.keys[key])
                 if passage is not None and _is(subject, value):
                     assert isinstance(value, Record | Turn | Paragraph)
                     found.append((passage, value))
@@ -479,16 +552,16 @@ class InMemoryStore:
         """How many live passages and tokens there are in those scopes (None: in all), exactly."""
         with self._open():
             asked = (subject, None if scopes is None else tuple(scopes))
-            sequence, measure = self._measures.get(asked, (-1, None))
-            if measure is None or sequence != len(self._journal):
+            sequence, measure = self._data.measures.get(asked, (-1, None))
+            if measure is None or sequence != len(self._data.journal):
                 measure = self._compute_stats(subject, scopes)
-                self._measures[asked] = (len(self._journal), measure)
+                self._data.measures[asked] = (len(self._data.journal), measure)
             return measure
 
     def _compute_stats(self, subject: Searchable, scopes: Sequence[str] | None) -> CollectionStats:
         found = [
             kept.analysis
-            for kept in self._keys.values()
+            for kept in self._data.keys.values()
             if kept.analysis is not None
             and _is(subject, kept.value)
             and kept.scope is not None
@@ -514,7 +587,7 @@ class InMemoryStore:
         )
         if isinstance(value, Turn):
             return passage._replace(
-                thread=self._things["session", value.session].key,
+                thread=self._data.things["session", value.session].key,
                 position=value.position,
                 at=to_microseconds(value.at) / 1e6,
                 kind="turn",
@@ -536,30 +609,32 @@ class InMemoryStore:
     def entries(self, namespace: str | None, *, now: datetime) -> list[Entry]:
         """The live entries of a namespace (None: of all, by namespace), by key."""
         with self._open():
-            found = [entry for entry in self._entries.values() if namespace in (None, entry.namespace)]
+            found = [entry for entry in self._data.entries.values() if namespace in (None, entry.namespace)]
             live = [entry for entry in found if entry.live(now)]
             return sorted(live, key=lambda entry: (entry.namespace, entry.key))
 
     def put_entry(self, entry: Entry, *, capacity: int | None, now: datetime) -> bool:
         """Set an entry, replacing one of the same namespace and key; False when the namespace is full."""
-        with self._open():
+        with self._changing():
             live = {there.key for there in self.entries(entry.namespace, now=now)}
             if capacity is not None and entry.key not in live and len(live) >= capacity:
                 return False
-            for there in list(self._entries.values()):
+            for there in list(self._data.entries.values()):
                 if there.namespace == entry.namespace and not there.live(now):
-                    del self._entries[there.namespace, there.key]
-            self._entries[entry.namespace, entry.key] = entry
+                    del self._data.entries[there.namespace, there.key]
+            self._data.entries[entry.namespace, entry.key] = entry
             return True
 
     def drop_entries(self, namespace: str, keys: Sequence[str] | None = None) -> int:
         """Remove entries (None: all of the namespace); returns how many were there."""
-        with self._open():
+        with self._changing():
             there = [
-                name for name in self._entries if name[0] == namespace and (keys is None or name[1] in keys)
+                name
+                for name in self._data.entries
+                if name[0] == namespace and (keys is None or name[1] in keys)
             ]
             for name in there:
-                del self._entries[name]
+                del self._data.entries[name]
             return len(there)
 
     # -- housekeeping ----------------------------------------------------------------------------------
@@ -567,12 +642,12 @@ class InMemoryStore:
     def count(self, name: str) -> int:
         """The value of a counter that `commit` adds to; 0 if nobody ever did."""
         with self._open():
-            return self._counters[name]
+            return self._data.counters[name]
 
     def cursor(self, name: str) -> str | None:
         """The value of a cursor set by `commit`; None if there is none."""
         with self._open():
-            return self._cursors.get(name)
+            return self._data.cursors.get(name)
 
     def check(self) -> list[StoreProblem]:
         """Nothing can go wrong with it that a check would find."""
@@ -595,7 +670,7 @@ class InMemoryStore:
     def _select_items(self, subject: Subject, wanted: Sequence[str | int]) -> list[_Kept]:
         with self._open():
             found = [
-                self._things.get((subject, name)) if isinstance(name, str) else self._keys.get(name)
+                self._data.things.get((subject, name)) if isinstance(name, str) else self._data.keys.get(name)
                 for name in wanted
             ]
             return [kept for kept in found if kept is not None and _is(subject, kept.value)]

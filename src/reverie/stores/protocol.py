@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, Protocol, TypeVar
@@ -129,7 +130,15 @@ class Store(Protocol):
         """
         ...
 
-    # -- the account ---------------------------------------------------------------------------------
+    # -- reading ---------------------------------------------------------------------------------------
+
+    def reading(self) -> AbstractContextManager[None]:
+        """Let all reads of this thread see one state, with one sequence number, until the block ends.
+
+        A question that needs several reads takes one state this way, and at the price of one transaction.
+        Blocks can be nested: the outermost counts. A change inside a block raises `RuntimeError`.
+        """
+        ...
 
     def sequence(self) -> int:
         """The number of the newest journal row; 0 when nothing was ever changed. Cheap: every search asks."""
@@ -251,6 +260,15 @@ class Store(Protocol):
         """
         ...
 
+    def latest_paragraphs(self, logs: Sequence[str], *, limit: int) -> list[Paragraph]:
+        """The last paragraphs of several logs: logs by descending name, the last paragraph first.
+
+        Args:
+            logs: Names of logs; unknown ones have no paragraphs.
+            limit: At most so many in all.
+        """
+        ...
+
     def logs(self) -> dict[str, int]:
         """The names of all logs that have paragraphs, in order, with their numbers of paragraphs."""
         ...
@@ -321,6 +339,12 @@ class Store(Protocol):
     def close(self) -> None:
         """Let go of the place. Closing twice is fine; any other use afterwards raises `StoreUnavailable`."""
         ...
+
+
+def refuse_nested_change(is_reading: bool) -> None:
+    """Raise `RuntimeError` if a thread that is in a `Store.reading` block changes the store."""
+    if is_reading:
+        raise RuntimeError("a store cannot be changed inside its reading() block: end the block first")
 
 
 def read_or_none(read: Callable[[Sequence[int]], Sequence[Thing]], keys: Sequence[int]) -> list[Thing | None]:

@@ -48,6 +48,7 @@ class RedactingStore:
         self.redactor = redactor
         self.tombstones = store.tombstones
         self.scrub = store.scrub
+        self.reading = store.reading
         self.sequence = store.sequence
         self.journal = store.journal
         self.records = store.records
@@ -61,6 +62,7 @@ class RedactingStore:
         self.sessions = store.sessions
         self.pages = store.pages
         self.paragraphs = store.paragraphs
+        self.latest_paragraphs = store.latest_paragraphs
         self.logs = store.logs
         self.passages = store.passages
         self.live = store.live

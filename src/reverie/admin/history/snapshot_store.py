@@ -91,7 +91,7 @@ class SnapshotStore(InMemoryStore):
         with self._open():
             keys = sorted(
                 key
-                for key, kept in self._keys.items()
+                for key, kept in self._data.keys.items()
                 if key > after and (until is None or key <= until) and (id is None or kept.value.id == id)
             )
             if newest_first:
@@ -104,8 +104,8 @@ class SnapshotStore(InMemoryStore):
                     actor="",
                     reason="",
                     key=key,
-                    subject=get_subject(self._keys[key].value),
-                    edit=Change(before=None, after=self._keys[key].value),
+                    subject=get_subject(self._data.keys[key].value),
+                    edit=Change(before=None, after=self._data.keys[key].value),
                 )
                 for key in keys[:limit]
             ]
@@ -132,7 +132,7 @@ class SnapshotStore(InMemoryStore):
     def analysis(self, value: Record | Turn | Paragraph) -> AnalyzedText:
         """What the analyser makes of something that is in this store, or of anything else."""
         self._load_words()
-        kept = self._things.get((get_subject(value), value.id))
+        kept = self._data.things.get((get_subject(value), value.id))
         if kept is not None and kept.analysis is not None and kept.value == value:
             return kept.analysis
         return self._read_words(value)
@@ -142,7 +142,7 @@ class SnapshotStore(InMemoryStore):
             if self._has_words:
                 return
             known = self._read_known_words()
-            for key, kept in list(self._keys.items()):
+            for key, kept in list(self._data.keys.items()):
                 if kept.analysis is not None:
                     assert isinstance(kept.value, Record | Turn | Paragraph)
                     self._swap(kept, replace(kept, analysis=known.get(key) or self._read_words(kept.value)))
@@ -156,7 +156,7 @@ class SnapshotStore(InMemoryStore):
         for subject in SEARCHABLE:
             keys = [
                 key
-                for key, kept in self._keys.items()
+                for key, kept in self._data.keys.items()
                 if get_subject(kept.value) == subject and key not in changed
             ]
             for passage in self._source.passages(subject, keys):

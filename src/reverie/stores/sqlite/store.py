@@ -10,6 +10,7 @@ import logging
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -78,6 +79,7 @@ _PASSAGE = {
         f"WHERE {SEARCHED} AND key IN "
     ),
 }
+_MEASURED = "subject IN ('record', 'turn', 'paragraph') AND area"
 _LIVE = {"record": "archived_at IS NULL", "turn": EVERYTHING, "paragraph": SEARCHED}
 _REST: dict[Searchable, Row] = {
     "record": (),
@@ -187,9 +189,26 @@ class SQLiteStore:
 
     # -- the account ---------------------------------------------------------------------------------
 
+    def reading(self) -> AbstractContextManager[None]:
+        """Let all reads of this thread see one state until the block ends."""
+        return self._connections.viewing()
+
     def sequence(self) -> int:
         """The number of the newest journal row; 0 when nothing was ever changed."""
-        return self._connections.rows("SELECT max(sequence) FROM journal")[0][0] or 0
+        view = self._connections.view
+        if view is None:
+            return self._connections.rows("SELECT max(sequence) FROM journal")[0][0] or 0
+        if view.sequence is None:
+            # The counts of everything are needed by nearly every question: one statement reads both.
+            first, *rows = self._connections.rows(
+                "SELECT '', '', '', max(sequence), 0 FROM journal UNION ALL "
+                f"SELECT area, subject, voice, passages, tokens FROM measures WHERE {_MEASURED} IN ('*','=')"
+            )
+            view.sequence = first[3] or 0
+            view.measures |= {"*": [], "=": []}
+            for area, *row in rows:
+                view.measures[area].append(tuple(row))
+        return view.sequence
 
     def journal(
         self,
@@ -365,6 +384,16 @@ class SQLiteStore:
         found = [_read(PARAGRAPHS, row) for row in rows]
         return found[::-1] if start < 0 else found
 
+    def latest_paragraphs(self, logs: Sequence[str], *, limit: int) -> list[Paragraph]:
+        """The last paragraphs of several logs: logs by descending name, the last paragraph first."""
+        rows = self._connections.rows(
+            f"SELECT {PARAGRAPHS.selected} FROM {PARAGRAPHS.source} "
+            f"WHERE it.page IN ({build_placeholders(len(logs))}) "
+            "ORDER BY it.page DESC, it.position DESC, it.key DESC LIMIT ?",
+            (*logs, limit),
+        )
+        return [_read(PARAGRAPHS, row) for row in rows]
+
     def logs(self) -> dict[str, int]:
         """The names of all logs that have paragraphs, in order, with their numbers of paragraphs."""
         return dict(
@@ -401,15 +430,22 @@ class SQLiteStore:
     def measure(self, subject: Searchable, scopes: Sequence[str] | None) -> CollectionStats:
         """How many live passages and tokens there are in those scopes (None: in all), exactly."""
         areas = ["*"] if scopes is None else [f"={scope}" for scope in dict.fromkeys(scopes)]
-        rows = self._connections.rows(
-            "SELECT voice, passages, tokens FROM measures "
-            f"WHERE subject = ? AND area IN ({build_placeholders(len(areas))})",
-            (subject, *areas),
-        )
+        view = self._connections.view
+        known = {} if view is None else view.measures
+        if missing := [area for area in areas if area not in known]:
+            rows = self._connections.rows(
+                f"SELECT area, subject, voice, passages, tokens FROM measures "
+                f"WHERE {_MEASURED} IN ({build_placeholders(len(missing))})",
+                missing,
+            )
+            known |= {area: [] for area in missing}
+            for area, *row in rows:
+                known[area].append(tuple(row))
+        counted = [row for area in areas for row in known[area] if row[0] == subject]
         return CollectionStats(
-            passages=sum(row[1] for row in rows),
-            tokens=sum(row[2] for row in rows),
-            speakers=frozenset(row[0] for row in rows if row[0]),
+            passages=sum(row[2] for row in counted),
+            tokens=sum(row[3] for row in counted),
+            speakers=frozenset(row[1] for row in counted if row[1]),
         )
 
     # -- working memory --------------------------------------------------------------------------------
@@ -539,41 +575,29 @@ class SQLiteStore:
 
     def _fetch_passage_rows(self, subject: Searchable, keys: Sequence[int]) -> list[Row]:
         sql = f"{_PASSAGE[subject]}({build_placeholders(len(keys))})"
-        try:
-            return self._connections.rows(sql, keys)
-        except StoreCorrupt:
-            with self._connections.reading() as file:
-                return _drop_undecodable_rows(subject, fetch_rows_tolerantly(file, sql, keys))
+        return self._fetch_tolerantly(subject, sql, keys)
 
     def _fetch_neighbor_rows(self, keys: Sequence[int], around: int) -> list[Row]:
-        """The passages of these turns and of those up to so many positions before and after, none twice.
+        """Return the passages of these turns and of those up to so many positions around, none twice."""
+        rows: dict[int, Row] = {}
+        for start in range(0, len(keys), _CHUNK):
+            some = _pad_values(keys[start : start + _CHUNK])
+            sql = (
+                f"SELECT {_TURN_PASSAGE} FROM turns AS it WHERE it.key IN (SELECT near.key FROM turns AS hit "
+                "CROSS JOIN turns AS near ON near.session = hit.session "
+                "AND near.position BETWEEN hit.position - ? AND hit.position + ? "
+                f"WHERE hit.key IN ({build_placeholders(len(some))}))"
+            )
+            rows |= {row[0]: row for row in self._fetch_tolerantly("turn", sql, (around, around, *some))}
+        return list(rows.values())
 
-        First where they are; then every stretch of positions once, so nothing has to be sorted or compared.
-        """
-        with self._connections.reading() as file:
-            places: list[tuple[int, int]] = []
-            for start in range(0, len(keys), _CHUNK):
-                some = _pad_values(keys[start : start + _CHUNK])
-                sql = f"SELECT session, position FROM turns WHERE key IN ({build_placeholders(len(some))})"
-                places += file.execute(sql, some)
-            rows: list[Row] = []
-            stretches = _merge_ranges(places, around)
-            for start in range(0, len(stretches), _CHUNK):
-                some_stretches = _pad_values(stretches[start : start + _CHUNK], (0, 0, -1))
-                triples = ",".join(["(?,?,?)"] * len(some_stretches))
-                sql = (
-                    f"WITH near (session, first, last) AS (VALUES {triples}) "
-                    f"SELECT {_TURN_PASSAGE} FROM near CROSS JOIN turns AS it "
-                    "ON it.session = near.session AND it.position BETWEEN near.first AND near.last"
-                )
-                numbers = [number for one in some_stretches for number in one]
-                try:
-                    rows += file.execute(sql, numbers).fetchall()
-                except sqlite3.OperationalError as error:
-                    if not is_undecodable(error):
-                        raise
-                    rows += _drop_undecodable_rows("turn", fetch_rows_tolerantly(file, sql, numbers))
-        return rows
+    def _fetch_tolerantly(self, subject: Searchable, sql: str, values: Sequence[Any]) -> list[Row]:
+        """Return the rows of passages; if some hold text that is not UTF-8, the others."""
+        try:
+            return self._connections.rows(sql, values)
+        except StoreCorrupt:
+            with self._connections.reading() as file:
+                return _drop_undecodable_rows(subject, fetch_rows_tolerantly(file, sql, values))
 
     def _scan(self, table: TableCodec[T], sql: str, values: Sequence[Any]) -> Iterator[T]:
         """The things whose keys the query gives, in its order, leaving out what cannot be read.
@@ -608,24 +632,10 @@ def _compute_padded_length(count: int) -> int:
     return 1 << (count - 1).bit_length() if count else 0
 
 
-def _pad_values(values: Sequence[V], filling: V | None = None) -> list[V]:
-    """The values up to the next power of two, with the last of them repeated if there is no filling."""
-    if not values:
-        return []
-    last = values[-1] if filling is None else filling
-    return [*values, *[last] * (_compute_padded_length(len(values)) - len(values))]
-
-
-def _merge_ranges(places: list[tuple[int, int]], around: int) -> list[tuple[int, int, int]]:
-    """Session, first and last position of what lies around these places; no two touch."""
-    found: list[tuple[int, int, int]] = []
-    for session, position in sorted(places):
-        first, last = position - around, position + around
-        if found and found[-1][0] == session and first <= found[-1][2] + 1:
-            found[-1] = (session, found[-1][1], last)
-        else:
-            found.append((session, first, last))
-    return found
+def _pad_values(values: Sequence[V]) -> list[V]:
+    """Return the values up to the next power of two, with the last of them repeated."""
+    missing = _compute_padded_length(len(values)) - len(values)
+    return [*values, *[values[-1]] * missing] if values else []
 
 
 def _fetch_batch(file: sqlite3.Connection, table: TableCodec[Any], keys: Sequence[int]) -> dict[int, Row]:

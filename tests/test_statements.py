@@ -1,0 +1,94 @@
+"""Tests of how much a question and a save ask of the database, counted on a real file."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reverie import Memory
+from reverie.domain.secrets import Redactor
+from reverie.search.index.search_index import SearchIndex
+
+RECORDS = (
+    "Alice likes green tea in the morning",
+    "The deploy runs on Fridays at noon",
+    "Bob prefers short answers",
+    "The database is PostgreSQL 16",
+    "Release notes go to the wiki",
+    "The Berlin office closes at six",
+)
+
+
+@pytest.fixture
+def statements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Every statement that the store's connections run from now on."""
+    run: list[str] = []
+    connect = sqlite3.connect
+
+    def traced(name: Any, *args: Any, **options: Any) -> sqlite3.Connection:
+        connection = connect(name, *args, **options)
+        if "reverie.db" in str(name):
+            connection.set_trace_callback(run.append)
+        return connection
+
+    monkeypatch.setattr(sqlite3, "connect", traced)
+    return run
+
+
+@pytest.fixture
+def memory(tmp_path: Path, statements: list[str]) -> Iterator[Memory]:
+    with Memory.open(tmp_path) as opened:
+        for text in RECORDS:
+            opened.save(text)
+        yield opened
+
+
+def test_a_search_over_six_records_takes_six_statements(memory: Memory, statements: list[str]) -> None:
+    for question in ("green tea", "when does the office close?"):
+        statements.clear()
+        hits = memory.search(question)
+        assert hits
+        assert len(statements) <= 6, statements
+
+
+def test_a_context_takes_twelve_statements(memory: Memory, statements: list[str]) -> None:
+    memory.pages.write("MEMORY.md", "Alice runs the office.\n")
+    chat = memory.session("cli:1")
+    chat.add("user", "What tea does Alice like?")
+    for _ in range(2):
+        statements.clear()
+        pack = chat.context()
+        assert [hit.content for hit in pack.hits] == [RECORDS[0]]
+        assert len(statements) <= 12, statements
+    chat.add("assistant", "Green tea.")
+    chat.add("user", "And when does the Berlin office close?")
+    statements.clear()
+    assert chat.context().hits
+    assert len(statements) <= 12, statements
+
+
+def test_a_question_is_answered_from_one_state(memory: Memory, statements: list[str]) -> None:
+    statements.clear()
+    memory.session("cli:1").context("green tea")
+    inside = statements[statements.index("BEGIN") :]
+    assert inside[-1] == "ROLLBACK"
+    assert sum("max(sequence)" in statement for statement in inside) == 1
+
+
+def test_a_save_reads_each_text_once_and_asks_the_index_once(
+    memory: Memory, statements: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scanned: list[str] = []
+    asked: list[object] = []
+    scan, alike = Redactor._find_spans, SearchIndex.alike
+    monkeypatch.setattr(Redactor, "_find_spans", lambda self, text: scanned.append(text) or scan(self, text))
+    monkeypatch.setattr(
+        SearchIndex, "alike", lambda self, *args, **how: asked.append(args) or alike(self, *args, **how)
+    )
+    memory.save("The cafeteria serves soup on Mondays", source="cli:7", tags=("food",))
+    assert scanned.count("The cafeteria serves soup on Mondays") == 1
+    assert len(asked) == 1
