@@ -44,6 +44,7 @@ from reverie.stores.contract.factories import (
     make_turn,
 )
 from reverie.stores.contract.pages import PagesContract
+from reverie.stores.contract.reading import ReadingContract
 from reverie.stores.contract.state_machine import StoreStateMachine
 from reverie.stores.protocol import Store
 
@@ -75,7 +76,7 @@ FULL_RECORD = make_record(
 """A record with no field left as it is by default."""
 
 
-class StoreContract(PagesContract, ErasingContract):
+class StoreContract(PagesContract, ErasingContract, ReadingContract):
     """What every store has to do, one behaviour a test.
 
     Attributes:
