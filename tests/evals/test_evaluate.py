@@ -10,7 +10,8 @@ import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
-from reverie.admin.transfer.conversations import SOURCE_ID, ImportedConversation
+from reverie.admin.transfer.conversations import ImportedConversation
+from reverie.admin.transfer.items import SOURCE_ID
 from reverie.domain.errors import InvalidInput
 from reverie.evals.collections.datasets import (
     Dialogue,

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from reverie.admin.transfer import conversations
-from reverie.admin.transfer.conversations import ImportedConversation, format_of, read_conversations
+from reverie.admin.transfer.conversations import Format, ImportedConversation, read_conversations
+from reverie.admin.transfer.formats.detection import detect_format
+from reverie.admin.transfer.items import SOURCE_ID
 from reverie.domain.conversation import ToolCall
 from reverie.domain.errors import InvalidInput
 
@@ -110,7 +112,7 @@ class TestJsonLines:
     def test_the_speaker_and_the_message_id_are_kept(self, tmp_path: Path, key: str) -> None:
         turn = turns(lines(tmp_path, {"role": "user", "content": "x", key: "Ana", "id": 7}))[0]
         assert turn["speaker"] == "Ana"
-        assert turn["metadata"] == {conversations.SOURCE_ID: "7"}
+        assert turn["metadata"] == {SOURCE_ID: "7"}
 
     def test_openai_tool_calls_and_their_results(self, tmp_path: Path) -> None:
         call = {"id": "c1", "type": "function", "function": {"name": "read", "arguments": '{"path": "a"}'}}
@@ -194,7 +196,7 @@ class TestJsonLines:
         file = tmp_path / "chat.jsonl"
         file.write_text('{"role": "user", "content": "fine"}\n' + line + "\n", encoding="utf-8")
         with pytest.raises(InvalidInput) as raised:
-            list(read_conversations(file, format="jsonl"))
+            list(read_conversations(file, form="messages"))
         assert f"{file}, line 2" in str(raised.value)
         assert why in str(raised.value)
 
@@ -202,12 +204,12 @@ class TestJsonLines:
         file = tmp_path / "chat.jsonl"
         file.write_bytes('{"role": "user", "content": "é"}'.encode("latin-1"))
         with pytest.raises(InvalidInput, match="not UTF-8"):
-            list(read_conversations(file, format="jsonl"))
+            list(read_conversations(file, form="messages"))
 
 
 class TestLocomo:
     def test_every_session_with_turns_is_a_conversation(self, tmp_path: Path) -> None:
-        first, second = read_conversations(locomo(tmp_path, LOCOMO))
+        first, second = read_conversations(locomo(tmp_path, LOCOMO), form="locomo")
         assert (first.session, second.session) == ("locomo:0:session_1", "locomo:0:session_2")
         assert first.turns == [
             {
@@ -230,7 +232,9 @@ class TestLocomo:
     def test_samples_are_counted_from_0_and_sessions_come_in_numeric_order(self, tmp_path: Path) -> None:
         turn = [{"speaker": "A", "dia_id": "D1:1", "text": "x"}]
         sample = {"conversation": {"speaker_a": "A", "speaker_b": "B", "session_10": turn, "session_2": turn}}
-        names = [piece.session for piece in read_conversations(locomo(tmp_path, LOCOMO, sample))]
+        names = [
+            piece.session for piece in read_conversations(locomo(tmp_path, LOCOMO, sample), form="locomo")
+        ]
         assert names[2:] == ["locomo:1:session_2", "locomo:1:session_10"]
 
     @pytest.mark.parametrize(
@@ -247,26 +251,27 @@ class TestLocomo:
         broken = LOCOMO | {"conversation": LOCOMO["conversation"] | change}
         file = locomo(tmp_path, LOCOMO, broken)
         with pytest.raises(InvalidInput) as raised:
-            list(read_conversations(file))
+            list(read_conversations(file, form="locomo"))
         assert f"{file}, sample 1" in str(raised.value)
         assert why in str(raised.value)
 
 
 class TestFormat:
     def test_it_is_told_by_the_beginning_of_the_file(self, tmp_path: Path) -> None:
-        assert format_of(lines(tmp_path, {"role": "user", "content": "x"})) == "jsonl"
-        assert format_of(locomo(tmp_path, LOCOMO)) == "locomo"
-        assert format_of(lines(tmp_path, LOCOMO, name="one.json")) == "locomo"
+        assert detect_format(lines(tmp_path, {"role": "user", "content": "x"})) == "messages"
+        assert detect_format(locomo(tmp_path, LOCOMO)) == "locomo"
+        assert detect_format(lines(tmp_path, LOCOMO, name="one.json")) == "locomo"
 
     @pytest.mark.parametrize("text", ["", "hello", '{"a": 1}', "7"])
     def test_what_is_neither_is_refused(self, tmp_path: Path, text: str) -> None:
         file = tmp_path / "what.txt"
         file.write_text(text)
-        with pytest.raises(InvalidInput, match="cannot tell what it is"):
-            list(read_conversations(file))
+        with pytest.raises(InvalidInput, match=r"cannot tell what it is|is empty"):
+            detect_format(file)
 
-    def test_a_missing_file_and_a_folder_are_named(self, tmp_path: Path) -> None:
+    @pytest.mark.parametrize("form", ["messages", "locomo"])
+    def test_a_missing_file_and_a_folder_are_named(self, tmp_path: Path, form: Format) -> None:
         for place in (tmp_path / "none.jsonl", tmp_path):
             with pytest.raises(InvalidInput) as raised:
-                list(read_conversations(place))
+                list(read_conversations(place, form=form))
             assert str(place) in str(raised.value)

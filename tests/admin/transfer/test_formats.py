@@ -517,7 +517,6 @@ def test_a_session_of_autobot_goes_on_under_its_name(memory: Memory, tmp_path: P
 @pytest.mark.parametrize(
     ("name", "content", "says"),
     [
-        ("x.jsonl", b'{"role": "user", "content": "hi"}\n', "reverie ingest"),
         ("x.json", b"", "is empty"),
         ("x.json", b"[]", "an empty list"),
         ("x.txt", b"hello", "cannot tell what it is"),
@@ -547,8 +546,6 @@ def test_a_folder_with_nothing_known_is_refused(memory: Memory, tmp_path: Path) 
         memory.import_(tmp_path, "csv")
     with pytest.raises(InvalidInput, match="the format of a file"):
         memory.import_(tmp_path, "mcp")
-    with pytest.raises(InvalidInput, match="the format of a folder"):
-        memory.import_(tmp_path / "src" / "main.py", "folder")
 
 
 def test_moments_in_every_form_are_understood() -> None:

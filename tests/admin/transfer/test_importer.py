@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
@@ -310,7 +311,7 @@ def test_an_export_that_was_cut_is_said_to_be(memory: Memory, tmp_path: Path) ->
     assert "may have been cut" in done.skipped[0].detail
 
 
-@pytest.mark.parametrize("form", ["jsonl", "markdown", "folder"])
+@pytest.mark.parametrize("form", ["jsonl", "markdown"])
 def test_an_export_of_a_newer_version_is_refused(memory: Memory, form: Any, tmp_path: Path) -> None:
     memory.save("Something")
     memory.export(tmp_path / "out", form)
@@ -328,38 +329,48 @@ def test_broken_files_of_a_folder_are_named_and_the_others_are_taken(memory: Mem
     memory.save("An event by the river", kind="event")
     memory.session("s").add_many([{"role": "user", "content": f"turn {n}"} for n in range(3)])
     memory.pages.write("MEMORY.md", "fine\n")
-    for form in ("markdown", "folder"):
-        out = tmp_path / form
-        memory.export(out, form)  # type: ignore[arg-type]
-        ending = "md" if form == "markdown" else "json"
-        first = next(
-            path for path in out.rglob(f"*.{ending}") if path.stem.isalnum() and len(path.stem) == 12
-        )
-        first.write_bytes(first.read_bytes()[:60])
-        (out / "stray.txt").write_text("?")
-        (out / ("records" if form == "markdown" else "memory") / f"link.{ending}").symlink_to("/etc/passwd")
-        sessions = next((out / "sessions").iterdir())
-        sessions.write_text(sessions.read_text().replace('"role": "user"', '"role": "elf"', 1))
-        with Memory.open(":memory:") as other:
-            done = other.import_(out)
-            assert (done.records, done.turns, done.pages) == (3, 2, 1), form
-            assert samples.whys(done) == {"broken": 2, "unsupported": 2}, form
-            assert other.check() == []
-
-
-def test_the_readable_folder_of_a_memory_can_be_imported(memory: Memory, tmp_path: Path) -> None:
-    kept = memory.save("Prefers short answers", category="user-preferences").record
-    memory.session("cli:1").add("user", "hello there")
-    memory.pages.append("HISTORY.md", "[2026-01-01 10:00] Began.")
-    memory.export(tmp_path / "out", "folder")
-    (tmp_path / "out" / "reverie-export.json").unlink()
+    out = tmp_path / "markdown"
+    memory.export(out, "markdown")
+    first = next(path for path in out.rglob("*.md") if path.stem.isalnum() and len(path.stem) == 12)
+    first.write_bytes(first.read_bytes()[:60])
+    (out / "stray.txt").write_text("?")
+    (out / "records" / "link.md").symlink_to("/etc/passwd")
+    sessions = next((out / "sessions").iterdir())
+    sessions.write_text(sessions.read_text().replace('"role": "user"', '"role": "elf"', 1))
     with Memory.open(":memory:") as other:
-        done = other.import_(tmp_path / "out")
-        assert (done.form, done.taken, done.skipped) == ("folder", 4, ())
-        assert other.get(kept.id) == kept
-        assert other.import_(tmp_path / "out").taken == 0
-    done = memory.import_(tmp_path / "out")
-    assert done.taken == 0
+        done = other.import_(out)
+        assert (done.records, done.turns, done.pages) == (3, 2, 1)
+        assert samples.whys(done) == {"broken": 2, "unsupported": 2}
+        assert other.check() == []
+
+
+def test_the_readable_folder_of_a_memory_is_refused_with_the_way_to_go(tmp_path: Path) -> None:
+    with Memory.open(tmp_path / "agent") as memory:
+        memory.save("Prefers short answers", category="user-preferences")
+    with Memory.open(":memory:") as other, pytest.raises(InvalidInput, match="reverie rebuild"):
+        other.import_(tmp_path / "agent")
+
+
+# -- conversations with one message a line ------------------------------------------------------------------
+
+
+def test_messages_are_taken_in_once_whatever_their_sessions_and_times(memory: Memory, tmp_path: Path) -> None:
+    messages = [
+        {"role": "user", "content": "ping", "session": "a", "at": "2025-03-10T09:00:00Z"},
+        {"role": "user", "content": "ping", "session": "b"},
+        {"role": "user", "content": "ping", "session": "a", "at": "2025-03-10T09:00:00Z"},
+        {"role": "assistant", "content": "pong", "session": "a"},
+    ]
+    file = tmp_path / "talk.jsonl"
+    file.write_text("".join(f"{json.dumps(message)}\n" for message in messages))
+    done = memory.import_(file, scope="user:ana")
+    assert (done.form, done.sessions, done.turns) == ("messages", 2, 4)
+    assert [turn.content for turn in memory.turns("a")] == ["ping", "ping", "pong"]
+    assert {turn.scope for turn in memory.turns("a")} == {"user:ana"}
+    assert memory.import_(file, scope="user:ana").taken == 0
+    with file.open("a") as more:
+        more.write(json.dumps({"role": "user", "content": "ping", "session": "b"}))
+    assert memory.import_(file, scope="user:ana").turns == 1
 
 
 # -- interrupted, and at once ----------------------------------------------------------------------------

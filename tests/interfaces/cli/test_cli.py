@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from reverie.admin.transfer.conversations import read_conversations
+from reverie.admin.transfer.conversations import Format, read_conversations
 from reverie.domain.text import timestamps
 from reverie.interfaces.cli.main import COMMANDS, cli
 from reverie.interfaces.cli.options import EXITS
@@ -419,14 +419,19 @@ def locomo_file(path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize(("make", "turns"), [(lines_file, 12), (locomo_file, 3)])
+@pytest.mark.parametrize(
+    ("make", "form", "turns"), [(lines_file, "messages", 12), (locomo_file, "locomo", 3)]
+)
 def test_a_file_is_read_in_once_however_often_it_is_asked_for(
-    answer: Answer, tmp_path: Path, folder: Path, make: Callable[[Path], Path], turns: int
+    answer: Answer, tmp_path: Path, folder: Path, make: Callable[[Path], Path], form: Format, turns: int
 ) -> None:
     file = make(tmp_path / "talk.json")
-    first = answer("ingest", file)
-    assert first == {"file": str(file), "folder": str(folder), "sessions": 2, "turns": turns, "new": turns}
-    assert answer("ingest", file)["new"] == 0
+    first = answer("import", file)
+    assert (first["form"], first["sessions"], first["turns"]) == (form, 2, turns)
+    assert first["skipped"] == []
+    again = answer("import", file)
+    assert (again["sessions"], again["turns"]) == (0, 0)
+    assert again["skipped_by_reason"] == {"known": turns}
     with Memory.open(folder) as memory:
         stored = {
             (turn.session, turn.role, turn.content, turn.speaker)
@@ -435,7 +440,7 @@ def test_a_file_is_read_in_once_however_often_it_is_asked_for(
         }
     read = {
         (piece.session, turn["role"], turn["content"], turn.get("speaker", ""))
-        for piece in read_conversations(file)
+        for piece in read_conversations(file, form=form)
         for turn in piece.turns
     }
     assert stored == read
@@ -447,25 +452,18 @@ def test_a_longer_file_adds_what_is_new_and_what_is_said_twice_stays_twice(
     file = tmp_path / "talk.jsonl"
     lines = [json.dumps({"role": "user", "content": text}) for text in ("ping", "ping", "pong")]
     file.write_text("\n".join(lines[:2]), encoding="utf-8")
-    assert call("ingest", file).stdout.startswith("2 turns in 1 session: 2 new, 0 there already.")
+    assert "1 session, 2 turns." in call("import", file).stdout
     file.write_text("\n".join(lines), encoding="utf-8")
-    assert call("ingest", file).stdout.startswith("3 turns in 1 session: 1 new, 2 there already.")
+    assert "(messages): 1 turn.\nLeft out: 2 known already." in call("import", file).stdout
 
 
-def test_a_session_is_named_for_a_file_that_has_one(call: Call, answer: Answer, tmp_path: Path) -> None:
+def test_messages_without_a_session_belong_to_one_named_after_the_file(
+    call: Call, answer: Answer, tmp_path: Path
+) -> None:
     file = tmp_path / "talk.jsonl"
     file.write_text('{"role": "user", "content": "ping"}\n', encoding="utf-8")
-    answer("ingest", file, "--session", "telegram:7")
-    assert [session["id"] for session in answer("sessions")["sessions"]] == ["telegram:7"]
-    refused = call("ingest", lines_file(tmp_path / "two.jsonl"), "--session", "telegram:7")
-    assert refused.exit_code == 2
-    assert "2 sessions" in refused.stderr
-
-
-def test_ingest_takes_to_for_folder(tmp_path: Path) -> None:
-    file = lines_file(tmp_path / "talk.jsonl")
-    result = CliRunner().invoke(cli, ["ingest", str(file), "--to", str(tmp_path / "there"), "--json"])
-    assert json.loads(result.stdout)["folder"] == str(tmp_path / "there")
+    answer("import", file)
+    assert [session["id"] for session in answer("sessions")["sessions"]] == ["import:talk"]
 
 
 # -- the store -------------------------------------------------------------------------------------------

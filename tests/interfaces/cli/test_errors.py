@@ -94,7 +94,7 @@ WRONG: dict[str, tuple[list[str], str]] = {
     "a command that is nearly there": (["recal"], "did you mean 'recall'? see `reverie --help`"),
     "an option there is not": (["recall", "port", "--fast"], "--fast"),
     "one id too many": (["show", "aaaaaaaaaaaa", "bbbbbbbbbbbb"], "1 more than expected"),
-    "a file that is not there": (["ingest", "/nowhere/talk.jsonl"], "/nowhere/talk.jsonl: cannot be read"),
+    "a file that is not there": (["import", "/nowhere/talk.jsonl"], "/nowhere/talk.jsonl"),
     "nobody to ask": (["purge"], "--yes"),
 }
 
@@ -142,7 +142,7 @@ def test_standard_input_that_is_no_utf_8_is_refused(store: Path) -> None:
         ('{"role": "user", "content": 5}', "line 1"),
         ('{"role": "king", "content": "hm"}', "role is 'king'"),
         ('{"role": "user", "content": "hello"}\n{"role": "user"', "line 2"),
-        ("", "cannot tell what it is"),
+        ("", "is empty"),
         (
             '{"role": "user", "content": "a"}\n{"role": "user", "content": "\\ud800"}',
             "line 2: content has a lone",
@@ -156,7 +156,7 @@ def test_a_file_with_a_fault_is_refused_whole(
     file = tmp_path / "talk.jsonl"
     file.write_text(text, encoding="utf-8")
     before = prints(store)
-    result = call("ingest", file)
+    result = call("import", file)
     assert said in one_line(result)
     assert result.exit_code == 2
     assert prints(store) == before
@@ -410,10 +410,10 @@ def until_some_are_stored(folder: Path) -> int:
     raise AssertionError("nothing was stored")
 
 
-def test_recall_and_remember_in_other_processes_while_one_ingests(
+def test_recall_and_remember_in_other_processes_while_one_imports(
     started: Start, folder: Path, tmp_path: Path
 ) -> None:
-    running = started("ingest", talk(tmp_path / "talk.jsonl", 20_000), "--to", folder)
+    running = started("import", talk(tmp_path / "talk.jsonl", 20_000), "--folder", folder)
     seen = until_some_are_stored(folder)
     found = run_cli("recall", "gauge g7", "--json", "--folder", folder)
     saved = run_cli("remember", "kept while another process writes", "-q", "--folder", folder)
@@ -432,14 +432,14 @@ def test_recall_and_remember_in_other_processes_while_one_ingests(
     assert contents == [f"turn {n} about gauge g{n}" for n in range(len(contents))]
 
 
-def test_two_who_ingest_the_same_file_at_once_add_it_once(
+def test_two_who_import_the_same_file_at_once_add_it_once(
     started: Start, folder: Path, tmp_path: Path
 ) -> None:
     turns = 1_000
     file = talk(tmp_path / "talk.jsonl", turns)
-    both = [started("ingest", file, "--to", folder, "--json", "--quiet") for _ in range(2)]
+    both = [started("import", file, "--folder", folder, "--json", "--quiet") for _ in range(2)]
     documents = [json.loads(running.communicate(timeout=110)[0]) for running in both]
-    assert sorted(document["new"] for document in documents) == [0, turns]
+    assert sum(document["turns"] for document in documents) == turns
     with Memory.open(folder) as memory:
         assert [turn.content for turn in memory.turns("long")] == [
             f"turn {n} about gauge g{n}" for n in range(turns)
@@ -447,12 +447,12 @@ def test_two_who_ingest_the_same_file_at_once_add_it_once(
 
 
 @pytest.mark.parametrize("with_signal", [signal.SIGINT, signal.SIGKILL])
-def test_an_interrupted_ingest_is_finished_by_another(
+def test_an_interrupted_import_is_finished_by_another(
     started: Start, folder: Path, tmp_path: Path, with_signal: int
 ) -> None:
     turns = 6_000
     file = talk(tmp_path / "talk.jsonl", turns)
-    running = started("ingest", file, "--to", folder)
+    running = started("import", file, "--folder", folder)
     until_some_are_stored(folder)
     os.kill(running.pid, with_signal)
     _, err = running.communicate(timeout=60)
@@ -462,8 +462,8 @@ def test_an_interrupted_ingest_is_finished_by_another(
         assert running.returncode == 130
         assert err == b"reverie: interrupted\n"
     assert run_cli("check", "--folder", folder).returncode == 0
-    rest = json.loads(run_cli("ingest", file, "--to", folder, "--json").stdout)
-    assert rest["new"] == turns - there
+    rest = json.loads(run_cli("import", file, "--folder", folder, "--json").stdout)
+    assert rest["turns"] == turns - there
     with Memory.open(folder) as memory:
         contents = [turn.content for turn in memory.turns("long")]
     assert contents == [f"turn {n} about gauge g{n}" for n in range(turns)]

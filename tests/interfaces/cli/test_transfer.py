@@ -109,7 +109,7 @@ def test_a_backup_of_what_is_not_there_says_so(call: Call, tmp_path: Path) -> No
 # -- export ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("form", ["jsonl", "markdown", "folder"])
+@pytest.mark.parametrize("form", ["jsonl", "markdown"])
 def test_an_export_is_taken_in_again(answer: Answer, filled: None, tmp_path: Path, form: str) -> None:
     done = answer("export", tmp_path / "out", "--format", form)
     assert (done["form"], done["records"], done["sessions"], done["turns"]) == (form, 1, 1, 1)
@@ -125,7 +125,7 @@ def test_standard_output_gets_the_lines_and_nothing_else(call: Call, filled: Non
     assert b"Exported to standard output: 1 record, 1 session, 1 turn." in done.stderr
     assert run_cli("export", "-", "--quiet", "--folder", folder).stderr == b""
     assert call("export", "-", "--json").exit_code == 2
-    assert call("export", "-", "--format", "folder").exit_code == 2
+    assert call("export", "-", "--format", "markdown").exit_code == 2
 
 
 def test_no_memory_commands_the_terminal_through_an_export(call: Call, folder: Path) -> None:

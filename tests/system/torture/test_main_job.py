@@ -172,7 +172,7 @@ class Others:
 
 def read_in(file: Path, folder: Path) -> subprocess.Popen[bytes]:
     pipe = subprocess.PIPE
-    command = [*PROGRAM, "ingest", str(file), "--to", str(folder), "--json"]
+    command = [*PROGRAM, "import", str(file), "--folder", str(folder), "--json"]
     return subprocess.Popen(command, stdout=pipe, stderr=pipe, env=ENVIRONMENT)
 
 

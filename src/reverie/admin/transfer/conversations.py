@@ -1,6 +1,6 @@
-"""Which conversations does a file hold? Reads JSON lines and LoCoMo files into turns; stores nothing.
+"""Readers of conversation files: JSON lines with one message each, and LoCoMo files.
 
-The files are other people's, so every complaint names the file and the place in it.
+Every error names the file and the place in it.
 """
 
 from __future__ import annotations
@@ -11,22 +11,19 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Literal, TextIO, get_args
+from typing import Any, Literal, TextIO
 
+from reverie.admin.transfer.items import SOURCE_ID
 from reverie.domain.conversation import LONGEST_NAME, LONGEST_TURN, ROLES, ToolCall
 from reverie.domain.errors import InvalidInput
 from reverie.domain.text import timestamps
 from reverie.domain.text.tokenizer import MONTHS
 from reverie.domain.text.validation import validate_raw_text, validate_text
 
-Format = Literal["auto", "jsonl", "locomo"]
-FORMATS: tuple[Format, ...] = get_args(Format)
-
-SOURCE_ID = "source_id"
-"""The key of a turn's metadata that keeps the id which the file gives it."""
+Format = Literal["messages", "locomo"]
 
 BATCH = 1_000
-"""The most turns read from JSON lines before they are handed on, so that a long file needs little memory."""
+"""Most turns of JSON lines in one piece, so that a long file needs little memory."""
 
 _ROLES = {role: role for role in ROLES} | {
     "human": "user", "ai": "assistant", "model": "assistant", "bot": "assistant",
@@ -42,40 +39,34 @@ _LOCOMO_TIME = re.compile(r"(\d{1,2}):(\d{2})\s*([ap])m on (\d{1,2}) ([a-z]+),? 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportedConversation:
-    """Turns of one session that follow one another.
+    """Consecutive turns of one session.
 
     A long session, or one that alternates with others in the file, comes in several pieces, in order.
 
     Attributes:
         session: The session's id.
-        turns: What `Session.add_many` takes: `role` and `content`, and where the file has them `speaker`,
-            `at`, `tool_calls`, `tool_call_id` and `metadata`.
+        turns: Arguments of `Session.add_many`: `role`, `content`, and if the file has them `speaker`, `at`,
+            `tool_calls`, `tool_call_id` and `metadata`.
     """
 
     session: str
     turns: list[dict[str, Any]]
 
 
-def read_conversations(path: str | Path, *, format: Format = "auto") -> Iterator[ImportedConversation]:
-    """The conversations of a file, one after the other, in the file's order.
+def read_conversations(path: str | Path, *, form: Format = "messages") -> Iterator[ImportedConversation]:
+    """Yield the conversations of a file in the file's order.
 
-    JSON lines have one message a line: `role` and `content` (text, or a list of parts as OpenAI and
-    Anthropic have them), and if they like `timestamp` (or `at`, `created_at`, `time`: ISO 8601, or
-    seconds or milliseconds since 1970), `make_session` (or `session_id`, `conversation`), `speaker` (or
+    In the form `messages` each line is a JSON object with `role` and `content` (text, or a list of parts as
+    OpenAI and Anthropic have them). Optional keys are `timestamp` (or `at`, `created_at`, `time`: ISO 8601,
+    or seconds or milliseconds since 1970), `session` (or `session_id`, `conversation`), `speaker` (or
     `name`), `id`, `tool_calls` and `tool_call_id`. Messages without a session belong to `import:` and the
-    file's name. A message that says nothing and calls no tool is left out. A LoCoMo file is a JSON list
-    of samples; its sessions are named `locomo:{n}:session_{k}`, n counted from 0.
+    file's name. An empty message that calls no tool is left out. A LoCoMo file is a JSON list of samples;
+    its sessions are named `locomo:{n}:session_{k}`, n counted from 0.
 
-    The file is read as it is consumed: a fault on line 900 is raised after the first turns were handed
-    out. To import all or nothing, read it through once before.
-
-    Args:
-        path: The file.
-        format: `jsonl`, `locomo`, or `auto` to tell by the file's beginning.
+    The file is read as it is consumed: a fault in line 900 is raised after the first turns were yielded.
 
     Raises:
-        InvalidInput: there is no such file, or something in it is not of its form; the message names the
-        place.
+        InvalidInput: the file is missing or invalid; the message names the place.
 
     Example:
         >>> import tempfile
@@ -86,56 +77,30 @@ def read_conversations(path: str | Path, *, format: Format = "auto") -> Iterator
         ('cli:1', [{'role': 'user', 'content': 'hello'}])
     """
     file = Path(path).expanduser()
-    if format not in FORMATS:
-        raise InvalidInput(f"format is {format!r}: use one of {', '.join(FORMATS)}")
-    if (format if format != "auto" else format_of(file)) == "jsonl":
+    if form == "messages":
         yield from _read_lines(file)
         return
     for number, sample in enumerate(load_locomo(file)):
         yield from parse_locomo_sessions(sample, number=number, file=file)
 
 
-def format_of(path: Path) -> Literal["jsonl", "locomo"]:
-    """Which format a file has, by its beginning.
-
-    Raises:
-        InvalidInput: it is neither, or cannot be read.
-    """
-    with _open_text(path) as lines:
-        first = next((line for line in _iter_text_lines(lines, path) if line.strip()), "").strip()
-    if first.startswith("["):
-        return "locomo"
-    try:
-        message = json.loads(first)
-    except ValueError:
-        message = None
-    if isinstance(message, dict) and "role" in message:
-        return "jsonl"
-    if isinstance(message, dict) and "conversation" in message:
-        return "locomo"
-    raise InvalidInput(
-        f"{path}: cannot tell what it is: expected one JSON object with 'role' and 'content' a line (jsonl), "
-        "or a JSON list of samples with 'conversation' (locomo); if it is one of them, name the format"
-    )
-
-
 # -- JSON lines --------------------------------------------------------------------------------------
 
 
 def _read_lines(path: Path) -> Iterator[ImportedConversation]:
-    usual = f"import:{path.stem}"
-    session, turns = usual, list[dict[str, Any]]()
+    default = f"import:{path.stem}"
+    session, turns = default, list[dict[str, Any]]()
     with _open_text(path) as lines:
         for number, line in enumerate(_iter_text_lines(lines, path), start=1):
             if not line.strip():
                 continue
             place = f"{path}, line {number}"
             message = _parse_object(line, place)
-            whose = _read_first(message, _SESSION_KEYS, place, usual)
-            if turns and (whose != session or len(turns) >= BATCH):
+            name = _read_first(message, _SESSION_KEYS, place, default)
+            if turns and (name != session or len(turns) >= BATCH):
                 yield ImportedConversation(session=session, turns=turns)
                 turns = []
-            session = whose
+            session = name
             turns += parse_turns(message, place)
     if turns:
         yield ImportedConversation(session=session, turns=turns)
@@ -154,17 +119,17 @@ def _parse_object(line: str, place: str) -> dict[str, Any]:
 
 
 def parse_turns(message: Mapping[str, Any], place: str) -> list[dict[str, Any]]:
-    """The turns that a message makes: one, and one for every tool result among its parts.
+    """Return the turns of a message: one, and one for each tool result among its parts.
 
     Args:
-        message: `role`, `content`, and if they like the other keys that `read_conversations` names.
-        place: Where it stands, for complaints.
+        message: An object with the keys that `read_conversations` names.
+        place: The place that errors name.
 
     Returns:
-        What `Session.add_many` takes; nothing for a message that says nothing and calls no tool.
+        Arguments of `Session.add_many`; none for an empty message that calls no tool.
 
     Raises:
-        InvalidInput: it is no message.
+        InvalidInput: it is not a message.
     """
     role = message.get("role")
     if not isinstance(role, str) or role.lower() not in _ROLES:
@@ -172,12 +137,12 @@ def parse_turns(message: Mapping[str, Any], place: str) -> list[dict[str, Any]]:
     role = _ROLES[role.lower()]
     content, calls, results = _parse_content(message.get("content"), place)
     calls += _parse_tool_calls(message.get("tool_calls"), place)
-    answered = _read_first(message, ("tool_call_id",), place, "")
+    tool_call_id = _read_first(message, ("tool_call_id",), place, "")
     if calls and role != "assistant":
         raise InvalidInput(
             f"{place}: role is {role!r} and there are tool calls: only an assistant calls tools"
         )
-    if answered and role != "tool":
+    if tool_call_id and role != "tool":
         raise InvalidInput(
             f"{place}: role is {role!r} and there is a tool_call_id: only a tool's message has one"
         )
@@ -186,8 +151,8 @@ def parse_turns(message: Mapping[str, Any], place: str) -> list[dict[str, Any]]:
         extra["at"] = at
     if speaker := _read_first(message, _SPEAKER_KEYS, place, ""):
         extra["speaker"] = speaker
-    if given := _read_first(message, ("id",), place, ""):
-        extra["metadata"] = {SOURCE_ID: given}
+    if source_id := _read_first(message, ("id",), place, ""):
+        extra["metadata"] = {SOURCE_ID: source_id}
     turns: list[dict[str, Any]] = [
         {"role": "tool", "content": _validate_content(text, place), "tool_call_id": call} | extra
         for call, text in results
@@ -198,8 +163,8 @@ def parse_turns(message: Mapping[str, Any], place: str) -> list[dict[str, Any]]:
     turn: dict[str, Any] = {"role": role, "content": _validate_content(content, place)} | extra
     if calls:
         turn["tool_calls"] = tuple(calls)
-    if answered:
-        turn["tool_call_id"] = answered
+    if tool_call_id:
+        turn["tool_call_id"] = tool_call_id
     return [*turns, turn]
 
 
@@ -208,7 +173,7 @@ def _validate_content(content: str, place: str) -> str:
 
 
 def _parse_content(value: Any, place: str) -> tuple[str, list[ToolCall], list[tuple[str, str]]]:
-    """The text of a message's content, the tools its parts call, and the tool results among them."""
+    """Return the text, the tool calls and the tool results of a message's content."""
     if value is None or isinstance(value, str):
         return value or "", [], []
     if not isinstance(value, list):
@@ -236,7 +201,7 @@ def _parse_content(value: Any, place: str) -> tuple[str, list[ToolCall], list[tu
 
 
 def _parse_tool_calls(value: Any, place: str) -> list[ToolCall]:
-    """Tool calls as OpenAI has them, or flat `{id, name, arguments}`."""
+    """Return tool calls given as OpenAI has them, or flat as `{id, name, arguments}`."""
     if value in (None, []):
         return []
     if not isinstance(value, list) or not all(isinstance(call, dict) for call in value):
@@ -290,10 +255,10 @@ def _parse_epoch(value: float, name: str) -> datetime:
 
 
 def load_locomo(path: Path) -> list[dict[str, Any]]:
-    """The samples of a LoCoMo file, each with a `conversation`; a file of one sample is a list of one.
+    """Return the samples of a LoCoMo file, each with a `conversation`.
 
     Raises:
-        InvalidInput: it cannot be read or is no such file.
+        InvalidInput: it cannot be read, or is not such a file.
     """
     with _open_text(path) as file:
         try:
@@ -314,20 +279,19 @@ def load_locomo(path: Path) -> list[dict[str, Any]]:
 def parse_locomo_sessions(
     sample: Mapping[str, Any], *, number: int, file: Path
 ) -> list[ImportedConversation]:
-    """The sessions of one LoCoMo sample that have turns, in their order.
+    """Return the sessions of one LoCoMo sample that have turns, in their order.
 
-    `speaker_a` is the user and `speaker_b` the assistant; a shared picture's caption is part of what was
-    said; the turns of a session follow one another at ten seconds from its date; a turn without any text
-    is left out.
+    `speaker_a` is the user and `speaker_b` the assistant. A picture's caption is part of the text. The
+    turns of a session are ten seconds apart, beginning at its date. A turn without text is left out.
 
     Args:
         sample: One of `load_locomo`.
-        number: Its place in the file, from 0; part of the sessions' names.
-        file: Where it comes from, for complaints.
+        number: Its number in the file, from 0; part of the sessions' names.
+        file: The file that errors name.
     """
     conversation = sample["conversation"]
     roles = {conversation.get("speaker_a"): "user", conversation.get("speaker_b"): "assistant"}
-    numbers = sorted(int(found[1]) for key in conversation if (found := _SESSION_KEY.fullmatch(key)))
+    numbers = sorted(int(match[1]) for key in conversation if (match := _SESSION_KEY.fullmatch(key)))
     sessions = []
     for k in numbers:
         place = f"{file}, sample {number}, session_{k}"
@@ -368,15 +332,15 @@ def _parse_locomo_turn(
 
 
 def _parse_locomo_time(text: Any, place: str) -> datetime | None:
-    """Read `1:56 pm on 8 May, 2023`; None for nothing. No strptime: its month names follow the locale."""
+    """Parse `1:56 pm on 8 May, 2023`; return None for None. The month names of strptime follow the locale."""
     if text is None:
         return None
-    found = _LOCOMO_TIME.fullmatch(str(text).strip().lower())
-    if found and found[5] in MONTHS:
-        hour = int(found[1]) % 12 + (12 if found[3] == "p" else 0)
-        month = MONTHS.index(found[5]) + 1
+    match = _LOCOMO_TIME.fullmatch(str(text).strip().lower())
+    if match and match[5] in MONTHS:
+        hour = int(match[1]) % 12 + (12 if match[3] == "p" else 0)
+        month = MONTHS.index(match[5]) + 1
         try:
-            return datetime(int(found[6]), month, int(found[4]), hour, int(found[2]), tzinfo=UTC)
+            return datetime(int(match[6]), month, int(match[4]), hour, int(match[2]), tzinfo=UTC)
         except ValueError:
             pass
     raise InvalidInput(f"{place}: the date is {text!r}: expected one such as '1:56 pm on 8 May, 2023'")

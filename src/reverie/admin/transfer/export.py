@@ -1,8 +1,7 @@
-"""How does what is remembered get out, for people and other programs? Reads a store and writes files.
+"""Export of a store as JSON lines or Markdown.
 
-Three forms: JSON lines, Markdown, and the readable folder; see `formats`. All hold every field of records,
-sessions, turns, pages and logs, and can be imported again. What only Reverie understands (the journal, marks
-of what was forgotten, working memory) is in a backup, not in an export.
+Both forms hold every field of records, sessions, turns, pages and logs, and can be imported again. The journal,
+the marks of erased content and working memory are in a backup, not in an export.
 
 Others may write meanwhile: every record and every session is exported as it is when it is reached.
 """
@@ -18,7 +17,6 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, get_args
 
 from reverie.admin.transfer.atomic_writes import create_folder, create_text_file
-from reverie.admin.transfer.formats.native.folder import FolderWriter
 from reverie.admin.transfer.formats.native.jsonl import JsonlWriter, Writable
 from reverie.admin.transfer.formats.native.markdown import MarkdownWriter
 from reverie.admin.transfer.items import Skipped
@@ -29,7 +27,7 @@ from reverie.domain.page import Page, Paragraph
 from reverie.domain.record import Record
 from reverie.stores.protocol import Store
 
-ExportForm = Literal["jsonl", "markdown", "folder"]
+ExportForm = Literal["jsonl", "markdown"]
 EXPORT_FORMS: tuple[ExportForm, ...] = get_args(ExportForm)
 
 _BATCH = 500
@@ -37,17 +35,17 @@ _BATCH = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportReport:
-    """What was exported.
+    """Result of an export.
 
     Attributes:
-        form: In which form: `jsonl`, `markdown` or `folder`.
+        form: The form: `jsonl` or `markdown`.
         path: The file or folder; None for an open file.
         records: How many records.
         sessions: How many sessions.
         turns: How many turns.
         pages: How many pages.
         paragraphs: How many paragraphs of logs.
-        left_out: What could not be read in the store, and so is missing.
+        left_out: What could not be read in the store and is missing in the export.
     """
 
     form: ExportForm
@@ -60,7 +58,7 @@ class ExportReport:
     left_out: tuple[Skipped, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Every field, as JSON has it."""
+        """Return every field as JSON values."""
         return {
             "form": self.form,
             "path": None if self.path is None else str(self.path),
@@ -75,12 +73,12 @@ class ExportReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportSelection:
-    """What is to be exported.
+    """Selection of what to export.
 
     Attributes:
-        scopes: Only these scopes; None for all. Pages and logs are everybody's, the empty scope's.
-        archived: Whether archived records are.
-        sessions: Whether sessions with their turns are.
+        scopes: Only these scopes; None for all. Pages and logs belong to the empty scope.
+        archived: Whether to export archived records.
+        sessions: Whether to export sessions with their turns.
     """
 
     scopes: tuple[str, ...] | None = None
@@ -89,12 +87,12 @@ class ExportSelection:
 
     @property
     def pages(self) -> bool:
-        """Whether pages and logs are."""
+        """Whether to export pages and logs."""
         return self.scopes is None or "" in self.scopes
 
 
 class ExportWriter(Protocol):
-    """What writes one form."""
+    """Writer of one form."""
 
     def put_record(self, record: Record) -> None:
         """Write one record."""
@@ -113,7 +111,7 @@ class ExportWriter(Protocol):
         ...
 
     def finish(self, counts: dict[str, int]) -> None:
-        """Write what comes last."""
+        """Write the end of the export."""
         ...
 
 
@@ -127,16 +125,13 @@ def export(
     overwrite: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> ExportReport:
-    """Write an export; a file or folder has its name only when it is complete.
+    """Write an export; the file or folder gets its name when it is complete.
 
     Args:
-        store: What to read.
-        target: The file (`jsonl`) or the folder (`markdown`, `folder`), or for `jsonl` an open text file.
-        form: In which form.
-        selection: What to export.
-        at: The time now, which is noted in it.
+        target: The file (`jsonl`), the folder (`markdown`), or for `jsonl` an open text file.
+        at: The time now, which is written into it.
         overwrite: Whether a file of that name may be replaced; a folder that is not empty never is.
-        progress: Told how many records and turns were written since it was last told.
+        progress: Receives the number of records and turns written since its last call.
 
     Raises:
         InvalidInput: an argument is not of its form, or there is something of that name.
@@ -156,12 +151,12 @@ def export(
             run.write(JsonlWriter(file, at=at))
     else:
         with create_folder(path) as tree:
-            run.write(MarkdownWriter(tree, at=at) if form == "markdown" else FolderWriter(tree, at=at))
+            run.write(MarkdownWriter(tree, at=at))
     return run.summarize_export(form, path)
 
 
 class _Export:
-    """One export while it is made."""
+    """State of one export."""
 
     def __init__(self, store: Store, selection: ExportSelection, progress: Callable[[int], None]) -> None:
         self._store = store
@@ -190,11 +185,11 @@ class _Export:
         writer.finish(dict(self._counts))
 
     def summarize_export(self, form: ExportForm, path: Path | None) -> ExportReport:
-        """What was exported."""
+        """Return the report of the export."""
         return ExportReport(form=form, path=path, left_out=tuple(self._left_out), **self._counts)
 
     def _iter_records(self) -> Iterator[Record]:
-        """The first created first, so that an import stores them in the order they came."""
+        """Yield records, the oldest first, so that an import stores them in this order."""
         wanted = Filter(scopes=self._selection.scopes, archived=None if self._selection.archived else False)
         before = sum(self._store.tally("kind", wanted).values())
         ids = [record.id for record in self._store.find(wanted, order="created")]
@@ -218,8 +213,8 @@ class _Export:
     def _list_sessions(self) -> list[SessionOverview]:
         if not self._selection.sessions:
             return []
-        found = self._store.sessions(scopes=self._selection.scopes)
-        return sorted(found, key=lambda each: (each.state.created_at, each.state.id))
+        overviews = self._store.sessions(scopes=self._selection.scopes)
+        return sorted(overviews, key=lambda each: (each.state.created_at, each.state.id))
 
     def _iter_turns(self, overview: SessionOverview) -> Iterator[Turn]:
         session, start = overview.state.id, 0
@@ -235,13 +230,13 @@ class _Export:
             start = stop
 
     def _fetch_readable_turns(self, session: str, start: int, stop: int) -> list[Turn]:
-        found: list[Turn] = []
+        turns: list[Turn] = []
         for position in range(start, stop):
             try:
-                found += self._store.turns(session=session, start=position, stop=position + 1)
+                turns += self._store.turns(session=session, start=position, stop=position + 1)
             except StoreCorrupt:
                 self._leave_out("turn", f"session {session!r}, position {position}", 1)
-        return found
+        return turns
 
     def _leave_out(self, what: Literal["record", "turn"], place: str, count: int) -> None:
         self._left_out.append(

@@ -1,8 +1,7 @@
-"""What can be found in a file that is imported, and what can become of it? Values; reads nothing.
+"""Values that pass from the readers of import formats to the importer.
 
-A reader of a format gives `Item`s: things to be stored, and what it had to leave out. Values are checked
-already. Those of other programs get an id that is made from where they come from, so that the same thing has
-the same id whenever it is read again.
+A reader yields an `Item` for each thing to store and each thing that it leaves out. The values are validated.
+Things of other programs get an id derived from their source, so a second reading gives the same id.
 """
 
 from __future__ import annotations
@@ -19,34 +18,33 @@ from reverie.domain.page import Page, Paragraph
 from reverie.domain.record import UNTRUSTED, Origin, Record
 
 Form = Literal[
-    "jsonl", "markdown", "folder", "mcp", "golemcore", "rockbot", "notes", "chatgpt", "claude"
+    "jsonl", "markdown", "mcp", "golemcore", "rockbot", "notes", "chatgpt", "claude", "messages", "locomo"
 ]  # fmt: skip
 FORMS: tuple[Form, ...] = get_args(Form)
-"""What can be imported; the first three are Reverie's own exports."""
+"""Formats that can be imported; the first two are Reverie's own exports."""
 
-OWN_FORMS: tuple[Form, ...] = ("jsonl", "markdown", "folder")
+OWN_FORMS: tuple[Form, ...] = ("jsonl", "markdown")
 
 Reason = Literal["known", "repeated", "forgotten", "differs", "empty", "broken", "unsupported", "too large"]
 REASONS: tuple[Reason, ...] = get_args(Reason)
-"""Why something is left out: it is here already; it stands twice in the source; it was forgotten on purpose;
-another version of it is here and stays; there is nothing in it; it cannot be read; it is of a sort that is
-not taken in; it is over a limit."""
+"""Reasons to leave something out: it is here already; it is twice in the source; it was erased; another version
+of it is here and stays; it is empty; it cannot be read; its sort is not imported; it is over a limit."""
 
 What = Literal["record", "turn", "session", "page", "paragraph", "attachment", "line", "file"]
 
 SOURCE_ID = "source_id"
-"""The key of the metadata under which the id that another program gave is kept."""
+"""Metadata key of the id that another program gave."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Skipped:
-    """Something that was left out.
+    """Something left out of an import or export.
 
     Attributes:
-        what: Which sort of thing it is; `line` or `file` where that cannot be told.
-        place: Where it stands, such as `memory.jsonl, line 12`; never its content.
+        what: The sort of thing; `line` or `file` if unknown.
+        place: Its place, such as `memory.jsonl, line 12`; never its content.
         why: Why it was left out; one of `REASONS`.
-        detail: What exactly was wrong, or which thing here it equals; may be empty.
+        detail: What was wrong, or the thing here that it equals; may be empty.
         count: How many such things at that place.
     """
 
@@ -57,7 +55,7 @@ class Skipped:
     count: int = 1
 
     def to_dict(self) -> dict[str, Any]:
-        """Every field, as JSON has it."""
+        """Return every field as JSON values."""
         return {
             "what": self.what,
             "place": self.place,
@@ -72,9 +70,9 @@ class FoundRecord:
     """A record.
 
     Attributes:
-        place: Where it stands.
+        place: Its place in the source.
         record: The record.
-        form: The format it is from; empty where its id is Reverie's own.
+        form: The source format; empty if its id is Reverie's own.
     """
 
     place: str
@@ -104,7 +102,7 @@ class FoundPage:
     """A page.
 
     Attributes:
-        place: Where it stands.
+        place: Its place in the source.
         page: The page.
     """
 
@@ -117,9 +115,9 @@ class FoundParagraph:
     """A paragraph of a log.
 
     Attributes:
-        place: Where it stands.
+        place: Its place in the source.
         paragraph: The paragraph.
-        form: The format it is from; empty where its id is Reverie's own.
+        form: The source format; empty if its id is Reverie's own.
     """
 
     place: str
@@ -132,12 +130,12 @@ Item = FoundRecord | FoundTurns | FoundPage | FoundParagraph | Skipped
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportTerms:
-    """How things are to be taken in.
+    """Terms of one import.
 
     Attributes:
-        scope: Whose memory they become; None leaves own exports as they are, and is everybody's for others.
-        origin: Whose word records are; None leaves own exports as they are, and is `import` for others.
-        now: The moment that stands for a time which a source does not tell.
+        scope: Scope of what is imported; None keeps that of own exports, and is the empty scope for others.
+        origin: Origin of records; None keeps that of own exports, and is `import` for others.
+        now: The moment used where a source gives no time.
     """
 
     now: datetime
@@ -146,35 +144,35 @@ class ImportTerms:
 
     @property
     def foreign_scope(self) -> str:
-        """Whose memory things of another program become."""
+        """Scope of things of another program."""
         return self.scope or ""
 
     @property
     def foreign_origin(self) -> Origin:
-        """Whose word records of another program are."""
+        """Origin of records of another program."""
         return self.origin or "import"
 
     @property
     def trusted(self) -> bool:
-        """Whether what another program wrote may stand in prompts unasked."""
+        """Whether prompts may include what another program wrote unasked."""
         return self.foreign_origin not in UNTRUSTED
 
     def apply_to_record(self, record: Record) -> Record:
-        """A record of an own export as it shall be."""
+        """Return a record of an own export under these terms."""
         scope = record.scope if self.scope is None else self.scope
         return replace(record, scope=scope, origin=self.origin or record.origin)
 
     def apply_to_session(self, state: SessionState) -> SessionState:
-        """A session of an own export as it shall be."""
+        """Return a session of an own export under these terms."""
         return state if self.scope is None else replace(state, scope=self.scope)
 
     def apply_to_turn(self, turn: Turn) -> Turn:
-        """A turn of an own export as it shall be."""
+        """Return a turn of an own export under these terms."""
         return turn if self.scope is None else replace(turn, scope=self.scope)
 
 
 def build_stable_id(*parts: str) -> str:
-    """An id made from texts: always the same for the same ones (12 hexadecimal characters of SHA-256).
+    """Return an id derived from texts (12 hexadecimal characters of SHA-256).
 
     >>> build_stable_id("mcp", "", "Ada", "likes trains")
     '0fa60fffbd6b'
@@ -183,27 +181,27 @@ def build_stable_id(*parts: str) -> str:
 
 
 def hash_texts(*parts: str) -> str:
-    """24 hexadecimal characters of the SHA-256 of texts, told apart by a separator no text may hold."""
+    """Return 24 hexadecimal characters of the SHA-256 of texts, joined by a separator no text may hold."""
     return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:24]
 
 
 def build_turn_key(state: SessionState, source_id: str) -> str:
-    """What the id of a turn of another program is made from."""
+    """Return the text from which the id of another program's turn is derived."""
     return f"{state.id}\0{source_id}"
 
 
 def build_alternative_id(value: Record | Turn | Paragraph, form: str, attempt: int) -> str:
-    """The id to try when the first `attempt` ones are taken by other things."""
+    """Return the id to try after `attempt` ids were taken by other things."""
     return build_stable_id(form, type(value).__name__, value.id, str(attempt))
 
 
 def add_source_id(metadata: dict[str, str], source_id: str) -> MappingProxyType[str, str]:
-    """Metadata that holds the id which another program gave."""
+    """Return metadata with the id that another program gave."""
     return MappingProxyType({**metadata, SOURCE_ID: source_id})
 
 
 def validate_form(form: str) -> Form:
-    """`form`, if it names a format that can be imported; raises `InvalidInput` otherwise."""
+    """Return `form` if it names a format that can be imported; raise `InvalidInput` otherwise."""
     for known in FORMS:
         if form == known:
             return known

@@ -16,7 +16,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from reverie.admin.transfer.conversations import SOURCE_ID, ImportedConversation
+from reverie.admin.transfer.conversations import ImportedConversation
+from reverie.admin.transfer.items import SOURCE_ID
 from reverie.domain.errors import InvalidInput
 from reverie.domain.text.tokenizer import MONTHS
 from reverie.evals.collections.datasets import Dialogue, Dialogues, EvalQuestion, read_json

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from reverie.admin.transfer.conversations import SOURCE_ID, ImportedConversation
+from reverie.admin.transfer.conversations import ImportedConversation
+from reverie.admin.transfer.items import SOURCE_ID
 from reverie.domain.errors import InvalidInput
 
 Format = Literal["auto", "locomo", "beam", "cranfield", "trec"]

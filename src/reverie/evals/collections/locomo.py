@@ -13,7 +13,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from reverie.admin.transfer.conversations import SOURCE_ID, load_locomo, parse_locomo_sessions
+from reverie.admin.transfer.conversations import load_locomo, parse_locomo_sessions
+from reverie.admin.transfer.items import SOURCE_ID
 from reverie.domain.errors import InvalidInput
 from reverie.evals.collections.datasets import Dialogue, Dialogues, EvalQuestion
 

@@ -16,7 +16,7 @@ from itertools import islice
 from operator import itemgetter
 from typing import assert_never, get_args
 
-from reverie.admin.transfer.conversations import SOURCE_ID
+from reverie.admin.transfer.items import SOURCE_ID
 from reverie.domain.errors import InvalidInput
 from reverie.domain.record import LONGEST_CONTENT
 from reverie.domain.text.validation import clean_text

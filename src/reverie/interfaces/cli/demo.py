@@ -160,7 +160,7 @@ def replay(memory: Memory, at: _Clock) -> int:
 
 def _iterate_turns(memory: Memory) -> Iterator[tuple[datetime, partial[Any]]]:
     with as_file(files(__package__) / "demo_conversation.jsonl") as path:
-        for piece in read_conversations(path, format="jsonl"):
+        for piece in read_conversations(path):
             for turn in piece.turns:
                 yield turn["at"], partial(memory.session(piece.session).add_many, [turn])
 

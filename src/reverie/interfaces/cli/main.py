@@ -64,7 +64,6 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "say": (f"{_CONVERSATIONS}:add_turn", "Add a turn to a session."),
         "context": (f"{_CONVERSATIONS}:context", "Print what would go into the prompt."),
         "sessions": (f"{_CONVERSATIONS}:sessions", "List sessions, the latest active first."),
-        "ingest": ("reverie.interfaces.cli.commands.data.ingest:ingest", "Read conversations from a file."),
     },
     "Agents": {
         "tools": ("reverie.interfaces.cli.commands.agent.tools:tools", "List the tools that a model gets."),
@@ -91,7 +90,10 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "backup": (f"{_TRANSFER}:backup", "Keep everything in one file."),
         "recover": (f"{_TRANSFER}:recover", "Bring a memory back from a backup."),
         "export": (f"{_TRANSFER}:export", "Write what is remembered for others to read."),
-        "import": (f"{_TRANSFER}:import_path", "Take in an export or another program's memory."),
+        "import": (
+            f"{_TRANSFER}:import_path",
+            "Import an export, another program's memory, or conversations.",
+        ),
     },
     "The store": {
         "check": (f"{_UPKEEP}:check", "Look for anything wrong in the database."),

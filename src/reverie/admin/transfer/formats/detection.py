@@ -1,6 +1,6 @@
-"""What is this file or folder? Looks at its beginning or at the names in it, and says which format it is.
+"""Detection of the format of a file or folder, by its beginning or by the names in it.
 
-Where it cannot be taken in at all, the error says what it is and what to do with it.
+The error for a source that cannot be imported says what it is and what to do with it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from reverie.domain.page import HISTORY, MEMORY, is_log
 from reverie.files import layout
 
 CONVERSATIONS = re.compile(r"(?:.*/)?conversations(?:[-_]\d+)?\.json")
-"""The names of files of conversations in an archive of ChatGPT or Claude."""
+"""Names of files of conversations in an archive of ChatGPT or Claude."""
 
 _LOOKED_AT = 2_000
 _ZIP = b"PK\x03\x04"
@@ -27,7 +27,7 @@ _KNOWN = f"use one of {', '.join(FORMS)} where you know it"
 
 
 def detect_format(path: Path) -> Form:
-    """Which format a file or folder has.
+    """Return the format of a file or folder.
 
     Raises:
         InvalidInput: there is nothing of that name, or nothing that can be imported.
@@ -96,9 +96,9 @@ def _detect_object_format(data: Any) -> Form | None:
         return "golemcore"
     if rockbot.is_entry(data):
         return "rockbot"
-    if "role" in data and "content" in data:
-        raise InvalidInput("it is a conversation, one message a line: read it with `reverie ingest`")
-    return None
+    if "role" in data:
+        return "messages"
+    return "locomo" if isinstance(data.get("conversation"), dict) else None
 
 
 def _detect_archive_format(archive: safe_reading.ZipArchive) -> Form:
@@ -131,8 +131,6 @@ def _detect_folder_format(folder: Path) -> Form:
     if known is not None:
         if known.form == "markdown":
             return "markdown"
-        if known.form == "folder":
-            return "folder"
         raise InvalidInput(f"{manifest.NAME} says that the export is of form {known.form!r}: {_KNOWN}")
     names = _list_names(folder)
     for name, path in names:
@@ -149,13 +147,16 @@ def _list_names(folder: Path) -> list[tuple[str, Path]]:
 
 
 def _detect_file_format(name: str, path: Path) -> Form | None:
-    """The format that one file of a folder shows it to have; None where it shows none."""
+    """Return the format that one file of a folder indicates; None if it indicates none."""
     parts = PurePosixPath(name).parts
     if CONVERSATIONS.fullmatch(name):
         return _detect_text_format(path)
     place = layout.parse_path(name)
     if place is not None and place.form in ("record", "episodic", "session") and _is_own(path, place.form):
-        return "folder"
+        raise InvalidInput(
+            f"{name} is of the readable folder of a memory: `reverie rebuild` makes a database of that folder, "
+            "and an export as jsonl from there can be imported"
+        )
     if workspace.SESSIONS in parts[:-1]:
         return None
     if name.endswith(".jsonl"):
@@ -173,7 +174,7 @@ def _detect_file_format(name: str, path: Path) -> Form | None:
 
 
 def _is_own(path: Path, form: str) -> bool:
-    """Whether a file in a place of the readable folder is one of it: it has fields that only ours have."""
+    """Whether a file at a place of the readable folder has the fields of one."""
     if form == "record":
         try:
             data = safe_reading.parse_json_object(safe_reading.read_text(path))
@@ -185,7 +186,7 @@ def _is_own(path: Path, form: str) -> bool:
 
 
 def _read_first_object(path: Path) -> dict[str, Any]:
-    """The first line of a file that is a JSON object; an empty one where there is none."""
+    """Return the first line of a file that is a JSON object; an empty one if there is none."""
     with safe_reading.open_file(path) as file:
         for _, data in safe_reading.iter_documents(file):
             if isinstance(data, dict):

@@ -1,4 +1,4 @@
-"""Which reader reads a source of this format? Opens the file, the folder or the archive for it."""
+"""Readers of the import formats."""
 
 from __future__ import annotations
 
@@ -8,19 +8,22 @@ from types import MappingProxyType
 
 from reverie.admin.transfer import safe_reading
 from reverie.admin.transfer.formats import detection
-from reverie.admin.transfer.formats.foreign import chatgpt, claude, golemcore, mcp_memory, rockbot, workspace
-from reverie.admin.transfer.formats.native import folder, jsonl, markdown
+from reverie.admin.transfer.formats.foreign import (
+    chatgpt,
+    claude,
+    golemcore,
+    mcp_memory,
+    rockbot,
+    sessions,
+    workspace,
+)
+from reverie.admin.transfer.formats.native import jsonl, markdown
 from reverie.admin.transfer.items import Form, ImportTerms, Item, Skipped
 from reverie.domain.errors import InvalidInput
 
 
 def read(path: Path, form: Form, terms: ImportTerms) -> Iterator[Item]:
-    """Everything in a source.
-
-    Args:
-        path: The file or folder.
-        form: Its format.
-        terms: How it is to be taken in.
+    """Yield everything in a file or folder.
 
     Raises:
         InvalidInput: it cannot be read, or is not of that format.
@@ -32,8 +35,6 @@ def read(path: Path, form: Form, terms: ImportTerms) -> Iterator[Item]:
             raise InvalidInput(f"{str(path)!r} is a folder: {form} is the format of a file")
         yield from _FOLDERS[form](path, terms)
     else:
-        if form not in _FILES:
-            raise InvalidInput(f"{str(path)!r} is a file: {form} is the format of a folder")
         yield from _FILES[form](path, terms)
 
 
@@ -53,12 +54,13 @@ _FILES: Mapping[Form, Callable[[Path, ImportTerms], Iterator[Item]]] = MappingPr
         "golemcore": _read_golemcore,
         "rockbot": _read_rockbot,
         "notes": workspace.read_file,
+        "messages": sessions.read_messages,
+        "locomo": sessions.read_locomo,
     }
 )
 _FOLDERS: Mapping[Form, Callable[[Path, ImportTerms], Iterator[Item]]] = MappingProxyType(
     {
         "markdown": markdown.read,
-        "folder": folder.read,
         "golemcore": workspace.read,
         "rockbot": workspace.read,
         "notes": workspace.read,
@@ -67,7 +69,7 @@ _FOLDERS: Mapping[Form, Callable[[Path, ImportTerms], Iterator[Item]]] = Mapping
 
 
 def _read_conversations(path: Path, form: Form, terms: ImportTerms) -> Iterator[Item]:
-    """The conversations of a file, of an archive, or of an archive that was unpacked."""
+    """Yield the conversations of a file, of an archive, or of an unpacked archive."""
     reader = chatgpt.read if form == "chatgpt" else claude.read
     if path.is_dir():
         for name, file in safe_reading.iter_files(path):

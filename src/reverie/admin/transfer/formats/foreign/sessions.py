@@ -1,23 +1,24 @@
-"""What do the session files of golemcore and Autobot hold? Read into turns of sessions of the same name.
+"""Reader of conversations: session files of golemcore and Autobot, JSON lines, and LoCoMo files.
 
 Autobot writes `sessions/{channel}_{chat}.jsonl`: a line of metadata (`"_type": "metadata"`), then a message a
-line. golemcore writes `sessions/{channel}:{chat}.json`: an object with `messages`. The conversation goes on
-under its old name, so nothing is put before it.
+line. golemcore writes `sessions/{channel}:{chat}.json`: an object with `messages`. The conversation continues
+under its old name. `conversations` describes the other two forms.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from reverie.admin.transfer import safe_reading
-from reverie.admin.transfer.conversations import SOURCE_ID, parse_turns
+from reverie.admin.transfer.conversations import Format, parse_turns, read_conversations
 from reverie.admin.transfer.formats import notes
 from reverie.admin.transfer.formats.foreign.chat_builder import ConversationBuilder, build_tool_call
 from reverie.admin.transfer.formats.foreign.fields import ForeignFields, parse_moment, to_text
-from reverie.admin.transfer.items import ImportTerms, Item, Skipped, hash_texts
+from reverie.admin.transfer.items import SOURCE_ID, ImportTerms, Item, Skipped, hash_texts
 from reverie.domain.conversation import SESSION_STATUSES
 from reverie.domain.errors import InvalidInput
 
@@ -27,18 +28,45 @@ _NAMES = {"toolCalls": "tool_calls", "toolCallId": "tool_call_id"}
 _TIMES = ("timestamp", "at", "created_at", "createdAt", "time")
 
 
+def read_messages(path: Path, terms: ImportTerms) -> Iterator[Item]:
+    """Yield the conversations of a file with one message a line."""
+    return _read_file(path, terms, "messages")
+
+
+def read_locomo(path: Path, terms: ImportTerms) -> Iterator[Item]:
+    """Yield the conversations of a LoCoMo file."""
+    return _read_file(path, terms, "locomo")
+
+
+def _read_file(path: Path, terms: ImportTerms, form: Format) -> Iterator[Item]:
+    """Yield the conversations of a file, after one pass in which a fault anywhere refuses the whole file."""
+    for _ in read_conversations(path, form=form):
+        pass
+    ids = _SourceIds()
+    last: dict[str, datetime] = {}
+    for piece in read_conversations(path, form=form):
+        times = [turn["at"] for turn in piece.turns if "at" in turn]
+        begun = last.get(piece.session) or next(iter(times), terms.now)
+        last[piece.session] = times[-1] if times else begun
+        chat = ConversationBuilder(
+            piece.session, form=form, place=path.name, begun=begun, scope=terms.foreign_scope, metadata={}
+        )
+        for turn in piece.turns:
+            at = turn["at"].isoformat() if "at" in turn else ""
+            _add_turn(chat, ids.assign(turn, piece.session, at, turn.get("speaker", "")), turn)
+        yield from chat.items()
+
+
 def read(path: Path, terms: ImportTerms, *, name: str) -> Iterator[Item]:
-    """The session in one file.
+    """Yield the session of a file of golemcore or Autobot, `.json` or `.jsonl`.
 
     Args:
-        path: The file, `.json` or `.jsonl`.
-        terms: How it is to be taken in.
         name: What to call the file.
     """
     try:
         if path.suffix == ".json":
             data = safe_reading.parse_json_object(safe_reading.read_text(path))
-            yield from _Reading(name, terms, data).messages(
+            yield from _SessionReader(name, terms, data).messages(
                 (f"{name}, message {number}", each)
                 for number, each in enumerate(_validate_messages(data.pop("messages", None)), start=1)
             )
@@ -53,9 +81,41 @@ def read(path: Path, terms: ImportTerms, *, name: str) -> Iterator[Item]:
                 return
             about = first[1] if isinstance(first[1], dict) and _is_metadata(first[1]) else {}
             rest = numbered if about else _prepend_first(first, numbered)
-            yield from _Reading(name, terms, about).messages(rest)
+            yield from _SessionReader(name, terms, about).messages(rest)
     except InvalidInput as error:
         yield Skipped(what="session", place=name, why=notes.get_skip_reason(error), detail=str(error))
+
+
+class _SourceIds:
+    """Ids of turns within their sessions; a turn without an id gets one derived from its content."""
+
+    def __init__(self) -> None:
+        self._seen = Counter[tuple[str, str]]()
+
+    def assign(self, turn: dict[str, Any], session: str, *context: str) -> str:
+        """Take the id out of a turn's metadata, or derive one; number those that occur again.
+
+        Args:
+            context: What else tells a turn without an id from others.
+        """
+        parts = (turn["role"], *context, turn["content"], str(turn.get("tool_call_id")))
+        source_id = turn.pop("metadata", {}).get(SOURCE_ID) or hash_texts(*parts)
+        self._seen[session, source_id] += 1
+        number = self._seen[session, source_id]
+        return f"{source_id}:{number}" if number > 1 else source_id
+
+
+def _add_turn(chat: ConversationBuilder, source_id: str, turn: Mapping[str, Any]) -> None:
+    calls = turn.get("tool_calls", ())
+    chat.add(
+        source_id,
+        turn["role"],
+        turn["content"],
+        at=turn.get("at"),
+        speaker=turn.get("speaker", ""),
+        tool_calls=[build_tool_call(call.id, call.name, call.arguments) for call in calls],
+        tool_call_id=turn.get("tool_call_id", ""),
+    )
 
 
 def _prepend_first(first: tuple[str, Any], rest: Iterator[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
@@ -73,8 +133,8 @@ def _validate_messages(value: Any) -> list[Any]:
     return value
 
 
-class _Reading:
-    """One session while it is read."""
+class _SessionReader:
+    """Reader of one session."""
 
     def __init__(self, name: str, terms: ImportTerms, about: Mapping[str, Any]) -> None:
         fields = ForeignFields(about)
@@ -86,38 +146,31 @@ class _Reading:
         self._session = fields.label("id", "key") or (stem if ":" in stem else stem.replace("_", ":", 1))
 
     def messages(self, numbered: Iterator[tuple[str, Any]]) -> Iterator[Item]:
-        """The session's turns."""
-        read: list[tuple[str, str, dict[str, Any]]] = []
-        seen = Counter[str]()
-        broken: list[Skipped] = []
+        """Yield the session's turns, then what is left out of it."""
+        turns: list[tuple[str, dict[str, Any]]] = []
+        ids = _SourceIds()
+        skipped: list[Skipped] = []
         for place, data in numbered:
             try:
                 if isinstance(data, InvalidInput):
                     raise data
                 if not isinstance(data, dict):
                     raise InvalidInput(f"{place}: no object")
-                message, told = _to_own_message(data)
-                turns = parse_turns(message, place)
+                message, time = _to_own_message(data)
+                parsed = parse_turns(message, place)
             except InvalidInput as error:
                 detail = str(error).removeprefix(f"{place}: ")
-                broken.append(
-                    Skipped(what="turn", place=place, why=notes.get_skip_reason(error), detail=detail)
-                )
+                why = notes.get_skip_reason(error)
+                skipped.append(Skipped(what="turn", place=place, why=why, detail=detail))
                 continue
-            if not turns:
-                broken.append(Skipped(what="turn", place=place, why="empty"))
-            for turn in turns:
-                given = turn.pop("metadata", {}).get(SOURCE_ID)
-                identity = given or hash_texts(
-                    turn["role"], told, turn["content"], str(turn.get("tool_call_id"))
-                )
-                seen[identity] += 1
-                read.append((f"{identity}:{seen[identity]}" if seen[identity] > 1 else identity, told, turn))
-        yield from self._build_chat(read).items()
-        yield from broken
+            if not parsed:
+                skipped.append(Skipped(what="turn", place=place, why="empty"))
+            turns += [(ids.assign(turn, self._session, time), turn) for turn in parsed]
+        yield from self._build_chat(turns).items()
+        yield from skipped
 
-    def _build_chat(self, read: list[tuple[str, str, dict[str, Any]]]) -> ConversationBuilder:
-        times = (turn["at"] for _, _, turn in read if "at" in turn)
+    def _build_chat(self, turns: list[tuple[str, dict[str, Any]]]) -> ConversationBuilder:
+        times = (turn["at"] for _, turn in turns if "at" in turn)
         state = self._about.text("state", "status").lower()
         chat = ConversationBuilder(
             self._session,
@@ -128,32 +181,22 @@ class _Reading:
             metadata={**self._about.texts("metadata"), "imported_from": self._place[:200]},
             status=next((status for status in SESSION_STATUSES if status == state), "active"),
         )
-        for source_id, _, turn in read:
-            chat.add(
-                source_id,
-                turn["role"],
-                turn["content"],
-                at=turn.get("at"),
-                speaker=turn.get("speaker", ""),
-                tool_calls=[
-                    build_tool_call(call.id, call.name, call.arguments) for call in turn.get("tool_calls", ())
-                ],
-                tool_call_id=turn.get("tool_call_id", ""),
-            )
+        for source_id, turn in turns:
+            _add_turn(chat, source_id, turn)
         return chat
 
 
 def _to_own_message(data: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
-    """A message as `turns_of` takes it, and its time as the file has it."""
+    """Return a message as `parse_turns` takes it, and its time as the file has it."""
     message = {_NAMES.get(name, name): value for name, value in data.items() if value is not None}
-    told = next((message[name] for name in _TIMES if name in message), None)
+    time = next((message[name] for name in _TIMES if name in message), None)
     for name in (*_TIMES, "session", "session_id", "conversation"):
         message.pop(name, None)
-    if (at := parse_moment(told)) is not None:
+    if (at := parse_moment(time)) is not None:
         message["at"] = at.isoformat()
     if message.get("role") != "tool":
         message.pop("tool_call_id", None)
-    for name in ("speaker", "name", "id"):  # labels of ours; anything else there is not one
+    for name in ("speaker", "name", "id"):  # only text and numbers are labels
         if name in message and not isinstance(message[name], str | int):
             message.pop(name)
-    return message, "" if told is None else to_text(told)
+    return message, "" if time is None else to_text(time)

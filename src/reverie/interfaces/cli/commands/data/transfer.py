@@ -1,4 +1,4 @@
-"""The commands that take a memory elsewhere, and another one in: backup, recover, export, import."""
+"""Commands that copy a memory: backup, recover, export, import."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 STANDARD_OUTPUT = "-"
 
-_EXPORT_FORMS = ("jsonl", "markdown", "folder")
-_FORMS = (*_EXPORT_FORMS, "mcp", "golemcore", "rockbot", "notes", "chatgpt", "claude")
+_EXPORT_FORMS = ("jsonl", "markdown")
+_FORMS = (*_EXPORT_FORMS, "mcp", "golemcore", "rockbot", "notes", "chatgpt", "claude", "messages", "locomo")
 _TOLD = 20
 _SAYS = {
     "known": "known already",
@@ -149,7 +149,7 @@ def _measure_database(folder: Path | None) -> int | None:
     type=click.Choice(_EXPORT_FORMS),
     default="jsonl",
     show_default=True,
-    help="One JSON document a line; Markdown files with YAML front matter; or the readable folder.",
+    help="One JSON document a line, or Markdown files with YAML front matter.",
 )
 @click.option("--scope", metavar="SCOPE", multiple=True, help="Only this scope; repeatable.")
 @click.option("--no-archived", is_flag=True, help="Leave archived records out.")
@@ -169,11 +169,11 @@ def export(
     overwrite: bool,
     as_json: bool,
 ) -> None:
-    """Write what is remembered to TARGET, for people and other programs to read.
+    """Write the content of the memory to TARGET, for people and other programs to read.
 
-    TARGET is a new file for jsonl (`-` is standard output), a new folder for markdown and folder. All hold
-    every field of records, sessions, pages and logs, and `reverie import` brings them back. The journal and
-    working memory are in none of them; `reverie backup` keeps those too.
+    TARGET is a new file for jsonl (`-` is standard output), and a new folder for markdown. Both hold every
+    field of records, sessions, pages and logs, and `reverie import` reads them. The journal and working memory
+    are in neither; `reverie backup` keeps those too.
 
     With --json: {"form": text, "path": text or null, "records", "sessions", "turns", "pages" and
     "paragraphs": numbers, "left_out": [{"what", "place", "why", "detail", "count"}]}.
@@ -264,12 +264,13 @@ def import_path(
     origin: Origin | None,
     as_json: bool,
 ) -> None:
-    """Take in an export, another program's memory, or conversations from PATH.
+    """Import an export, another program's memory, or conversations from PATH.
 
     It reads Reverie's own exports; the MCP memory server's file; the folders of golemcore, RockBot and
-    Autobot (MEMORY.md, HISTORY.md, daily notes, items, entries, sessions); and the exports of ChatGPT and
-    Claude, as zip archives too. What is here already, or was forgotten, is left out, so running this twice or
-    after an interruption is safe. Conversations one message a line are read by `reverie ingest`.
+    Autobot (MEMORY.md, HISTORY.md, daily notes, items, entries, sessions); the exports of ChatGPT and Claude,
+    as zip archives too; and conversations with one message a line, {"role", "content"} with optional "at",
+    "session", "speaker", "id" and "tool_calls". What is here already, or was forgotten, is left out, so
+    running this twice or after an interruption is safe.
 
     With --json: {"form": text, "dry_run": true or false, "records", "sessions", "turns", "pages" and
     "paragraphs": numbers, "skipped_by_reason": {"reason": number}, "skipped": [{"what", "place", "why",
@@ -277,12 +278,12 @@ def import_path(
     """
     from reverie.admin.transfer.formats import detection
 
-    found = form or detection.detect_format(path.expanduser())  # before a folder is made for it
+    detected = form or detection.detect_format(path.expanduser())  # before a folder is made for it
     with (
         _open_destination(asked, dry_run=dry_run) as memory,
         output.show_progress("things", None, quiet=asked.quiet) as progress,
     ):
-        done = memory.import_(path, found, dry_run=dry_run, scope=scope, origin=origin, progress=progress)
+        done = memory.import_(path, detected, dry_run=dry_run, scope=scope, origin=origin, progress=progress)
     if as_json:
         output.print_json(done.to_dict())
     elif not asked.quiet:
