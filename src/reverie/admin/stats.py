@@ -1,4 +1,4 @@
-"""How much does a memory hold? The answer of `Memory.stats`."""
+"""Statistics of a memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from reverie.search.index.search_index import IndexStatus
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stats:
-    """What a memory holds.
+    """Statistics of a memory.
 
     Attributes:
         records: Live records.
@@ -28,9 +28,9 @@ class Stats:
         by_kind: Live records of each kind.
         by_category: Live records of each category; those without one under the empty text.
         bytes_on_disk: Size of the folder's files; 0 in memory.
-        failed: What failed without failing what it belongs to, ever, by what it was, such as `notes` for
-            lines of daily notes, `learn`, `digest`, `dream.merge`; only what did.
-        index: How the search index stands.
+        failed: Numbers of background steps that ever failed, such as `notes` (lines of daily notes), `learn`,
+            `digest`, `dream.merge`.
+        index: Status of the search index.
         path: The folder; None in memory.
     """
 
@@ -68,7 +68,7 @@ FAILURES: Mapping[str, str] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScopeStats:
-    """How much somebody sees who is in a scope.
+    """Statistics of what is visible from one scope.
 
     Attributes:
         records: Live records.
@@ -88,7 +88,7 @@ class ScopeStats:
 
 
 def compute_folder_size(path: Path | None) -> int:
-    """Bytes of all files in a folder; a file that vanishes meanwhile counts nothing."""
+    """Return the bytes of all files in a folder; a file that vanishes meanwhile counts as empty."""
     if path is None:
         return 0
     total = 0

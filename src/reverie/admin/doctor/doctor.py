@@ -1,8 +1,8 @@
 """Check of an open memory, and repair of what follows from its content.
 
 The doctor compares the tables with the journal, and the search index and the files with the store. It checks
-modes, leftovers and free space. Its findings name ids, files and numbers, never content. It repairs what needs
-no decision by a person, and deletes nothing that holds content which exists nowhere else.
+modes, leftovers and free space. Its findings name ids, files and numbers, never content. It repairs what
+needs no decision by a person, and deletes nothing that holds content which exists nowhere else.
 """
 
 from __future__ import annotations
@@ -183,8 +183,8 @@ class Doctor:
                         code="result-without-call",
                         part="sessions",
                         severity="note",
-                        what=f"{count(len(orphans), 'result')} of tools in session {session!r} answer no call "
-                        "that is still open before them, and are left out of prompts",
+                        what=f"{count(len(orphans), 'result')} of tools in session {session!r} answer no "
+                        "call that is still open before them, and are left out of prompts",
                         fix="nothing has to be done; they are found by search",
                         about=orphans,
                     ),
@@ -253,7 +253,8 @@ class Doctor:
             yield _build_index_finding(
                 "index-differs",
                 f"{count(wrong, 'passage')} of the search index and of the store do not agree "
-                f"({len(comparison.missing)} are missing from the index, {len(comparison.surplus)} are too many)",
+                f"({len(comparison.missing)} are missing from the index, "
+                f"{len(comparison.surplus)} are too many)",
             )
         elif comparison.words:
             yield _build_index_finding(

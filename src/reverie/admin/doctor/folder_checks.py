@@ -97,7 +97,8 @@ def _check_modes(path: Path) -> Iterator[RepairableFinding]:
         names = tuple(to_relative_path(file, path) for file in exposed)
         reach = any(_can_be_reached(file, path) for file in exposed)
         shut = "" if reach else ", were no folder above them closed"
-        what = f"{summarize_names(names, 'file or folder', 'files and folders')} could be read by other users{shut}"
+        exposed_names = summarize_names(names, "file or folder", "files and folders")
+        what = f"{exposed_names} could be read by other users{shut}"
         yield RepairableFinding(
             Finding(
                 code="modes",
@@ -171,8 +172,8 @@ def _check_leftovers(path: Path) -> Iterator[RepairableFinding]:
                 code="drafts",
                 part="folder",
                 severity="warning",
-                what=f"{summarize_names(names, 'unfinished database', 'unfinished databases')} were left by a process "
-                "that was killed; they hold nothing that is not here",
+                what=f"{summarize_names(names, 'unfinished database', 'unfinished databases')} were left by "
+                "a process that was killed; they hold nothing that is not here",
                 fix="remove them",
                 repairable=True,
                 about=names,
@@ -187,8 +188,8 @@ def _check_leftovers(path: Path) -> Iterator[RepairableFinding]:
                 code="other-index",
                 part="index",
                 severity="note",
-                what=f"room is taken by {summarize_names(names, 'search index', 'search indexes')} of another version "
-                "of Reverie",
+                what=f"room is taken by {summarize_names(names, 'search index', 'search indexes')} of "
+                "another version of Reverie",
                 fix="remove that, if no other version has this folder open",
                 about=names,
             ),
@@ -227,8 +228,8 @@ def _check_database_copies(path: Path) -> Iterator[RepairableFinding]:
                 code="moved-aside",
                 part="folder",
                 severity="note",
-                what=f"{summarize_names(names, 'copy', 'copies')} of what a rebuild or a recovery replaced are kept; "
-                "they hold what was forgotten or removed since",
+                what=f"{summarize_names(names, 'copy', 'copies')} of what a rebuild or a recovery replaced "
+                "are kept; they hold what was forgotten or removed since",
                 fix="remove them once you miss nothing",
                 about=names,
             ),
@@ -241,8 +242,8 @@ def _check_database_copies(path: Path) -> Iterator[RepairableFinding]:
                 code="old-backups",
                 part="folder",
                 severity="note",
-                what=f"{summarize_names(names, 'backup', 'backups')} made before an update of Reverie are kept; "
-                "they hold what was forgotten or removed since",
+                what=f"{summarize_names(names, 'backup', 'backups')} made before an update of Reverie "
+                "are kept; they hold what was forgotten or removed since",
                 fix="remove them once you are content with the update",
                 about=names,
             ),

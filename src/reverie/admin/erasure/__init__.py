@@ -1,1 +1,1 @@
-"""erasure."""
+"""Erasure of content, and redaction of stored secrets."""

@@ -1,10 +1,10 @@
-"""What happens when a person says "forget this"? It is looked for everywhere, shown, and erased for good.
+"""Erasure of content from the store, its journal, the search index and the files.
 
-Archiving and purging keep the journal, and so what was said. Forgetting does not: content goes from records,
-turns, notes, pages, summaries and working memory, from every journal row there ever was of them, from the
-search index, the files and the free space of the database. What says it, and what is left of that, is decided
-in `reverie.admin.erasure.matching`; that it does not come back by an import or an old file, in `reverie.stores.tombstones`.
-Copies that are not in the folder cannot be reached from here.
+Archiving and purging keep the journal; an erasure does not. It removes content from records, turns, notes,
+pages, summaries and working memory, from all of their journal entries, from the search index, the files and
+the free space of the database. `reverie.admin.erasure.matching` decides what matches and what remains of it;
+`reverie.stores.tombstones` keeps it from coming back by an import or an old file. Copies outside the folder
+are not reached.
 """
 
 from __future__ import annotations
@@ -78,14 +78,14 @@ _ORDER = {"record": 0, "page": 1, "paragraph": 2, "turn": 3, "session": 4}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EraseRequest:
-    """What a person wants forgotten: by ids, or a session, or a scope, or whatever has a text.
+    """Request for an erasure: by ids, session, scope or text.
 
     Attributes:
         ids: Ids of records, turns and paragraphs.
         session: The id of a session.
-        scope: A scope, with all that lies in it; not the empty one.
+        scope: A scope with all that is below it; not the empty one.
         match: A text, compared without case and with white space folded.
-        turns: Whether turns that repeat it go too.
+        turns: Whether to erase turns that repeat it, too.
     """
 
     ids: tuple[str, ...] = ()
@@ -112,13 +112,13 @@ class EraseRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErasureReport:
-    """What forgetting something takes away and what it leaves: a plan, or what was done.
+    """Plan or result of an erasure.
 
     Attributes:
-        going: What goes, each with its fate and why.
-        left: What stays and still says it, or was made from it in other words.
-        done: Whether it was done; otherwise it is a plan, and nothing was changed.
-        pending: What could not be finished, in words; the next forgetting, or `reverie doctor --fix`, does.
+        going: What is erased, each item with its fate and reason.
+        left: What stays although it contains the text, or was derived from it.
+        done: Whether it was carried out; otherwise it is a plan.
+        pending: What could not be finished; the next erasure, or `reverie doctor --fix`, finishes it.
         notes: What else a person should know.
     """
 
@@ -130,11 +130,11 @@ class ErasureReport:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many things of each sort go; of those that lose only their past, under `past`."""
+        """Number of erased things of each sort; those that lose only earlier versions under `past`."""
         return _count_matches(self.going)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything in a fixed order, as JSON has it."""
+        """Return every field in a fixed order as JSON values."""
         return {
             "done": self.done,
             "counts": self.counts,
@@ -164,7 +164,7 @@ def _to_match_dict(trace: ErasureItem) -> dict[str, str]:
 
 
 class Eraser:
-    """Forgets in one store and its folder. Safe to use from several threads, and beside other processes."""
+    """Erasure in one store and its folder. Safe to use from several threads and processes."""
 
     def __init__(
         self,
@@ -174,14 +174,12 @@ class Eraser:
         folder: Path | None,
         sync: Callable[[], None] | None = None,
     ) -> None:
-        """Forget in a store.
+        """Prepare to erase in a store.
 
         Args:
             writer: Commits the changes.
-            index: The search index over it.
-            folder: The memory's folder; None for none.
-            sync: Takes in what people changed in the files of the folder, and makes them say what the store
-                says; None where no files are kept.
+            folder: The memory's folder; None for a memory without one.
+            sync: Imports hand edits and writes the files again; None for a memory without files.
         """
         self._writer = writer
         self._store = writer.store
@@ -192,7 +190,7 @@ class Eraser:
     # -- planning --------------------------------------------------------------------------------------
 
     def plan(self, request: EraseRequest) -> ErasureReport:
-        """What forgetting that would take away and leave; changes nothing (see `Memory.forgetting`)."""
+        """Return what an erasure would remove and leave; change nothing (see `Memory.forgetting`)."""
         self._sync()
         target = self._build_target(request)
         going, left = self._build_matches(target, self._decide_verdicts(target))
@@ -323,7 +321,7 @@ class Eraser:
         return survey, list(judged.values())
 
     def _take_note_of_answer(self, survey: EraseSurvey, turn: Value | Entry | None) -> None:
-        """Have the daily note go that repeats a user's turn: it was written from the answer to it."""
+        """Mark the daily note that was written from the answer to a user's turn."""
         if not isinstance(turn, Turn) or turn.role != "user":
             return
         after = self._store.turns(session=turn.session, start=turn.position + 1, stop=turn.position + _ANSWER)
@@ -395,7 +393,7 @@ class Eraser:
                 yield _build_kept_match("scope", scope, "its name has the text: forget it by scope")
 
     def _find_remaining_files(self, phrases: PhraseMatcher) -> Iterator[ErasureItem]:
-        """Files in the folder that are not Reverie's and say it."""
+        """Yield files in the folder that Reverie neither writes nor reads."""
         for file in _find_foreign_files(self._folder) if self._folder is not None else ():
             try:
                 text = file.read_text(encoding="utf-8", errors="replace")
@@ -414,12 +412,11 @@ class Eraser:
         """Forget it (see `Memory.forget`).
 
         Args:
-            request: What to forget.
-            cursors_of: Names the cursors that keep something of a session, which go with it.
+            cursors_of: Returns the names of a session's cursors, which are removed with it.
 
         Raises:
-            NotFound: there is nothing to forget.
-            Conflict: others changed what shall go, twenty times over; what was forgotten by then is.
+            NotFound: there is nothing to erase.
+            Conflict: others kept changing the same things; what was erased by then stays erased.
         """
         self._sync()
         target = self._build_target(request)
@@ -453,15 +450,15 @@ class Eraser:
         )
 
     def pending(self) -> tuple[str, ...]:
-        """What of an earlier forgetting is still to be done, in words; nothing when all is done."""
+        """Return descriptions of what an earlier erasure could not finish."""
         words = self._store.cursor(PENDING)
         return tuple(words.split("\n")) if words else ()
 
     def finish(self) -> tuple[str, ...]:
-        """Take what was erased out of files, index, copies of upgrades, and the free space of databases.
+        """Remove erased content from files, index, upgrade copies and the free space of databases.
 
         Returns:
-            What could not be done, in words; `pending` says it from then on.
+            Descriptions of what could not be done; `pending` returns them from then on.
         """
         left = []
         if self._folder is not None:
@@ -490,7 +487,7 @@ class Eraser:
                 return False
 
     def _remove_remains(self, sought: EraseQuery, done: Iterable[tuple[str, str]]) -> list[ErasureItem]:
-        """Remove what the mirror of the files may not touch; what a person has to see to."""
+        """Remove matches in files that the mirror must not touch; return those for a person to see to."""
         if self._folder is None or not (self._folder / FILES_DATABASE).exists():
             return []
         self._sync()
@@ -526,7 +523,7 @@ class Eraser:
         return True
 
     def _erase(self, verdicts: Sequence[EraseDecision], cursors: Mapping[str, str | None]) -> set[int]:
-        """Erase in the store what the verdicts say; returns the numbers of the changes."""
+        """Erase in the store as decided; return the numbers of the changes."""
         now = self._writer.clock()
         key = make_key(self._store, at=now)
         forgetting = [made for made in verdicts if made.trace.fate != "kept"]
@@ -549,7 +546,7 @@ class Eraser:
         return {row.sequence for row in rows}
 
     def _has_been_repeated(self, target: EraseTarget, start: int, own: set[int]) -> bool:
-        """Whether somebody else has said it again while it was being looked for."""
+        """Whether another writer has repeated it meanwhile."""
         survey = EraseSurvey(target)
         after = start
         while rows := self._store.journal(after=after, limit=_BATCH):
@@ -583,7 +580,7 @@ class Eraser:
 
 
 def _rank_match(trace: ErasureItem) -> tuple[bool, bool, int]:
-    """What was asked for first, what loses only its past last."""
+    """Return the sort key: what was requested first, what loses only earlier versions last."""
     asked = trace.because == "asked for"
     return trace.fate == "past", not asked, _ORDER.get(trace.subject, len(_ORDER))
 
@@ -600,7 +597,7 @@ def _build_edits(made: EraseDecision) -> list[Change]:
 
 
 def _get_sort_key(edit: Change) -> tuple[int, int]:
-    """Turns from the last to the first, and sessions after their turns."""
+    """Return the sort key: turns from the last to the first, sessions after their turns."""
     value = edit.value
     return _ORDER[edit.subject], -value.position if isinstance(value, Turn) else 0
 
@@ -623,14 +620,14 @@ def _collect_marks(verdicts: Sequence[EraseDecision], key: bytes) -> list[str]:
 
 
 def _list_gone(verdicts: Sequence[EraseDecision]) -> list[tuple[str, str]]:
-    """Subject and id of what only the journal still has."""
+    """Return subject and id of things that only the journal still has."""
     return [made.found.name for made in verdicts if made.found.now is None]
 
 
 def build_purge_edits(names: Sequence[tuple[str, str]], now: datetime) -> list[Change]:
-    """Edits that empty the journal of things that are no more: each is put back without content, and removed.
+    """Build changes that erase the journal of removed things: each is added without content, and removed.
 
-    Only the journal still has them, and a store erases what it is given an edit of.
+    Only the journal still has them, and a store erases only what a change is about.
     """
     session = SessionState(id=f"forgotten:{secrets.token_hex(6)}", created_at=now)
     turns = [name for subject, name in names if subject == "turn"]
@@ -662,7 +659,7 @@ def build_purge_edits(names: Sequence[tuple[str, str]], now: datetime) -> list[C
 
 
 def _list_quotable_texts(value: Value) -> list[str]:
-    """What of a thing somebody could have repeated."""
+    """Return the texts of a thing that others could repeat."""
     if isinstance(value, Turn) and value.content == FORGOTTEN:
         return []
     return extract_texts(value, by_label=False)
@@ -685,19 +682,19 @@ def _build_not_found(request: EraseRequest, left: Sequence[ErasureItem]) -> NotF
 
 
 def _find_backups(folder: Path) -> list[Path]:
-    """The copies of the database that upgrades of its format left beside it."""
+    """Return the copies of the database that upgrades left."""
     return sorted(file for file in folder.glob("reverie.db.v*.backup*") if file.is_file())
 
 
 def _remove_old_indexes(folder: Path) -> None:
-    """Remove search indexes of earlier formats, which nobody reads any more."""
+    """Remove search indexes of earlier formats."""
     for old in (folder / "index").glob("*"):
         if old.name != FORMAT:
             remove_index(old)
 
 
 def _find_foreign_files(folder: Path) -> Iterator[Path]:
-    """Files in the folder that Reverie neither writes nor reads."""
+    """Yield files in the folder that Reverie neither writes nor reads."""
     for file in sorted(folder.rglob("*")):
         path = file.relative_to(folder).as_posix()
         own = path.startswith(_OWN) or parse_path(path) is not None or parse_recovered_path(path) is not None

@@ -1,15 +1,15 @@
-"""Which things say what shall be forgotten, and what is left of each? Pure: values in, values out.
+"""Matching of content against an erasure request, and what remains of each match.
 
-Reading the store and erasing in it is `reverie.admin.erasure.eraser`. What counts as saying it stands here:
+Pure functions: `reverie.admin.erasure.eraser` reads and erases. The rules:
 
-* What was asked for by id or session, and what has the text that was asked for, goes.
-* A record or note that shares a run of five words with it repeats it, and goes too. Of a page or summary only
-  the lines go, of a record that repeats it in a label or its metadata only these.
-* A thing that only said so in an earlier version keeps what it is and loses its past.
-* A run that stands in very many other things is a phrase of the house, not a repetition: they stay.
-* What was there before a forgotten conversation repeated it was not learned from it, and stays.
-* Of a scope that is forgotten goes what belongs to it or lies in it, and what was promoted from there. What
-  belongs to another scope is somebody else's own, and stays whatever it says.
+* What is requested by id or session, or contains the requested text, is erased.
+* A record or note that shares five consecutive words (a shingle) with it repeats it, and is erased. Of a page
+  or summary only the lines are removed, of a record that repeats it in labels or metadata only those.
+* A thing that contained it only in an earlier version keeps its content and loses its earlier versions.
+* A shingle in very many other things is a common phrase, not a repetition: they stay.
+* What existed before an erased conversation repeated it was not learned from it, and stays.
+* Of an erased scope, everything in and below it is erased, and what was promoted from there. What belongs to
+  another scope stays.
 """
 
 from __future__ import annotations
@@ -52,16 +52,16 @@ _LONGEST_LABEL = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErasureItem:
-    """One thing that says, or once said, what shall be forgotten.
+    """One thing that contains, or once contained, the text to erase.
 
     Attributes:
-        subject: `record`, `turn`, `make_session`, `page`, `paragraph`, `entry` (of working memory), `scope`, or
-            `file` (one that is not Reverie's).
+        subject: `record`, `turn`, `session`, `page`, `paragraph`, `entry` (of working memory), `scope`, or
+            `file` (not one of Reverie's).
         id: Its id; a page's or file's name; an entry's namespace and key.
-        fate: `removed`; `emptied`, for a turn, which keeps its place; `cut`, where only lines or labels of it
-            go; `past`, where only earlier versions go; `kept`.
-        because: Why, in words.
-        text: Its first words; empty once it has been forgotten.
+        fate: `removed`; `emptied`, for a turn, which keeps its place; `cut`, if only lines or labels are
+            removed; `past`, if only earlier versions are; `kept`.
+        because: The reason.
+        text: Its first words; empty once it has been erased.
     """
 
     subject: str
@@ -73,19 +73,19 @@ class ErasureItem:
 
 @dataclass(slots=True)
 class Match:
-    """What was seen of one thing, now and in the journal.
+    """Versions of one thing, present and past, that were examined.
 
     Attributes:
         name: Its sort and id.
-        now: What it is now; None if it is no more.
-        asked: Why it goes whatever it shares with others; empty for no reason.
-        has_piece: Whether the text asked for stands in what it is now.
-        had_piece: Whether it stood in an earlier version, or in a reason given for changing it.
-        now_has: The phrases that stand in what it is now.
-        once_had: Those of any version, and when a change first brought each.
-        versions: Earlier versions that say it.
-        names_session: Whether it is labelled with the name of a session that goes.
-        belongs_to: The scope that it belongs to; empty for none, and for everybody's.
+        now: The present version; None if it was removed.
+        asked: Why it is erased regardless of its text; empty for no reason.
+        has_piece: Whether the present version contains the requested text.
+        had_piece: Whether an earlier version, or the reason of a change, contained it.
+        now_has: Shingles in the present version.
+        once_had: Shingles in any version, with the time of the change that introduced each.
+        versions: Earlier versions that match.
+        names_session: Whether a label names an erased session.
+        belongs_to: Its scope; empty for the shared scope.
     """
 
     name: Name
@@ -101,7 +101,7 @@ class Match:
 
     @property
     def is_suspect(self) -> bool:
-        """Whether there is any reason to look at it again."""
+        """Whether the thing has to be decided about."""
         return bool(
             self.asked
             or self.has_piece
@@ -114,15 +114,15 @@ class Match:
 
 @dataclass(frozen=True, kw_only=True)
 class EraseQuery:
-    """What is looked for.
+    """Criteria of one erasure.
 
     Attributes:
-        phrases: The runs of words, and the text asked for, if one was.
-        sessions: The sessions that go.
-        scope: The scope that goes; None for none.
-        said_at: For sessions and scopes, when each run first came into them.
-        always: Phrases that count however many things have them: a short text that was asked for.
-        turns: Whether turns that repeat it go too.
+        phrases: The shingles, and the requested text, if any.
+        sessions: The erased sessions.
+        scope: The erased scope; None for none.
+        said_at: For sessions and scopes, when each shingle first occurred in them.
+        always: Shingles that count in however many things they are: a short requested text.
+        turns: Whether to erase turns that repeat it, too.
     """
 
     phrases: PhraseMatcher
@@ -134,19 +134,19 @@ class EraseQuery:
 
     @cached_property
     def labels(self) -> frozenset[str]:
-        """The labels, such as a record's source, that name a session that goes."""
+        """Return the labels that name an erased session."""
         return frozenset(label for session in self.sessions for label in get_session_labels(session))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EraseDecision:
-    """What becomes of one thing.
+    """Decision about one thing.
 
     Attributes:
-        found: What was seen of it.
-        trace: What a person is told.
-        after: What it will be; None for nothing.
-        forgotten: Values that say what is forgotten of it, for marks that it must not come back.
+        found: The match.
+        trace: The item of the report.
+        after: Its next version; None if it is removed.
+        forgotten: Values with the erased content, for tombstones.
     """
 
     found: Match
@@ -159,11 +159,10 @@ class EraseDecision:
 
 
 def extract_texts(value: Value | Entry, *, by_label: bool) -> list[str]:
-    """The texts for which a thing would go.
+    """Return the texts that count as the content of a thing.
 
     Args:
-        value: The thing.
-        by_label: Whether a record's tags and category count, as they do for a text asked for.
+        by_label: Whether a record's tags and category count, as they do for a requested text.
     """
     match value:
         case Record():
@@ -181,7 +180,7 @@ def extract_texts(value: Value | Entry, *, by_label: bool) -> list[str]:
 
 
 def extract_side_texts(value: Value | Entry) -> list[str]:
-    """The texts that stand beside what a thing says, and can be cut out of it."""
+    """Return the texts beside the content of a thing, which can be removed alone."""
     match value:
         case Record():
             labels = [*value.tags, value.source, *value.references, value.archive_reason]
@@ -197,18 +196,18 @@ def extract_side_texts(value: Value | Entry) -> list[str]:
 
 
 def extract_source_ids(record: Record) -> set[str]:
-    """The ids that a record names as its sources: in its references and its metadata."""
+    """Return the ids of a record's sources, from its references and metadata."""
     return set(_ID.findall(" ".join((record.source, *record.references, *record.metadata.values()))))
 
 
 def get_session_labels(session: str) -> tuple[str, ...]:
-    """What a session is called in labels, such as a record's source."""
+    """Return the labels that name a session, such as a record's source."""
     names = (session, f"session:{session}"[:_LONGEST_LABEL], f"session/{session}"[:_LONGEST_LABEL])
     return (*names, build_session_source(session, from_tools=True))
 
 
 def format_preview(value: Value | Entry | None) -> str:
-    """The beginning of what a thing says, on one line."""
+    """Return the beginning of a thing's text, on one line."""
     if value is None:
         return ""
     said = value.data if isinstance(value, Entry) else extract_texts(value, by_label=False)[0]
@@ -217,13 +216,13 @@ def format_preview(value: Value | Entry | None) -> str:
 
 
 def get_entry_session(entry: Entry) -> str:
-    """The session whose working memory an entry is in; empty where it is a scratchpad's."""
+    """Return the session of a working-memory entry; empty for a scratchpad."""
     own = build_session_namespace("")
     return entry.namespace[len(own) :] if entry.namespace.startswith(own) else ""
 
 
 def get_owning_scope(value: Value | Entry) -> str:
-    """The scope that a thing belongs to; empty for everybody's."""
+    """Return the scope of a thing; empty for the shared scope."""
     if isinstance(value, Entry):
         scratchpad = value.namespace.startswith(SCOPE)
         return value.namespace[len(SCOPE) :] if scratchpad else parse_session_scope(get_entry_session(value))
@@ -239,18 +238,18 @@ def _flatten_metadata(metadata: Mapping[str, str]) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EraseTarget:
-    """What was asked for, and how to know it.
+    """Things named by a request, with the criteria to recognise the others.
 
     Attributes:
-        sought: What to look for in everything else.
-        names: The sort and id of each thing that was asked for by its id.
+        sought: The criteria for everything else.
+        names: The sort and id of each thing requested by its id.
     """
 
     sought: EraseQuery
     names: frozenset[Name] = frozenset()
 
     def why(self, value: Value | Entry) -> str:
-        """Why a thing goes whatever it shares with others; empty for no reason."""
+        """Return why a thing is erased regardless of its text; empty for no reason."""
         sessions, scope = self.sought.sessions, self.sought.scope
         if isinstance(value, Paragraph) and value.source in self.sought.labels:
             return "written from it"
@@ -269,15 +268,15 @@ class EraseTarget:
 
 
 class EraseSurvey:
-    """What was seen of everything that may say it.
+    """Collection of everything that may match a request.
 
     Attributes:
-        found: Everything suspicious, by its name.
-        mentions: Records by the ids that they name as their sources.
+        found: Matches by the name of the thing.
+        mentions: Records by the ids of their sources.
     """
 
     def __init__(self, target: EraseTarget) -> None:
-        """Look for what the target says."""
+        """Collect matches of a target."""
         self.found: dict[Name, Match] = {}
         self.mentions: dict[str, dict[str, Record]] = {}
         self._target = target
@@ -285,7 +284,7 @@ class EraseSurvey:
         self._notes: dict[str, dict[Name, Match]] = {}
 
     def add_row(self, row: JournalEntry) -> None:
-        """Take in a change, with the reason given for it."""
+        """Examine a journal entry and its reason."""
         if row.edit is None:
             return
         for value in (row.edit.before, row.edit.after):
@@ -298,7 +297,7 @@ class EraseSurvey:
                 one.once_had.setdefault(phrase, row.at)
 
     def add_value(self, value: Value | Entry) -> None:
-        """Take in a thing as it is now."""
+        """Examine the present version of a thing."""
         one = self._add_value(value, at=None)
         if one is not None:
             one.now = value
@@ -338,7 +337,7 @@ class EraseSurvey:
         return piece, met
 
     def _register_note(self, value: Value | Entry) -> Match | None:
-        """The same thing for every sight of a paragraph, in case the turn it was written from goes."""
+        """Return one match for all versions of a paragraph, in case its source turn is erased."""
         if not isinstance(value, Paragraph) or not value.source:
             return None
         name = get_name(value)
@@ -348,11 +347,11 @@ class EraseSurvey:
         return self.found.setdefault(name, Match(name=name))
 
     def take_notes_of(self, turn: str, *, repeating: str = "") -> None:
-        """Have the notes go that were written from a turn that goes.
+        """Mark the notes written from an erased turn.
 
         Args:
-            turn: The id of the turn that they name as their source.
-            repeating: Only those that repeat the beginning of this text.
+            turn: The id of the turn that is their source.
+            repeating: Only mark those that repeat the beginning of this text.
         """
         beginning = PhraseMatcher.of([tuple(normalize_words(repeating)[:RUN])])
         for name, one in self._notes.get(turn, {}).items():
@@ -368,19 +367,17 @@ class EraseSurvey:
 
 
 def empty_turn(turn: Turn) -> Turn:
-    """The turn with its place and nothing that was said. A call of a tool keeps its ids, so that its results
-    are not left without it."""
+    """Return the turn without content; tool calls keep their ids, which their results refer to."""
     calls = tuple(ToolCall(id=call.id, name="forgotten") for call in turn.tool_calls)
     return replace(turn, content=FORGOTTEN, speaker="", tool_calls=calls, metadata=NOTHING)
 
 
 def remove_matches(value: Value, sought: PhraseMatcher, *, labels: Collection[str] = ()) -> Value | None:
-    """What is left of a thing when all that says it is taken out; None when nothing is.
+    """Return what is left of a thing without its matches; None if nothing is.
 
     Args:
-        value: The thing.
-        sought: What it must not say.
-        labels: What must not stand beside it, such as the names of a session.
+        sought: The criteria for its content.
+        labels: Labels to remove, such as the names of a session.
     """
 
     def bad(text: str) -> bool:
@@ -434,7 +431,7 @@ def _remove_from_mapping(
 
 
 def find_common_phrases(found: Iterable[Match]) -> set[tuple[str, Phrase]]:
-    """Runs that stand in so many things of one sort, not asked for, that they are no repetition."""
+    """Return shingles in so many unrequested things of one sort that they are common phrases."""
     counts = Counter(
         (one.name[0], phrase) for one in found if not one.asked for phrase in {*one.now_has, *one.once_had}
     )
@@ -442,12 +439,10 @@ def find_common_phrases(found: Iterable[Match]) -> set[tuple[str, Phrase]]:
 
 
 def decide_verdict(found: Match, sought: EraseQuery, house: set[tuple[str, Phrase]]) -> EraseDecision:
-    """What becomes of a thing.
+    """Decide about a thing.
 
     Args:
-        found: What was seen of it.
-        sought: What is looked for.
-        house: What `find_common_phrases` gave.
+        house: The result of `find_common_phrases`.
     """
     if sought.scope is not None and found.belongs_to and not is_within(found.belongs_to, sought.scope):
         after = None if isinstance(found.now, Entry) else found.now
@@ -486,7 +481,7 @@ def decide_verdict(found: Match, sought: EraseQuery, house: set[tuple[str, Phras
 
 
 def _is_repetition(found: Match, phrase: Phrase, sought: EraseQuery, house: set[tuple[str, Phrase]]) -> bool:
-    """Whether a phrase in a thing makes it a repetition of what was asked for."""
+    """Whether a shingle makes a thing a repetition of the text to erase."""
     if phrase in sought.always:
         return True
     said, had = sought.said_at.get(phrase), found.once_had.get(phrase)
@@ -565,20 +560,20 @@ def _explain_match(found: Match) -> str:
 
 
 def _extract_matching_lines(page: Page, effective: PhraseMatcher) -> Page:
-    """The lines of a page that say it, alone."""
+    """Return the matching lines of a page."""
     return replace(page, content="\n".join(effective.cut(page.content)[1]))
 
 
 def is_note_of(paragraph: Paragraph, *, session_goes: bool) -> bool:
-    """Whether a paragraph whose source is a turn that goes was written from that turn, and goes with it.
+    """Whether a paragraph was written from the turn that is its source and is erased with it.
 
-    A line of a daily note repeats the turn; a paragraph of `HISTORY.md` tells of a whole conversation.
+    A line of a daily note repeats the turn; a paragraph of `HISTORY.md` is about a whole conversation.
     """
     return session_goes or parse_daily_note_day(paragraph.page) is not None
 
 
 def get_name(value: Value | Entry) -> Name:
-    """The sort and id of a thing."""
+    """Return the sort and id of a thing."""
     if isinstance(value, Entry):
         return "entry", f"{value.namespace}\n{value.key}"
     return get_subject(value), value.id

@@ -1,4 +1,4 @@
-"""What came back with a backup although it had been forgotten since? Finds it, and forgets it again."""
+"""Erasure, again, of content that a recovered backup brought back."""
 
 from __future__ import annotations
 
@@ -25,15 +25,14 @@ _ACTOR = "owner"
 
 
 def reapply_tombstones(new: Store, old: Store, *, at: datetime) -> int:
-    """Forget in one store what was forgotten in another.
+    """Erase in one store what was erased in another.
 
     Args:
-        new: The store that comes from a backup; nobody else has it open.
+        new: The store from a backup; no other process has it open.
         old: The store that it replaces.
-        at: The time now.
 
     Returns:
-        How many records, turns, paragraphs and pages were concerned.
+        The number of records, turns, paragraphs and pages concerned.
     """
     if old.cursor(KEY) is None:
         return 0

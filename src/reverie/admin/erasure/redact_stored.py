@@ -1,8 +1,8 @@
-"""Which secrets does a memory hold already, and how do they go for good? For what was stored unredacted.
+"""Search for secrets that were stored unredacted, and their removal.
 
-That is what was stored while `redact_secrets` was off, by an earlier version, or before a pattern was added.
-Each thing that holds a secret is redacted where it stands, and its past goes from the journal: it was there
-too. It names things and kinds of secrets, and quotes nothing.
+Such secrets were stored while `redact_secrets` was off, by an earlier version, or before a pattern was added.
+Each thing that holds one is redacted in place, and its earlier versions are erased from the journal. Reports
+name things and kinds of secrets, and quote nothing.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ ACTOR = "redaction"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecretFinding:
-    """One thing that holds a secret, or did.
+    """One thing that holds or held a secret.
 
     Attributes:
-        subject: `record`, `turn`, `make_session`, `page`, `paragraph` or `entry`.
+        subject: `record`, `turn`, `session`, `page`, `paragraph` or `entry`.
         id: Its id; of an entry the namespace and key. A name that is itself a secret is redacted here.
-        kinds: Of which kinds the secrets are.
-        past: Whether only what it said earlier has one.
-        named: Whether its very name is one, so that it cannot be redacted: forget it.
+        kinds: The kinds of the secrets.
+        past: Whether only earlier versions hold one.
+        named: Whether its name is one; a name cannot be redacted, so erase the thing.
     """
 
     subject: str
@@ -47,7 +47,7 @@ class SecretFinding:
     named: bool = False
 
     def to_dict(self) -> dict[str, Any]:
-        """Every field, as JSON has it."""
+        """Return every field as JSON values."""
         return {
             "subject": self.subject,
             "id": self.id,
@@ -59,11 +59,11 @@ class SecretFinding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RedactionReport:
-    """What came of looking for secrets that are stored.
+    """Result of a search for stored secrets.
 
     Attributes:
-        found: What held one.
-        done: Whether it has been redacted; False where it was only looked for.
+        found: The things that held one.
+        done: Whether they have been redacted; False for a search alone.
         pending: What could not be finished because another process was in the way; `reverie doctor --fix`
             does it.
     """
@@ -74,11 +74,11 @@ class RedactionReport:
 
     @property
     def left(self) -> tuple[SecretFinding, ...]:
-        """What cannot be redacted because its name is a secret."""
+        """Return what cannot be redacted because its name is a secret."""
         return tuple(each for each in self.found if each.named)
 
     def to_dict(self) -> dict[str, Any]:
-        """Every field, as JSON has it."""
+        """Return every field as JSON values."""
         return {
             "found": [each.to_dict() for each in self.found],
             "done": self.done,
@@ -87,7 +87,7 @@ class RedactionReport:
 
 
 class StoredSecretRedactor:
-    """Finds secrets in a store, and takes them out."""
+    """Search for and removal of secrets in a store."""
 
     def __init__(
         self,
@@ -96,12 +96,11 @@ class StoredSecretRedactor:
         *,
         forgetter: Eraser,
     ) -> None:
-        """Look through a store.
+        """Prepare to search a store.
 
         Args:
             writer: Commits the changes; the journal names `redact` as their author.
-            redactor: What finds secrets.
-            forgetter: What cleans files, index and free space afterwards.
+            forgetter: Cleans files, index and free space afterwards.
         """
         self._store = unwrap(writer.store)
         self._redactor = redactor
@@ -110,7 +109,7 @@ class StoredSecretRedactor:
         self._forgetter = forgetter
 
     def find(self) -> tuple[SecretFinding, ...]:
-        """Everything that holds a secret or did; takes a fifth of a millisecond for a turn of two pages."""
+        """Return everything that holds or held a secret; takes 0.2 ms for a turn of two pages."""
         now = {_get_key(value): value for value in self._iter_present()}
         found: dict[tuple[str, str], SecretFinding] = {}
         for key, value in now.items():
@@ -126,10 +125,10 @@ class StoredSecretRedactor:
         return tuple(found.values())
 
     def redact(self) -> RedactionReport:
-        """Take them out, for good.
+        """Remove the secrets permanently.
 
         Raises:
-            Conflict: others changed the same things meanwhile; what was redacted by then is.
+            Conflict: others changed the same things meanwhile; what was redacted by then stays redacted.
         """
         found = self.find()
         if not found:
@@ -161,7 +160,7 @@ class StoredSecretRedactor:
         self._publish(self._store.erase(edits, actor=ACTOR, at=self._clock()))
 
     def _archive_if_duplicate(self, old: Record, clean: Record, taken: set[tuple[str, str]]) -> Record:
-        """The record, archived where another one says the same now that the secrets are gone."""
+        """Return the record, archived if its redacted content duplicates another record."""
         if clean.archived or clean == old:
             return clean
         twin = self._store.record_like(clean.scope, clean.fingerprint)
@@ -195,7 +194,7 @@ class StoredSecretRedactor:
         return False
 
     def _iter_present(self) -> Iterator[Value | Entry]:
-        """Everything there is now."""
+        """Yield every present thing."""
         yield from list(self._store.find(Filter(archived=None)))
         for overview in self._store.sessions():
             yield overview.state

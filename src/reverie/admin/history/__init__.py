@@ -1,4 +1,4 @@
-"""What was changed, and how is it taken back? History, blame, differences, undo, and what was there then."""
+"""History, blame, differences, undo, and snapshots of earlier moments."""
 
 from reverie.admin.history.blame import Blame, BlameChange, BlameLine, Repetition
 from reverie.admin.history.diff import Difference, FieldChange

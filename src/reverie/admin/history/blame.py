@@ -1,6 +1,6 @@
-"""Who brought this, when, why and from what? The answer as values, and what can be told from versions alone.
+"""Values of a blame, and functions that derive them from versions.
 
-Pure: finding the versions is `account`'s work.
+Pure: `journal` finds the versions.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LONGEST_QUOTE = 120
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlameChange:
-    """One change, told in a line.
+    """One change, described in a line.
 
     Attributes:
         sequence: Its number in the journal.
@@ -35,7 +35,7 @@ class BlameChange:
         actor: Who made it.
         reason: Why, in words; may be empty.
         what: What it did, in a word.
-        brief: What differs, such as `importance: 0.5 -> 0.8`; empty where `what` says it all.
+        brief: What differs, such as `importance: 0.5 -> 0.8`; empty if `what` is enough.
     """
 
     sequence: int
@@ -54,15 +54,15 @@ class BlameChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repetition:
-    """A later save that said the same, or more.
+    """A later save that repeated or extended the content.
 
     Attributes:
         change: The number of the change it made.
         at: When.
         actor: Who saved it.
-        outcome: `reinforce_record` when it said what was known, `extend_record` when it added to it.
-        words: The words that it brought, with ` … ` between those that do not stand together; may be empty.
-        labels: The tags and references that it brought.
+        outcome: `reinforced` if it repeated the content, `extended` if it added to it.
+        words: The words that it added, with ` … ` between separate parts; may be empty.
+        labels: The tags and references that it added.
     """
 
     change: int
@@ -81,12 +81,11 @@ class Repetition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlameLine:
-    """A line of a page, or a paragraph of a log, and the change that brought it.
+    """A line of a page or a paragraph of a log, with the change that introduced it.
 
     Attributes:
-        number: Its place, from 1.
-        text: What stands there.
-        change: The change; None when that has been forgotten.
+        number: Its number, from 1.
+        change: The change; None if that was erased.
     """
 
     number: int
@@ -102,23 +101,22 @@ class BlameLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blame:
-    """Where a thing comes from, and what became of it.
+    """Origin of a thing and its later changes.
 
     Attributes:
-        subject: Which kind of thing it is.
+        subject: The sort of thing.
         id: Its id.
-        there: Whether it is there now, archived or not.
-        created: The change that made it; None when that has been forgotten.
-        turns: The turns it names as its source, as far as they are still there.
+        there: Whether it exists now, archived or not.
+        created: The change that created it; None if that was erased.
+        turns: The turns that it names as its source and that still exist.
         sessions: The sessions it comes from.
-        merged: The records that were archived when it was made of them, or took them in.
+        merged: The records that were merged into it and archived.
         related: Other records that it names.
-        repetitions: The later saves that said the same, and what each brought.
+        repetitions: The later saves of the same content, with what each added.
         changes: Every change, the oldest first.
-        lines: Of a page or a log: its lines, each with the change that brought it.
-        recalled: How often it went into a prompt; None where that is not counted, as of a page, or at an
-            earlier moment.
-        recalled_at: When it last did.
+        lines: The lines of a page or log, each with the change that introduced it.
+        recalled: How often it was put into a prompt; None if that is not counted, as for pages and snapshots.
+        recalled_at: When it last was.
     """
 
     subject: Subject
@@ -137,7 +135,7 @@ class Blame:
 
     @property
     def text(self) -> str:
-        """All of it, in lines."""
+        """Format the whole as lines."""
         head = f"{self.subject} {self.id}" + ("" if self.there else ", which is not there any more")
         return "\n".join([head, *self._format_origin(), *self._format_later_events()])
 
@@ -170,7 +168,7 @@ class Blame:
         return lines
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything in a fixed order, as JSON has it."""
+        """Return every field in a fixed order as JSON values."""
         return {
             "subject": self.subject,
             "id": self.id,
@@ -202,7 +200,7 @@ class Blame:
 
 
 def describe_change(row: JournalEntry) -> BlameChange:
-    """A change in a line."""
+    """Describe a change in one line."""
     found = compute_difference(row)
     return BlameChange(
         sequence=row.sequence,
@@ -216,7 +214,7 @@ def describe_change(row: JournalEntry) -> BlameChange:
 
 
 def find_repetitions(rows: Iterable[JournalEntry]) -> tuple[Repetition, ...]:
-    """The changes of a record that were saves of what it said already, or of more."""
+    """Return the changes that were saves of the same content or of more."""
     found = []
     for row in rows:
         before, after = (None, None) if row.edit is None else (row.edit.before, row.edit.after)
@@ -240,10 +238,10 @@ def find_repetitions(rows: Iterable[JournalEntry]) -> tuple[Repetition, ...]:
 
 
 def find_merged_ids(record: Record, transaction: Sequence[JournalEntry], merged_from: str) -> list[str]:
-    """The ids of the records that were archived in a transaction and whose content went into this one.
+    """Return the ids of the records merged into this one in a transaction.
 
-    Those that its own metadata names (`merged_from`), and of those that nobody's names each one most of
-    whose words stand here, and in no other record of the transaction more of them.
+    These are the ones that its metadata names (`merged_from`). Of those that no metadata names, a record
+    counts if most of its words are here, and no other record of the transaction has more of them.
 
     Args:
         record: The record as the transaction left it.
@@ -274,11 +272,11 @@ def find_merged_ids(record: Record, transaction: Sequence[JournalEntry], merged_
 
 
 def attribute_lines(rows: Sequence[JournalEntry], changes: Sequence[BlameChange]) -> tuple[BlameLine, ...]:
-    """The lines of a page as its changes left it, each with the change that brought it.
+    """Return the lines of a page, each with the change that introduced it.
 
     Args:
         rows: All its changes, the oldest first.
-        changes: The same, told.
+        changes: The same changes, described.
     """
     texts: list[str] = []
     brought_by: list[BlameChange | None] = []

@@ -1,4 +1,4 @@
-"""What is different between two versions of a thing? Values, and how they read as text. Pure."""
+"""Differences between two versions of a thing, and their text form. Pure."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _ARCHIVING = ("archived_at", "archive_reason")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldChange:
-    """One field that differs.
+    """Difference of one field.
 
     Attributes:
         name: The field, such as `content`, `tags` or `metadata.owner`.
-        before: What it was, as `to_dict` gives it; None where the thing or the field was not there.
-        after: What it is; None likewise.
+        before: The earlier value, as `to_dict` returns it; None if there was none.
+        after: The later value, likewise.
     """
 
     name: str
@@ -40,7 +40,7 @@ class FieldChange:
 
     @property
     def brief(self) -> str:
-        """The change on part of a line: `importance: 0.5 -> 0.8`, `tags: +tone`, `content: 3 words added`."""
+        """Format the change briefly: `importance: 0.5 -> 0.8`, `content: 3 words added`."""
         if isinstance(self.before, list) and isinstance(self.after, list):
             return f"{self.name}: {_format_label_changes(self.before, self.after)}"
         if _is_long(self.before) or _is_long(self.after):
@@ -48,10 +48,10 @@ class FieldChange:
         return f"{self.name}: {_format_value(self.before)} -> {_format_value(self.after)}"
 
     def lines(self, *, only_value: bool = False) -> Iterator[str]:
-        """The change in as many lines as it takes; long texts as a unified diff.
+        """Format the change as lines; long texts as a unified diff.
 
         Args:
-            only_value: Whether the thing itself came or went, so that it has but one value.
+            only_value: Whether the thing was added or removed, so that there is only one value.
         """
         if _is_long(self.before) or _is_long(self.after):
             yield f"{self.name}:"
@@ -64,14 +64,14 @@ class FieldChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """How a thing differs between two moments.
+    """Difference of a thing between two moments.
 
     Attributes:
-        subject: Which kind of thing it is.
-        id: Its id; empty where that was forgotten.
-        before: What it was at the earlier moment; None when it was not there.
-        after: What it was at the later moment; None when it was not there.
-        forgotten: Whether what it was before has been forgotten for good.
+        subject: The sort of thing.
+        id: Its id; empty if that was erased.
+        before: The earlier version; None if there was none.
+        after: The later version; None if there was none.
+        forgotten: Whether the earlier version was erased.
     """
 
     subject: Subject
@@ -82,7 +82,7 @@ class Difference:
 
     @property
     def what(self) -> What:
-        """What became of it, in a word."""
+        """Return the sort of change as one word."""
         if self.forgotten:
             return "forgotten"
         if self.before == self.after:
@@ -99,7 +99,7 @@ class Difference:
 
     @property
     def fields(self) -> tuple[FieldChange, ...]:
-        """The fields that differ, in their fixed order; of what came or went, those that say something."""
+        """Return the fields that differ, in a fixed order; of a new or removed thing those with a value."""
         was, now = _flatten_fields(self.before), _flatten_fields(self.after)
         there = now if self.after is not None else was
         names = [*there, *(name for name in was if name not in there)]
@@ -116,9 +116,9 @@ class Difference:
 
     @property
     def brief(self) -> str:
-        """The difference on one line, such as `content: 3 words added; tags: +tone`.
+        """Format the difference on one line, such as `content: 3 words added; tags: +tone`.
 
-        Empty where the word for it (`added`, `archived`, …) says it all.
+        Empty if the sort of change (`added`, `archived`, …) is enough.
         """
         if self._is_one_sided:
             return ""
@@ -130,10 +130,9 @@ class Difference:
 
     @property
     def text(self) -> str:
-        """The difference field by field, in lines; long texts as a unified diff.
+        """Format the difference field by field, as lines; long texts as a unified diff.
 
-        Of what was added or removed, without what nobody would ask for: fields as they are when nothing is
-        said about them, and times that all things have.
+        Of what was added or removed, default values and the times that all things have are left out.
         """
         head = " ".join(filter(None, (self.subject, self.id, self.what)))
         untold = _list_hidden_fields(self.before or self.after) if self._is_one_sided else ()
@@ -142,7 +141,7 @@ class Difference:
         return "\n".join([head, *(f"  {line}" for line in lines)])
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything about it in a fixed order, as JSON has it."""
+        """Return every field in a fixed order as JSON values."""
         return {
             "subject": self.subject,
             "id": self.id,
@@ -154,7 +153,7 @@ class Difference:
 
 
 def compute_difference(row: JournalEntry) -> Difference:
-    """What one change did to its thing."""
+    """Return the difference that one change made."""
     edit = row.edit
     return Difference(
         subject=row.subject,
@@ -166,7 +165,7 @@ def compute_difference(row: JournalEntry) -> Difference:
 
 
 def extract_added_words(before: str, after: str) -> str:
-    """The words that `after` has beyond `before`, in order, with ` … ` where others stand between.
+    """Return the words that `after` adds, in order, with ` … ` between separate parts.
 
     >>> extract_added_words("Deploys on Friday", "Deploys the shop on Friday at noon")
     'the shop … at noon'
@@ -184,9 +183,9 @@ def extract_added_words(before: str, after: str) -> str:
 
 
 def format_unified_diff(before: str, after: str, *, context: int = CONTEXT) -> list[str]:
-    """The lines that differ, with `-` or `+` before them, and some unchanged ones around them.
+    """Return a unified diff of the lines.
 
-    A line over 100 characters is taken sentence by sentence; `…` stands for what is left out.
+    A line over 100 characters is compared sentence by sentence; `…` marks what is left out.
 
     >>> format_unified_diff("one\\ntwo", "one\\n2")
     ['  one', '- two', '+ 2']
@@ -224,7 +223,7 @@ def _split_pieces(text: str) -> Iterator[str]:
 
 
 def _flatten_fields(value: Value | None) -> dict[str, Any]:
-    """The fields by name, those of a mapping as `metadata.owner`."""
+    """Return the fields by name, nested ones as `metadata.owner`."""
     if value is None:
         return {}
     flat: dict[str, Any] = {}
@@ -248,7 +247,7 @@ def _is_long(value: Any) -> bool:
 
 
 def _describe_amount(before: str, after: str) -> str:
-    """How much of a long text changed, in lines where it has several, else in words."""
+    """Describe how much of a long text changed, in lines if it has several, else in words."""
     several = "\n" in before or "\n" in after
     was, now = (_split_lines(text) if several else text.split() for text in (before, after))
     kept = len(match_items(was, now))

@@ -1,4 +1,4 @@
-"""What was changed, by whom, when and why, and from what did it come? Reads the journal; changes nothing."""
+"""Questions about the journal: history, differences and blame."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _FORGOTTEN = "what {id!r} was then has been forgotten for good, so it cannot be 
 
 
 class Journal:
-    """The account of every change. Safe to use from several threads; changes nothing.
+    """Read access to the history of a store. Safe to use from several threads.
 
     Example:
         >>> from reverie import Memory
@@ -51,12 +51,11 @@ class Journal:
     """
 
     def __init__(self, store: Store, *, until: int | None = None, things: Store | None = None) -> None:
-        """Read the journal of a store.
+        """Open the history of a store.
 
         Args:
-            store: Whose.
-            until: The number of the last change to know of; None for all, those still to come too.
-            things: What there was after that change; None for what there is.
+            until: The number of the last change to consider; None for all, later ones too.
+            things: The things that existed after that change; None for the present ones.
         """
         self._store = store
         self._until = until
@@ -73,22 +72,22 @@ class Journal:
         since: When | None = None,
         until: When | None = None,
     ) -> list[JournalEntry]:
-        """The changes that were made, in their order.
+        """Return changes in their order.
 
         Args:
             id: Only changes of the record, turn, session, page or paragraph of this id.
             after: Only changes with a larger number.
-            limit: At most so many, 1 or more.
-            newest_first: The other way round, so that the limit keeps the newest.
-            actor: Only changes made by this one.
+            limit: The largest number of changes, 1 or more.
+            newest_first: Whether to reverse the order, so that the limit keeps the newest.
+            actor: Only changes of this actor.
             since: Only changes made at this moment or later, or from this change's transaction on.
             until: Only changes made by this moment, or up to and with this change's transaction.
 
         Returns:
-            The rows. One whose content was forgotten for good has no `edit`.
+            The entries. One whose content was erased has no `edit`.
 
         Raises:
-            InvalidInput: an argument is not of its form.
+            InvalidInput: an argument is invalid.
             NotFound: there is no change of a number that was given.
         """
         validate_count(after, name="after", least=0)
@@ -105,17 +104,17 @@ class Journal:
         return list(islice((row for row in rows if row.actor == actor), limit))
 
     def diff(self, id: str, a: When | None = None, b: When | None = None) -> Difference:
-        """What is different between two versions of a thing: by default, what its last change did.
+        """Return the difference between two versions of a thing; by default that of its last change.
 
         Args:
             id: The record, turn, session, page or paragraph.
-            a: The earlier version: as it was at this moment, or after this change's transaction; None for
-                the one before `b`.
-            b: The later one likewise; None for the present one.
+            a: The earlier version: at this moment, or after this change's transaction; None for the one
+                before `b`.
+            b: The later version, likewise; None for the present one.
 
         Raises:
-            NotFound: nothing of this id was ever there, or there is no change of a number given.
-            InvalidInput: an argument is not of its form, or one of the versions has been forgotten.
+            NotFound: nothing ever had this id, or there is no change of a number given.
+            InvalidInput: an argument is invalid, or one of the versions was erased.
         """
         rows = self._select_rows(_validate_id(id))
         last = self._find_last_number(b, name="b")
@@ -131,9 +130,9 @@ class Journal:
         return Difference(subject=rows[0].subject, id=id, before=before, after=after)
 
     def changes(self, *, since: When, until: When | None = None) -> list[Difference]:
-        """What is different between two moments: everything added, changed or removed, once each.
+        """Return the net differences between two moments: what was added, changed or removed.
 
-        What was changed and changed back is not in it.
+        It leaves out what was changed and changed back.
 
         Args:
             since: Just before this moment, or before this change's transaction.
@@ -143,21 +142,21 @@ class Journal:
             One difference a thing, in the order in which they were first changed.
 
         Raises:
-            InvalidInput: an argument is not of its form.
+            InvalidInput: an argument is invalid.
             NotFound: there is no change of a number that was given.
         """
         first, last = sequence_before(self._store, since), self._find_last_number(until, name="until")
         return compute_net_differences(iter_rows_forwards(self._store, after=first, until=last))
 
     def blame(self, id: str) -> Blame:
-        """Where a thing comes from: who made it, when, why and from what, and what became of it since.
+        """Return the origin of a thing and its later changes.
 
         Args:
             id: A record, turn, session, page (line by line), log (paragraph by paragraph) or paragraph,
-                whether it is still there or not.
+                existing or not.
 
         Raises:
-            NotFound: nothing of this id was ever there.
+            NotFound: nothing ever had this id.
         """
         if is_log(_validate_id(id)):
             return self._blame_log(id)
@@ -189,14 +188,14 @@ class Journal:
     # -- inside ----------------------------------------------------------------------------------------
 
     def _find_last_number(self, until: When | None, *, name: str) -> int | None:
-        """The number of the last change by then, within what this journal knows of."""
+        """Return the number of the last change by then, within this history."""
         if until is None:
             return self._until
         last = sequence_at(self._store, until, name=name)
         return last if self._until is None else min(last, self._until)
 
     def _select_rows(self, id: str) -> list[JournalEntry]:
-        """All changes of a thing, the oldest first; of the newest, where several sorts share the id."""
+        """Return all changes of a thing, the oldest first; of the newest thing, if several share the id."""
         rows = list(iter_rows_forwards(self._store, until=self._until, id=id))
         if not rows:
             raise NotFound(f"nothing of the id {id!r} was ever there: search or list for the right one")
@@ -215,7 +214,7 @@ class Journal:
         return Blame(subject="paragraph", id=name, there=True, created=first, lines=tuple(lines))
 
     def _extract_named_ids(self, value: Value | None) -> list[str]:
-        """The ids that a thing names as where it comes from, and the turns at the places it names."""
+        """Return the ids that a thing names as its sources, and the turns at the places it names."""
         texts: Iterable[str] = ()
         if isinstance(value, Record):
             texts = (value.source, *value.references, *value.metadata.values())
@@ -242,7 +241,7 @@ class Journal:
     def _find_merged_records(
         self, rows: Sequence[JournalEntry], named: dict[str, Record]
     ) -> dict[str, Record]:
-        """The records whose content went into this one, by id, as they are now or were last."""
+        """Return the present or last versions of the records merged into this one, by id."""
         from reverie.consolidation.planning.plan_builder import (
             MERGED_FROM,  # here: most programs never ask this
         )
@@ -260,7 +259,7 @@ class Journal:
         return found
 
     def _find_last_known(self, id: str) -> Record | None:
-        """A record as it is, or as it was before it went for good."""
+        """Return the present or the last version of a record."""
         if there := self._things.records([id]):
             return there[0]
         value = _find_latest_value(self._store.journal(id=id, until=self._until, limit=1, newest_first=True))
@@ -268,11 +267,7 @@ class Journal:
 
 
 def compute_net_differences(rows: Iterable[JournalEntry]) -> list[Difference]:
-    """What changes came to, one difference for each thing, without those that came to nothing.
-
-    Args:
-        rows: The changes, in their order.
-    """
+    """Return the net differences of changes, one for each thing that differs."""
     names: dict[int, str | int] = {}
     found: dict[tuple[Subject, str | int], Difference] = {}
     for row in rows:
@@ -290,12 +285,12 @@ def compute_net_differences(rows: Iterable[JournalEntry]) -> list[Difference]:
 
 
 def _find_latest_value(rows: Sequence[JournalEntry]) -> Value | None:
-    """A thing as it is, or as it was before it went; None when that has been forgotten."""
+    """Return the present or the last version of a thing; None if that was erased."""
     return next((row.edit.value for row in reversed(rows) if row.edit is not None), None)
 
 
 def _find_version(rows: Sequence[JournalEntry], until: int | None, id: str) -> Value | None:
-    """What the changes up to a number made of their thing; None when it was not there."""
+    """Return the version of a thing after the changes up to a number; None if there was none."""
     last = next((row for row in reversed(rows) if until is None or row.sequence <= until), None)
     if last is None:
         return None
@@ -305,7 +300,7 @@ def _find_version(rows: Sequence[JournalEntry], until: int | None, id: str) -> V
 
 
 def _is_content_change(row: JournalEntry) -> bool:
-    """Whether a change gave its thing other words than it had."""
+    """Whether a change altered the content of a thing."""
     if row.edit is None:
         return False
     before, after = row.edit.before, row.edit.after

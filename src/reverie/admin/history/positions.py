@@ -1,8 +1,8 @@
-"""Which changes had been made by then? From a moment to a number in the journal, and the rows in order.
+"""Translation of moments into positions in the journal, and iteration over its entries.
 
-Clocks are set back now and then, so the times in the journal need not ascend. What had been made by a moment
-is everything up to the last change that says it was made by then: always a beginning of the journal, for
-only such a beginning ever was what the store held. A transaction is never split.
+Clocks are set back now and then, so the times in the journal need not ascend. The state at a moment is the
+journal up to the last entry with a time by then, because the store only ever held such a prefix. A
+transaction is never split.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _FEW, _MORE = 32, 8  # most transactions are small
 
 
 def sequence_at(store: Store, when: When, *, name: str = "moment") -> int:
-    """The number of the last change made by then, the transaction of a change number included; 0 for none.
+    """Return the number of the last change by then, with the whole transaction of a number; 0 for none.
 
     Raises:
-        InvalidInput: it is no moment with a time zone, and no number.
+        InvalidInput: it is neither a moment with a time zone nor a number.
         NotFound: there is no change of that number.
     """
     if isinstance(when, datetime):
@@ -37,7 +37,7 @@ def sequence_at(store: Store, when: When, *, name: str = "moment") -> int:
 
 
 def sequence_before(store: Store, when: When, *, name: str = "since") -> int:
-    """The number of the last change made before then, or before the transaction of a change number."""
+    """Return the number of the last change before then, or before the transaction of a number."""
     if isinstance(when, datetime):
         moment = timestamps.to_utc(when, name=name)
         return next((row.sequence for row in iter_rows_backwards(store) if row.at < moment), 0)
@@ -46,10 +46,10 @@ def sequence_before(store: Store, when: When, *, name: str = "since") -> int:
 
 
 def get_row(store: Store, number: int) -> JournalEntry:
-    """The change of that number.
+    """Return the change of that number.
 
     Raises:
-        NotFound: there is none.
+        NotFound: there is no such change.
     """
     found = store.journal(after=number - 1, until=number, limit=1) if number > 0 else []
     if not found:
@@ -60,7 +60,7 @@ def get_row(store: Store, number: int) -> JournalEntry:
 def iter_rows_backwards(
     store: Store, *, after: int = 0, until: int | None = None, id: str | None = None
 ) -> Iterator[JournalEntry]:
-    """The changes (of one thing) from `until` (None: the newest) down to the one after `after`."""
+    """Yield the changes (of one thing) from `until` (None: the newest) down to the one after `after`."""
     while rows := store.journal(after=after, until=until, id=id, limit=_CHUNK, newest_first=True):
         yield from rows
         until = rows[-1].sequence - 1
@@ -69,14 +69,14 @@ def iter_rows_backwards(
 def iter_rows_forwards(
     store: Store, *, after: int = 0, until: int | None = None, id: str | None = None
 ) -> Iterator[JournalEntry]:
-    """The changes (of one thing) after `after` up to `until` (None: all)."""
+    """Yield the changes (of one thing) after `after` up to `until` (None: all)."""
     while rows := store.journal(after=after, until=until, id=id, limit=_CHUNK):
         yield from rows
         after = rows[-1].sequence
 
 
 def list_transaction_rows(store: Store, number: int) -> list[JournalEntry]:
-    """The changes that were made together with that one, in order.
+    """Return the changes of the same transaction, in order.
 
     Raises:
         NotFound: there is no change of that number.

@@ -1,7 +1,7 @@
-"""What did the store hold at an earlier moment? The same values under the same keys, for reading alone.
+"""Read-only store with the content of an earlier moment, under the same keys.
 
-They are what the journal says of each thing last: read once, from that moment backwards, and put into
-memory. What was forgotten since is not there, and what forgetting left of a thing stands in its place.
+The values are read once from the journal, from that moment backwards, into memory. What was erased since is
+missing, and what an erasure left of a thing replaces it.
 """
 
 from __future__ import annotations
@@ -34,29 +34,26 @@ _UNREAD = AnalyzedText(terms="", length=0)
 
 
 class SnapshotStore(InMemoryStore):
-    """A store as it was at an earlier moment. Safe to use from several threads; refuses every change.
+    """Read-only store as it was at an earlier moment. Safe to use from several threads.
 
-    Words are read only when something is searched for: for what is in the store to this day they are taken
-    from there, if it is still open to be asked.
+    Analyses are computed when a search needs them, or taken from the present store for unchanged things.
 
     Attributes:
-        moment: The moment; that of the change, where a number was given.
-        last: The number of the last change made by then.
+        moment: The moment; that of the change if a number was given.
+        last: The number of the last change by then.
     """
 
     def __init__(
         self, store: Store, when: When, *, analyse: Analyse, now: Clock = timestamps.utc_now
     ) -> None:
-        """Read what there was.
+        """Read the content of that moment.
 
         Args:
-            store: The store as it is.
-            when: A moment, or the number of a change: as things were after its transaction.
-            analyse: The analyser that the store was opened with.
-            now: What tells the time; it is the moment when nothing had been changed yet.
+            when: A moment, or the number of a change for the state after its transaction.
+            now: The clock; it gives the moment of a store without changes.
 
         Raises:
-            InvalidInput: it is no moment with a time zone, and no number.
+            InvalidInput: it is neither a moment with a time zone nor a number.
             NotFound: there is no change of that number.
         """
         super().__init__(analyse=lambda _: _UNREAD)
@@ -74,7 +71,7 @@ class SnapshotStore(InMemoryStore):
     # -- the account ---------------------------------------------------------------------------------
 
     def sequence(self) -> int:
-        """The number of the last change made by then."""
+        """Return the number of the last change by then."""
         with self._open():
             return self.last
 
@@ -87,7 +84,7 @@ class SnapshotStore(InMemoryStore):
         limit: int = 1000,
         newest_first: bool = False,
     ) -> list[JournalEntry]:
-        """A row for each thing, as if all had been put in as they were: what an index needs to know."""
+        """Return one entry for each thing, as if all had been added at once; an index needs no more."""
         with self._open():
             keys = sorted(
                 key
@@ -113,24 +110,24 @@ class SnapshotStore(InMemoryStore):
     # -- what search needs -----------------------------------------------------------------------------
 
     def passages(self, subject: Searchable, keys: Sequence[int], *, around: int = 0) -> list[Passage]:
-        """Live passages by key, in any order; unknown and archived ones are left out."""
+        """Return live passages by key, in any order, without unknown and archived ones."""
         self._load_words()
         return super().passages(subject, keys, around=around)
 
     def live(
         self, subject: Searchable, *, after: int = 0, limit: int = 1000
     ) -> list[tuple[Passage, Record | Turn | Paragraph]]:
-        """Live passages with the values they were made from, by ascending key, for building an index."""
+        """Yield live passages and their values by ascending key, to build an index."""
         self._load_words()
         return super().live(subject, after=after, limit=limit)
 
     def measure(self, subject: Searchable, scopes: Sequence[str] | None) -> CollectionStats:
-        """How many live passages and tokens there are in those scopes (None: in all), exactly."""
+        """Return the exact number of live passages and tokens in those scopes (None: in all)."""
         self._load_words()
         return super().measure(subject, scopes)
 
     def analysis(self, value: Record | Turn | Paragraph) -> AnalyzedText:
-        """What the analyser makes of something that is in this store, or of anything else."""
+        """Return the analysis of a value, of this store or any other."""
         self._load_words()
         kept = self._data.things.get((get_subject(value), value.id))
         if kept is not None and kept.analysis is not None and kept.value == value:
@@ -149,7 +146,7 @@ class SnapshotStore(InMemoryStore):
             self._has_words = True
 
     def _read_known_words(self) -> dict[int, AnalyzedText]:
-        """What the store as it is knows of the words of things that nobody changed since."""
+        """Return the present store's analysis of things that did not change since."""
         sequence = self._source.sequence()
         changed = {row.key for row in iter_rows_forwards(self._source, after=self.last)}
         found: dict[int, AnalyzedText] = {}
@@ -184,25 +181,25 @@ class SnapshotStore(InMemoryStore):
         cursors: Mapping[str, str | None] | None = None,
         counts: Mapping[str, int] | None = None,
     ) -> list[JournalEntry]:
-        """Refuse: raises `InvalidInput`."""
+        """Raise `InvalidInput`: a snapshot cannot be changed."""
         self._refuse()
 
     def erase(
         self, edits: Sequence[Change], *, actor: str, at: datetime, tombstones: Sequence[str] = ()
     ) -> list[JournalEntry]:
-        """Refuse: raises `InvalidInput`."""
+        """Raise `InvalidInput`: a snapshot cannot be changed."""
         self._refuse()
 
     def scrub(self) -> bool:
-        """Refuse: raises `InvalidInput`."""
+        """Raise `InvalidInput`: a snapshot cannot be changed."""
         self._refuse()
 
     def put_entry(self, entry: Entry, *, capacity: int | None, now: datetime) -> bool:
-        """Refuse: raises `InvalidInput`."""
+        """Raise `InvalidInput`: a snapshot cannot be changed."""
         self._refuse()
 
     def drop_entries(self, namespace: str, keys: Sequence[str] | None = None) -> int:
-        """Refuse: raises `InvalidInput`."""
+        """Raise `InvalidInput`: a snapshot cannot be changed."""
         self._refuse()
 
     def _refuse(self) -> NoReturn:
@@ -213,7 +210,7 @@ class SnapshotStore(InMemoryStore):
 
 
 def _select_present_values(store: Store, last: int) -> dict[int, Value]:
-    """Every thing that there was after a change, by its key."""
+    """Return every thing that existed after a change, by its key."""
     found: dict[int, Value | None] = {}
     forgotten: set[int] = set()
     for row in iter_rows_backwards(store, until=last):
@@ -233,7 +230,7 @@ def _select_present_values(store: Store, last: int) -> dict[int, Value]:
 
 
 def _select_remaining_values(store: Store, keys: set[int], last: int) -> dict[int, Value]:
-    """What forgetting left of things whose earlier versions it took."""
+    """Return what an erasure left of things whose earlier versions it removed."""
     found: dict[int, Value] = {}
     for row in iter_rows_forwards(store, after=last):
         if row.key in keys and row.key not in found and row.edit is not None and row.edit.after is not None:

@@ -1,7 +1,7 @@
-"""How is a change taken back? By further changes that give things the values they had before it.
+"""Undo of changes, by further changes that restore the earlier values.
 
-Nothing is taken out of the journal: an undo stands in it like any other change, and can be undone. What was
-forgotten for good stays forgotten.
+The journal keeps everything: an undo is a change like any other, and can be undone. Erased content stays
+erased.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ _MOST_NAMED = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotUndone:
-    """Something that was not taken back.
+    """Something that was not undone.
 
     Attributes:
         changes: The numbers of the changes.
-        subject: Which kind of thing they changed.
-        id: Its id; empty where that was forgotten.
+        subject: The sort of thing that they changed.
+        id: Its id; empty if that was erased.
         why: The reason.
     """
 
@@ -60,14 +60,14 @@ class NotUndone:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UndoResult:
-    """What an undo came to, or would come to.
+    """Result of an undo, or of its dry run.
 
     Attributes:
-        changes: The numbers of the changes that were taken back, the last first.
-        differences: What became of each thing.
-        left: What could not be taken back, and why.
-        rows: The changes that were made for it; none in a dry run, and none where all was as before already.
-        dry_run: Whether it was only tried.
+        changes: The numbers of the undone changes, the last first.
+        differences: The difference of each thing.
+        left: What could not be undone, and why.
+        rows: The journal entries of the undo; none in a dry run, or if nothing differed.
+        dry_run: Whether nothing was changed.
     """
 
     changes: tuple[int, ...]
@@ -78,7 +78,7 @@ class UndoResult:
 
     @property
     def text(self) -> str:
-        """All of it, in lines."""
+        """Format the whole as lines."""
         lines = [one.text for one in self.differences] or ["nothing to change: all is as it was before"]
         for one in self.left:
             what = " ".join(filter(None, (one.subject, one.id)))
@@ -86,7 +86,7 @@ class UndoResult:
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything in a fixed order, as JSON has it."""
+        """Return every field in a fixed order as JSON values."""
         return {
             "changes": list(self.changes),
             "differences": [one.to_dict() for one in self.differences],
@@ -101,7 +101,7 @@ class UndoResult:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """The changes to take back, in their order, and whether they are all there are since the first."""
+    """Changes to undo, in order, and whether they are all since the first."""
 
     rows: Sequence[JournalEntry]
     is_tail: bool
@@ -109,7 +109,7 @@ class _Asked:
 
 
 class Undo:
-    """Takes changes back. Safe to use from several threads, and beside other processes."""
+    """Undo of changes in a store. Safe to use from several threads and processes."""
 
     def __init__(self, writer: StoreWriter) -> None:
         self._writer = writer
@@ -123,7 +123,7 @@ class Undo:
         since: When | None = None,
         dry_run: bool = False,
     ) -> UndoResult:
-        """Take changes back (see `Memory.undo`)."""
+        """Undo changes (see `Memory.undo`)."""
         if sum(each is not None for each in (what, batch, since)) != 1:
             raise InvalidInput("name what to undo in one way: the changes, batch=, or since=")
 
@@ -184,7 +184,7 @@ class Undo:
     # -- what they come to -------------------------------------------------------------------------------
 
     def _build_edits(self, rows: Sequence[JournalEntry]) -> Iterator[Change]:
-        """The edits that take the changes back, the last first, each upon what the one before left."""
+        """Build the changes that undo others, the last first, each on the result of the previous."""
         now = self._fetch_present(rows)
         undone = {row.sequence for row in rows}
         for row in reversed(rows):
@@ -199,9 +199,9 @@ class Undo:
                 yield Change(before=value, after=now[name])
 
     def _find_torn_sessions(self, edits: Sequence[Change]) -> set[str]:
-        """Sessions of which turns would come back without the session, or without turns before them.
+        """Return sessions whose turns would come back without the session or without earlier turns.
 
-        Those were forgotten after the session was deleted: nothing says any more that they were of it.
+        Those turns were erased after the session was deleted, so nothing links them to it any more.
         """
         torn: set[str] = set()
         begun: dict[str, bool] = {}
@@ -223,7 +223,7 @@ class Undo:
         return torn.union(gaps)
 
     def _fetch_present(self, rows: Sequence[JournalEntry]) -> dict[Name, Value | None]:
-        """The things that the rows changed as they are now."""
+        """Return the present versions of changed things."""
         ids: dict[Subject, dict[str, None]] = {}
         for row in rows:
             assert row.edit is not None
@@ -263,7 +263,7 @@ class Undo:
         )
 
     def _refuse_broken(self, edits: Sequence[Change]) -> None:
-        """Raise `Conflict` where some of what would be left could not stand without the rest."""
+        """Raise `Conflict` if some of the result could not exist without the rest."""
         final = {(edit.subject, edit.id): edit.after for edit in edits}
         places = self._compute_positions(edits)
         for name, positions in places.items():
@@ -286,7 +286,7 @@ class Undo:
                 raise Conflict(f"session {name!r} has turns: undo what added them too, or everything since")
 
     def _compute_positions(self, edits: Sequence[Change]) -> dict[str, set[int]]:
-        """The positions that the turns of each session would have that loses or gets some."""
+        """Return the positions of the turns in each session that would lose or gain some."""
         places: dict[str, set[int]] = {}
         for edit in edits:
             for turn in (edit.before, edit.after):
@@ -311,17 +311,17 @@ class Undo:
             )
 
     def _count_turns(self, session: str) -> int:
-        """How many turns a session has now."""
+        """Return the number of turns of a session."""
         last = self._store.turns(session=session, start=-1)
         return last[0].position + 1 if last else 0
 
 
 class _Clash(Exception):
-    """A change cannot be taken back alone, because of what its words say was done to the thing since."""
+    """A change cannot be undone alone because of a later change."""
 
 
 def _revert_edit(edit: Change, value: Value | None) -> Value | None:
-    """What a thing would be without a change, as far as nothing else was made of what it changed.
+    """Return a thing without one change, if no later change depends on it.
 
     Raises:
         _Clash: it was.
@@ -346,7 +346,7 @@ def _revert_edit(edit: Change, value: Value | None) -> Value | None:
 
 
 def _has_overlap(before: str, after: str, now: str) -> bool:
-    """Whether lines that one change brought or took were touched by another since."""
+    """Whether a later change touched the lines of this one."""
     was, then, here = (text.split("\n") for text in (before, after, now))
     first = [stretch for _, stretch in _find_changed_ranges(was, then)]
     since = [stretch for stretch, _ in _find_changed_ranges(then, here)]
@@ -357,7 +357,7 @@ def _has_overlap(before: str, after: str, now: str) -> bool:
 def _find_changed_ranges(
     old: Sequence[str], new: Sequence[str]
 ) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
-    """From where to where two texts differ, by lines, in the one and in the other."""
+    """Return the ranges of lines in which two texts differ, of both texts."""
     i = j = 0
     for a, b in [*match_items(old, new), (len(old), len(new))]:
         if i < a or j < b:
@@ -368,10 +368,10 @@ def _find_changed_ranges(
 def _partition_rows(
     asked: _Asked, torn: Collection[str] = ()
 ) -> tuple[list[JournalEntry], tuple[NotUndone, ...]]:
-    """The changes that can be taken back, and those that have to be left because something was forgotten.
+    """Split changes into those that can be undone and those whose content was erased.
 
-    What happened to a thing after it was forgotten in part can be taken back up to there. A conversation of
-    which something was forgotten is left as it is, for its turns stand and fall with one another.
+    Changes after a partial erasure of a thing can be undone. A conversation with erased turns is left as it
+    is, because its turns depend on one another.
     """
     cut: dict[int, int] = {}
     sessions: set[str] = set(torn)
@@ -399,7 +399,7 @@ def _build_left(rows: Sequence[JournalEntry], cut: dict[int, int]) -> NotUndone:
 
 
 def _extract_session(row: JournalEntry) -> set[str]:
-    """The session that a change is about, if it is about one."""
+    """Return the session of a change, if it has one."""
     value = None if row.edit is None else row.edit.value
     if isinstance(value, Turn):
         return {value.session}
@@ -407,7 +407,7 @@ def _extract_session(row: JournalEntry) -> set[str]:
 
 
 def _compute_net_differences(edits: Sequence[Change]) -> tuple[Difference, ...]:
-    """What the edits come to, thing by thing."""
+    """Return the net change of each thing."""
     found: dict[Name, Difference] = {}
     for edit in edits:
         name = (edit.subject, edit.id)
@@ -425,7 +425,7 @@ def _format_changes(numbers: Sequence[int]) -> str:
 
 
 def _format_numbers(numbers: Sequence[int]) -> str:
-    """`3`, `3 to 9`, or `3, 5, 9 and others`."""
+    """Format numbers as `3`, `3 to 9`, or `3, 5, 9 and others`."""
     if len(numbers) > 2 and all(b == a + 1 for a, b in pairwise(numbers)):
         return f"{numbers[0]} to {numbers[-1]}"
     told = ", ".join(map(str, numbers[:_MOST_NAMED]))

@@ -1,5 +1,5 @@
-"""How does a memory get out, and another one in? Backups, exports, and imports of many formats.
+"""Backup, export and import.
 
-`backups` copies everything and brings it back; `exports` writes what people and other programs can read;
-`importing` takes in what a module of `formats` has read.
+`backup` copies and recovers everything, `export` writes files for people and other programs, and `importer`
+stores what the modules of `formats` read.
 """

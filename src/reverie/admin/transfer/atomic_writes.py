@@ -1,4 +1,4 @@
-"""How does an export reach the disk? Whole or not at all, for its owner alone, over nothing that is there."""
+"""Atomic creation of export files and folders, for their owner alone."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.E
 
 
 class AtomicTree:
-    """A folder that is being written, which nobody looks into yet."""
+    """A folder while it is written, under a temporary name."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._made: set[Path] = {folder}
 
     def write(self, name: str, texts: Iterable[str]) -> None:
-        """Write a file, and the folders above it.
+        """Write a text file and create the folders above it.
 
         Args:
             name: Its path below the folder, with `/`.
-            texts: What it holds, in pieces.
+            texts: The content in pieces.
         """
         self.write_bytes(name, (text.encode() for text in texts))
 
     def write_bytes(self, name: str, data: Iterable[bytes]) -> None:
-        """The same for bytes."""
+        """Write a binary file and create the folders above it."""
         path = self.folder / name
         self._make(path.parent)
         handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
@@ -53,14 +53,13 @@ class AtomicTree:
 
 @contextmanager
 def create_file(path: Path, *, overwrite: bool) -> Iterator[BinaryIO]:
-    """A file to be written, which gets its name when it is complete and on the disk.
+    """Open a file for writing; it gets its name when it is complete and on disk.
 
     Args:
-        path: The name.
-        overwrite: Whether it may take the place of a file of that name.
+        overwrite: Whether to replace a file of that name.
 
     Raises:
-        InvalidInput: there is something of that name.
+        InvalidInput: the name is taken.
         StoreUnavailable: it cannot be written.
     """
     refuse_taken(path, overwrite=overwrite)
@@ -83,7 +82,7 @@ def create_file(path: Path, *, overwrite: bool) -> Iterator[BinaryIO]:
 
 @contextmanager
 def create_text_file(path: Path, *, overwrite: bool) -> Iterator[TextIO]:
-    """The same for text in UTF-8 whose line ends stay as they are."""
+    """Open a UTF-8 text file the same way, without translation of line ends."""
     with create_file(path, overwrite=overwrite) as file:
         text = io.TextIOWrapper(file, encoding="utf-8", newline="")
         yield text
@@ -93,13 +92,13 @@ def create_text_file(path: Path, *, overwrite: bool) -> Iterator[TextIO]:
 
 @contextmanager
 def create_folder(path: Path) -> Iterator[AtomicTree]:
-    """A folder to be filled, which gets its name when it is complete.
+    """Create a folder; it gets its name when it is complete.
 
     Args:
-        path: The name; an empty folder of that name is replaced.
+        path: The name of the folder; an empty folder is replaced.
 
     Raises:
-        InvalidInput: there is something of that name.
+        InvalidInput: the name is taken.
         StoreUnavailable: it cannot be written.
     """
     refuse_taken(path, overwrite=False, empty_folder=True)
@@ -119,12 +118,11 @@ def create_folder(path: Path) -> Iterator[AtomicTree]:
 
 
 def refuse_taken(path: Path, *, overwrite: bool, empty_folder: bool = False) -> None:
-    """Raise `InvalidInput` if a new file cannot have that name.
+    """Raise `InvalidInput` if the name is taken or its folder is missing.
 
     Args:
-        path: The name.
         overwrite: Whether a file of that name may be replaced.
-        empty_folder: Whether an empty folder of that name may be.
+        empty_folder: Whether an empty folder of that name may be replaced.
     """
     if not path.parent.is_dir():
         raise InvalidInput(f"there is no folder {str(path.parent)!r}: make it, or choose another place")
@@ -138,20 +136,20 @@ def refuse_taken(path: Path, *, overwrite: bool, empty_folder: bool = False) -> 
 
 
 def build_taken_error(path: Path) -> InvalidInput:
-    """The error that says that there is something of that name."""
+    """Return the error for a name that is taken."""
     what = "folder with something in it" if path.is_dir() else "file"
     return InvalidInput(f"{str(path)!r} is a {what} that is there already: choose another name")
 
 
 def build_unwritable_error(path: Path, error: OSError) -> StoreUnavailable:
-    """The error that says that a file cannot be written, and why."""
+    """Return the error for a file that cannot be written."""
     return StoreUnavailable(
         f"{str(path)!r} cannot be written ({error.strerror or error}): make room, or choose another place"
     )
 
 
 def publish(draft: Path, path: Path, *, overwrite: bool) -> None:
-    """Give a finished file its name; without `overwrite` never over another file, even one just made.
+    """Give a finished file its name; replace another file only with `overwrite`.
 
     Raises:
         InvalidInput: there is a file of that name.
@@ -171,7 +169,7 @@ def publish(draft: Path, path: Path, *, overwrite: bool) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Bring a folder's names to the disk."""
+    """Flush a folder's directory entries to disk."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -1,4 +1,4 @@
-"""How is everything kept in one file, and brought back from it? Makes backups, checks them, recovers folders.
+"""Backup of a memory in one file, and its recovery.
 
 A backup is a zip archive:
 
@@ -6,12 +6,12 @@ A backup is a zip archive:
     profile/soul.md, …     the Markdown files of the profile's folder: who the agent is, and its own prompts
     manifest.json          when it was made, of what format, and the size and SHA-256 of every file
 
-The database holds everything else: records, turns, pages, the journal, working memory, marks of what was
-forgotten. The search index and the readable files are derived from it and made again.
+The database holds everything else: records, turns, pages, the journal, working memory and tombstones. The
+search index and the readable files are derived from it and made again.
 
-A zip archive, because every system opens one without Reverie, each file of it has a checksum of its own, and
-the manifest can be read without unpacking the rest. Rejected: the bare database (it has no room for the
-profile, and nothing says that it is whole), and tar (its end cannot be told from a cut one).
+It is a zip archive because every system opens one without Reverie, each file in it has its own checksum, and
+the manifest can be read without unpacking the rest. Rejected: the bare database (no room for the profile, and
+no proof that it is complete), and tar (a truncated one looks complete).
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backup:
-    """A backup.
+    """Description of a backup.
 
     Attributes:
         path: The file.
@@ -76,7 +76,7 @@ class Backup:
         records: How many records it holds, archived ones too.
         sessions: How many sessions.
         turns: How many turns.
-        problems: How many things in it are not as they should be; `reverie doctor` says which.
+        problems: Number of problems in it; `reverie doctor` names them.
         profile: Names of the profile's files in it.
     """
 
@@ -91,7 +91,7 @@ class Backup:
     profile: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """Every field, as JSON has it."""
+        """Return every field as JSON values."""
         return {
             "path": str(self.path),
             "made_at": timestamps.format_time(self.made_at),
@@ -107,13 +107,13 @@ class Backup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveryReport:
-    """A folder that was brought back from a backup.
+    """Result of a recovery.
 
     Attributes:
         folder: The folder.
         backup: The backup.
-        moved_to: Where the memory that was there was moved to; None where there was none.
-        forgotten_again: How many things of the backup were forgotten in the meantime, and so again.
+        moved_to: The folder of the replaced memory; None if there was none.
+        forgotten_again: How many things of the backup were erased again.
         notes: What else a person should know.
     """
 
@@ -124,7 +124,7 @@ class RecoveryReport:
     notes: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Every field, as JSON has it."""
+        """Return every field as JSON values."""
         return {
             "folder": str(self.folder),
             "backup": self.backup.to_dict(),
@@ -147,16 +147,14 @@ def make(
     overwrite: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> Backup:
-    """Write everything into one file, which has its name only when it is complete and was read back.
+    """Write a backup; the file gets its name when it is complete and verified.
 
     Args:
-        store: What to copy; others may write to it meanwhile.
-        target: The file.
+        store: The store to copy; others may write to it meanwhile.
         profile: The folder of the profile, whose Markdown files are copied too.
         also: Names of further Markdown files below it.
-        at: The time now.
         overwrite: Whether a file of that name may be replaced.
-        progress: Told how many bytes were written since it was last told.
+        progress: Receives the number of bytes written since its last call.
 
     Raises:
         InvalidInput: there is a file of that name, or the store is in no file.
@@ -192,7 +190,7 @@ def _ignore_progress(size: int) -> None:
 
 
 def _examine_copy(database: Path) -> dict[str, int]:
-    """What a copy of the database holds; raises `StoreCorrupt` if it is damaged."""
+    """Return the counts of a database copy; raise `StoreCorrupt` if it is damaged."""
     with closing(SQLiteStore(database, analyse=analyze, create=False)) as store:
         problems = store.check()
         damaged = [problem for problem in problems if "damaged" in problem.what]
@@ -209,7 +207,7 @@ def _examine_copy(database: Path) -> dict[str, int]:
 
 
 def _list_profile_files(profile: Path | None, also: Iterable[str]) -> list[tuple[str, Path]]:
-    """The profile's Markdown files; links are followed, because profiles are often mounted as links."""
+    """Return the profile's Markdown files; follow links, because profiles are often mounted as links."""
     if profile is None or not profile.is_dir():
         return []
     names = {file.name for file in profile.glob("*.md")} | {
@@ -256,7 +254,7 @@ def _build_zip_entry(name: str) -> zipfile.ZipInfo:
 
 
 def _verify(file: BinaryIO, path: Path) -> None:
-    """Read a finished backup once more, and compare every file with its checksum."""
+    """Compare every file of a finished backup with its checksum."""
     file.flush()
     with _Opened(file, path) as archive:
         for name in archive.files:
@@ -274,7 +272,7 @@ class _File:
 
 
 class _Opened:
-    """A backup that is read; whatever is wrong with it is told as `StoreCorrupt` or `StoreIncompatible`."""
+    """Reader of a backup; every fault is a `StoreCorrupt` or `StoreIncompatible`."""
 
     def __init__(self, file: IO[bytes], path: Path) -> None:
         self._path = path
@@ -289,7 +287,7 @@ class _Opened:
         self._archive.close()
 
     def backup(self) -> Backup:
-        """What the manifest says of it."""
+        """Return the description in the manifest."""
         said = self.manifest
         try:
             counts = {name: int(said[name]) for name in _COUNTS}
@@ -302,7 +300,7 @@ class _Opened:
         )
 
     def pieces(self, name: str) -> Iterator[bytes]:
-        """One of its files, piece by piece; at the end it is compared with its checksum."""
+        """Yield one file in pieces, and compare it with its checksum at the end."""
         expected = self.files[name]
         hashed, size = hashlib.sha256(), 0
         with self._translate_errors(lambda: self._archive.open(name)) as member:
@@ -398,27 +396,27 @@ def recover(
     at: datetime | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> RecoveryReport:
-    """Bring a memory back from a backup.
+    """Recover a memory from a backup.
 
-    The backup is read through and opened before anything in the folder is touched. What is in the folder is
-    moved aside within it and never deleted, but for the search index and the state of the files, which are
-    made anew. A process that has the folder open gets `StoreUnavailable` from then on, until it opens it
-    again. What was forgotten in the folder since the backup was made is forgotten again.
+    The backup is verified before anything in the folder is changed. The content of the folder is moved aside
+    within it and never deleted, except the search index and the state of the files, which are made again. A
+    process that has the folder open gets `StoreUnavailable` until it opens it again. What was erased in the
+    folder since the backup is erased again.
 
     Args:
         file: The backup.
         folder: The folder; it is made when missing.
         profile: The folder of the profile's files; None for the memory's folder.
         replace: Whether a memory that is in the folder may be moved aside.
-        at: The time now; None to look.
-        progress: Told how many bytes were unpacked since it was last told.
+        at: The time now; None for the system's clock.
+        progress: Receives the number of bytes unpacked since its last call.
 
     Returns:
-        What was brought back, and where the memory that was there is now.
+        The backup, and the place of the replaced memory.
 
     Raises:
         InvalidInput: there is a memory in the folder, or a profile that differs, and `replace` is False.
-        StoreForeign: the file is no backup, or a newer Reverie made it.
+        StoreIncompatible: the file is no backup, or a newer Reverie made it.
         StoreCorrupt: the backup is damaged.
         StoreUnavailable: there is no room, the folder cannot be written, or others kept writing to it.
     """
@@ -452,7 +450,7 @@ def _remove_if_empty(folder: Path) -> None:
 
 
 def _refuse_unusable(database: Path, source: Path) -> None:
-    """Raise if the database that was unpacked cannot be opened; an older one is brought up to date."""
+    """Raise if the unpacked database cannot be opened; upgrade an older one."""
     try:
         _open_store(database).close()
     except StoreIncompatible:
@@ -495,7 +493,7 @@ def _make_scratch_folder(parent: Path, name: str, cleaning: ExitStack) -> Path:
 
 
 class _Recovery:
-    """One recovery: what is in the folder, what comes, and what has to make way."""
+    """State of one recovery."""
 
     def __init__(self, place: Path, own: Path, staged: Path, profile: list[str], moment: datetime) -> None:
         self._place = place
@@ -510,7 +508,7 @@ class _Recovery:
         self._differing = [name for name in profile if self._is_different(name)]
 
     def check(self, *, replace: bool) -> None:
-        """Raise if the folder may not be touched."""
+        """Raise if the folder must not be changed."""
         if replace:
             return
         if self._was_there or self._in_the_way:
@@ -525,7 +523,7 @@ class _Recovery:
             )
 
     def forget_again(self) -> None:
-        """Forget again what was forgotten in the memory that is replaced."""
+        """Erase again what was erased in the replaced memory."""
         if not self._was_there:
             return
         try:
@@ -541,7 +539,7 @@ class _Recovery:
             )
 
     def carry_out(self, backup: Backup) -> RecoveryReport:
-        """Move aside what is there, and put the new in its place."""
+        """Move the present memory aside, and the new one in its place."""
         aside = self._choose_aside_path()
         state = FileState(self._place)
         with closing(state), ExitStack() as held:

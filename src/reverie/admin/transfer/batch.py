@@ -1,11 +1,11 @@
-"""Is this here already, was it forgotten, or is it to be taken in? Decides for one batch; writes nothing.
+"""Decisions about one batch of an import: what to store and what to leave out.
 
-* A thing is here already when one of its id is. Things of other programs have ids that are made from where
-  they come from; should two of them ever get the same one, the second gets another.
-* A live record that says the same as one here (kind, content without case and spacing, scope) is here
-  already, whatever its id. One that says nearly the same is taken as it is.
-* Nothing that is here is changed. A page alone gets the lines that it lacks, once: what was taken from a page
-  before, and has gone from ours since, does not come back.
+* A thing with a stored id is known. Ids of other programs' things are derived from their source; if two
+  different things get the same id, the second gets another.
+* A live record with the same kind, scope and content (without case and spacing) as a stored one is known,
+  whatever its id. A nearly equal one is stored as it is.
+* Nothing stored is changed. Only a page gets the lines that it lacks, once: a line that was imported before
+  and has been removed since does not come back.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ _MARK = 8
 
 @dataclass(slots=True)
 class SeenItems:
-    """What was dealt with, so that what stands twice in a source is noticed, in a dry run too.
+    """Things that an import has met, to recognise repetitions, in a dry run too.
 
     Attributes:
-        ids: Sorts and ids of things, each with what tells that thing from another of that id.
+        ids: Sorts and ids of things, each with what distinguishes the thing from others of that id.
         said: Ids of live records, by scope and fingerprint.
-        sessions: Sessions that were begun.
-        pages: Pages as they are now.
-        had: For each log, how many of each text it had when the import began.
-        cursors: What is kept of pages that were taken in.
-        found: For each log, how many of each of the texts that it had before have been found in the source.
+        sessions: Sessions that were created.
+        pages: Present pages.
+        had: For each log, the number of each text when the import began.
+        cursors: Cursors with the imported lines of pages.
+        found: For each log, the number of each of these texts met in the source.
     """
 
     ids: dict[tuple[type, str], str] = field(default_factory=dict)
@@ -65,7 +65,7 @@ class SeenItems:
     had: dict[str, Counter[str]] = field(default_factory=dict, repr=False)
 
     def add(self, other: SeenItems) -> None:
-        """Take over what was dealt with besides."""
+        """Add the things met by another batch."""
         self.ids |= other.ids
         self.said |= other.said
         self.sessions |= other.sessions
@@ -76,12 +76,12 @@ class SeenItems:
 
 
 class ImportBatch:
-    """One batch: what is to be committed for it, and what is left out of it.
+    """One batch of an import: its changes and what it leaves out.
 
     Attributes:
-        met: What it dealt with.
-        taken: How many of each sort are taken in.
-        skipped: What is left out.
+        met: Things that it met.
+        taken: Number of stored things of each sort.
+        skipped: What it leaves out.
     """
 
     def __init__(
@@ -95,9 +95,7 @@ class ImportBatch:
         """Begin a batch.
 
         Args:
-            store: What is here.
-            before: What earlier batches dealt with.
-            now: The time now.
+            before: Things that earlier batches met.
             dry_run: Whether earlier batches were not committed.
         """
         self.met = SeenItems()
@@ -113,11 +111,11 @@ class ImportBatch:
         self._last: dict[str, float] = {}
 
     def edits(self) -> list[Change]:
-        """What is to be committed."""
+        """Return the changes to commit."""
         return [*self._edits, *self._pages.values()]
 
     def add(self, item: Item) -> None:
-        """Decide about one thing that was found."""
+        """Decide about one item."""
         match item:
             case FoundRecord():
                 self._add_record(item)
@@ -154,7 +152,7 @@ class ImportBatch:
         return found[0] if found else None
 
     def _find_twin(self, record: Record) -> str | None:
-        """The id of the live record that says the same, here or earlier in the source."""
+        """Return the id of a live record with the same content, here or earlier in the source."""
         if record.archived:
             return None
         said = (record.scope, record.fingerprint)
@@ -215,7 +213,7 @@ class ImportBatch:
                 yield turn
 
     def _find_stored_turns(self, names: Sequence[str]) -> dict[str, Turn | None]:
-        """The turns of those ids that are here, and None for the others; none at all if one is unreadable."""
+        """Return the turns of those ids, None for missing ones; nothing if one is unreadable."""
         try:
             found = {turn.id: turn for turn in self._store.turns(names)}
         except StoreCorrupt:
@@ -312,9 +310,9 @@ class ImportBatch:
         return found[0] if found else None
 
     def _is_known_paragraph(self, paragraph: Paragraph, is_here: bool, form: str) -> bool:
-        """Whether the log had it: by its id, or, where that was made from its text, by its text.
+        """Whether the log has a paragraph, by id or, for ids derived from the text, by its text.
 
-        A text that the log had twice stands for two of the source.
+        A text that the log had twice accounts for two of the source.
         """
         name, content = paragraph.page, paragraph.content
         if not form:
@@ -338,7 +336,7 @@ class ImportBatch:
     def _resolve_identity(
         self, value: _T, form: str, stored: Callable[[str], _T | None]
     ) -> tuple[_T, _T | None, bool]:
-        """The thing with the id that it gets, the same thing if it is here, and whether it was met before."""
+        """Return the thing under its final id, its stored version, and whether it was met before."""
         first, attempt = value, 0
         while True:
             mark = _mark(value)
@@ -373,7 +371,7 @@ class ImportBatch:
 
 
 def _mark(value: Record | Turn | Paragraph) -> str:
-    """What tells a thing from another that happens to have its id."""
+    """Return what distinguishes a thing from another with the same id."""
     given = None if isinstance(value, Paragraph) else value.metadata.get(SOURCE_ID)
     return hash_texts(_get_owner(value), given or value.content)[:_MARK]
 

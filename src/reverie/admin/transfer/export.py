@@ -1,7 +1,7 @@
 """Export of a store as JSON lines or Markdown.
 
-Both forms hold every field of records, sessions, turns, pages and logs, and can be imported again. The journal,
-the marks of erased content and working memory are in a backup, not in an export.
+Both forms hold every field of records, sessions, turns, pages and logs, and can be imported again. The
+journal, the marks of erased content and working memory are in a backup, not in an export.
 
 Others may write meanwhile: every record and every session is exported as it is when it is reached.
 """

@@ -1,7 +1,6 @@
-"""How is what was found in a file taken in? Some hundred things in one transaction, as `deciding` decides.
+"""Import of items from a file or folder, some hundred in one transaction.
 
-A run that was interrupted is completed by another. A batch that loses a race against another process is
-decided again.
+Another run completes an interrupted one. A batch that loses a race against another process is decided again.
 """
 
 from __future__ import annotations
@@ -47,17 +46,17 @@ _COUNTED: tuple[What, ...] = ("record", "session", "turn", "page", "paragraph")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportReport:
-    """What an import took in, or in a dry run would take in.
+    """Result of an import or of its dry run.
 
     Attributes:
         form: The format of the source.
         dry_run: Whether nothing was stored.
-        records: How many records.
-        sessions: How many sessions that were not there.
-        turns: How many turns.
-        pages: How many pages were added or got lines.
-        paragraphs: How many paragraphs of logs.
-        skipped: What was left out, where it stands, and why.
+        records: Number of records.
+        sessions: Number of new sessions.
+        turns: Number of turns.
+        pages: Number of pages that were added or got lines.
+        paragraphs: Number of paragraphs of logs.
+        skipped: What was left out, with place and reason.
     """
 
     form: Form
@@ -71,19 +70,19 @@ class ImportReport:
 
     @property
     def taken(self) -> int:
-        """How many things together."""
+        """Number of imported things."""
         return self.records + self.sessions + self.turns + self.pages + self.paragraphs
 
     @property
     def skipped_by_reason(self) -> Mapping[Reason, int]:
-        """How many things were left out for each reason."""
+        """Number of things left out for each reason."""
         reasons = Counter[Reason]()
         for each in self.skipped:
             reasons[each.why] += each.count
         return reasons
 
     def to_dict(self) -> dict[str, Any]:
-        """Every field, as JSON has it."""
+        """Return every field as JSON values."""
         return {
             "form": self.form,
             "dry_run": self.dry_run,
@@ -107,16 +106,14 @@ def take_in(
     dry_run: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> ImportReport:
-    """Take in a file or folder (see `Memory.import_`).
+    """Import a file or folder (see `Memory.import_`).
 
     Args:
         writer: Commits what is imported.
-        source: The file or folder.
-        form: Its format, one of `items.FORMS`; None to look.
-        scope: Whose memory it becomes.
-        origin: Whose word its records are.
-        dry_run: Whether to store nothing.
-        progress: Told how many things were dealt with since it was last told.
+        form: Its format, one of `items.FORMS`; None to detect it.
+        scope: The scope of what is imported.
+        origin: The origin of its records.
+        progress: Receives the number of things processed since its last call.
     """
     path = Path(source).expanduser().absolute()
     if scope is not None:
@@ -142,15 +139,15 @@ def _ignore_progress(count: int) -> None:
 
 @dataclass(slots=True)
 class Importer:
-    """What takes found things in.
+    """Import of items into a store.
 
     Attributes:
         writer: Commits them.
-        source: What to call where they come from.
+        source: The name of the source.
         actor: Who is named in the journal.
-        reason: Why, in the journal.
+        reason: The reason in the journal.
         dry_run: Whether to store nothing.
-        progress: Told how many things were dealt with since it was last told.
+        progress: Receives the number of things processed since its last call.
     """
 
     writer: StoreWriter
@@ -163,10 +160,10 @@ class Importer:
     _skipped: list[Skipped] = field(default_factory=list)
 
     def take(self, items: Iterable[Item], form: Form) -> ImportReport:
-        """Take in everything that a reader gives.
+        """Import everything that a reader yields.
 
-        A source that cannot be read any further, such as a file that was cut, is taken in up to there, and
-        what is wrong with it is told along with what was left out.
+        A source that can be read only in part, such as a truncated file, is imported up to there, and the
+        fault is reported among what was left out.
 
         Raises:
             InvalidInput: nothing in the source can be read.
@@ -217,7 +214,7 @@ class Importer:
 
 
 def _redact_item(item: Item, redactor: Redactor) -> Item:
-    """What was found, without its secrets; what bears a secret for a name is left out."""
+    """Return the item without its secrets; an item named by a secret is left out."""
     try:
         match item:
             case FoundRecord():

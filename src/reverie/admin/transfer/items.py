@@ -27,8 +27,9 @@ OWN_FORMS: tuple[Form, ...] = ("jsonl", "markdown")
 
 Reason = Literal["known", "repeated", "forgotten", "differs", "empty", "broken", "unsupported", "too large"]
 REASONS: tuple[Reason, ...] = get_args(Reason)
-"""Reasons to leave something out: it is here already; it is twice in the source; it was erased; another version
-of it is here and stays; it is empty; it cannot be read; its sort is not imported; it is over a limit."""
+"""Reasons to leave something out: it is here already; it is twice in the source; it was erased; another
+version of it is here and stays; it is empty; it cannot be read; its sort is not imported; it exceeds a limit.
+"""
 
 What = Literal["record", "turn", "session", "page", "paragraph", "attachment", "line", "file"]
 

@@ -1,7 +1,7 @@
-"""How are other people's files read without trusting them? Lines, JSON, archives and folders, with limits.
+"""Bounded reading of untrusted lines, JSON, archives and folders.
 
-Everything here is bounded: how long a line may be, how deep JSON may nest, how much an archive may unpack.
-Nothing is unpacked to disk, and no link is followed. Understands no format.
+The length of lines, the depth of JSON and the unpacked size of archives are bounded. Nothing is unpacked to
+disk, and no link is followed.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ _CUT = "it ends in the middle: it may not have been copied or downloaded to its 
 
 
 class Readable(Protocol):
-    """A file open for reading bytes."""
+    """File open for reading bytes."""
 
     def read(self, size: int = -1, /) -> bytes:
-        """At most so many bytes; none at the end."""
+        """Return at most that many bytes; none at the end."""
         ...
 
 
@@ -66,10 +66,10 @@ class Readable(Protocol):
 
 
 def parse_json(data: str | bytes) -> Any:
-    """What a JSON document says.
+    """Parse a JSON document.
 
     Raises:
-        InvalidInput: it is no JSON, not UTF-8, has numbers that are none, or nests too deeply.
+        InvalidInput: it is not JSON or not UTF-8, has a NaN or an infinity, or nests too deeply.
     """
     try:
         text = data.decode("utf-8-sig") if isinstance(data, bytes) else data
@@ -86,7 +86,7 @@ def parse_json(data: str | bytes) -> Any:
 
 
 def parse_json_object(data: str | bytes) -> dict[str, Any]:
-    """The same for a document that must be an object."""
+    """Parse a JSON document that must be an object."""
     value = parse_json(data)
     if not isinstance(value, dict):
         raise InvalidInput(f"{_describe_type(value)} instead of an object")
@@ -98,7 +98,7 @@ def _refuse_constant(text: str) -> NoReturn:
 
 
 def _describe_json_error(error: ValueError) -> str:
-    """What is wrong with JSON, without any of it."""
+    """Describe an error in JSON without quoting any of it."""
     if isinstance(error, json.JSONDecodeError):
         return f"{error.msg}, line {error.lineno} column {error.colno}"
     return str(error).partition(":")[0]
@@ -111,7 +111,7 @@ def _describe_type(value: object) -> str:
 
 
 def _is_deeper_than(value: Any, levels: int) -> bool:
-    """Whether lists and objects lie in one another more than so deep; does not recurse."""
+    """Whether lists and objects nest deeper than that; does not recurse."""
     layer = [value]
     for _ in range(levels + 1):
         layer = [
@@ -127,9 +127,9 @@ def _is_deeper_than(value: Any, levels: int) -> bool:
 
 
 def iter_elements(file: Readable) -> Iterator[str]:
-    """The texts of what is in a JSON list, one at a time, so that the list may be larger than memory.
+    """Yield the texts of a JSON list's elements, so that the list may be larger than memory.
 
-    A file that holds something else than a list gives that as its only element.
+    A file that is not a list yields its value as the only element.
 
     Raises:
         InvalidInput: it is not UTF-8, ends in the middle, or an element is too large or nests too deeply.
@@ -146,7 +146,7 @@ def iter_elements(file: Readable) -> Iterator[str]:
 
 
 class _Text:
-    """A file's text as it is read, and a place in it."""
+    """Text of a file with a reading position."""
 
     def __init__(self, file: Readable) -> None:
         self._file = file
@@ -156,7 +156,7 @@ class _Text:
         self._ended = False
 
     def skip(self, between: re.Pattern[str]) -> str:
-        """Go on behind what matches, and give the next character; empty at the end."""
+        """Advance past the match and return the next character; empty at the end."""
         while True:
             found = between.match(self._text, self._at)
             self._at = found.end() if found else self._at
@@ -166,17 +166,17 @@ class _Text:
                 return ""
 
     def drop(self, count: int) -> None:
-        """Go on by so many characters."""
+        """Advance by a number of characters."""
         self._at += count
 
     def rest(self) -> str:
-        """All that is left."""
+        """Return the remaining text."""
         while self._read_more(max(_CHUNK, len(self._text))):
             self._refuse_large()
         return self._text[self._at :]
 
     def read_nested(self) -> str:
-        """The object, list or string that begins here; go on behind it."""
+        """Return the object, list or string at the position, and advance past it."""
         if self._at > _CHUNK:
             self._text, self._at = self._text[self._at :], 0
         at, depth = self._at, 0
@@ -199,7 +199,7 @@ class _Text:
                 return self._text[begin:at]
 
     def word(self) -> str:
-        """The number or the word that begins here; go on behind it."""
+        """Return the number or word at the position, and advance past it."""
         begin = self._at
         while (found := _WORD.match(self._text, begin)) and found.end() == len(self._text):
             self._refuse_large()
@@ -228,7 +228,7 @@ class _Text:
 
 
 def iter_lines(file: BinaryIO) -> Iterator[tuple[int, bytes | None]]:
-    """The lines of a file that are not blank, with their numbers from 1; None for one that is too long."""
+    """Yield the lines that are not blank, with their numbers from 1; None for one that is too long."""
     number = 0
     while line := file.readline(LONGEST_LINE + 1):
         number += 1
@@ -246,7 +246,7 @@ def iter_lines(file: BinaryIO) -> Iterator[tuple[int, bytes | None]]:
 
 
 def iter_documents(file: BinaryIO) -> Iterator[tuple[int, dict[str, Any] | InvalidInput]]:
-    """The JSON objects of a file, one a line, with their lines' numbers; for a broken line what is wrong."""
+    """Yield the JSON object of each line with its line number; an error for a broken line."""
     for number, line in iter_lines(file):
         if line is None:
             yield number, TooLarge(f"over {LONGEST_LINE:,} bytes long")
@@ -258,15 +258,14 @@ def iter_documents(file: BinaryIO) -> Iterator[tuple[int, dict[str, Any] | Inval
 
 
 class TooLarge(InvalidInput):
-    """Something is over a limit."""
+    """A limit is exceeded."""
 
 
 def read_text(path: Path, *, exactly: bool = False) -> str:
-    """The text of a file, with its line ends as they are.
+    """Return the text of a file with its line ends unchanged.
 
     Args:
-        path: The file.
-        exactly: Whether a byte order mark at its beginning stays.
+        exactly: Whether to keep a byte order mark.
 
     Raises:
         TooLarge: it has over 64,000,000 bytes.
@@ -280,11 +279,10 @@ def read_text(path: Path, *, exactly: bool = False) -> str:
 
 
 def decode_text(data: bytes, *, exactly: bool = False) -> str:
-    """UTF-8 bytes as text; raises `InvalidInput` if they are none.
+    """Decode UTF-8 bytes; raise `InvalidInput` if they are not.
 
     Args:
-        data: The bytes.
-        exactly: Whether a byte order mark at their beginning stays.
+        exactly: Whether to keep a byte order mark.
     """
     try:
         return data.decode("utf-8" if exactly else "utf-8-sig")
@@ -294,10 +292,10 @@ def decode_text(data: bytes, *, exactly: bool = False) -> str:
 
 @contextmanager
 def open_file(path: Path) -> Iterator[BinaryIO]:
-    """The file, open for reading; only a regular one, so that no pipe or device is waited for.
+    """Open a regular file for reading; pipes and devices are refused, because they may block.
 
     Raises:
-        InvalidInput: there is none, it is no regular file, or may not be read.
+        InvalidInput: it is missing, is not a regular file, or may not be read.
     """
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -313,7 +311,7 @@ def open_file(path: Path) -> Iterator[BinaryIO]:
 
 
 class ZipArchive:
-    """A zip archive whose files can be read, one after the other, without unpacking them to disk.
+    """Zip archive whose files are read without unpacking them to disk.
 
     Raises:
         InvalidInput: it is damaged, encrypted, has too many files, or names that lead out of it.
@@ -342,10 +340,10 @@ class ZipArchive:
 
     @contextmanager
     def opened(self, name: str) -> Iterator[Readable]:
-        """One of its files.
+        """Open one of its files.
 
         Raises:
-            InvalidInput: it is damaged, or unpacks to more than any honest file does.
+            InvalidInput: it is damaged, or its unpacked size is implausible.
         """
         try:
             member = self._zip.getinfo(name)
@@ -358,7 +356,7 @@ class ZipArchive:
 
 
 class _Bounded:
-    """A packed file that may not unpack to much more than it is."""
+    """Packed file with a limit on its unpacked size."""
 
     def __init__(self, file: Readable, member: zipfile.ZipInfo) -> None:
         self._file = file
@@ -388,10 +386,9 @@ def _refuse_unsafe(member: zipfile.ZipInfo, archive: str) -> None:
 
 
 def iter_files(folder: Path) -> Iterator[tuple[str, Path | None]]:
-    """Every file below a folder by its relative path, in order; None for one that is not looked into.
+    """Yield every file below a folder by its relative path, in order; None for one that is not read.
 
-    Links are not followed, and of a folder whose name begins with a dot only the name is given, apart from
-    `.archive`.
+    Links are not followed. A folder whose name begins with a dot is only named, except `.archive`.
 
     Raises:
         InvalidInput: a folder may not be read.

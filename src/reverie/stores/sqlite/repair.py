@@ -2,8 +2,8 @@
 
 The indexes, the derived columns and the counters are computed again from the tables. A row that is missing or
 cannot be read is written again from the journal, if the whole journal is sound. A damaged journal is never
-repaired and never used: its entries stay as they are. A row that can be read and differs from the journal stays
-too, because the file does not tell which of the two is right.
+repaired and never used: its entries stay as they are. A row that can be read and differs from the journal
+stays too, because the file does not tell which of the two is right.
 """
 
 from __future__ import annotations

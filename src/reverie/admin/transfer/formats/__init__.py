@@ -1,1 +1,1 @@
-"""What can be read, and what can be written? A module for each format; none of them touches a store."""
+"""Import and export formats, one module each; none of them touches a store."""

@@ -154,8 +154,8 @@ def _detect_file_format(name: str, path: Path) -> Form | None:
     place = layout.parse_path(name)
     if place is not None and place.form in ("record", "episodic", "session") and _is_own(path, place.form):
         raise InvalidInput(
-            f"{name} is of the readable folder of a memory: `reverie rebuild` makes a database of that folder, "
-            "and an export as jsonl from there can be imported"
+            f"{name} is of the readable folder of a memory: make a database of that folder with "
+            "`reverie rebuild`, export it as jsonl, and import the export"
         )
     if workspace.SESSIONS in parts[:-1]:
         return None

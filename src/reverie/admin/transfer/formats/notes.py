@@ -1,7 +1,7 @@
-"""What do notes in Markdown say? `MEMORY.md`, `HISTORY.md`, daily notes, as golemcore and Autobot have them.
+"""Reader of Markdown notes: `MEMORY.md`, `HISTORY.md` and daily notes of golemcore and Autobot.
 
-From a trusted origin they become pages and logs. From any other they become records of that origin, a bullet
-or a paragraph each, because pages stand in prompts unasked and nobody has read these yet.
+From a trusted origin they become pages and logs. From any other, each bullet or paragraph becomes a record of
+that origin, because prompts include pages unasked and nobody has reviewed these yet.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _CODE = re.compile(r"\s*(```|~~~)")
 
 
 def get_skip_reason(error: InvalidInput) -> Reason:
-    """Why something is left out that was refused with this error."""
+    """Return the reason to leave out what was refused with this error."""
     if isinstance(error, TooLarge) or " characters: at most" in str(error):
         return "too large"
     return "empty" if " is empty" in str(error) else "broken"
@@ -61,12 +61,10 @@ def get_skip_reason(error: InvalidInput) -> Reason:
 
 
 def split_paragraphs(name: str, text: str, place: str) -> Iterator[tuple[str, str]]:
-    """The paragraphs of a log's text, each with where it stands; blank ones are nothing.
+    """Yield the paragraphs of a log's text with their places, without blank ones.
 
     Args:
-        name: The log's name.
-        text: What its file holds.
-        place: Where the file stands.
+        text: The content of its file.
     """
     splits = _BLANK_LINE.finditer(text) if name == HISTORY else re.finditer("\n", text)
     begin, line = 0, 1
@@ -80,7 +78,7 @@ def split_paragraphs(name: str, text: str, place: str) -> Iterator[tuple[str, st
 
 
 def fold_paragraph(content: str, name: str) -> str:
-    """A paragraph as a log can hold it: no control characters or blank lines, in a daily note one line."""
+    """Return a paragraph without control characters and blank lines; in a daily note, on one line."""
     text = clean_text(_LINE_END.sub("\n", content))
     if name == HISTORY:
         return "\n".join(line.rstrip() for line in text.split("\n") if line.strip()).strip()
@@ -88,17 +86,15 @@ def fold_paragraph(content: str, name: str) -> str:
 
 
 def build_paragraph(name: str, content: str, *, form: str, at: datetime, nth: int) -> Paragraph:
-    """A paragraph that has nothing but its text.
+    """Return a paragraph of which only the text is known.
 
     Args:
-        name: The log's name.
-        content: The text, as `folded` gives it.
-        form: The format it is from.
-        at: The moment it tells of, if it does not say so itself.
-        nth: How many equal ones stand before it.
+        content: The text, as `fold_paragraph` returns it.
+        at: Its time, if the text does not begin with one.
+        nth: The number of equal paragraphs before it.
 
     Raises:
-        InvalidInput: it cannot be one.
+        InvalidInput: it is not a valid paragraph.
     """
     return validate_paragraph(
         Paragraph(
@@ -113,7 +109,7 @@ def build_paragraph(name: str, content: str, *, form: str, at: datetime, nth: in
 
 
 def parse_moment(name: str, content: str) -> datetime | None:
-    """The moment that the beginning of a paragraph names; in a daily note, that of the day."""
+    """Return the moment at the beginning of a paragraph; in a daily note, that of the day."""
     day = parse_daily_note_day(name)
     try:
         if day is None:
@@ -129,13 +125,11 @@ def parse_moment(name: str, content: str) -> datetime | None:
 
 
 def read(name: str, text: str, terms: ImportTerms, *, place: str, at: datetime) -> Iterator[Item]:
-    """What a Markdown file of another program holds.
+    """Yield the content of a Markdown file of another program.
 
     Args:
         name: Its path in the folder of notes, such as `HISTORY.md` or `2026-02-07.md`.
-        text: What it holds.
-        terms: How it is to be taken in.
-        place: Where it stands.
+        text: Its content.
         at: When it last changed.
     """
     if not text.strip():
@@ -222,10 +216,10 @@ def _build_record_item(
 
 
 def split_blocks(text: str) -> Iterator[tuple[int, tuple[str, ...], str]]:
-    """The bullets and paragraphs of a Markdown text, with their first lines' numbers and their headings.
+    """Yield the bullets and paragraphs of a Markdown text with line numbers and headings.
 
-    A bullet keeps what is indented below it; code between fences stays together; headings become tags, the
-    document's own title apart.
+    A bullet keeps the indented lines below it, and fenced code stays together. Headings become tags, except
+    the title of the document.
 
     >>> [(tags, text) for _, tags, text in split_blocks("# Memory\\n## Style\\n- short\\n- no lists\\n")]
     [(('Style',), 'short'), (('Style',), 'no lists')]

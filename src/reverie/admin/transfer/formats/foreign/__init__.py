@@ -1,1 +1,1 @@
-"""foreign."""
+"""Readers of other programs' formats."""

@@ -1,4 +1,4 @@
-"""How do the messages of another program become turns? Their ids stay the same, losses are told."""
+"""Conversion of another program's messages into turns with stable ids."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from reverie.domain.text.validation import clean_text
 
 
 class ConversationBuilder:
-    """One conversation while its turns are gathered."""
+    """Builder of one conversation."""
 
     def __init__(
         self,
@@ -50,16 +50,12 @@ class ConversationBuilder:
         """Begin a conversation.
 
         Args:
-            session: The id of the session that it becomes.
-            form: The format it is from.
-            place: Where it stands.
-            begun: When it began.
-            scope: Whose memory it becomes.
-            metadata: What is known of it; what is empty is left out.
-            status: Its status.
+            session: The id of the session.
+            scope: The scope of what is imported.
+            metadata: Metadata; empty values are left out.
 
         Raises:
-            InvalidInput: it cannot be a session.
+            InvalidInput: it is not a valid session.
         """
         self._form = form
         self._place = place
@@ -85,15 +81,11 @@ class ConversationBuilder:
         tool_call_id: str = "",
         metadata: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """Add a turn at the end, or note why it cannot be one.
+        """Append a turn, or note why it is left out.
 
         Args:
-            source_id: What the other program calls the message.
-            role: Whose turn it is.
-            content: What was said.
-            at: When; None for the moment of the turn before.
-            speaker: Who said it, by name.
-            tool_calls: What an assistant's turn asks tools to do.
+            source_id: The other program's id of the message.
+            at: Its time; None for that of the turn before.
             tool_call_id: The call that a tool's turn answers.
             metadata: What else is known of it; what is empty is left out.
         """
@@ -122,11 +114,11 @@ class ConversationBuilder:
             self.leave_out("turn", notes.get_skip_reason(error), str(error))
 
     def leave_out(self, what: What, why: Reason, detail: str = "") -> None:
-        """Note that something is left out."""
+        """Note something that is left out."""
         self._left_out[what, why, detail] += 1
 
     def items(self) -> Iterator[Item]:
-        """The conversation: its turns in pieces, and what was left out."""
+        """Yield the turns in pieces, then what is left out."""
         if not self._turns and not self._left_out:
             self.leave_out("session", "empty")
         for start in range(0, len(self._turns), PIECE):
@@ -137,7 +129,7 @@ class ConversationBuilder:
 
 
 def build_tool_call(id: str, name: str, arguments: str) -> ToolCall:
-    """A call of a tool, with a name and an id that can be stored."""
+    """Return a tool call whose name and id can be stored."""
     return ToolCall(
         id=clean_text(id).strip()[:LONGEST_NAME] or "call",
         name=clean_text(name).strip()[:LONGEST_NAME] or "tool",

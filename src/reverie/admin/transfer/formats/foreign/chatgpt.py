@@ -1,8 +1,8 @@
-"""What does an export of ChatGPT hold? `conversations.json`, alone or in its zip archive, read into turns.
+"""Reader of the exports of ChatGPT: `conversations.json`, alone or in its zip archive.
 
-A conversation is a tree: an edited question and a repeated answer begin new branches. What the person saw
-last is the path from `current_node` up to the root; the other branches are left out. Hidden messages (the
-system's, custom instructions) and a model's reasoning are left out too; pictures and files are named only.
+A conversation is a tree: an edited question and a repeated answer begin new branches. The path from
+`current_node` to the root is what the person saw last; other branches are left out. Hidden messages (the
+system's, custom instructions) and reasoning are left out too; pictures and files are only named.
 """
 
 from __future__ import annotations
@@ -31,15 +31,10 @@ def is_conversation(data: Any) -> bool:
 
 
 def read(file: safe_reading.Readable, terms: ImportTerms, *, name: str) -> Iterator[Item]:
-    """The conversations of a file.
-
-    Args:
-        file: The file.
-        terms: How they are to be taken in.
-        name: What to call the file.
+    """Yield the conversations of a file.
 
     Raises:
-        InvalidInput: it cannot be read any further.
+        InvalidInput: the rest of it cannot be read.
     """
     for number, text in enumerate(safe_reading.iter_elements(file), start=1):
         place = f"{name}, conversation {number}"
@@ -50,12 +45,7 @@ def read(file: safe_reading.Readable, terms: ImportTerms, *, name: str) -> Itera
 
 
 def parse_conversation(data: Mapping[str, Any], terms: ImportTerms, *, place: str) -> Iterator[Item]:
-    """The turns of one conversation.
-
-    Args:
-        data: The conversation.
-        terms: How it is to be taken in.
-        place: Where it stands.
+    """Yield the turns of one conversation.
 
     Raises:
         InvalidInput: it is no conversation.
@@ -93,7 +83,7 @@ def _build_metadata(data: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _find_message_path(mapping: Mapping[str, Any], current: Any) -> list[dict[str, Any]]:
-    """The messages from the root to the current node, or to the newest leaf where none is named."""
+    """Return the messages from the root to the current node, or to the newest leaf."""
     node_id = current if isinstance(current, str) and current in mapping else _find_newest_leaf(mapping)
     path: list[dict[str, Any]] = []
     seen: set[str] = set()
@@ -124,14 +114,14 @@ def _get_node_time(node: Mapping[str, Any]) -> float:
 
 
 class _Reading:
-    """The messages of one path, one after the other."""
+    """Conversion of the messages of one path."""
 
     def __init__(self, chat: ConversationBuilder) -> None:
         self._chat = chat
         self._asked: dict[str, str] = {}  # tools that were called, with the ids of the last calls
 
     def add(self, message: Mapping[str, Any]) -> None:
-        """Take one message."""
+        """Add one message."""
         author = message.get("author")
         author = author if isinstance(author, dict) else {}
         content = message.get("content")
@@ -205,7 +195,7 @@ def _get_model(message: Mapping[str, Any]) -> str:
 
 
 def _to_json_arguments(text: str) -> str:
-    """What a tool is asked, as JSON."""
+    """Return the arguments of a tool call as JSON."""
     try:
         if isinstance(json.loads(text), dict):
             return text

@@ -1,8 +1,8 @@
-"""What does an export of Claude hold? `conversations.json`, alone or in its zip archive, read into turns.
+"""Reader of the exports of Claude: `conversations.json`, alone or in its zip archive.
 
-A message has `sender` (`human` or `store_assistant`), `text`, and in later exports `content`: blocks of text, of
-reasoning (left out), of calls of tools and their results. Text that was taken out of an attached file is
-kept; other files are named only.
+A message has `sender` (`human` or `assistant`), `text`, and in later exports `content`: blocks of text,
+reasoning (left out), tool calls and their results. Text extracted from an attached file is kept; other files
+are only named.
 """
 
 from __future__ import annotations
@@ -32,15 +32,10 @@ def is_conversation(data: Any) -> bool:
 
 
 def read(file: safe_reading.Readable, terms: ImportTerms, *, name: str) -> Iterator[Item]:
-    """The conversations of a file.
-
-    Args:
-        file: The file.
-        terms: How they are to be taken in.
-        name: What to call the file.
+    """Yield the conversations of a file.
 
     Raises:
-        InvalidInput: it cannot be read any further.
+        InvalidInput: the rest of it cannot be read.
     """
     for number, text in enumerate(safe_reading.iter_elements(file), start=1):
         place = f"{name}, conversation {number}"
@@ -51,12 +46,7 @@ def read(file: safe_reading.Readable, terms: ImportTerms, *, name: str) -> Itera
 
 
 def parse_conversation(data: Mapping[str, Any], terms: ImportTerms, *, place: str) -> Iterator[Item]:
-    """The turns of one conversation.
-
-    Args:
-        data: The conversation.
-        terms: How it is to be taken in.
-        place: Where it stands.
+    """Yield the turns of one conversation.
 
     Raises:
         InvalidInput: it is no conversation.
@@ -91,7 +81,7 @@ def parse_conversation(data: Mapping[str, Any], terms: ImportTerms, *, place: st
 
 
 def _find_message_path(messages: list[dict[str, Any]], data: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The messages up to the current one, where the export says which that is; else all, in their order."""
+    """Return the messages up to the current one if the export names it, else all, in order."""
     by_name = {message.get("uuid"): message for message in messages}
     leaf = data.get("current_leaf_message_uuid")
     if leaf not in by_name or not any(message.get("parent_message_uuid") for message in messages):
@@ -106,7 +96,7 @@ def _find_message_path(messages: list[dict[str, Any]], data: Mapping[str, Any]) 
 
 
 class _Message:
-    """One message while it is taken apart: its text and calls, up to the next result of a tool."""
+    """Conversion of one message, up to the next result of a tool."""
 
     def __init__(self, chat: ConversationBuilder, message: Mapping[str, Any]) -> None:
         self._chat = chat
@@ -126,7 +116,7 @@ class _Message:
         )
 
     def add(self) -> None:
-        """Add the turns that the message makes."""
+        """Add the turns of the message."""
         role = _ROLES.get(str(self._message.get("sender") or self._message.get("role")).lower())
         if role is None:
             self._chat.leave_out("turn", "broken", "its sender is neither human nor assistant")
@@ -220,7 +210,7 @@ class _Message:
 
 
 def _extract_text(content: Any) -> str:
-    """The text of a tool's result."""
+    """Return the text of a tool's result."""
     if isinstance(content, str):
         return content
     texts = [each.get("text") for each in _filter_objects(content)]

@@ -1,7 +1,7 @@
-"""What do the fields of another program's objects say? Tolerant of names, of types, and of what is missing.
+"""Tolerant access to the fields of another program's objects.
 
-`createdAt`, `CreatedAt`, `created_at` and `CREATED-AT` are one name. A value that cannot be what it should be
-counts as missing; only content decides whether a thing can be taken in at all.
+`createdAt`, `CreatedAt`, `created_at` and `CREATED-AT` are one name. An invalid value counts as missing; only
+content is required.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ _EARLIEST = datetime(1971, 1, 1, tzinfo=UTC)
 
 
 class ForeignFields:
-    """An object of another program, asked by the names that its fields may have."""
+    """Object of another program, read by the names that its fields may have."""
 
     def __init__(self, data: Mapping[str, Any]) -> None:
         self._data = {_normalize_name(str(name)): value for name, value in data.items()}
 
     def has(self, *names: str) -> bool:
-        """Whether it has one of the fields, whatever its value."""
+        """Whether the object has one of the fields, whatever its value."""
         return any(_normalize_name(name) in self._data for name in names)
 
     def value(self, *names: str) -> Any:
-        """The value of the first of the fields that has one; None if none has."""
+        """Return the first value among the fields; None if none has one."""
         for name in names:
             value = self._data.get(_normalize_name(name))
             if value is not None:
@@ -43,36 +43,36 @@ class ForeignFields:
         return None
 
     def text(self, *names: str) -> str:
-        """A text, cleaned; a number is one too; empty where there is none."""
+        """Return a text or number, cleaned; empty if there is none."""
         value = self.value(*names)
         if isinstance(value, bool) or not isinstance(value, str | int | float):
             return ""
         return clean_text(str(value))
 
     def label(self, *names: str) -> str:
-        """A text on one line that is short enough for a label."""
+        """Return a text that fits a label."""
         return " ".join(self.text(*names).split())[:LONGEST_LABEL].strip()
 
     def share(self, *names: str, default: float) -> float:
-        """A number from 0 to 1; one outside is taken for the nearest."""
+        """Return a number from 0 to 1, clipped to that range."""
         value = self.value(*names)
         if isinstance(value, bool) or not isinstance(value, int | float):
             return default
         return min(max(float(value), 0.0), 1.0)
 
     def count(self, *names: str, default: int) -> int:
-        """A whole number from 1."""
+        """Return a whole number from 1."""
         value = self.value(*names)
         if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 1_000_000_000:
             return default
         return value
 
     def moment(self, *names: str) -> datetime | None:
-        """A moment; see `moment`."""
+        """Return a moment; see `parse_moment`."""
         return parse_moment(self.value(*names))
 
     def labels(self, *names: str, longest: int = LONGEST_LABEL) -> tuple[str, ...]:
-        """Short texts, none twice; what is too long or too much is left out."""
+        """Return distinct short texts, without those that are too long or too many."""
         value = self.value(*names)
         if isinstance(value, str):
             value = value.split(",")
@@ -84,7 +84,7 @@ class ForeignFields:
         return tuple(dict.fromkeys(text for text in texts if 0 < len(text) <= longest))[:MOST_LABELS]
 
     def texts(self, *names: str) -> dict[str, str]:
-        """A table of texts; other values in it are written as JSON."""
+        """Return a table of texts; other values are written as JSON."""
         value = self.value(*names)
         if not isinstance(value, Mapping):
             return {}
@@ -92,7 +92,7 @@ class ForeignFields:
         return {name: to_text(each) for name, each in pairs if name and each is not None}
 
     def category(self, *names: str) -> str | None:
-        """A category; None where there is none, or one that Reverie does not take."""
+        """Return a category; None if there is none or it is not valid."""
         value = self.value(*names)
         if not isinstance(value, str):
             return None
@@ -102,28 +102,28 @@ class ForeignFields:
             return None
 
     def kind(self, *names: str) -> Kind | None:
-        """A kind, in upper case too; None for what is none of Reverie's."""
+        """Return a kind, whatever its case; None if Reverie has no such kind."""
         text = self.text(*names).strip().lower()
         return next((kind for kind in KINDS if kind == text), None)
 
     def layer(self, *names: str) -> Layer | None:
-        """A layer, in upper case too; None for what is none of Reverie's."""
+        """Return a layer, whatever its case; None if Reverie has no such layer."""
         text = self.text(*names).strip().lower()
         return next((layer for layer in LAYERS if layer == text), None)
 
 
 def to_text(value: Any) -> str:
-    """A value as text: text cleaned, anything else as JSON."""
+    """Return a value as text: text cleaned, anything else as JSON."""
     return clean_text(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str))
 
 
 def to_storable(text: str) -> str:
-    """A text of a turn as it can be stored: without NUL and lone surrogates."""
+    """Return a turn's text without NUL and lone surrogates."""
     return _UNSTORABLE.sub(" ", text)
 
 
 def parse_moment(value: Any) -> datetime | None:
-    """The moment that a value means: ISO 8601, seconds or milliseconds since 1970, or year, month, day, ….
+    """Parse a moment: ISO 8601, seconds or milliseconds since 1970, or year, month, day, ….
 
     >>> parse_moment("2026-02-07T14:15:00.1234567+01:00"), parse_moment(1770470100)
     (datetime.datetime(2026, 2, 7, 13, 15, 0, 123456, tzinfo=datetime.timezone.utc), \
@@ -147,7 +147,7 @@ datetime.datetime(2026, 2, 7, 13, 15, tzinfo=datetime.timezone.utc))
 
 
 def infer_kind(category: str | None) -> Kind:
-    """The kind of a record of which nothing but the category is known."""
+    """Return the kind of a record of which only the category is known."""
     if is_within_category(category, ANTI_PATTERNS):
         return "anti_pattern"
     return "preference" if is_within_category(category, USER_PREFERENCES) else "fact"

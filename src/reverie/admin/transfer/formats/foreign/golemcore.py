@@ -1,8 +1,8 @@
-"""What are golemcore's memory items? The lines of `items/**/*.jsonl`, read into records.
+"""Reader of golemcore's memory items, the lines of `items/**/*.jsonl`.
 
 A line has `id`, `layer`, `type`, `title`, `content`, `tags`, `source`, `confidence`, `salience`, `ttlDays`,
-`createdAt`, `updatedAt`, `lastAccessedAt`, `extract_references`. An item that was promoted stands in two files with
-one id; so the semantic and procedural files are read first, and the promoted one is taken.
+`createdAt`, `updatedAt`, `lastAccessedAt`, `references`. A promoted item is in two files with one id, so the
+semantic and procedural files are read first, and the promoted version is imported.
 """
 
 from __future__ import annotations
@@ -34,13 +34,7 @@ _LONGEST_TTL_DAYS = 36_500
 
 
 def read(path: Path, terms: ImportTerms, *, name: str) -> Iterator[Item]:
-    """The records of one file of items.
-
-    Args:
-        path: The file.
-        terms: How they are to be taken in.
-        name: What to call the file.
-    """
+    """Yield the records of one file of items."""
     with safe_reading.open_file(path) as file:
         for number, data in safe_reading.iter_documents(file):
             place = f"{name}, line {number}"
@@ -60,18 +54,12 @@ def is_item(data: Mapping[str, Any]) -> bool:
 
 
 def is_promoted(name: str) -> bool:
-    """Whether a file of that name holds items that were promoted, which are to be read first."""
+    """Whether a file holds promoted items, which are read first."""
     return PurePosixPath(name).stem.lower() in ("semantic", "procedural")
 
 
 def parse_item(data: Mapping[str, Any], terms: ImportTerms, *, place: str) -> Item:
-    """The record that one item makes.
-
-    Args:
-        data: The item.
-        terms: How it is to be taken in.
-        place: Where it stands.
-    """
+    """Return the record of one item."""
     fields = ForeignFields(data)
     content = fields.text("content").strip()
     if not content:
@@ -109,7 +97,7 @@ def parse_item(data: Mapping[str, Any], terms: ImportTerms, *, place: str) -> It
 
 
 def _collect_extra_metadata(fields: ForeignFields) -> dict[str, str]:
-    """What a record has no field for."""
+    """Return the values that no field of a record holds."""
     accessed = fields.moment("lastAccessedAt")
     rest = {
         "title": fields.text("title").strip(),

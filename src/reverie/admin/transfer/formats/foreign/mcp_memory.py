@@ -1,9 +1,9 @@
-"""What does the graph of the MCP reference memory server hold? Its JSON lines, read into records.
+"""Reader of the JSON lines of the MCP reference memory server.
 
 An entity has a name, a type and observations; each observation becomes a record that names the entity. A
-relation becomes a record too. All of it shows in `Memory.knowledge_graph`. The server writes one object a
-line; what its `read_graph` tool answers, one object with `entities` and `relations`, is read as well. Neither
-has times.
+relation becomes a record too. `Memory.knowledge_graph` shows all of them. The server writes one object a
+line; the result of its `read_graph` tool, one object with `entities` and `relations`, is read as well.
+Neither has times.
 """
 
 from __future__ import annotations
@@ -41,11 +41,7 @@ FORM = "mcp"
 
 
 def read(path: Path, terms: ImportTerms) -> Iterator[Item]:
-    """The records that a graph makes.
-
-    Args:
-        path: The file.
-        terms: How it is to be taken in.
+    """Yield the records of a graph.
 
     Raises:
         InvalidInput: it cannot be read.
@@ -64,7 +60,7 @@ def read(path: Path, terms: ImportTerms) -> Iterator[Item]:
 
 
 def _read_whole_graph(path: Path) -> dict[str, Any] | None:
-    """A graph that is one object, on one line or on several; None for one of an object a line."""
+    """Return a graph that is one object; None if the file has one object a line."""
     try:
         data = safe_reading.parse_json_object(safe_reading.read_text(path))
     except InvalidInput:
@@ -73,13 +69,7 @@ def _read_whole_graph(path: Path) -> dict[str, Any] | None:
 
 
 def parse_object(data: Mapping[str, Any], terms: ImportTerms, *, place: str) -> Iterator[Item]:
-    """The records that one object makes: an entity, a relation, or a whole graph.
-
-    Args:
-        data: The object.
-        terms: How it is to be taken in.
-        place: Where it stands.
-    """
+    """Yield the records of one object: an entity, a relation, or a whole graph."""
     fields = ForeignFields(data)
     kind = data.get("type")
     if kind is None and (fields.has("entities") or fields.has("relations")):
@@ -122,7 +112,7 @@ def _parse_entity(fields: ForeignFields, terms: ImportTerms, place: str) -> Iter
 
 
 def _has_name(text: str, name: str) -> bool:
-    """Whether a text says itself whom it is about."""
+    """Whether a text already contains the entity's name."""
     plain = " ".join(name.replace("_", " ").split()).lower()
     return plain in " ".join(text.replace("_", " ").split()).lower()
 

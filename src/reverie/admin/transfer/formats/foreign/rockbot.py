@@ -1,8 +1,8 @@
-"""What are RockBot's memory entries? The files `{category}/{id}.json`, read into records.
+"""Reader of RockBot's memory entries, the files `{category}/{id}.json`.
 
 An entry has `id`, `content`, `category`, `tags`, `createdAt`, `updatedAt` and `metadata`; later versions add
 `importanceScore`, `lastSeenAt`, `reinforcementCount`, `supersededBy`, `archivedAt`, `archiveReason`. An id of
-twelve lower-case hexadecimal characters is one of ours and stays; any other is kept in the metadata.
+twelve lower-case hexadecimal characters is kept as the id; any other goes into the metadata.
 """
 
 from __future__ import annotations
@@ -39,12 +39,10 @@ def is_entry(data: Mapping[str, Any]) -> bool:
 
 
 def read(path: Path, terms: ImportTerms, *, name: str) -> Iterator[Item]:
-    """The record of one entry's file.
+    """Yield the record of one entry's file.
 
     Args:
-        path: The file.
-        terms: How it is to be taken in.
-        name: Its path below the folder of memory, whose folders are the category if the entry names none.
+        name: Its path below the memory folder; its folders are the category if the entry names none.
     """
     try:
         data = safe_reading.parse_json_object(safe_reading.read_text(path))
@@ -59,13 +57,10 @@ def read(path: Path, terms: ImportTerms, *, name: str) -> Iterator[Item]:
 
 
 def parse_entry(data: Mapping[str, Any], terms: ImportTerms, *, place: str, folder: str = "") -> Item:
-    """The record that one entry makes.
+    """Return the record of one entry.
 
     Args:
-        data: The entry.
-        terms: How it is to be taken in.
-        place: Where it stands.
-        folder: The folders that its file lies in.
+        folder: The folders of its file.
     """
     fields = ForeignFields(data)
     content = fields.text("content").strip()
@@ -117,7 +112,7 @@ def _archive_record(record: Record, fields: ForeignFields, updated: datetime) ->
 
 
 def _collect_extra_metadata(fields: ForeignFields, category: str | None) -> dict[str, str]:
-    """The entry's metadata, and what a record has no field for."""
+    """Return the entry's metadata and the values that no field of a record holds."""
     rest = fields.texts("metadata")
     named = fields.label("category")
     if category is None and named:

@@ -58,11 +58,7 @@ def _read_file(path: Path, terms: ImportTerms, form: Format) -> Iterator[Item]:
 
 
 def read(path: Path, terms: ImportTerms, *, name: str) -> Iterator[Item]:
-    """Yield the session of a file of golemcore or Autobot, `.json` or `.jsonl`.
-
-    Args:
-        name: What to call the file.
-    """
+    """Yield the session of a file of golemcore or Autobot, `.json` or `.jsonl`."""
     try:
         if path.suffix == ".json":
             data = safe_reading.parse_json_object(safe_reading.read_text(path))

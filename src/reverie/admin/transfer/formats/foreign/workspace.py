@@ -1,12 +1,12 @@
-"""What is in the folder of another agent? Notes, memory items, memory entries and sessions, each by its path.
+"""Reader of another agent's folder: notes, memory items, memory entries and sessions, by path.
 
     MEMORY.md, HISTORY.md, 2026-02-07.md, other .md      notes (`notes`)
     items/**/*.jsonl                                     golemcore's memory items (`golemcore`)
     {category}/{id}.json                                 RockBot's memory entries (`rockbot`)
     sessions/*.json, sessions/*.jsonl                    conversations (`sessions`)
 
-They lie in the folder itself, or the first three in a folder `memory` in it. The profile beside that folder
-(`soul.md` and its like) is no memory, and is named as left out.
+They are in the folder itself, or the first three in its subfolder `memory`. The profile beside that subfolder
+(`soul.md` and similar) is not memory, and is reported as left out.
 """
 
 from __future__ import annotations
@@ -28,11 +28,7 @@ _ELSEWHERE = "no notes, memory items, entries or sessions"
 
 
 def read(folder: Path, terms: ImportTerms) -> Iterator[Item]:
-    """Everything that is known in a folder; the rest is named as left out.
-
-    Args:
-        folder: The folder.
-        terms: How it is to be taken in.
+    """Yield everything known in a folder, and the rest as left out.
 
     Raises:
         InvalidInput: it cannot be read.
@@ -50,12 +46,7 @@ def read(folder: Path, terms: ImportTerms) -> Iterator[Item]:
 
 
 def read_file(path: Path, terms: ImportTerms) -> Iterator[Item]:
-    """One file of such a folder by itself: a note, or a file of items.
-
-    Args:
-        path: The file.
-        terms: How it is to be taken in.
-    """
+    """Yield one file of such a folder: a note, or a file of items."""
     if path.suffix == ".jsonl":
         yield from golemcore.read(path, terms, name=path.name)
     else:

@@ -1,1 +1,1 @@
-"""native."""
+"""Reverie's own export formats."""

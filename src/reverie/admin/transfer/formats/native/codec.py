@@ -1,6 +1,6 @@
-"""How is a thing of ours written as a JSON object, and read back? For all of our own formats.
+"""JSON objects of Reverie's own export formats.
 
-The object is what `to_dict` gives. Reading checks every field and says what is wrong with one.
+The object is that of `to_dict`. Reading validates every field and names an invalid one.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ _T = TypeVar("_T", Record, Turn, SessionState, Page, Paragraph)
 
 
 def encode_json(value: Any) -> str:
-    """A JSON document on one line, with all characters as they are."""
+    """Encode a JSON document on one line, without escaping non-ASCII characters."""
     return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 
 def to_document(value: Value) -> dict[str, Any]:
-    """A thing as one JSON object that says what it is."""
+    """Return a thing as a JSON object with its type."""
     return {"type": get_subject(value), **value.to_dict()}
 
 
 def build_header(form: str, *, at: datetime) -> dict[str, Any]:
-    """How an export begins.
+    """Return the header of an export.
 
     Args:
-        form: Which of our formats it is.
+        form: The export form.
         at: When it was made.
     """
     return {"format": FORMAT, "form": form, "version": VERSION, "made_at": timestamps.format_time(at)}
@@ -61,7 +61,7 @@ def validate_header(data: Mapping[str, Any], place: str) -> None:
 
 
 def read_record(data: Mapping[str, Any]) -> Record:
-    """The record that an object holds; raises `InvalidInput`."""
+    """Return the record of an object; raise `InvalidInput` if it is invalid."""
     record = _read(Record.from_dict, data)
     if record.seen_count > _LARGEST:
         raise InvalidInput(f"seen_count is {record.seen_count}: at most {_LARGEST} can be stored")
@@ -69,7 +69,7 @@ def read_record(data: Mapping[str, Any]) -> Record:
 
 
 def read_turn(data: Mapping[str, Any]) -> Turn:
-    """The turn that an object holds; raises `InvalidInput`."""
+    """Return the turn of an object; raise `InvalidInput` if it is invalid."""
     turn = _read(Turn.from_dict, data)
     if turn.position > _LARGEST:
         raise InvalidInput(f"position is {turn.position}: no session is as long")
@@ -77,7 +77,7 @@ def read_turn(data: Mapping[str, Any]) -> Turn:
 
 
 def read_session(data: Mapping[str, Any]) -> SessionState:
-    """The session that an object holds; raises `InvalidInput`."""
+    """Return the session of an object; raise `InvalidInput` if it is invalid."""
     state = _read(SessionState.from_dict, data)
     if state.window_start > _LARGEST:
         raise InvalidInput(f"window_start is {state.window_start}: no session is as long")
@@ -85,12 +85,12 @@ def read_session(data: Mapping[str, Any]) -> SessionState:
 
 
 def read_page(data: Mapping[str, Any]) -> Page:
-    """The page that an object holds; raises `InvalidInput`."""
+    """Return the page of an object; raise `InvalidInput` if it is invalid."""
     return _read(Page.from_dict, data)
 
 
 def read_paragraph(data: Mapping[str, Any]) -> Paragraph:
-    """The paragraph that an object holds; raises `InvalidInput`."""
+    """Return the paragraph of an object; raise `InvalidInput` if it is invalid."""
     return _read(Paragraph.from_dict, data)
 
 
@@ -104,7 +104,7 @@ def _read(read: Callable[[Mapping[str, Any]], _T], data: Mapping[str, Any]) -> _
 
 
 def parse_type(kind: object) -> What:
-    """Which sort of thing the `type` of a line names."""
+    """Return the sort of thing that the `type` of a line names."""
     for what in ("record", "turn", "session", "page", "paragraph"):
         if kind == what:
             return what

@@ -1,8 +1,8 @@
-"""How do fields stand above a text? Markdown with YAML front matter, written and read without a YAML library.
+"""Markdown with YAML front matter, written and read without a YAML library.
 
-A value is written as JSON, which YAML reads too, or as it is where that cannot be taken for anything else.
-What people write by hand is understood as far as it is simple: words without quotes, `[a, b]`, and lists of
-lines that begin with a dash. The text below is kept to the byte.
+A value is written as JSON, which is YAML too, or unquoted if that is unambiguous. Of YAML written by hand,
+words without quotes, `[a, b]`, and lists of lines that begin with a dash are understood. The text below is
+kept to the byte.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ _UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 
 
 def render_document(fields: Mapping[str, Any], text: str) -> str:
-    """A document: the fields between two lines of three dashes, a blank line, and the text.
+    """Render a document: the fields between two lines of three dashes, a blank line, and the text.
 
     Args:
-        fields: The fields in their order; values as JSON has them.
-        text: What stands below.
+        fields: The fields in their order, with JSON values.
+        text: The text below the fields.
     """
     lines = "".join(f"{name}: {render_scalar(value)}\n" for name, value in fields.items())
     return f"{FENCE}\n{lines}{FENCE}\n\n{text}\n"
 
 
 def render_scalar(value: Any) -> str:
-    """A value on one line, as YAML and `split_document` read it.
+    """Render a value on one line, as YAML and `split_document` read it.
 
     >>> render_scalar("user-preferences/style"), render_scalar("yes"), render_scalar(["a", 0.5])
     ('user-preferences/style', '"yes"', '["a", 0.5]')
@@ -52,12 +52,12 @@ def render_scalar(value: Any) -> str:
 
 
 def split_document(document: str) -> tuple[dict[str, Any], str]:
-    """The fields of a document and the text below them; no fields and the whole text where there are none.
+    """Return the fields of a document and the text below; no fields and the whole text if it has none.
 
-    Line ends of Windows are made plain ones in a document whose first line has one.
+    Windows line ends are converted in a document whose first line has one.
 
     Raises:
-        InvalidInput: the fields do not end, or a line of them is none; the message names the line.
+        InvalidInput: the fields do not end, or a line of them is invalid; the message names the line.
     """
     if document.startswith(f"{FENCE}\r\n"):
         document = document.replace("\r\n", "\n")

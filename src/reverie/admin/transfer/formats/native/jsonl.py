@@ -1,14 +1,14 @@
-"""What is an export as JSON lines? One document a line, each with its `type`; written and read here.
+"""Export as JSON lines: one document a line, each with its `type`.
 
     {"type": "header", "format": "reverie", "form": "jsonl", "version": 1, "made_at": …}
-    {"type": "record", "id": …, …}            every record, the first created first
+    {"type": "record", "id": …, …}            every record, the oldest first
     {"type": "session", "id": …, …}           a session, followed by its turns
     {"type": "turn", "id": …, …}
     {"type": "page", "name": …, …}
     {"type": "paragraph", "id": …, …}
-    {"type": "end", "records": …, …}          how many there are, so that a file that was cut is noticed
+    {"type": "end", "records": …, …}          the counts, so that a truncated file is noticed
 
-Everything that `to_dict` gives stands in it, so reading it back gives equal things.
+It has everything that `to_dict` returns, so importing it gives equal things.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ PIECE = 250
 
 
 class Writable(Protocol):
-    """A file open for writing text."""
+    """File open for writing text."""
 
     def write(self, text: str, /) -> object:
         """Write a text."""
@@ -50,7 +50,7 @@ class Writable(Protocol):
 
 
 class JsonlWriter:
-    """Writes an export to an open file."""
+    """Writer of an export to an open file."""
 
     def __init__(self, file: Writable, *, at: datetime) -> None:
         self._file = file
@@ -77,11 +77,7 @@ class JsonlWriter:
             self._put(paragraph)
 
     def finish(self, counts: Mapping[str, int]) -> None:
-        """Write the last line.
-
-        Args:
-            counts: How many of each sort were written.
-        """
+        """Write the last line."""
         self._write({"type": "end", **counts})
 
     def _put(self, value: Value) -> None:
@@ -92,14 +88,10 @@ class JsonlWriter:
 
 
 def read(path: Path, terms: ImportTerms) -> Iterator[Item]:
-    """What an export as JSON lines holds.
-
-    Args:
-        path: The file.
-        terms: How it is to be taken in.
+    """Yield the content of an export.
 
     Raises:
-        InvalidInput: it cannot be read, is no such export, or was made by a newer Reverie.
+        InvalidInput: it cannot be read, is not such an export, or was made by a newer Reverie.
     """
     with safe_reading.open_file(path) as file:
         reading = _Reading(path.name, terms)
@@ -113,7 +105,7 @@ def read(path: Path, terms: ImportTerms) -> Iterator[Item]:
 
 
 class _Reading:
-    """One file while it is read: its session whose turns are being gathered, and whether it was cut."""
+    """Reader of one file."""
 
     def __init__(self, name: str, terms: ImportTerms) -> None:
         self._name = name
@@ -126,13 +118,13 @@ class _Reading:
         self._told = True
 
     def broken(self, place: str, error: InvalidInput, what: object = None) -> Skipped:
-        """A line that cannot be read."""
+        """Return a line that cannot be read as left out."""
         return Skipped(
             what=codec.parse_type(what), place=place, why=notes.get_skip_reason(error), detail=str(error)
         )
 
     def take(self, data: dict[str, Any], place: str) -> Iterator[Item]:
-        """What a line holds, or what it completes."""
+        """Yield the items that a line holds or completes."""
         kind = data.pop("type", None)
         if not self._begun:
             self._begin(kind, data, place)
@@ -162,7 +154,7 @@ class _Reading:
             yield self.broken(place, error, kind)
 
     def end(self) -> Iterator[Item]:
-        """What is left when the file has ended."""
+        """Yield the remaining items at the end of the file."""
         yield from self._flush_turns()
         if not self._begun:
             raise InvalidInput(f"{self._name}: no export of Reverie: it does not begin with a header")
@@ -195,7 +187,7 @@ class _Reading:
             yield from self._flush_turns(keep=True)
 
     def _flush_turns(self, *, keep: bool = False) -> Iterator[Item]:
-        """The turns gathered so far; a session without any is handed on too, once."""
+        """Yield the turns gathered so far; a session without any is yielded once."""
         if self._state is not None and (self._turns or not self._told):
             yield FoundTurns(place=self._place, state=self._state, turns=tuple(self._turns))
             self._turns, self._told = [], True

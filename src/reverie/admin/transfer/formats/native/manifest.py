@@ -1,8 +1,7 @@
-"""What does a folder of an export say of itself? The file `reverie-export.json`, written and read here.
+"""Manifest of an export as Markdown, the file `reverie-export.json`.
 
-A page and a paragraph of a log are more than their text: when they changed, an id, where they come from.
-Markdown has no place for that, so the manifest keeps it beside a digest of the text. A page or paragraph that
-was edited since is taken as it stands in its file.
+Pages and paragraphs of logs have times, ids and sources, for which Markdown has no place. The manifest keeps
+them beside a digest of the text. A page or paragraph that was edited since is imported as its file has it.
 """
 
 from __future__ import annotations
@@ -27,13 +26,13 @@ NAME = "reverie-export.json"
 
 @dataclass(slots=True)
 class ExportManifest:
-    """What an export in a folder says of itself.
+    """Manifest of an export.
 
     Attributes:
-        form: Which of our formats it is.
+        form: The export form.
         made_at: When it was made.
         counts: How many of each sort there are.
-        pages: For each page when it last changed, and a digest of its text.
+        pages: For each page its last change and a digest of its text.
         logs: For each log its paragraphs: id, position, time, source, and a digest of the text.
     """
 
@@ -44,18 +43,18 @@ class ExportManifest:
     logs: dict[str, list[list[Any]]] = field(default_factory=dict)
 
     def record_page(self, page: Page) -> None:
-        """Keep what the page's file cannot hold."""
+        """Store what the page's file cannot hold."""
         self.pages[page.name] = [timestamps.format_time(page.updated_at), hash_texts(page.content)]
 
     def record_log(self, name: str, paragraphs: Iterable[Paragraph]) -> None:
-        """Keep what the log's file cannot hold."""
+        """Store what the log's file cannot hold."""
         self.logs[name] = [
             [each.id, each.position, timestamps.format_time(each.at), each.source, hash_texts(each.content)]
             for each in paragraphs
         ]
 
     def to_text(self) -> str:
-        """The file's text."""
+        """Return the text of the file."""
         data = codec.build_header(self.form, at=self.made_at) | {
             "counts": dict(self.counts),
             "pages": self.pages,
@@ -68,7 +67,7 @@ class ExportManifest:
 
 
 def _format_value(value: Any) -> str:
-    """A value on as many lines as can be read and compared."""
+    """Format a value over several lines, so that it can be read and compared."""
     if isinstance(value, dict) and value:
         inner = ",\n".join(
             f"    {codec.encode_json(name)}: {_format_list(each)}" for name, each in value.items()
@@ -84,7 +83,7 @@ def _format_list(value: Any) -> str:
 
 
 def read_manifest(folder: Path) -> ExportManifest | None:
-    """The manifest of an export; None where there is none.
+    """Return the manifest of an export; None if there is none.
 
     Raises:
         InvalidInput: there is one and it cannot be read, or a newer Reverie wrote it.
@@ -126,14 +125,12 @@ def _select_lists(value: Any, length: int | None) -> dict[str, list[Any]]:
 def build_found_page(
     name: str, text: str, manifest: ExportManifest | None, *, place: str, at: datetime
 ) -> Item:
-    """A page as its file and the manifest have it.
+    """Return a page from its file and the manifest.
 
     Args:
-        name: The page's name.
-        text: What its file holds.
-        manifest: The manifest, if there is one.
-        place: Where the file stands.
-        at: When the file last changed, for a page that was edited since the export.
+        text: The content of its file.
+        manifest: The manifest, if any.
+        at: The file's last change, for a page that was edited since the export.
     """
     noted = (manifest.pages if manifest is not None else {}).get(name)
     try:
@@ -150,14 +147,12 @@ def build_found_page(
 def build_found_paragraphs(
     name: str, text: str, manifest: ExportManifest | None, *, place: str, at: datetime
 ) -> Iterator[Item]:
-    """The paragraphs of a log as its file and the manifest have them.
+    """Yield the paragraphs of a log from its file and the manifest.
 
     Args:
-        name: The log's name.
-        text: What its file holds.
-        manifest: The manifest, if there is one.
-        place: Where the file stands.
-        at: When the file last changed, for paragraphs that do not tell their time.
+        text: The content of its file.
+        manifest: The manifest, if any.
+        at: The file's last change, for paragraphs without a time.
     """
     noted: dict[str, list[list[Any]]] = {}
     for entry in (manifest.logs if manifest is not None else {}).get(name, ()):

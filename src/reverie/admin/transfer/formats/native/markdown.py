@@ -1,6 +1,6 @@
-"""What is an export as Markdown? A file a record, a file a session, pages as they are; written and read here.
+"""Export as Markdown: one file for each record and session, and pages as they are.
 
-    reverie-export.json                 what a page cannot hold, see `manifest`
+    reverie-export.json                 the manifest
     records/{category}/{id}.md          a record: its fields as YAML front matter, then its content
     archive/{category}/{id}.md          an archived one
     sessions/{name}.md                  a session: its fields, then its turns
@@ -10,7 +10,7 @@ A turn begins with a heading that ends in a comment with its fields:
 
     ## user, 2026-03-01T12:00:00Z <!-- turn {"id": "3f9a0c41d7be", "position": 0} -->
 
-A line of a turn that looks like one gets a backslash before it. Fields that are empty are left out.
+A line of a turn that looks like such a heading is preceded by a backslash. Empty fields are left out.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _IN_HEADING = ("role", "at", "session", "content", "scope")
 
 
 class MarkdownWriter:
-    """Writes an export into a folder."""
+    """Writer of an export into a folder."""
 
     def __init__(self, tree: AtomicTree, *, at: datetime) -> None:
         self._tree = tree
@@ -76,11 +76,7 @@ class MarkdownWriter:
         self._tree.write(f"{PAGES}/{name}", [text, "\n"])
 
     def finish(self, counts: Mapping[str, int]) -> None:
-        """Write the manifest.
-
-        Args:
-            counts: How many of each sort were written.
-        """
+        """Write the manifest."""
         self._manifest.counts = counts
         self._tree.write(manifest.NAME, [self._manifest.to_text()])
 
@@ -108,7 +104,7 @@ def _render_heading(turn: Turn) -> str:
 
 
 def _to_comment_json(fields: Mapping[str, Any]) -> str:
-    """JSON that begins and ends no comment and no line, whoever splits them."""
+    """Return JSON that contains no end of a comment or line."""
     return json.dumps(fields, ensure_ascii=True).replace("<", "\\u003c").replace(">", "\\u003e")
 
 
@@ -124,11 +120,7 @@ def _unescape_line(line: str) -> str:
 
 
 def read(folder: Path, terms: ImportTerms) -> Iterator[Item]:
-    """What an export as Markdown holds.
-
-    Args:
-        folder: The folder.
-        terms: How it is to be taken in.
+    """Yield the content of an export.
 
     Raises:
         InvalidInput: it cannot be read, or was made by a newer Reverie.
@@ -154,11 +146,7 @@ def read(folder: Path, terms: ImportTerms) -> Iterator[Item]:
 
 
 def read_file(path: Path, terms: ImportTerms) -> Iterator[Item]:
-    """A record or a session in a file by itself.
-
-    Args:
-        path: The file.
-        terms: How it is to be taken in.
+    """Yield a record or a session from a single file.
 
     Raises:
         InvalidInput: it cannot be read.
@@ -177,13 +165,10 @@ def _iter_headings(text: str) -> Iterator[str]:
 def read_page_file(
     name: str, text: str, known: ExportManifest | None, *, place: str, at: datetime
 ) -> Iterator[Item]:
-    """What the file of a page or log of ours holds.
+    """Yield the content of a page's or log's file.
 
     Args:
-        name: The page's name.
-        text: What the file holds.
-        known: The export's manifest, if there is one.
-        place: Where the file stands.
+        known: The export's manifest, if any.
         at: When it last changed.
     """
     validate_page_name(name)
@@ -194,12 +179,12 @@ def read_page_file(
 
 
 def get_modified_time(file: Path) -> datetime:
-    """When a file last changed."""
+    """Return when a file last changed."""
     return datetime.fromtimestamp(int(file.stat().st_mtime), UTC)
 
 
 def _read_record(text: str, terms: ImportTerms) -> Record:
-    """The record in a file; what a person left out of it is filled in."""
+    """Return the record of a file, with defaults for missing fields."""
     fields, content = frontmatter.split_document(text)
     given = {name: value for name, value in fields.items() if value is not None}
     now = timestamps.format_time(terms.now)
@@ -236,7 +221,7 @@ def _read_session(text: str, terms: ImportTerms, *, place: str) -> Iterator[Item
 
 
 def _parse_turns(body: str) -> Iterator[tuple[int, str, str]]:
-    """The turns of a session's text: number from 1, fields, content."""
+    """Yield the turns of a session's text: number from 1, fields, content."""
     heading: str | None = None
     number = 0
     block: list[str] = []
@@ -253,7 +238,7 @@ def _parse_turns(body: str) -> Iterator[tuple[int, str, str]]:
 
 
 def _extract_content(block: list[str]) -> str:
-    """What stands between two headings, without the blank lines around it that were put there."""
+    """Return the text between two headings, without the blank lines that the writer adds."""
     lines = block[1:] if block and not block[0] else block
     if len(lines) > 1 and not lines[-1]:
         lines = lines[:-1]
