@@ -23,11 +23,11 @@ from reverie.admin.erasure.matching import (
     FORGOTTEN,
     EraseDecision,
     EraseQuery,
-    EraseSurvey,
     EraseTarget,
     ErasureItem,
+    MatchCollector,
     Name,
-    decide_verdict,
+    decide,
     extract_texts,
     find_common_phrases,
     format_preview,
@@ -138,28 +138,28 @@ class ErasureReport:
         return {
             "done": self.done,
             "counts": self.counts,
-            "going": [_to_match_dict(trace) for trace in self.going],
-            "left": [_to_match_dict(trace) for trace in self.left],
+            "going": [_to_match_dict(item) for item in self.going],
+            "left": [_to_match_dict(item) for item in self.left],
             "pending": list(self.pending),
             "notes": list(self.notes),
         }
 
 
-def _count_matches(traces: Iterable[ErasureItem]) -> dict[str, int]:
+def _count_matches(items: Iterable[ErasureItem]) -> dict[str, int]:
     counts: dict[str, int] = {}
-    for trace in traces:
-        name = "past" if trace.fate == "past" else trace.subject
+    for item in items:
+        name = "past" if item.fate == "past" else item.subject
         counts[name] = counts.get(name, 0) + 1
     return counts
 
 
-def _to_match_dict(trace: ErasureItem) -> dict[str, str]:
+def _to_match_dict(item: ErasureItem) -> dict[str, str]:
     return {
-        "subject": trace.subject,
-        "id": trace.id,
-        "fate": trace.fate,
-        "because": trace.because,
-        "text": trace.text,
+        "subject": item.subject,
+        "id": item.id,
+        "fate": item.fate,
+        "because": item.because,
+        "text": item.text,
     }
 
 
@@ -193,7 +193,7 @@ class Eraser:
         """Return what an erasure would remove and leave; change nothing (see `Memory.forgetting`)."""
         self._sync()
         target = self._build_target(request)
-        going, left = self._build_matches(target, self._decide_verdicts(target))
+        going, left = self._build_matches(target, self._decide_all(target))
         if not going:
             raise _build_not_found(request, left)
         return ErasureReport(
@@ -204,12 +204,12 @@ class Eraser:
         if request.match is not None:
             phrases = collect_text_shingles(request.match)
             short = collect_text_shingles(request.match, short=False) != phrases
-            sought = EraseQuery(
+            query = EraseQuery(
                 phrases=PhraseMatcher.of(phrases, piece=normalize_text(request.match)),
                 always=frozenset(phrases) if short else frozenset(),
                 turns=request.turns,
             )
-            return EraseTarget(sought=sought)
+            return EraseTarget(query=query)
         if request.session is not None:
             return self._build_session_target(request.session, request.turns)
         if request.scope is not None:
@@ -226,9 +226,7 @@ class Eraser:
                 *self._store.paragraphs([name]),
             ]
             for row in self._iter_rows(id=name):
-                versions += (
-                    [v for v in (row.edit.before, row.edit.after) if v is not None] if row.edit else []
-                )
+                versions += _list_versions(row)
             versions = [value for value in versions if isinstance(value, Record | Turn | Paragraph)]
             if not versions:
                 raise NotFound(
@@ -244,47 +242,21 @@ class Eraser:
                     for each in collect_text_shingles(text, short=short)
                 }
         return EraseTarget(
-            sought=EraseQuery(phrases=PhraseMatcher.of(phrases), turns=turns), names=frozenset(names)
+            query=EraseQuery(phrases=PhraseMatcher.of(phrases), turns=turns), names=frozenset(names)
         )
 
     def _build_session_target(self, session: str, turns: bool) -> EraseTarget:
-        said_at: dict[Phrase, datetime] = {}
-        state = self._store.session(session)
-        known = state is not None
-        for row in self._iter_rows():
-            for value in (row.edit.before, row.edit.after) if row.edit is not None else ():
-                if isinstance(value, SessionState) and value.id == session:
-                    texts = [value.summary]
-                elif isinstance(value, Turn) and value.session == session:
-                    texts = [] if value.role == "system" else _list_quotable_texts(value)
-                else:
-                    continue
-                known = True
-                for phrase in (each for text in texts for each in collect_text_shingles(text, short=False)):
-                    said_at.setdefault(phrase, row.at)
+        said_at, names = self._collect_versions(lambda value: _belongs_to_session(value, session))
+        known = names or self._store.session(session) is not None
         if not known and not self._store.entries(build_session_namespace(session), now=_EVER):
             raise NotFound(f"there is no session {session!r}: `reverie sessions` lists them")
-        sought = EraseQuery(
+        query = EraseQuery(
             phrases=PhraseMatcher.of(said_at), sessions=frozenset({session}), said_at=said_at, turns=turns
         )
-        return EraseTarget(sought=sought)
+        return EraseTarget(query=query)
 
     def _build_scope_target(self, scope: str, turns: bool) -> EraseTarget:
-        said_at: dict[Phrase, datetime] = {}
-        sessions: set[str] = set()
-        names: set[Name] = set()
-        for row in self._iter_rows():
-            for value in (row.edit.before, row.edit.after) if row.edit is not None else ():
-                if value is None or not is_within(get_owning_scope(value), scope):
-                    continue
-                names.add(get_name(value))
-                if isinstance(value, SessionState):
-                    sessions.add(value.id)
-                texts = (
-                    [] if isinstance(value, Turn) and value.role == "system" else _list_quotable_texts(value)
-                )
-                for phrase in (each for text in texts for each in collect_text_shingles(text, short=False)):
-                    said_at.setdefault(phrase, row.at)
+        said_at, names = self._collect_versions(lambda value: is_within(get_owning_scope(value), scope))
         entries = [
             entry
             for entry in self._store.entries(None, now=_EVER)
@@ -292,35 +264,50 @@ class Eraser:
         ]
         if not names and not entries:
             raise NotFound(f"nothing belongs to the scope {scope!r}: `reverie sessions --json` shows scopes")
-        sought = EraseQuery(
+        sessions = {name for subject, name in names if subject == "session"}
+        query = EraseQuery(
             phrases=PhraseMatcher.of(said_at),
             sessions=frozenset(sessions | {get_entry_session(entry) for entry in entries} - {""}),
             scope=scope,
             said_at=said_at,
             turns=turns,
         )
-        return EraseTarget(sought=sought, names=frozenset(names))
+        return EraseTarget(query=query, names=frozenset(names))
 
-    def _decide_verdicts(self, target: EraseTarget) -> tuple[EraseSurvey, list[EraseDecision]]:
-        survey = EraseSurvey(target)
+    def _collect_versions(self, belongs: Callable[[Value], bool]) -> tuple[dict[Phrase, datetime], set[Name]]:
+        """Return the shingles of versions that belong, with first times, and the names of the things."""
+        said_at: dict[Phrase, datetime] = {}
+        names: set[Name] = set()
         for row in self._iter_rows():
-            survey.add_row(row)
+            for value in filter(belongs, _list_versions(row)):
+                names.add(get_name(value))
+                if isinstance(value, Turn) and value.role == "system":
+                    continue
+                for text in _list_quotable_texts(value):
+                    for phrase in collect_text_shingles(text, short=False):
+                        said_at.setdefault(phrase, row.at)
+        return said_at, names
+
+    def _decide_all(self, target: EraseTarget) -> tuple[MatchCollector, list[EraseDecision]]:
+        collector = MatchCollector(target)
+        for row in self._iter_rows():
+            collector.add_row(row)
         for value in self._iter_everything():
-            survey.add_value(value)
-        house = find_common_phrases(survey.found.values())
-        judged = {name: decide_verdict(one, target.sought, house) for name, one in survey.found.items()}
-        for name, made in judged.items():
-            if name[0] == "turn" and _is_erased(made):
-                survey.take_notes_of(name[1])
-                self._take_note_of_answer(survey, made.found.now)
-        judged |= {
-            name: decide_verdict(one, target.sought, house)
-            for name, one in survey.found.items()
+            collector.add_value(value)
+        common = find_common_phrases(collector.matches.values())
+        decided = {name: decide(match, target.query, common) for name, match in collector.matches.items()}
+        for name, decision in decided.items():
+            if name[0] == "turn" and _is_erased(decision):
+                collector.mark_notes_of(name[1])
+                self._mark_note_of_answer(collector, decision.match.now)
+        decided |= {
+            name: decide(match, target.query, common)
+            for name, match in collector.matches.items()
             if name[0] == "paragraph"
         }
-        return survey, list(judged.values())
+        return collector, list(decided.values())
 
-    def _take_note_of_answer(self, survey: EraseSurvey, turn: Value | Entry | None) -> None:
+    def _mark_note_of_answer(self, collector: MatchCollector, turn: Value | Entry | None) -> None:
         """Mark the daily note that was written from the answer to a user's turn."""
         if not isinstance(turn, Turn) or turn.role != "user":
             return
@@ -330,7 +317,7 @@ class Eraser:
             after = after[after.index(answer) + 1 :]
             answer = next((other for other in after if other.role != "tool"), None)
         if answer is not None and answer.role == "assistant":
-            survey.take_notes_of(answer.id, repeating=turn.content)
+            collector.mark_notes_of(answer.id, repeating=turn.content)
 
     def _iter_rows(self, *, id: str | None = None) -> Iterator[JournalEntry]:
         after = 0
@@ -348,31 +335,33 @@ class Eraser:
         yield from self._store.entries(None, now=_EVER)
 
     def _build_matches(
-        self, target: EraseTarget, judged: tuple[EraseSurvey, list[EraseDecision]]
+        self, target: EraseTarget, decided: tuple[MatchCollector, list[EraseDecision]]
     ) -> tuple[tuple[ErasureItem, ...], tuple[ErasureItem, ...]]:
-        survey, verdicts = judged
-        going = tuple(sorted((made.trace for made in verdicts if made.trace.fate != "kept"), key=_rank_match))
+        collector, decisions = decided
+        going = tuple(
+            sorted((decision.item for decision in decisions if decision.item.fate != "kept"), key=_rank_match)
+        )
         left = [
-            made.trace
-            for made in verdicts
-            if made.trace.fate == "kept" and (made.found.now_has or made.found.has_piece)
+            decision.item
+            for decision in decisions
+            if decision.item.fate == "kept" and (decision.match.now_has or decision.match.has_piece)
         ]
-        told = {(trace.subject, trace.id) for trace in (*going, *left)}
-        for trace in going:
-            for record in survey.mentions.get(trace.id, {}).values():
-                if ("record", record.id) not in told and trace.fate != "past":
-                    told.add(("record", record.id))
+        reported = {(item.subject, item.id) for item in (*going, *left)}
+        for item in going:
+            for record in collector.mentions.get(item.id, {}).values():
+                if ("record", record.id) not in reported and item.fate != "past":
+                    reported.add(("record", record.id))
                     left.append(
                         _build_kept_match(
                             "record", record.id, "made from it in other words", format_preview(record)
                         )
                     )
-        left += self._find_remaining_names(target.sought.phrases, told)
-        left += self._find_remaining_files(target.sought.phrases)
+        left += self._find_remaining_names(target.query.phrases, reported)
+        left += self._find_remaining_files(target.query.phrases)
         return going, tuple(sorted(left, key=_rank_match))
 
     def _find_remaining_names(
-        self, phrases: PhraseMatcher, told: set[tuple[str, str]]
+        self, phrases: PhraseMatcher, reported: set[tuple[str, str]]
     ) -> Iterator[ErasureItem]:
         """What has the text in its very name: sessions, scopes, pages, and the ids of calls of tools."""
         if not phrases.piece:
@@ -382,11 +371,11 @@ class Eraser:
                 yield _build_kept_match("page", page, "its name has the text: `reverie pages` can delete it")
         for turn in self._store.scan_turns(Filter()):
             ids = (turn.tool_call_id, *(call.id for call in turn.tool_calls))
-            if any(map(phrases.has_piece, ids)) and ("turn", turn.id) not in told:
+            if any(map(phrases.has_piece, ids)) and ("turn", turn.id) not in reported:
                 yield _build_kept_match("turn", turn.id, "the id of a call has the text: forget its session")
         for overview in self._store.sessions():
             name = overview.state.id
-            if phrases.has_piece(name) and ("session", name) not in told:
+            if phrases.has_piece(name) and ("session", name) not in reported:
                 yield _build_kept_match("session", name, "its name has the text: forget it by session")
         for scope in self._store.tally("scope", Filter(archived=None)):
             if phrases.has_piece(scope):
@@ -420,7 +409,7 @@ class Eraser:
         """
         self._sync()
         target = self._build_target(request)
-        cursors = {name: None for session in target.sought.sessions for name in cursors_of(session)}
+        cursors = {name: None for session in target.query.sessions for name in cursors_of(session)}
         done: dict[tuple[str, str], ErasureItem] = {}
         left: tuple[ErasureItem, ...] = ()
 
@@ -430,13 +419,13 @@ class Eraser:
             if tries and not done:
                 target = self._build_target(request)
             start = self._store.sequence()
-            survey, verdicts = self._decide_verdicts(target)
-            going, left = self._build_matches(target, (survey, verdicts))
+            collector, decisions = self._decide_all(target)
+            going, left = self._build_matches(target, (collector, decisions))
             if not going:
                 return False
-            made = self._erase(verdicts, cursors)
-            done |= {(trace.subject, trace.id): replace(trace, text="") for trace in going}
-            return self._has_been_repeated(target, start, made)
+            sequences = self._erase(decisions, cursors)
+            done |= {(item.subject, item.id): replace(item, text="") for item in going}
+            return self._has_been_repeated(target, start, sequences)
 
         for _ in range(_ROUNDS):
             if not self._writer.retrying(erase_round, attempts=_ATTEMPTS):
@@ -444,7 +433,7 @@ class Eraser:
         if not done:
             raise _build_not_found(request, left)
         notes = (*self._describe_doomed_backups(), *self._describe_other_copies())
-        files = self._remove_remains(target.sought, done)
+        files = self._remove_remains(target.query, done)
         return ErasureReport(
             going=tuple(done.values()), left=(*left, *files), done=True, pending=self.finish(), notes=notes
         )
@@ -486,7 +475,7 @@ class Eraser:
                 _log.warning("%s", error)
                 return False
 
-    def _remove_remains(self, sought: EraseQuery, done: Iterable[tuple[str, str]]) -> list[ErasureItem]:
+    def _remove_remains(self, query: EraseQuery, done: Iterable[tuple[str, str]]) -> list[ErasureItem]:
         """Remove matches in files that the mirror must not touch; return those for a person to see to."""
         if self._folder is None or not (self._folder / FILES_DATABASE).exists():
             return []
@@ -498,9 +487,9 @@ class Eraser:
                 remains = scrub_files(
                     self._folder,
                     state,
-                    sought.phrases,
+                    query.phrases,
                     records=gone,
-                    sessions=sought.sessions,
+                    sessions=query.sessions,
                     mirrored=self._mirror is not None,
                 )
             except (StateUnavailable, OSError) as error:
@@ -522,39 +511,37 @@ class Eraser:
             time.sleep(_PAUSE_S)
         return True
 
-    def _erase(self, verdicts: Sequence[EraseDecision], cursors: Mapping[str, str | None]) -> set[int]:
+    def _erase(self, decisions: Sequence[EraseDecision], cursors: Mapping[str, str | None]) -> set[int]:
         """Erase in the store as decided; return the numbers of the changes."""
         now = self._writer.clock()
         key = make_key(self._store, at=now)
-        forgetting = [made for made in verdicts if made.trace.fate != "kept"]
-        edits = sorted((edit for made in forgetting for edit in _build_edits(made)), key=_get_sort_key)
-        self._set_cursors({PENDING: "a forgetting was interrupted: ask for it again", **cursors})
-        for namespace, keys in _group_entry_keys(forgetting).items():
+        erasing = [decision for decision in decisions if decision.item.fate != "kept"]
+        edits = sorted((edit for decision in erasing for edit in _build_edits(decision)), key=_get_sort_key)
+        self._set_cursors({PENDING: "an erasure was interrupted: ask for it again", **cursors})
+        for namespace, keys in _group_entry_keys(erasing).items():
             self._store.drop_entries(namespace, keys)
         rows = self._store.erase(
-            [*edits, *build_purge_edits(_list_gone(forgetting), now)],
+            [*edits, *build_purge_edits(_list_gone(erasing), now)],
             actor=self._writer.actor,
             at=now,
-            tombstones=_collect_marks(forgetting, key),
+            tombstones=_collect_marks(erasing, key),
         )
         if make_key(self._store, at=now) != key:  # two forgot for the first time, and the other's key stayed
             key = make_key(self._store, at=now)
-            self._store.erase(
-                [], actor=self._writer.actor, at=now, tombstones=_collect_marks(forgetting, key)
-            )
+            self._store.erase([], actor=self._writer.actor, at=now, tombstones=_collect_marks(erasing, key))
         self._writer.publish(rows)
         return {row.sequence for row in rows}
 
     def _has_been_repeated(self, target: EraseTarget, start: int, own: set[int]) -> bool:
         """Whether another writer has repeated it meanwhile."""
-        survey = EraseSurvey(target)
+        collector = MatchCollector(target)
         after = start
         while rows := self._store.journal(after=after, limit=_BATCH):
             for row in rows:
                 if row.sequence not in own:
-                    survey.add_row(row)
+                    collector.add_row(row)
             after = rows[-1].sequence
-        return any(one.is_suspect for one in survey.found.values())
+        return any(each.is_suspect for each in collector.matches.values())
 
     def _set_cursors(self, cursors: Mapping[str, str | None]) -> None:
         self._store.commit([], actor=self._writer.actor, at=self._writer.clock(), cursors=cursors)
@@ -576,24 +563,26 @@ class Eraser:
         ]
 
 
-# -- verdicts as changes -------------------------------------------------------------------------------
+# -- decisions as changes -------------------------------------------------------------------------------
 
 
-def _rank_match(trace: ErasureItem) -> tuple[bool, bool, int]:
+def _rank_match(item: ErasureItem) -> tuple[bool, bool, int]:
     """Return the sort key: what was requested first, what loses only earlier versions last."""
-    asked = trace.because == "asked for"
-    return trace.fate == "past", not asked, _ORDER.get(trace.subject, len(_ORDER))
+    asked = item.because == "asked for"
+    return item.fate == "past", not asked, _ORDER.get(item.subject, len(_ORDER))
 
 
-def _is_erased(made: EraseDecision) -> bool:
-    return made.trace.fate in ("removed", "emptied") or (made.found.now is None and made.trace.fate == "past")
+def _is_erased(decision: EraseDecision) -> bool:
+    return decision.item.fate in ("removed", "emptied") or (
+        decision.match.now is None and decision.item.fate == "past"
+    )
 
 
-def _build_edits(made: EraseDecision) -> list[Change]:
-    now = made.found.now
+def _build_edits(decision: EraseDecision) -> list[Change]:
+    now = decision.match.now
     if now is None or isinstance(now, Entry):
         return []
-    return [Change(before=now, after=made.after)]
+    return [Change(before=now, after=decision.after)]
 
 
 def _get_sort_key(edit: Change) -> tuple[int, int]:
@@ -602,26 +591,26 @@ def _get_sort_key(edit: Change) -> tuple[int, int]:
     return _ORDER[edit.subject], -value.position if isinstance(value, Turn) else 0
 
 
-def _group_entry_keys(verdicts: Sequence[EraseDecision]) -> dict[str, list[str]]:
+def _group_entry_keys(decisions: Sequence[EraseDecision]) -> dict[str, list[str]]:
     keys: dict[str, list[str]] = {}
-    for made in verdicts:
-        if isinstance(made.found.now, Entry):
-            keys.setdefault(made.found.now.namespace, []).append(made.found.now.key)
+    for decision in decisions:
+        if isinstance(decision.match.now, Entry):
+            keys.setdefault(decision.match.now.namespace, []).append(decision.match.now.key)
     return keys
 
 
-def _collect_marks(verdicts: Sequence[EraseDecision], key: bytes) -> list[str]:
+def _collect_marks(decisions: Sequence[EraseDecision], key: bytes) -> list[str]:
     marks: dict[str, None] = {}
-    for made in verdicts:
-        whole = made.trace.fate == "removed" or made.found.now is None
+    for decision in decisions:
+        whole = decision.item.fate == "removed" or decision.match.now is None
         of = tombstone_keys if whole else compute_content_marks
-        marks |= dict.fromkeys(mark for value in made.forgotten for mark in of(value, key))
+        marks |= dict.fromkeys(mark for value in decision.forgotten for mark in of(value, key))
     return list(marks)
 
 
-def _list_gone(verdicts: Sequence[EraseDecision]) -> list[tuple[str, str]]:
+def _list_gone(decisions: Sequence[EraseDecision]) -> list[tuple[str, str]]:
     """Return subject and id of things that only the journal still has."""
-    return [made.found.name for made in verdicts if made.found.now is None]
+    return [decision.match.name for decision in decisions if decision.match.now is None]
 
 
 def build_purge_edits(names: Sequence[tuple[str, str]], now: datetime) -> list[Change]:
@@ -658,6 +647,19 @@ def build_purge_edits(names: Sequence[tuple[str, str]], now: datetime) -> list[C
     return [*there, *(edit.invert() for edit in reversed(there))]
 
 
+def _list_versions(row: JournalEntry) -> list[Value]:
+    """Return the versions of a thing in a journal entry."""
+    if row.edit is None:
+        return []
+    return [value for value in (row.edit.before, row.edit.after) if value is not None]
+
+
+def _belongs_to_session(value: Value, session: str) -> bool:
+    if isinstance(value, SessionState):
+        return value.id == session
+    return isinstance(value, Turn) and value.session == session
+
+
 def _list_quotable_texts(value: Value) -> list[str]:
     """Return the texts of a thing that others could repeat."""
     if isinstance(value, Turn) and value.content == FORGOTTEN:
@@ -671,7 +673,7 @@ def _build_kept_match(subject: str, name: str, because: str, text: str = "") -> 
 
 def _build_not_found(request: EraseRequest, left: Sequence[ErasureItem]) -> NotFound:
     if request.match is not None and left:
-        named = "; ".join(f"{trace.subject} {trace.id!r} ({trace.because})" for trace in left[:_NAMED])
+        named = "; ".join(f"{item.subject} {item.id!r} ({item.because})" for item in left[:_NAMED])
         return NotFound(f"nothing that has that text goes by itself, of {len(left)} with it: {named}")
     if request.match is not None:
         return NotFound("nothing has that text: search for words of it, or forget by id")

@@ -143,19 +143,19 @@ class EraseDecision:
     """Decision about one thing.
 
     Attributes:
-        found: The match.
-        trace: The item of the report.
+        match: The match.
+        item: The item of the report.
         after: Its next version; None if it is removed.
         forgotten: Values with the erased content, for tombstones.
     """
 
-    found: Match
-    trace: ErasureItem
+    match: Match
+    item: ErasureItem
     after: Value | None = None
     forgotten: Sequence[Value] = ()
 
 
-# -- what a value says -------------------------------------------------------------------------------
+# -- texts of a value -------------------------------------------------------------------------------
 
 
 def extract_texts(value: Value | Entry, *, by_label: bool) -> list[str]:
@@ -233,7 +233,7 @@ def _flatten_metadata(metadata: Mapping[str, str]) -> list[str]:
     return [text for pair in metadata.items() for text in pair]
 
 
-# -- looking ---------------------------------------------------------------------------------------------
+# -- collection of matches ------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,17 +241,17 @@ class EraseTarget:
     """Things named by a request, with the criteria to recognise the others.
 
     Attributes:
-        sought: The criteria for everything else.
+        query: The criteria for everything else.
         names: The sort and id of each thing requested by its id.
     """
 
-    sought: EraseQuery
+    query: EraseQuery
     names: frozenset[Name] = frozenset()
 
     def why(self, value: Value | Entry) -> str:
         """Return why a thing is erased regardless of its text; empty for no reason."""
-        sessions, scope = self.sought.sessions, self.sought.scope
-        if isinstance(value, Paragraph) and value.source in self.sought.labels:
+        sessions, scope = self.query.sessions, self.query.scope
+        if isinstance(value, Paragraph) and value.source in self.query.labels:
             return "written from it"
         if isinstance(value, Record) and ("record", value.metadata.get(PROMOTED_FROM, "")) in self.names:
             return "copied from it"
@@ -267,20 +267,20 @@ class EraseTarget:
         return "asked for" if own else ""
 
 
-class EraseSurvey:
+class MatchCollector:
     """Collection of everything that may match a request.
 
     Attributes:
-        found: Matches by the name of the thing.
+        matches: Matches by the name of the thing.
         mentions: Records by the ids of their sources.
     """
 
     def __init__(self, target: EraseTarget) -> None:
         """Collect matches of a target."""
-        self.found: dict[Name, Match] = {}
+        self.matches: dict[Name, Match] = {}
         self.mentions: dict[str, dict[str, Record]] = {}
         self._target = target
-        self._sought = target.sought
+        self._sought = target.query
         self._notes: dict[str, dict[Name, Match]] = {}
 
     def add_row(self, row: JournalEntry) -> None:
@@ -291,16 +291,16 @@ class EraseSurvey:
             if value is not None:
                 self._add_value(value, at=row.at)
         if row.reason and self._sought.phrases.has_match(row.reason):
-            one = self._get_or_add(get_name(row.edit.value))
-            one.had_piece |= self._sought.phrases.has_piece(row.reason)
+            match = self._get_or_add(get_name(row.edit.value))
+            match.had_piece |= self._sought.phrases.has_piece(row.reason)
             for phrase in self._sought.phrases.found(row.reason):
-                one.once_had.setdefault(phrase, row.at)
+                match.once_had.setdefault(phrase, row.at)
 
     def add_value(self, value: Value | Entry) -> None:
         """Examine the present version of a thing."""
-        one = self._add_value(value, at=None)
-        if one is not None:
-            one.now = value
+        match = self._add_value(value, at=None)
+        if match is not None:
+            match.now = value
         if isinstance(value, Record):
             for name in extract_source_ids(value):
                 self.mentions.setdefault(name, {})[value.id] = value
@@ -310,23 +310,23 @@ class EraseSurvey:
         asked = self._target.why(value)
         piece, phrases = self._find_hits(value)
         labelled = not self._sought.labels.isdisjoint(extract_side_texts(value))
-        one = self.found.get(name)
-        if one is None:
-            one = self._register_note(value) or Match(name=name)
+        match = self.matches.get(name)
+        if match is None:
+            match = self._register_note(value) or Match(name=name)
             if asked or piece or phrases or labelled:
-                self.found[name] = one
-        one.asked = one.asked or asked
-        one.names_session |= labelled
-        one.belongs_to = get_owning_scope(value)
+                self.matches[name] = match
+        match.asked = match.asked or asked
+        match.names_session |= labelled
+        match.belongs_to = get_owning_scope(value)
         if at is None:
-            one.has_piece, one.now_has = piece, phrases
-            return one
-        one.had_piece |= piece
+            match.has_piece, match.now_has = piece, phrases
+            return match
+        match.had_piece |= piece
         for phrase in phrases:
-            one.once_had[phrase] = min(at, one.once_had.get(phrase, at))
-        if (asked or piece or phrases) and not isinstance(value, Entry) and value not in one.versions:
-            one.versions.append(value)
-        return one
+            match.once_had[phrase] = min(at, match.once_had.get(phrase, at))
+        if (asked or piece or phrases) and not isinstance(value, Entry) and value not in match.versions:
+            match.versions.append(value)
+        return match
 
     def _find_hits(self, value: Value | Entry) -> tuple[bool, set[Phrase]]:
         phrases, met, piece = self._sought.phrases, set[Phrase](), False
@@ -344,9 +344,9 @@ class EraseSurvey:
         return self._notes.setdefault(value.source, {}).setdefault(name, Match(name=name))
 
     def _get_or_add(self, name: Name) -> Match:
-        return self.found.setdefault(name, Match(name=name))
+        return self.matches.setdefault(name, Match(name=name))
 
-    def take_notes_of(self, turn: str, *, repeating: str = "") -> None:
+    def mark_notes_of(self, turn: str, *, repeating: str = "") -> None:
         """Mark the notes written from an erased turn.
 
         Args:
@@ -354,16 +354,16 @@ class EraseSurvey:
             repeating: Only mark those that repeat the beginning of this text.
         """
         beginning = PhraseMatcher.of([tuple(normalize_words(repeating)[:RUN])])
-        for name, one in self._notes.get(turn, {}).items():
-            note = one.now if isinstance(one.now, Paragraph) else None
+        for name, match in self._notes.get(turn, {}).items():
+            note = match.now if isinstance(match.now, Paragraph) else None
             if note is not None and not is_note_of(note, session_goes=bool(self._sought.sessions)):
                 continue
             if not repeating or (note is not None and beginning.found(note.content)):
-                self.found[name] = one
-                one.asked = one.asked or "written from a turn that goes"
+                self.matches[name] = match
+                match.asked = match.asked or "written from a turn that goes"
 
 
-# -- what is left of it ------------------------------------------------------------------------------
+# -- removal of matches ------------------------------------------------------------------------------
 
 
 def empty_turn(turn: Turn) -> Turn:
@@ -372,22 +372,22 @@ def empty_turn(turn: Turn) -> Turn:
     return replace(turn, content=FORGOTTEN, speaker="", tool_calls=calls, metadata=NOTHING)
 
 
-def remove_matches(value: Value, sought: PhraseMatcher, *, labels: Collection[str] = ()) -> Value | None:
+def remove_matches(value: Value, query: PhraseMatcher, *, labels: Collection[str] = ()) -> Value | None:
     """Return what is left of a thing without its matches; None if nothing is.
 
     Args:
-        sought: The criteria for its content.
+        query: The criteria for its content.
         labels: Labels to remove, such as the names of a session.
     """
 
     def bad(text: str) -> bool:
-        return sought.has_match(text) or text in labels
+        return query.has_match(text) or text in labels
 
     if isinstance(value, Page):
-        return replace(value, content=sought.cut(value.content)[0])
+        return replace(value, content=query.cut(value.content)[0])
     if isinstance(value, SessionState):
-        return _remove_from_session(value, sought)
-    if any(sought.has_match(text) for text in extract_texts(value, by_label=bool(sought.piece))):
+        return _remove_from_session(value, query)
+    if any(query.has_match(text) for text in extract_texts(value, by_label=bool(query.piece))):
         return empty_turn(value) if isinstance(value, Turn) else None
     if not any(map(bad, extract_side_texts(value))):
         return value
@@ -399,112 +399,115 @@ def remove_matches(value: Value, sought: PhraseMatcher, *, labels: Collection[st
                 source="" if bad(value.source) else value.source,
                 references=tuple(text for text in value.references if not bad(text)),
                 archive_reason="" if bad(value.archive_reason) else value.archive_reason,
-                metadata=_remove_from_mapping(value.metadata, sought, labels),
+                metadata=_remove_from_mapping(value.metadata, query, labels),
             )
         case Turn():
             return replace(
                 value,
                 speaker="" if bad(value.speaker) else value.speaker,
-                metadata=_remove_from_mapping(value.metadata, sought, labels),
+                metadata=_remove_from_mapping(value.metadata, query, labels),
             )
         case Paragraph():
             return replace(value, source="")
 
 
-def _remove_from_session(state: SessionState, sought: PhraseMatcher) -> SessionState:
-    summary, _ = sought.cut(state.summary)
-    return replace(state, summary=summary, metadata=_remove_from_mapping(state.metadata, sought, ()))
+def _remove_from_session(state: SessionState, query: PhraseMatcher) -> SessionState:
+    summary, _ = query.cut(state.summary)
+    return replace(state, summary=summary, metadata=_remove_from_mapping(state.metadata, query, ()))
 
 
 def _remove_from_mapping(
-    metadata: Mapping[str, str], sought: PhraseMatcher, labels: Collection[str]
+    metadata: Mapping[str, str], query: PhraseMatcher, labels: Collection[str]
 ) -> Mapping[str, str]:
     kept = {
         key: text
         for key, text in metadata.items()
-        if not sought.has_match(key) and not sought.has_match(text) and text not in labels
+        if not query.has_match(key) and not query.has_match(text) and text not in labels
     }
     return metadata if len(kept) == len(metadata) else MappingProxyType(kept)
 
 
-# -- what becomes of all that was found --------------------------------------------------------------
+# -- what becomes of all that was match --------------------------------------------------------------
 
 
-def find_common_phrases(found: Iterable[Match]) -> set[tuple[str, Phrase]]:
+def find_common_phrases(matches: Iterable[Match]) -> set[tuple[str, Phrase]]:
     """Return shingles in so many unrequested things of one sort that they are common phrases."""
     counts = Counter(
-        (one.name[0], phrase) for one in found if not one.asked for phrase in {*one.now_has, *one.once_had}
+        (each.name[0], phrase)
+        for each in matches
+        if not each.asked
+        for phrase in {*each.now_has, *each.once_had}
     )
     return {name for name, number in counts.items() if number > COMMON}
 
 
-def decide_verdict(found: Match, sought: EraseQuery, house: set[tuple[str, Phrase]]) -> EraseDecision:
+def decide(match: Match, query: EraseQuery, common: set[tuple[str, Phrase]]) -> EraseDecision:
     """Decide about a thing.
 
     Args:
-        house: The result of `find_common_phrases`.
+        common: The result of `find_common_phrases`.
     """
-    if sought.scope is not None and found.belongs_to and not is_within(found.belongs_to, sought.scope):
-        after = None if isinstance(found.now, Entry) else found.now
-        return _build_verdict(found, "kept", f"it is the own of {found.belongs_to!r}", after)
-    piece = sought.phrases.piece if found.has_piece or found.had_piece else ""
+    if query.scope is not None and match.belongs_to and not is_within(match.belongs_to, query.scope):
+        after = None if isinstance(match.now, Entry) else match.now
+        return _build_decision(match, "kept", f"it is the own of {match.belongs_to!r}", after)
+    piece = query.phrases.piece if match.has_piece or match.had_piece else ""
     repeated = {
-        phrase for phrase in {*found.now_has, *found.once_had} if _is_repetition(found, phrase, sought, house)
+        phrase for phrase in {*match.now_has, *match.once_had} if _is_repetition(match, phrase, query, common)
     }
-    withheld = found.name[0] == "turn" and not sought.turns and not found.asked
+    withheld = match.name[0] == "turn" and not query.turns and not match.asked
     effective = PhraseMatcher.of(() if withheld else repeated, piece=piece)
-    if found.now is None:
-        gone = bool(found.asked or found.had_piece or found.names_session or repeated)
+    if match.now is None:
+        gone = bool(match.asked or match.had_piece or match.names_session or repeated)
         return (
-            _decide_past(found, PhraseMatcher.of(repeated, piece=piece))
+            _decide_past(match, PhraseMatcher.of(repeated, piece=piece))
             if gone
-            else _decide_kept(found, withheld, house)
+            else _decide_kept(match, withheld, common)
         )
-    if found.asked:
-        return _decide_asked(found, sought)
-    if isinstance(found.now, Entry):
-        hit = any(map(effective.has_match, extract_texts(found.now, by_label=True)))
+    if match.asked:
+        return _decide_asked(match, query)
+    if isinstance(match.now, Entry):
+        hit = any(map(effective.has_match, extract_texts(match.now, by_label=True)))
         return (
-            _build_verdict(found, "removed", _explain_match(found), None)
+            _build_decision(match, "removed", _explain_match(match), None)
             if hit
-            else _decide_kept(found, withheld, house)
+            else _decide_kept(match, withheld, common)
         )
-    labels = sought.labels if found.names_session else frozenset[str]()
-    after = remove_matches(found.now, effective, labels=labels) if effective or labels else found.now
-    if after != found.now:
-        return _decide_changed(found, after, effective)
-    left = withheld and bool(found.now_has)
-    once = found.had_piece or found.names_session or not repeated.isdisjoint(found.once_had)
+    labels = query.labels if match.names_session else frozenset[str]()
+    after = remove_matches(match.now, effective, labels=labels) if effective or labels else match.now
+    if after != match.now:
+        return _decide_changed(match, after, effective)
+    left = withheld and bool(match.now_has)
+    once = match.had_piece or match.names_session or not repeated.isdisjoint(match.once_had)
     if once and not left:
-        return _decide_past(found, PhraseMatcher.of(repeated, piece=piece))
-    return _decide_kept(found, withheld, house)
+        return _decide_past(match, PhraseMatcher.of(repeated, piece=piece))
+    return _decide_kept(match, withheld, common)
 
 
-def _is_repetition(found: Match, phrase: Phrase, sought: EraseQuery, house: set[tuple[str, Phrase]]) -> bool:
+def _is_repetition(match: Match, phrase: Phrase, query: EraseQuery, common: set[tuple[str, Phrase]]) -> bool:
     """Whether a shingle makes a thing a repetition of the text to erase."""
-    if phrase in sought.always:
+    if phrase in query.always:
         return True
-    said, had = sought.said_at.get(phrase), found.once_had.get(phrase)
+    said, had = query.said_at.get(phrase), match.once_had.get(phrase)
     was_there_before = said is not None and had is not None and had < said - _BEFORE
-    return (found.name[0], phrase) not in house and not was_there_before
+    return (match.name[0], phrase) not in common and not was_there_before
 
 
-def _decide_asked(found: Match, sought: EraseQuery) -> EraseDecision:
-    now = found.now
-    keeps_its_place = isinstance(now, Turn) and now.session not in sought.sessions
-    after = empty_turn(now) if keeps_its_place and isinstance(now, Turn) else None
+def _decide_asked(match: Match, query: EraseQuery) -> EraseDecision:
+    now = match.now
+    keeps_place = isinstance(now, Turn) and now.session not in query.sessions
+    after = empty_turn(now) if keeps_place and isinstance(now, Turn) else None
     said = [] if now is None or isinstance(now, Entry) else [now]
-    return _build_verdict(
-        found,
-        "emptied" if keeps_its_place else "removed",
-        found.asked,
+    return _build_decision(
+        match,
+        "emptied" if keeps_place else "removed",
+        match.asked,
         after,
-        forgotten=[*said, *found.versions],
+        forgotten=[*said, *match.versions],
     )
 
 
-def _decide_changed(found: Match, after: Value | None, effective: PhraseMatcher) -> EraseDecision:
-    now = found.now
+def _decide_changed(match: Match, after: Value | None, effective: PhraseMatcher) -> EraseDecision:
+    now = match.now
     assert now is not None
     assert not isinstance(now, Entry)
     fate: Fate = "removed" if after is None else "cut"
@@ -516,47 +519,49 @@ def _decide_changed(found: Match, after: Value | None, effective: PhraseMatcher)
     elif after is not None and not isinstance(now, SessionState):
         forgotten = []  # only labels went: what it says stays
     versions = [
-        _extract_matching_lines(one, effective) if isinstance(one, Page) else one for one in found.versions
+        _extract_matching_lines(each, effective) if isinstance(each, Page) else each
+        for each in match.versions
     ]
-    return _build_verdict(found, fate, _explain_match(found), after, forgotten=[*forgotten, *versions])
+    return _build_decision(match, fate, _explain_match(match), after, forgotten=[*forgotten, *versions])
 
 
-def _decide_past(found: Match, effective: PhraseMatcher) -> EraseDecision:
+def _decide_past(match: Match, effective: PhraseMatcher) -> EraseDecision:
     versions = [
-        _extract_matching_lines(one, effective) if isinstance(one, Page) else one for one in found.versions
+        _extract_matching_lines(each, effective) if isinstance(each, Page) else each
+        for each in match.versions
     ]
-    after = None if isinstance(found.now, Entry) else found.now
-    because = found.asked or ("it once said so" if after is not None else "it was removed before")
-    return _build_verdict(found, "past", because, after, forgotten=versions)
+    after = None if isinstance(match.now, Entry) else match.now
+    because = match.asked or ("it once said so" if after is not None else "it was removed before")
+    return _build_decision(match, "past", because, after, forgotten=versions)
 
 
-def _decide_kept(found: Match, withheld: bool, house: set[tuple[str, Phrase]]) -> EraseDecision:
-    after = None if isinstance(found.now, Entry) else found.now
+def _decide_kept(match: Match, withheld: bool, common: set[tuple[str, Phrase]]) -> EraseDecision:
+    after = None if isinstance(match.now, Entry) else match.now
     because = "it said so before"
     if withheld:
         because = "turns stay unless they are asked for"
-    elif any((found.name[0], phrase) in house for phrase in found.now_has):
+    elif any((match.name[0], phrase) in common for phrase in match.now_has):
         because = f"its words stand in more than {COMMON} things"
-    return _build_verdict(found, "kept", because, after)
+    return _build_decision(match, "kept", because, after)
 
 
-def _build_verdict(
-    found: Match, fate: Fate, because: str, after: Value | None, *, forgotten: Sequence[Value] = ()
+def _build_decision(
+    match: Match, fate: Fate, because: str, after: Value | None, *, forgotten: Sequence[Value] = ()
 ) -> EraseDecision:
-    subject, name = found.name
-    said = found.now
+    subject, name = match.name
+    said = match.now
     if fate == "past" or (isinstance(said, Page) and forgotten):
         said = forgotten[0] if forgotten else None
-    trace = ErasureItem(
+    item = ErasureItem(
         subject=subject, id=name.replace("\n", " "), fate=fate, because=because, text=format_preview(said)
     )
-    return EraseDecision(found=found, trace=trace, after=after, forgotten=forgotten)
+    return EraseDecision(match=match, item=item, after=after, forgotten=forgotten)
 
 
-def _explain_match(found: Match) -> str:
-    if found.has_piece:
+def _explain_match(match: Match) -> str:
+    if match.has_piece:
         return "it has the text"
-    return "it repeats it" if found.now_has else "it names it"
+    return "it repeats it" if match.now_has else "it names it"
 
 
 def _extract_matching_lines(page: Page, effective: PhraseMatcher) -> Page:
