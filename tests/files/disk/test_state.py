@@ -390,3 +390,50 @@ def test_a_stamp_tells_changes_apart_and_outlives_forgetting() -> None:
         )
         == 3
     )
+
+
+def test_the_text_of_a_file_is_kept_and_added_to(state: FileState) -> None:
+    path, first, whole = "memory/HISTORY.md", b"One.\n", b"One.\n\nTwo.\n"
+    with state.lock() as ledger:
+        assert ledger.read_text(path) is None
+        ledger.put_text(FileRecord(path, len(first), 1, compute_checksum(first)), first)
+        assert ledger.read_text(path) == first
+        ledger.append_text(FileRecord(path, len(whole), 2, compute_checksum(whole)), b"\nTwo.\n")
+        ledger.copy_text(path, f"{path}.recovered-1")
+        assert ledger.read_text(path) == whole
+        ledger.put_text(FileRecord(path, 2, 3, compute_checksum(b"x\n")), b"x\n")
+        assert (ledger.read_text(path), ledger.read_text(f"{path}.recovered-1")) == (b"x\n", whole)
+        ledger.drop([path])
+        assert ledger.read_text(path) is None
+
+
+def test_a_text_that_is_not_that_of_the_file_is_not_believed(state: FileState) -> None:
+    path = "memory/HISTORY.md"
+    with state.lock() as ledger:
+        ledger.append_text(FileRecord(path, 10, 1, compute_checksum(b"begun so, ended so")), b"ended so")
+        assert ledger.read_text(path) is None  # its beginning is not known
+        ledger.put_text(FileRecord(path, 1, 1, compute_checksum(b"a")), b"a")
+        ledger.put([FileRecord(path, 1, 1, compute_checksum(b"b"))])
+        assert ledger.read_text(path) is None
+
+
+def test_scrubbing_leaves_no_text_of_a_file_that_was_changed_or_removed(
+    state: FileState, tmp_path: Path
+) -> None:
+    (tmp_path / "memory").mkdir()
+    for name in ("same", "changed", "removed"):
+        file = tmp_path / f"memory/{name}.md"
+        file.write_bytes(b"secret " + name.encode())
+        seen = file.stat()
+        with state.lock() as ledger:
+            record = FileRecord(
+                f"memory/{name}.md", seen.st_size, seen.st_mtime_ns, compute_checksum(file.read_bytes())
+            )
+            ledger.put_text(record, file.read_bytes())
+    (tmp_path / "memory/changed.md").write_bytes(b"by hand")
+    (tmp_path / "memory/removed.md").unlink()
+    assert state.scrub()
+    data = b"".join(file.read_bytes() for file in tmp_path.glob("files.db*"))
+    assert b"secret same" in data
+    assert b"secret changed" not in data
+    assert b"secret removed" not in data

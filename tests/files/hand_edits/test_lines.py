@@ -409,3 +409,45 @@ def test_a_paragraph_that_the_program_has_just_written_can_be_corrected(edited_f
     edited_folder.sync()
     assert list_paragraph_texts(edited_folder) == ["One.", "The deploy of Atlas failed on Monday."]
     edited_folder.assert_settled()
+
+
+# -- the text that was last written, and what happens without it ---------------------------------------------
+
+
+def test_a_line_that_was_removed_stays_removed_although_the_journal_is_long(
+    edited_folder: EditedFolder,
+) -> None:
+    """The base version is in `files.db`; no search of the journal has to find it."""
+    edited_folder.add(make_page("- one\n- two\n"))
+    edited_folder.add(*(make_note(number) for number in range(1, 40)), mirrored=False)
+    edited_folder.clock.move(hours=2)
+    edited_folder.write("memory/MEMORY.md", "- one\n")
+    edited_folder.change(make_page("- one\n- two\n"), make_page("- zero\n- one\n- two\n"))
+    edited_folder.sync()
+    assert edited_folder.read("memory/MEMORY.md") == "- zero\n- one\n"
+    edited_folder.assert_settled()
+
+
+def test_without_the_state_of_the_files_an_edit_comes_in_and_nothing_is_removed(
+    edited_folder: EditedFolder,
+) -> None:
+    edited_folder.add(
+        make_page("- one\n- two\n"),
+        make_paragraph(1, "One."),
+        make_paragraph(2, "Two."),
+        *(make_record(n, layer="episodic", moment=make_time(n)) for n in (1, 2)),
+    )
+    edited_folder.clock.move(hours=2)
+    edited_folder.write("memory/MEMORY.md", "- one\n- by hand\n")
+    edited_folder.write("memory/HISTORY.md", "Two.\n\nBy hand.\n")
+    edited_folder.write(DAY, edited_folder.read(DAY).split("\n")[1] + '\n{"content": "By hand"}\n')
+    edited_folder.state.close()
+    for path in edited_folder.root.glob("files.db*"):
+        path.unlink()
+    edited_folder.reopen()
+    edited_folder.sync()
+    assert set(edited_folder.read("memory/MEMORY.md").split("\n")) == {"- one", "- two", "- by hand", ""}
+    assert sorted(list_paragraph_texts(edited_folder)) == ["By hand.", "One.", "Two."]
+    assert [edited_folder.record(n).archived for n in (1, 2)] == [False, False]
+    assert edited_folder.read(DAY).count("\n") == 3
+    edited_folder.assert_settled()

@@ -1,13 +1,13 @@
-"""Which files do we know, and up to which change are they complete? A small SQLite file beside the store.
+"""State of the mirrored files, in a small SQLite database beside the store.
 
-`files.db` holds, for every file in the folder that we wrote or took in, its size, its time and a checksum of
-its bytes, and the number of the last change in the journal that all of them together show. Its write
-transaction is the lock between the processes that write files. It holds no content, and it is derived:
-whoever deletes it, breaks it or brings one of another memory costs us one comparison of all files, nothing
-else. That is why it is written without waiting for the disk (`synchronous=OFF`). It is in WAL mode, so that
-a killed process leaves nothing half done, and readers do not wait.
+`files.db` holds the size, time and checksum of every file that was written or imported, and the text that was
+last written to it: the base version of the next hand edit. It also holds the number of the last journal entry
+that the files show. Its write transaction is the lock between the processes that write files.
 
-Reads and writes no other file than its own.
+The database is derived. If it is lost, damaged or of another memory, all files are compared with the store
+once, and a hand edit that nobody has imported yet is merged without its base version. It is therefore written
+without waiting for the disk (`synchronous=OFF`). It is in WAL mode: a killed process leaves no partial
+change, and readers do not wait.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from reverie.stores.sqlite.connections import not_forking
 FILES_DATABASE = "files.db"
 
 NOTHING_WRITTEN = 1
-"""The checksum of no bytes at all."""
+"""The checksum of no bytes."""
 
-_OURS = (0x52766666, 1)  # `Rvff` in ASCII, and the version; another version is not read but begun anew
+_OURS = (0x52766666, 2)  # `Rvff` in ASCII, and the version; a file of another version is replaced
 _TABLES = (
     """
     CREATE TABLE files (
@@ -43,6 +43,14 @@ _TABLES = (
         mtime_ns INTEGER NOT NULL,
         checksum INTEGER NOT NULL,
         pieces INTEGER NOT NULL
+    ) WITHOUT ROWID
+    """,
+    """
+    CREATE TABLE texts (
+        path TEXT NOT NULL,
+        part INTEGER NOT NULL,
+        data BLOB NOT NULL,
+        PRIMARY KEY (path, part)
     ) WITHOUT ROWID
     """,
     "CREATE TABLE progress (sequence INTEGER NOT NULL, stamp TEXT NOT NULL)",
@@ -64,25 +72,25 @@ T = TypeVar("T")
 
 
 class StateUnavailable(Exception):
-    """The state cannot be read or written now, or is locked for too long. Internal: try again later."""
+    """The state cannot be read or written, or is locked for too long. Internal: try again later."""
 
 
 class StateBusy(StateUnavailable):
-    """Somebody else holds the lock for too long. Internal: try again later."""
+    """Another thread or process holds the lock for too long. Internal: try again later."""
 
 
 class FileRecord(NamedTuple):
-    """A file as we know it: as the mirror last wrote it, or as a person left it when it was last taken in.
+    """A file as the mirror last wrote it, or as it was when it was last imported.
 
-    What it says is in the store then, so a file that still is like this may be replaced or removed.
+    Its content is in the store, so a file that is still like this may be replaced or removed.
 
     Attributes:
         path: Its path, relative to the memory's folder, with `/`.
         size: Its length in bytes.
         mtime_ns: Its time of modification, as `os.stat` gives it.
         checksum: `compute_checksum` of its bytes.
-        pieces: How many turns, paragraphs or episodic records it holds; -1 where nobody counted, as in a file
-            that a person wrote and that may not be of our own form.
+        pieces: How many turns, paragraphs or episodic records it holds; -1 where that is not known, as in a
+            file that a person wrote.
     """
 
     path: str
@@ -93,12 +101,12 @@ class FileRecord(NamedTuple):
 
 
 class MirrorProgress(NamedTuple):
-    """Up to where the files show what the journal says.
+    """The last journal entry that the files show.
 
     Attributes:
-        sequence: The number of the last change they show; 0 for none.
-        stamp: `compute_stamp` that change; empty for none. If the journal has another one at that number, this is
-            the state of another store, or of one that was restored from a backup since.
+        sequence: Its number; 0 for none.
+        stamp: Its `compute_stamp`; empty for none. If the journal has another entry of that number, the state
+            belongs to another store, or the store was restored from a backup.
     """
 
     sequence: int
@@ -109,11 +117,11 @@ NO_PROGRESS = MirrorProgress(0, "")
 
 
 def compute_checksum(data: bytes, after: int = NOTHING_WRITTEN) -> int:
-    """CRC-32 and Adler-32 of bytes in one number of 64 bits, one of them the sign, as SQLite keeps numbers.
+    """Return CRC-32 and Adler-32 of bytes as one signed number of 64 bits.
 
     Args:
         data: The bytes.
-        after: The checksum of what stands before them, so that adding to a file costs what is added.
+        after: The checksum of the bytes before them, to extend it at the cost of `data` alone.
 
     >>> compute_checksum(b"memory") == compute_checksum(b"ory", compute_checksum(b"mem"))
     True
@@ -123,16 +131,19 @@ def compute_checksum(data: bytes, after: int = NOTHING_WRITTEN) -> int:
 
 
 def compute_stamp(row: JournalEntry) -> str:
-    """What tells a change from the one of the same number in another store: all that forgetting leaves."""
-    told = f"{row.sequence} {row.batch} {to_microseconds(row.at)} {row.key} {row.subject} {row.actor}"
-    return hashlib.sha256(told.encode()).hexdigest()[:16]
+    """Return what distinguishes a journal entry from that of the same number in another store.
+
+    It is made of what erasure leaves.
+    """
+    identity = f"{row.sequence} {row.batch} {to_microseconds(row.at)} {row.key} {row.subject} {row.actor}"
+    return hashlib.sha256(identity.encode()).hexdigest()[:16]
 
 
 class LockedFileState:
-    """The state inside its lock: what is read here holds, and what is set is kept when the lock is left.
+    """The state inside its lock: reads are current, and changes are committed when the lock is released.
 
     Attributes:
-        progress: Up to where the files are complete; `advance` moves it.
+        progress: The last journal entry that the files show; set it with `advance`.
     """
 
     def __init__(self, file: sqlite3.Connection) -> None:
@@ -140,64 +151,103 @@ class LockedFileState:
         self.progress = _read_progress(file)
 
     def find(self, path: str) -> FileRecord | None:
-        """The file of that path, if we know one."""
+        """Return the record of a file, or None."""
         return _find(self._file, path)
 
     def known(self, under: str = "") -> dict[str, FileRecord]:
-        """All files that we know, or those below a folder such as `memory/`, by path."""
+        """Return all records, or those below a folder such as `memory/`, by path."""
         return _select_known(self._file, under)
 
     def put(self, files: Iterable[FileRecord]) -> None:
-        """Know these files as they are given."""
+        """Set the records of files whose text has not changed."""
         self._file.executemany(f"INSERT OR REPLACE INTO files ({_COLUMNS}) VALUES (?, ?, ?, ?, ?)", files)
 
+    def put_text(self, file: FileRecord, data: bytes) -> None:
+        """Set the record of a file, and the text that it has now."""
+        self.put([file])
+        self._file.execute("DELETE FROM texts WHERE path = ?", (file.path,))
+        self._file.execute("INSERT INTO texts VALUES (?, 0, ?)", (file.path, data))
+
+    def append_text(self, file: FileRecord, data: bytes) -> None:
+        """Set the record of a file to which `data` was appended."""
+        self.put([file])
+        self._file.execute(
+            "INSERT INTO texts SELECT ?1, max(part) + 1, ?2 FROM texts WHERE path = ?1"
+            " HAVING max(part) IS NOT NULL",
+            (file.path, data),
+        )
+
+    def read_text(self, path: str) -> bytes | None:
+        """Return the text that was last written to a file; None if it is not known."""
+        parts = self._file.execute("SELECT data FROM texts WHERE path = ? ORDER BY part", (path,)).fetchall()
+        text = b"".join(data for (data,) in parts)
+        file = self.find(path)
+        if not parts or (file is not None and file.checksum != compute_checksum(text)):
+            return None
+        return text
+
+    def copy_text(self, path: str, other: str) -> None:
+        """Keep the text of one file as the base version of another too."""
+        self._file.execute("DELETE FROM texts WHERE path = ?", (other,))
+        self._file.execute("INSERT INTO texts SELECT ?, part, data FROM texts WHERE path = ?", (other, path))
+
+    def drop_texts(self, paths: Iterable[str] | None = None) -> None:
+        """Remove the texts of files, or all texts."""
+        if paths is None:
+            self._file.execute("DELETE FROM texts")
+        else:
+            self._file.executemany("DELETE FROM texts WHERE path = ?", [(path,) for path in paths])
+
     def drop(self, paths: Iterable[str]) -> None:
-        """Know nothing of these files any more."""
+        """Remove the records and texts of files."""
+        paths = list(paths)
         self._file.executemany("DELETE FROM files WHERE path = ?", [(path,) for path in paths])
+        self.drop_texts(paths)
 
     def advance(self, progress: MirrorProgress) -> None:
-        """Say that the files, apart from those that are due, show the journal up to there."""
+        """Set the last journal entry that the files show, apart from those that are due."""
         self._file.execute("UPDATE progress SET sequence = ?, stamp = ?", progress)
         self.progress = progress
 
     def due(self) -> list[str]:
-        """Paths that are to be made what the store says, whatever changes next."""
+        """Return the paths of files that have to be written, whatever changes next."""
         return _select_due(self._file)
 
     def mark_due(self, paths: Iterable[str]) -> None:
-        """Add to `due`: a write has failed, or a file was taken in and is to be written in our own form."""
+        """Mark files as due: a write has failed, or an imported file has to be written in canonical form."""
         self._file.executemany("INSERT OR IGNORE INTO due (path) VALUES (?)", [(path,) for path in paths])
 
     def settle(self, paths: Iterable[str]) -> None:
-        """Take out of `due`."""
+        """Remove files from those that are due."""
         self._file.executemany("DELETE FROM due WHERE path = ?", [(path,) for path in paths])
 
     def notes(self, under: str = "") -> dict[str, str]:
-        """What `note` has set, by name: all, or those whose names begin so."""
+        """Return the notes whose names begin with `under`, by name."""
         return _select_notes(self._file, under)
 
     def note(self, name: str, value: str | None) -> None:
-        """Keep a word for later, such as what is wrong with a file, never content; None removes it."""
+        """Set a note, such as what is wrong with a file, never content; None removes it."""
         if value is None:
             self._file.execute("DELETE FROM notes WHERE name = ?", (name,))
         else:
             self._file.execute("INSERT OR REPLACE INTO notes (name, value) VALUES (?, ?)", (name, value))
 
     def clear(self) -> None:
-        """Know no file, no progress and nothing that is due; notes stay."""
+        """Remove all records, texts, progress and due files; notes stay."""
         self._file.execute("DELETE FROM files")
+        self.drop_texts()
         self._file.execute("DELETE FROM due")
         self.advance(NO_PROGRESS)
 
 
 class FileState:
-    """The state of the files of one folder. Safe for several threads and processes, and across forks.
+    """State of the files of one folder. Safe for several threads and processes, and across forks.
 
-    Nothing is opened before the first use. A `files.db` that is missing, broken or not ours is begun anew.
+    Nothing is opened before the first use. A `files.db` that is missing, damaged or foreign is made anew.
     """
 
     def __init__(self, folder: Path) -> None:
-        """Keep the state of `folder`, the memory's, which must be there when the state is used."""
+        """Keep the state of a memory's folder, which must exist when the state is used."""
         self._path = os.fspath(folder / FILES_DATABASE)
         self._lock = threading.RLock()
         self._file: sqlite3.Connection | None = None
@@ -209,15 +259,15 @@ class FileState:
 
     @contextlib.contextmanager
     def lock(self, patience_s: float = 10.0) -> Iterator[LockedFileState]:
-        """Hold the lock between threads and processes; what was set is kept at the end, undone on an error.
+        """Hold the lock between threads and processes; commit at the end, roll back on an error.
 
-        The thread that holds it may take it again inside, and gets the same ledger.
+        The lock is reentrant: the same thread gets the same `LockedFileState`.
 
         Args:
-            patience_s: How long to wait for others that hold it, in seconds.
+            patience_s: How long to wait for others, in seconds.
 
         Raises:
-            StateBusy: somebody held it for longer.
+            StateBusy: others held it for longer.
             StateUnavailable: the file cannot be written.
         """
         until = time.monotonic() + patience_s
@@ -243,40 +293,46 @@ class FileState:
             self._lock.release()
 
     def find(self, path: str) -> FileRecord | None:
-        """The file of that path, if we know one. Does not wait for the lock of another process."""
+        """Return the record of a file, or None. Does not wait for the lock of another process."""
         return self._read(lambda file: _find(file, path))
 
     def known(self, under: str = "") -> dict[str, FileRecord]:
-        """All files that we know, or those below a folder such as `memory/`, by path."""
+        """Return all records, or those below a folder such as `memory/`, by path."""
         return self._read(lambda file: _select_known(file, under))
 
     def count(self) -> int:
-        """How many files we know."""
+        """Return the number of records."""
         return self._read(lambda file: int(file.execute("SELECT count(*) FROM files").fetchone()[0]))
 
     def due(self) -> list[str]:
-        """Paths that are to be made what the store says, whatever changes next."""
+        """Return the paths of files that have to be written, whatever changes next."""
         return self._read(_select_due)
 
     def progress(self) -> MirrorProgress:
-        """Up to where the files show what the journal says."""
+        """Return the last journal entry that the files show."""
         return self._read(_read_progress)
 
     def notes(self, under: str = "") -> dict[str, str]:
-        """What `Ledger.note` has set, by name: all, or those whose names begin so."""
+        """Return the notes whose names begin with `under`, by name."""
         return self._read(lambda file: _select_notes(file, under))
 
     def scrub(self) -> bool:
-        """Rewrite the file so that no name is left in free space or in the log.
+        """Rewrite the database so that nothing erased is left in it, not even in free space or in the log.
+
+        The texts of files that are not as they were written are removed: they may hold what was erased.
 
         Returns:
-            False when others who have it open kept it from being finished.
+            False when others who have it open prevented that.
 
         Raises:
             StateUnavailable: it cannot be written.
         """
 
         def rewrite(file: sqlite3.Connection) -> bool:
+            known = _select_known(file, "")
+            paths = [path for (path,) in file.execute("SELECT DISTINCT path FROM texts")]
+            changed = [(path,) for path in paths if not self._is_as_written(known.get(path))]
+            file.executemany("DELETE FROM texts WHERE path = ?", changed)
             file.execute("VACUUM")
             (busy, _, _) = file.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             return not busy
@@ -285,15 +341,24 @@ class FileState:
             return self._run_with_retry(rewrite, time.monotonic() + _READ_PATIENCE_S)
 
     def close(self) -> None:
-        """Let go of the file. Closing twice is fine; any other use afterwards raises `StateUnavailable`."""
+        """Close the database. Any other use afterwards raises `StateUnavailable`."""
         with self._lock:
             self._closed = True
             self._close_connection()
 
     # -- below -------------------------------------------------------------------------------------------
 
+    def _is_as_written(self, file: FileRecord | None) -> bool:
+        if file is None:
+            return False
+        try:
+            status = os.lstat(f"{os.path.dirname(self._path)}/{file.path}")
+        except OSError:
+            return False
+        return (status.st_size, status.st_mtime_ns) == (file.size, file.mtime_ns)
+
     def _begin_transaction(self, until: float) -> LockedFileState:
-        """The ledger, in a write transaction on the file that is in its place."""
+        """Begin a write transaction on the database that is in its place now."""
 
         def begin(file: sqlite3.Connection) -> LockedFileState | None:
             file.execute("BEGIN IMMEDIATE")
@@ -313,7 +378,7 @@ class FileState:
             return self._run_with_retry(ask, time.monotonic() + _READ_PATIENCE_S)
 
     def _run_with_retry(self, act: Callable[[sqlite3.Connection], T], until: float) -> T:
-        """What `act` gives, with a new file in place of a broken one, and patience with a locked one."""
+        """Return the result of `act`; replace a broken database, and wait for a locked one."""
         broken = 0
         while True:
             try:
@@ -344,7 +409,7 @@ class FileState:
         return self._file
 
     def _remove(self) -> None:
-        """Remove the file, which is broken or not ours; whoever has it open sees that it is gone."""
+        """Remove a database that is damaged or foreign; others who have it open notice that."""
         try:
             for suffix in ("", "-wal", "-shm"):
                 Path(self._path + suffix).unlink(missing_ok=True)
@@ -357,7 +422,7 @@ class FileState:
                 self._file.close()
         self._file, self._place = None, None
 
-    # -- forks: why there must be no connection at that moment stands in `stores.sqlite.connections` -----
+    # -- forks: `stores.sqlite.connections` explains why no connection may be open then -----------------
 
     def _before_fork(self) -> None:
         self._rested = self._lock.acquire(timeout=_FORK_PATIENCE_S)
@@ -398,8 +463,8 @@ def _after_fork_in_child() -> None:
     _resting.clear()
 
 
-# Run before the handlers of `stores.sqlite.connections`, because registered after them: a thread that holds
-# a lock here can still finish its work with the store.
+# These run before the handlers of `stores.sqlite.connections`, because they are registered later: a thread
+# that holds a lock here can still finish its work with the store.
 if hasattr(os, "register_at_fork"):  # pragma: no branch
     os.register_at_fork(
         before=_before_fork,
@@ -409,7 +474,7 @@ if hasattr(os, "register_at_fork"):  # pragma: no branch
 
 
 def _connect(path: str) -> sqlite3.Connection:
-    """A connection to the file, made for its owner alone where there is none.
+    """Connect to the database; make one that only its owner may read if there is none.
 
     Raises `sqlite3.Error` or `OSError`.
     """
@@ -446,7 +511,7 @@ def _connect(path: str) -> sqlite3.Connection:
 
 
 def _make(file: sqlite3.Connection) -> None:
-    """Make the tables, unless another process was quicker; if there are others, it is not ours: an error."""
+    """Create the tables unless another process has; fail if the database has other tables."""
     file.execute("BEGIN IMMEDIATE")
     if _read_format_ids(file) != _OURS:
         for statement in _TABLES:
@@ -463,35 +528,34 @@ def _read_format_ids(file: sqlite3.Connection) -> tuple[int, int]:
 
 
 def _get_error_code(error: BaseException) -> int:
-    """SQLite's own number for what went wrong; 0 for none."""
+    """Return SQLite's error code, or 0."""
     return (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
 
 
 def _get_file_identity(path: str) -> tuple[int, int] | None:
-    """Which file is at that place; None if there is none."""
+    """Return device and inode of the file at a place, or None."""
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 def _read_progress(file: sqlite3.Connection) -> MirrorProgress:
-    found = file.execute("SELECT sequence, stamp FROM progress").fetchone()
-    return MirrorProgress._make(found) if found else NO_PROGRESS
+    row = file.execute("SELECT sequence, stamp FROM progress").fetchone()
+    return MirrorProgress._make(row) if row else NO_PROGRESS
 
 
 def _find(file: sqlite3.Connection, path: str) -> FileRecord | None:
-    found = file.execute(f"SELECT {_COLUMNS} FROM files WHERE path = ?", (path,)).fetchone()
-    return None if found is None else FileRecord._make(found)
+    row = file.execute(f"SELECT {_COLUMNS} FROM files WHERE path = ?", (path,)).fetchone()
+    return None if row is None else FileRecord._make(row)
 
 
 def _select_known(file: sqlite3.Connection, under: str) -> dict[str, FileRecord]:
-    # `0` is the character after `/`, so these are all paths below the folder and no others.
+    # `0` is the character after `/`, so this selects exactly the paths below the folder.
     where, values = ("", ()) if not under else (" WHERE path > ? AND path < ?", (under, f"{under[:-1]}0"))
-    found = file.execute(f"SELECT {_COLUMNS} FROM files{where}", values).fetchall()
     make = FileRecord._make
-    return {row[0]: make(row) for row in found}
+    return {row[0]: make(row) for row in file.execute(f"SELECT {_COLUMNS} FROM files{where}", values)}
 
 
 def _select_due(file: sqlite3.Connection) -> list[str]:
@@ -499,5 +563,5 @@ def _select_due(file: sqlite3.Connection) -> list[str]:
 
 
 def _select_notes(file: sqlite3.Connection, under: str) -> dict[str, str]:
-    found = file.execute("SELECT name, value FROM notes ORDER BY name").fetchall()
-    return {name: value for name, value in found if name.startswith(under)}
+    rows = file.execute("SELECT name, value FROM notes ORDER BY name")
+    return {name: value for name, value in rows if name.startswith(under)}

@@ -1,14 +1,13 @@
-"""How does what a person did in the folder come into the store? Noticed, checked, merged, journalled.
+"""Import of hand edits: scan the folder, parse, merge, commit.
 
-Every edit is a change by `owner, by hand` whose reason names the file. What a person changed stands; what the
-program changed elsewhere meanwhile stands too; where both changed the same thing the person's version is
-live and the program's is put beside, in a conflict file. A file that cannot be read, or does what may not be
-done, is reported and left as it is, and what it said before stays in force. Deleting a file archives its
-record. What may be done to which file, and what becomes of it, is thought out in `deciding`; what a
-person began with is found in `bases`.
+Every edit is a change by `owner, by hand`, and its reason in the journal names the file. What a person changed
+stands, and what the program changed elsewhere meanwhile stands too. Where both changed the same thing, the
+person's version is live and the program's version is put beside, in a conflict file. A file that is broken, or
+contains a change that is not alldue, is reported and left as it is; its last good content stays in force.
+Deleting a file archives its record.
 
-All of it happens inside the lock of the files' state, so that two processes do not take in the same edit
-twice; one that is killed between the store and the state takes the edit in once more, to no effect.
+All of it happens inside the lock of the files' state, so two processes never import the same edit. A process
+that is killed between the store and the state imports the edit once more, to no effect.
 """
 
 from __future__ import annotations
@@ -24,10 +23,10 @@ from types import MappingProxyType
 from reverie.domain.change import Subject
 from reverie.files.disk.atomic import AtomicFolder
 from reverie.files.disk.state import FileRecord, FileState, LockedFileState
-from reverie.files.hand_edits.claims import FileClaims
+from reverie.files.hand_edits.claims import RecordImporter
 from reverie.files.hand_edits.intake import PROBLEM, ChangedFile, HandEdit, HandEditRun
 from reverie.files.hand_edits.merge import FEW, is_mass_removal
-from reverie.files.hand_edits.pages import import_log, import_page, import_session, take_missing_page
+from reverie.files.hand_edits.pages import import_log, import_missing_page, import_page, import_session
 from reverie.files.layout import MEMORY, Form, parse_path
 from reverie.files.names import parse_session_id
 from reverie.files.parsing import BrokenFile
@@ -41,15 +40,15 @@ CONFLICT_NOTE = "conflict:"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConflictFile:
-    """What a person and the program changed at the same time in different ways.
+    """A thing that a person and the program changed at the same time in different ways.
 
-    The person's version is live. Delete the file when you have looked at it: that settles the conflict.
+    The person's version is live. Delete the file to settle the conflict.
 
     Attributes:
         path: The file that holds the program's version, relative to the memory's folder.
         of: The file that the person edited.
-        id: The id of the record, turn or page; empty where only the file is left to tell of it.
-        fields: What both had changed.
+        id: The id of the record, turn or page; empty if only the file is left.
+        fields: The fields that both have changed.
     """
 
     path: str
@@ -60,13 +59,13 @@ class ConflictFile:
 
 @dataclass(slots=True, kw_only=True)
 class HandEditReport:
-    """What a look at the folder came to.
+    """Result of an import.
 
     Attributes:
-        taken: What entered the store, in order.
-        problems: Files that could not be taken in, of those that were looked at.
-        lost: Whether so much was missing that the folder counts as lost, and is written again.
-        due: Whether files are to be written, because of what was taken in or lost, or in our own form.
+        taken: The hand edits that were committed, in order.
+        problems: The files that cannot be imported, of those that were examined.
+        lost: Whether so much was missing that the folder counts as lost and is written again.
+        due: Whether files have to be written.
     """
 
     taken: list[HandEdit] = field(default_factory=list)
@@ -75,11 +74,11 @@ class HandEditReport:
     due: bool = False
 
     def __bool__(self) -> bool:
-        """Whether anything came of it."""
+        """Return whether anything was imported or has to be written."""
         return bool(self.taken or self.lost or self.due)
 
 
-_TAKE: Mapping[Form, Callable[[HandEditRun, ChangedFile], None]] = MappingProxyType(
+_IMPORTERS: Mapping[Form, Callable[[HandEditRun, ChangedFile], None]] = MappingProxyType(
     {"page": import_page, "log": import_log, "session": import_session}
 )
 _SUBJECTS: Mapping[Form, Subject] = MappingProxyType(
@@ -88,7 +87,7 @@ _SUBJECTS: Mapping[Form, Subject] = MappingProxyType(
 
 
 class HandEditImporter:
-    """Takes in what a person did in one folder. Safe for several threads, and beside other processes."""
+    """Importer of the hand edits in one folder. Safe for several threads and processes."""
 
     def __init__(
         self,
@@ -133,22 +132,22 @@ class HandEditImporter:
             if chosen is not None and any(path.startswith(f"{MEMORY}/") for path in found.missing):
                 chosen = None  # it may have been moved to where nobody was asked to look
                 found = scan(self._root, ledger.known())
-            intake = HandEditRun(self._writer, ledger, self._disk)
-            self._take(intake, found)
-            self._record_problems(ledger, intake, chosen)
-            self._record_conflicts(ledger, intake, found, chosen)
+            run = HandEditRun(self._writer, ledger, self._disk)
+            self._import(run, found)
+            self._record_problems(ledger, run, chosen)
+            self._record_conflicts(ledger, run, found, chosen)
         return HandEditReport(
-            taken=intake.taken, problems=list(intake.problems.values()), lost=intake.lost, due=intake.due
+            taken=run.taken, problems=list(run.problems.values()), lost=run.lost, due=run.due
         )
 
     def problems(self) -> list[BrokenFile]:
-        """The files that could not be taken in when they were last looked at, and are still there."""
+        """Return the files that could not be imported last time and still exist."""
         return [
             each for each in _parse_problems(self._state.notes(PROBLEM), None) if self._is_there(each.path)
         ]
 
     def conflicts(self) -> list[ConflictFile]:
-        """The conflicts that nobody has settled yet by deleting their files."""
+        """Return the conflicts whose files nobody has deleted yet."""
         found = []
         for name, text in self._state.notes(CONFLICT_NOTE).items():
             path, told = name.removeprefix(CONFLICT_NOTE), json.loads(text)
@@ -159,33 +158,33 @@ class HandEditImporter:
 
     # -- one run -----------------------------------------------------------------------------------------
 
-    def _take(self, intake: HandEditRun, found: FolderScan) -> None:
-        """Take in what the sweep has found."""
+    def _import(self, run: HandEditRun, found: FolderScan) -> None:
+        """Import what the scan has found."""
         for broken in found.odd:
-            intake.problems[broken.path] = broken
+            run.problems[broken.path] = broken
         for top in found.gone:
-            intake.report_lost(list(intake.ledger.known(f"{top}/")), f"the folder {top!r} is missing")
-        strangers = [
-            *intake.recovered(found.recovered),
-            *intake.find_strangers([*found.changed, *found.added]),
+            run.report_lost(list(run.ledger.known(f"{top}/")), f"the folder {top!r} is missing")
+        files = [
+            *run.read_recovered_files(found.recovered),
+            *run.read_changed_files([*found.changed, *found.added]),
         ]
-        claims = FileClaims(intake, strangers, found.missing)
-        claims.take()
-        for stranger in strangers:
-            if (take := _TAKE.get(stranger.place.form)) is not None:
-                intake.attempt(stranger, lambda each, take=take: take(intake, each))  # type: ignore[misc]
-        self._take_missing(intake, claims, found.missing)
+        records = RecordImporter(run, files, found.missing)
+        records.import_changes()
+        for file in files:
+            if (import_file := _IMPORTERS.get(file.place.form)) is not None:
+                run.attempt(file, lambda each, act=import_file: act(run, each))  # type: ignore[misc]
+        self._import_missing(run, records, found.missing)
 
-    def _take_missing(self, intake: HandEditRun, claims: FileClaims, paths: Sequence[str]) -> None:
-        """Take in deletions, unless there are so many that it looks like an accident."""
-        ledger = intake.ledger
-        ledger.drop(claims.moved)
-        owed = set(ledger.due())  # a write or a removal of it failed: nobody can tell that it was deleted
-        ledger.drop([path for path in paths if path in owed])
-        gone = [path for path in paths if path not in claims.moved and path not in owed]
+    def _import_missing(self, run: HandEditRun, records: RecordImporter, paths: Sequence[str]) -> None:
+        """Import deletions, unless there are so many that it looks like an accident."""
+        ledger = run.ledger
+        ledger.drop(records.moved)
+        due = set(ledger.due())  # a write or a removal of it failed: nobody can tell that it was deleted
+        ledger.drop([path for path in paths if path in due])
+        gone = [path for path in paths if path not in records.moved and path not in due]
         memories = [path for path in gone if path.startswith(f"{MEMORY}/")]
         if len(memories) > FEW and is_mass_removal(len(memories), len(ledger.known(f"{MEMORY}/"))):
-            intake.report_lost(memories, f"{len(memories)} files are missing in {MEMORY!r}")
+            run.report_lost(memories, f"{len(memories)} files are missing in {MEMORY!r}")
             gone = [path for path in gone if not path.startswith(f"{MEMORY}/")]
         noted = ledger.notes(PROBLEM)
         for path in gone:
@@ -193,14 +192,14 @@ class HandEditImporter:
             if place is None:
                 ledger.drop([path])
             elif f"{PROBLEM}{path}" in noted:  # what it said last is in force, and was not deleted
-                intake.write_again(path, _SUBJECTS[place.form], place.name)
+                run.write_again(path, _SUBJECTS[place.form], place.name)
             elif place.form == "session":
-                intake.write_again(path, "session", parse_session_id(place.name) or place.name)
+                run.write_again(path, "session", parse_session_id(place.name) or place.name)
                 _log.warning("%s was deleted and is written again: see `reverie forget`", path)
             elif place.form in ("record", "episodic"):
-                intake.attempt_missing(path, claims.take_missing)
+                run.attempt_missing(path, records.import_missing)
             else:
-                intake.attempt_missing(path, lambda each: take_missing_page(intake, each))
+                run.attempt_missing(path, lambda each: import_missing_page(run, each))
 
     # -- what is known -----------------------------------------------------------------------------------
 
@@ -218,7 +217,7 @@ class HandEditImporter:
         return known
 
     def _is_old_news(self, found: FolderScan, notes: dict[str, str], chosen: Sequence[str] | None) -> bool:
-        """Whether all that was found is what was found before, so that there is no need for the lock."""
+        """Return whether a scan has found nothing new, so that the lock is not needed."""
         noted = {
             name for name in notes if name.startswith(PROBLEM) and _is_chosen(name[len(PROBLEM) :], chosen)
         }
@@ -250,19 +249,19 @@ class HandEditImporter:
     def _is_there(self, path: str) -> bool:
         return os.path.lexists(self._root / path)
 
-    # -- notes for later ---------------------------------------------------------------------------------
+    # -- notes -----------------------------------------------------------------------------------------
 
     def _record_problems(
-        self, ledger: LockedFileState, intake: HandEditRun, chosen: Sequence[str] | None
+        self, ledger: LockedFileState, run: HandEditRun, chosen: Sequence[str] | None
     ) -> None:
-        """Remember what is wrong, and say it once for every version of a file."""
+        """Record the problems, and log each once for every version of a file."""
         before = ledger.notes(PROBLEM)
         now = self._store.sequence()
         for name in before:
             path = name.removeprefix(PROBLEM)
-            if path not in intake.problems and _is_chosen(path, chosen):
+            if path not in run.problems and _is_chosen(path, chosen):
                 ledger.note(name, None)
-        for path, broken in intake.problems.items():
+        for path, broken in run.problems.items():
             size, mtime_ns = self._stat(path)
             told = {"why": broken.why, "size": size, "mtime_ns": mtime_ns}
             old = json.loads(before.get(f"{PROBLEM}{path}", "{}"))
@@ -271,10 +270,10 @@ class HandEditImporter:
             ledger.note(f"{PROBLEM}{path}", json.dumps(told | {"sequence": now}))
 
     def _record_conflicts(
-        self, ledger: LockedFileState, intake: HandEditRun, found: FolderScan, chosen: Sequence[str] | None
+        self, ledger: LockedFileState, run: HandEditRun, found: FolderScan, chosen: Sequence[str] | None
     ) -> None:
-        """Remember what each conflict is about, and forget those whose files were deleted."""
-        for path, about in intake.conflicts.items():
+        """Record the new conflicts, and remove those whose files were deleted."""
+        for path, about in run.conflicts.items():
             ledger.note(f"{CONFLICT_NOTE}{path}", json.dumps(about))
         listed = {name.removeprefix(CONFLICT_NOTE) for name in ledger.notes(CONFLICT_NOTE)}
         for path in listed:

@@ -1,8 +1,8 @@
-"""What becomes of an edit that a person made in a file? Base, store and file in, edits out. Pure.
+"""Three-way merge of hand edits: base, store and file in, changes out. Pure.
 
-One rule for everything: what the person changed stands, what the program changed elsewhere meanwhile stands
-too, and where both changed the same thing the program's version is named, to be kept beside. What a
-person may not do to a file is refused here with `InvalidInput`, in words that say what to do instead.
+What the person changed stands, and what the program changed elsewhere meanwhile stands too. Where both changed
+the same thing, the program's version becomes a conflict, to be put beside the file. What a person may not do
+to a file is refused with `InvalidInput`; the message says what to do instead.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from reverie.domain.record import Record, validate_record
 from reverie.domain.similarity.three_way_merge import match_items, merge_values
 from reverie.domain.text import ids
 from reverie.domain.text.ids import NewId
-from reverie.files.hand_edits.base_versions import ProgramChange
+from reverie.files.hand_edits.base_versions import ProgramChange, normalize_paragraph
 from reverie.files.layout import build_path, parse_path
 from reverie.files.parsing import (
     Fields,
@@ -37,7 +37,7 @@ from reverie.files.parsing import (
 )
 
 FEW = 20
-"""So many things may vanish at once; if more do, and over half of all, it is taken for an accident."""
+"""How many things may vanish at once. More than these and over half of all count as an accident."""
 
 _ALIKE = 0.6
 _MOST_COMPARED = 10_000
@@ -48,7 +48,7 @@ _V = TypeVar("_V", Record, Turn, SessionState)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeConflict:
-    """The program changed a thing in another way than the person did.
+    """A thing that the program changed in another way than the person.
 
     Attributes:
         ours: The program's version, which does not stand.
@@ -61,11 +61,11 @@ class MergeConflict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeDecision:
-    """What becomes of a file.
+    """Result of a merge.
 
     Attributes:
-        edits: What to change in the store.
-        clashes: What the program had changed in another way.
+        edits: The changes to commit.
+        clashes: The conflicts with changes of the program.
     """
 
     edits: tuple[Change, ...] = ()
@@ -73,7 +73,7 @@ class MergeDecision:
 
 
 def is_mass_removal(gone: int, before: int) -> bool:
-    """Whether so much has vanished that it looks like an accident."""
+    """Return whether so much has vanished that it looks like an accident."""
     return gone > FEW and 2 * gone > before
 
 
@@ -81,20 +81,19 @@ def is_mass_removal(gone: int, before: int) -> bool:
 
 
 def build_placed_record(fields: Fields, *, id: str, base: Record | None, path: str, now: datetime) -> Record:
-    """The record that a file or line describes, with what its place says of category and archive.
+    """Return the record that a file or line describes; its place gives the category and the archive.
 
-    Where the folder and a field say different things, the one counts that differs from `base`; the field, if
-    both do.
+    Where the folder and a field contradict, the one counts that differs from `base`; if both do, the field.
 
     Args:
-        fields: What is said.
+        fields: The fields of the file or line.
         id: The record's id.
         base: The version that the person began with; None for a new record.
-        path: Where the file stands.
+        path: The path of the file.
         now: The time.
 
     Raises:
-        InvalidInput: a field, or the name of the folder, is not of its form.
+        InvalidInput: a field, or the name of the folder, is not valid.
     """
     place = parse_path(path)
     assert place is not None
@@ -115,16 +114,15 @@ def build_placed_record(fields: Fields, *, id: str, base: Record | None, path: s
 
 
 def reconstruct_base(written: _V, fields: Fields, unseen: Sequence[ProgramChange[_V]]) -> _V:
-    """What a person began with who saved these fields: what was written, without what they had not seen.
+    """Return the base version of a file that may have been opened before it was last written.
 
-    A field, label or entry of the metadata that says what it said before the program changed it was not
-    changed back by the person, but never seen otherwise, unless the file has the `updated_at` of what was
-    written.
+    A field, label or metadata entry may have the value from before a change of the program. Then the person
+    has not changed it back, but has not seen the change, unless the file has the written `updated_at`.
 
     Args:
         written: The value as it was last written to the file.
-        fields: What the file says.
-        unseen: What the program did to it shortly before.
+        fields: The fields of the file.
+        unseen: The changes that the program made shortly before.
     """
     told = fields.get("updated_at")
     if told is not None and told == getattr(written, "updated_at", None):
@@ -173,7 +171,7 @@ def _reconstruct_mapping(
 def decide_record(
     base: Record | None, ours: Record | None, theirs: Record, *, now: datetime
 ) -> MergeDecision:
-    """What becomes of a record that a person edited.
+    """Merge an edited record.
 
     Args:
         base: The version that the person began with; None for a new record.
@@ -183,10 +181,10 @@ def decide_record(
     """
     if ours is None:
         return MergeDecision(edits=(Change(before=None, after=theirs),))
-    found = merge_values(base, ours, theirs)
-    value, conflicts = found.value, found.conflicts
+    merged = merge_values(base, ours, theirs)
+    value, conflicts = merged.value, merged.conflicts
     if ours.archived and value.archived and base is not None and not (base.archived or theirs.archived):
-        # Put away by the program while a person worked on it: then it is of use.
+        # The program archived it while a person worked on it, so it is of use.
         value = replace(value, archived_at=None, archive_reason="")
         conflicts = (*conflicts, "archived_at")
     loud = _drop_quiet_fields(value) != _drop_quiet_fields(ours)
@@ -199,7 +197,7 @@ def decide_record(
 
 
 def _drop_quiet_fields(record: Record) -> Record:
-    """The record with only those fields whose change makes it newer."""
+    """Return the record without the fields whose change does not make it newer."""
     return replace(
         record,
         updated_at=record.created_at,
@@ -219,16 +217,16 @@ def _is_in_day_file(record: Record) -> bool:
 
 
 def reconstruct_page_base(written: Page, text: str, unseen: Sequence[ProgramChange[Page]]) -> Page:
-    """The page that a person began with who saved this text: as written, without what they had not seen.
+    """Return the base version of a page that may have been opened before it was last written.
 
-    A line that the program wrote shortly before and that is missing was not taken out, unless another
-    stands in its place that resembles it, or the text has something that the program wrote at that time or
-    later: then the person has seen it. A line that the program took out and that is there was not added.
+    A line that the program wrote shortly before and that is missing was not removed by the person. It was, if
+    a similar line stands in its place, or if the text has something that the program wrote at that time or
+    later: then the person has seen it. A line that the program removed and that is present was not added.
 
     Args:
         written: The page as it was last written to its file.
-        text: What the file says.
-        unseen: What the program did to the page shortly before.
+        text: The text of the file.
+        unseen: The changes that the program made shortly before.
     """
     added: Counter[str] = Counter()
     removed: Counter[str] = Counter()
@@ -255,7 +253,7 @@ def reconstruct_page_base(written: Page, text: str, unseen: Sequence[ProgramChan
 
 
 def _select_unseen_changes(unseen: Sequence[ProgramChange[Page]], text: str) -> Sequence[ProgramChange[Page]]:
-    """Those changes, the newest first, that are newer than anything of the program's that the text has."""
+    """Return the changes that are newer than everything of the program's that the text has."""
     told = set(text.split("\n"))
     for number, change in enumerate(unseen):
         fresh = set(_split_lines(change.after)) - set(_split_lines(change.before))
@@ -269,32 +267,27 @@ def _split_lines(page: Page | None) -> list[str]:
 
 
 def _is_similar(one: str, other: str) -> bool:
-    """Whether one text looks like a corrected version of the other: most of their words are the same."""
+    """Return whether most words of two texts are the same, as after a correction."""
     words, others = (_WORD.findall(text) for text in (one, other))
     return 2 * len(match_items(words, others)) >= _ALIKE * (len(words) + len(others)) > 0
 
 
 def decide_page(base: Page | None, ours: Page | None, theirs: Page) -> MergeDecision:
-    """What becomes of a page that a person edited: the changes of both sides are in it.
-
-    Where that is not what the person saved, it becomes what they saved first: so the journal has every text
-    that a file ever said, and knows with what they began when they edit that file again.
+    """Merge an edited page: the changes of both sides are in the result.
 
     Args:
-        base: The version that the person began with; None for a new page.
+        base: The version that the person began with; None when that is not known.
         ours: What the store has; None when it has none.
         theirs: What the person made of it, changed now.
     """
     if ours is None:
         return MergeDecision(edits=(Change(before=None, after=theirs),))
-    found = merge_values(base, ours, theirs)
-    if found.value.content == ours.content:
+    merged = merge_values(base, ours, theirs)
+    if merged.value.content == ours.content:
         return MergeDecision()
-    clashes = (MergeConflict(ours=ours, fields=found.conflicts),) if found.conflicts else ()
-    after = replace(found.value, updated_at=theirs.updated_at)
-    steps = (ours, after) if after.content == theirs.content else (ours, theirs, after)
-    edits = tuple(Change(before=before, after=then) for before, then in pairwise(steps))
-    return MergeDecision(edits=edits, clashes=clashes)
+    clashes = (MergeConflict(ours=ours, fields=merged.conflicts),) if merged.conflicts else ()
+    after = replace(merged.value, updated_at=theirs.updated_at)
+    return MergeDecision(edits=(Change(before=ours, after=after),), clashes=clashes)
 
 
 def decide_log(
@@ -307,30 +300,29 @@ def decide_log(
     new_id: NewId,
     is_recent: Callable[[str], bool],
 ) -> MergeDecision:
-    """What becomes of a log that a person edited: paragraphs changed, added, taken out.
+    """Merge an edited log: paragraphs changed, added, removed.
 
-    A paragraph that stays as it is keeps its id; so does one that was changed where it stands. One that both
-    sides changed stands in both versions, the person's first; one that one side took out and the other
-    changed stays.
+    An unchanged paragraph keeps its id, and so does one that was changed in its place. One that both sides
+    changed stands in both versions, the person's first. One that one side removed and the other changed stays.
 
     Args:
         name: The log's name.
-        base: The paragraphs that the person began with; None when that is not known: none is taken out then.
+        base: The paragraphs that the person began with; None when that is not known: then none is removed.
         ours: The paragraphs that the store has.
         texts: The paragraphs of the file.
         now: The time.
         new_id: What makes ids.
-        is_recent: Whether the paragraph of an id is so new that the person may not have seen it. Such a one
-            is not taken out, and nothing that does not resemble it was made of it.
+        is_recent: Whether a paragraph is so new that the person may not have seen it. It is not removed then,
+            and only a similar paragraph counts as a changed version of it.
 
     Raises:
-        InvalidInput: a paragraph is not of its form, or most of the log has vanished.
+        InvalidInput: a paragraph is not valid, or most of the log has vanished.
     """
     began = ours if base is None else base
     told = set(texts)
-    # Whoever has a paragraph before them has seen those that stood before it.
+    # A person who has a paragraph before them has seen those above it.
     seen = max(
-        (n for n, paragraph in enumerate(began) if _normalize_paragraph(paragraph.content) in told),
+        (n for n, paragraph in enumerate(began) if normalize_paragraph(paragraph.content) in told),
         default=-1,
     )
 
@@ -338,7 +330,7 @@ def decide_log(
         return base is not None and (place < seen or not is_recent(began[place].id))
 
     pairs, missing = _align_paragraphs(
-        [_normalize_paragraph(paragraph.content) for paragraph in began], texts, is_sure=is_sure
+        [normalize_paragraph(paragraph.content) for paragraph in began], texts, is_sure=is_sure
     )
     removed = [place for place in missing if is_sure(place)]
     if is_mass_removal(len(removed), len(began)):
@@ -348,9 +340,7 @@ def decide_log(
         )
     there = {paragraph.id: paragraph for paragraph in ours}
     known = {paragraph.id for paragraph in began}
-    alike = Counter(
-        _normalize_paragraph(paragraph.content) for paragraph in ours if paragraph.id not in known
-    )
+    alike = Counter(normalize_paragraph(paragraph.content) for paragraph in ours if paragraph.id not in known)
     order = _Order(ours)
     anchor: str | None = None
     for number, text in enumerate(texts):
@@ -359,11 +349,11 @@ def decide_log(
         fresh: str | None = text
         if old is not None and mine is not None:
             anchor, fresh = mine.id, None
-            if text not in (_normalize_paragraph(old.content), _normalize_paragraph(mine.content)):
+            if text not in (normalize_paragraph(old.content), normalize_paragraph(mine.content)):
                 order.change(replace(mine, content=text, at=parse_moment(name, text, otherwise=mine.at)))
                 # What both changed stands in both versions, the person's first.
                 fresh = mine.content if mine.content != old.content else None
-        elif old is not None and text == _normalize_paragraph(old.content):
+        elif old is not None and text == normalize_paragraph(old.content):
             fresh = None  # the program took it out
         elif alike[text]:
             alike[text] -= 1
@@ -380,18 +370,13 @@ def decide_log(
     return MergeDecision(edits=tuple(order.edits()))
 
 
-def _normalize_paragraph(text: str) -> str:
-    """A paragraph as it is read back from a file."""
-    return text.replace("\r\n", "\n")
-
-
 def _align_paragraphs(
     old: Sequence[str], new: Sequence[str], *, is_sure: Callable[[int], bool]
 ) -> tuple[dict[int, int], list[int]]:
-    """Which old paragraph each new one is or was made of, and which old ones are gone.
+    """Return the old paragraph of each new one, and the old ones that are gone.
 
     Where as many came as went between two that stayed, and the person has surely seen those, each was
-    changed. Else those that resemble each other were.
+    changed. Otherwise similar ones were.
     """
     same = match_items(old, new)
     pairs = {j: i for i, j in same}
@@ -422,7 +407,7 @@ def _pair_similar(
 
 
 class _Order:
-    """The paragraphs of a log in their order, and the edits that keep them in it."""
+    """Paragraphs of a log in order, and the changes that keep them so."""
 
     def __init__(self, there: Sequence[Paragraph]) -> None:
         self._there = list(there)
@@ -443,7 +428,7 @@ class _Order:
         del self._there[self._find_index(gone.id)]
 
     def edits(self) -> list[Change]:
-        """What was changed and taken out, then what is new, at positions that keep the order."""
+        """Return the changes and removals, then the additions, at positions that keep the order."""
         edits = list(self._edits)
         for paragraph, position in zip(self._there, self._assign_positions(), strict=True):
             after = replace(paragraph, position=position)
@@ -454,7 +439,7 @@ class _Order:
         return edits
 
     def _assign_positions(self) -> list[float]:
-        """Those that are there stay where they are, unless no number is free between two of them."""
+        """Keep the present positions unless no number is free between two of them."""
         positions = [paragraph.position for paragraph in self._there]
         is_new = [paragraph.id in self._new for paragraph in self._there]
         start = 0
@@ -496,23 +481,23 @@ def decide_session(
     earlier: Callable[[str], Sequence[Turn]],
     is_recent: Callable[[str], bool],
 ) -> MergeDecision:
-    """What becomes of a session's file that a person edited.
+    """Merge an edited session.
 
-    What a turn says may be changed, and turns may be added at the end. Turns keep their ids, places and
-    scope. Turns that are missing or stand in another order, or new ones between others, are refused.
+    The content of turns may be changed, and turns may be added at the end. Turns keep their ids, positions and
+    scope. Missing turns, another order, and new turns between others are refused.
 
     Args:
-        path: Where the file stands.
+        path: The path of the file.
         base: The session and turns that the person began with; None when that is not known.
         ours: What the store has; None when it has no such session.
-        lines: What the file says.
+        lines: The content of the file.
         now: The time.
         new_id: What makes ids.
-        earlier: Gives the versions of a turn of some id, in any session, that the journal holds.
-        is_recent: Whether the turn of an id is so new that the person may not have seen it.
+        earlier: Returns the versions of a turn in the journal, in any session.
+        is_recent: Whether a turn is so new that the person may not have seen it.
 
     Raises:
-        InvalidInput: something is done that a person may not do, or is not of its form.
+        InvalidInput: a change is not allowed, or a value is not valid.
     """
     state, turns = (None, []) if ours is None else ours
     began_state = base[0] if base is not None else state
@@ -553,15 +538,15 @@ def _merge_into(
     ours: SessionState | Turn,
     theirs: SessionState | Turn,
 ) -> None:
-    found = merge_values(base, ours, theirs)
-    if found.value != ours:
-        edits.append(Change(before=ours, after=found.value))
-    if found.conflicts:
-        clashes.append(MergeConflict(ours=ours, fields=found.conflicts))
+    merged = merge_values(base, ours, theirs)
+    if merged.value != ours:
+        edits.append(Change(before=ours, after=merged.value))
+    if merged.conflicts:
+        clashes.append(MergeConflict(ours=ours, fields=merged.conflicts))
 
 
 def _count_known_turns(lines: ParsedSession, turns: Sequence[Turn], seen: int) -> int:
-    """How many lines, from the first, are of turns that are there; so many at least the person has seen."""
+    """Return how many lines, from the first, are of present turns; the person has seen at least `seen`."""
     places = {turn.id: turn.position for turn in turns}
     found = [places.get(fields.get("id", "")) for fields in lines.turns]
     known = next((number for number, place in enumerate(found) if place is None), len(found))
@@ -587,7 +572,7 @@ def _build_added_turns(
     new_id: NewId,
     earlier: Callable[[str], Sequence[Turn]],
 ) -> list[Change]:
-    """The edits that add turns at the end, unless the program has added the very same since."""
+    """Return the changes that add turns at the end, unless the program has added the same since."""
     alike = Counter(map(_get_identity_key, since))
     edits: list[Change] = []
     for fields in lines:

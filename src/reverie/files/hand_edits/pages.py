@@ -1,13 +1,18 @@
-"""How do edited pages, logs and sessions come in? Each file is read, decided upon, committed."""
+"""Import of edited pages, logs and sessions: parse, merge with the base version, commit."""
 
 from __future__ import annotations
 
 from reverie.domain.change import Change, Value
 from reverie.domain.conversation import SessionState, Turn
-from reverie.domain.page import Page, Paragraph
+from reverie.domain.page import Page
 from reverie.files import parsing
-from reverie.files.hand_edits import base_versions
-from reverie.files.hand_edits.base_versions import FileParts
+from reverie.files.hand_edits.base_versions import (
+    list_unseen_changes,
+    list_versions,
+    parse_base_log,
+    parse_base_page,
+    parse_base_session,
+)
 from reverie.files.hand_edits.intake import (
     DELETED,
     FORGOTTEN,
@@ -23,90 +28,81 @@ from reverie.files.hand_edits.merge import (
     reconstruct_base,
     reconstruct_page_base,
 )
-from reverie.files.layout import MEMORY, render_page
+from reverie.files.layout import MEMORY
 from reverie.files.names import parse_session_id
 from reverie.stores.tombstones import drop_forgotten
 
 
-def import_page(intake: HandEditRun, stranger: ChangedFile) -> None:
-    """Take in an edited or new page: the changes of both sides are in the result."""
-    store, name = intake.store, stranger.place.name
-    known = base_versions.list_versions(store, name, Page)
-    exact = base_versions.find_written_version(known, render_page, stranger.written)
-    if exact is None and intake.is_stale(stranger, name):
-        return intake.settle(stranger)
+def import_page(run: HandEditRun, file: ChangedFile) -> None:
+    """Import an edited or new page, with the changes of both sides."""
+    store, name = run.store, file.place.name
+    if file.base is None and run.is_stale(file, name):
+        return run.settle(file)
     ours = next(iter(store.pages([name])), None)
-    text = require_parsed(parsing.read_page(stranger.path, stranger.data, was=ours.content if ours else ""))
-    theirs = parsing.build_page(name, text, now=intake.now)
+    text = require_parsed(parsing.read_page(file.path, file.data, was=ours.content if ours else ""))
+    theirs = parsing.build_page(name, text, now=run.now)
     if drop_forgotten(store, theirs) != theirs:
         raise CannotImport(FORGOTTEN)
-    base = base_versions.find_closest_page(known, text) if exact is None else known[exact]
+    base = parse_base_page(file.path, file.base, theirs)
     if base is not None:
-        unseen = base_versions.list_unseen_changes(store, name, Page, intake.get_save_time(stranger))
+        unseen = list_unseen_changes(store, name, Page, run.get_save_time(file))
         base = reconstruct_page_base(base, text, unseen)
-    intake.commit(stranger, decide_page(base, ours, theirs))
-    return intake.settle(stranger)
+    run.commit(file, decide_page(base, ours, theirs))
+    return run.settle(file)
 
 
-def import_log(intake: HandEditRun, stranger: ChangedFile) -> None:
-    """Take in an edited or new log: paragraphs changed, added, taken out."""
-    name = stranger.place.name
-    ours = intake.store.paragraphs(page=name)
-    pieces = base_versions.reconstruct_written_pieces(
-        intake.store, stranger.path, FileParts(None, tuple(ours)), stranger.written
-    )
-    base = None if pieces is None else [each for each in pieces.values if isinstance(each, Paragraph)]
-    if base is None and intake.is_stale(stranger, None):
-        return intake.settle(stranger)
+def import_log(run: HandEditRun, file: ChangedFile) -> None:
+    """Import an edited or new log: paragraphs changed, added and removed."""
+    name = file.place.name
+    ours = run.store.paragraphs(page=name)
+    base = parse_base_log(file.path, file.base, ours, run.now)
+    if base is None and run.is_stale(file, None):
+        return run.settle(file)
     was = "\n\n".join(paragraph.content for paragraph in ours)
     decision = decide_log(
         name,
         base,
         ours,
-        require_parsed(parsing.read_log(stranger.path, stranger.data, was=was)),
-        now=intake.now,
-        new_id=intake.new_id,
-        is_recent=lambda paragraph: intake.is_recent(stranger, paragraph),
+        require_parsed(parsing.read_log(file.path, file.data, was=was)),
+        now=run.now,
+        new_id=run.new_id,
+        is_recent=lambda paragraph: run.is_recent(file, paragraph),
     )
-    intake.commit(stranger, decision)
-    return intake.settle(stranger)
+    run.commit(file, decision)
+    return run.settle(file)
 
 
-def import_session(intake: HandEditRun, stranger: ChangedFile) -> None:
-    """Take in an edited or new session: turns changed, and added at the end."""
-    store = intake.store
-    lines = require_parsed(parsing.read_session(stranger.path, stranger.data))
-    name = lines.state.get("id") or parse_session_id(stranger.place.name) or ""
+def import_session(run: HandEditRun, file: ChangedFile) -> None:
+    """Import an edited or new session: turns changed, and added at the end."""
+    store = run.store
+    lines = require_parsed(parsing.read_session(file.path, file.data))
+    name = lines.state.get("id") or parse_session_id(file.place.name) or ""
     state = store.session(name) if name else None
     turns = store.turns(session=name) if state is not None else []
-    pieces = base_versions.reconstruct_written_pieces(
-        store, stranger.path, FileParts(state, tuple(turns)), stranger.written
-    )
-    if pieces is None and intake.is_stale(stranger, name):
-        return intake.settle(stranger)
-    base = None
-    if pieces is not None and pieces.state is not None:
-        unseen = base_versions.list_unseen_changes(store, name, SessionState, intake.get_save_time(stranger))
-        began = reconstruct_base(pieces.state, {**lines.state, "id": name}, unseen)
-        base = (began, [each for each in pieces.values if isinstance(each, Turn)])
+    base = parse_base_session(file.base)
+    if base is None and run.is_stale(file, name):
+        return run.settle(file)
+    if base is not None:
+        unseen = list_unseen_changes(store, name, SessionState, run.get_save_time(file))
+        base = (reconstruct_base(base[0], {**lines.state, "id": name}, unseen), base[1])
     decision = decide_session(
-        stranger.path,
+        file.path,
         base,
         None if state is None else (state, turns),
         lines,
-        now=intake.now,
-        new_id=intake.new_id,
-        earlier=lambda turn: base_versions.list_versions(store, turn, Turn),
-        is_recent=lambda turn: intake.is_recent(stranger, turn),
+        now=run.now,
+        new_id=run.new_id,
+        earlier=lambda turn: list_versions(store, turn, Turn),
+        is_recent=lambda turn: run.is_recent(file, turn),
     )
-    intake.commit(stranger, decision)
-    return intake.settle(stranger)
+    run.commit(file, decision)
+    return run.settle(file)
 
 
-def take_missing_page(intake: HandEditRun, path: str) -> None:
-    """Take in that a page or log was deleted: its text leaves the store, and stays in the journal."""
+def import_missing_page(run: HandEditRun, path: str) -> None:
+    """Import the deletion of a page or log: its text leaves the store, and stays in the journal."""
     name = path.removeprefix(f"{MEMORY}/")
-    there: list[Value] = [*intake.store.pages([name]), *intake.store.paragraphs(page=name)]
-    intake.commit_edits(path, [Change(before=value, after=None) for value in there], f"{DELETED}: {path}")
-    intake.ledger.drop([path])
-    intake.mark_due([path])
+    values: list[Value] = [*run.store.pages([name]), *run.store.paragraphs(page=name)]
+    run.commit_edits(path, [Change(before=value, after=None) for value in values], f"{DELETED}: {path}")
+    run.ledger.drop([path])
+    run.mark_due([path])

@@ -63,6 +63,8 @@ def scrub_files(
     whole = {build_session_path(session) for session in sessions}
     begun = tuple(f"{path}." for path in whole)
     with state.lock() as ledger:
+        if not mirrored:
+            ledger.drop_texts()
         for path in list(_iter_unknown_files(root, ledger.known() if mirrored else {})):
             gone = path in whole or path.startswith(begun)
             own = gone or _is_own(path) or _extract_record_id(path) in records

@@ -384,7 +384,8 @@ class MirrorWriter:
                 return False
             number = compute_checksum(more.data, known.checksum)
             pieces = known.pieces + more.pieces
-            ledger.put([FileRecord(known.path, after.size, after.mtime_ns, number, pieces)])
+            record = FileRecord(known.path, after.size, after.mtime_ns, number, pieces)
+            ledger.append_text(record, more.data)
             outcome.written += 1
         return True
 
@@ -447,7 +448,7 @@ class MirrorWriter:
             return
         data, seen = found
         if content is not None and data == content.data:
-            ledger.put([_to_written(path, seen, content)])
+            ledger.put_text(_to_written(path, seen, content), content.data)
         elif known is not None and _has_same_content(known, data):  # touched, and nothing else
             self._put(ledger, path, seen, known, content, outcome)
         elif _is_torn(path, data, known, content) or is_earlier_version(self._store, path, data):
@@ -482,7 +483,7 @@ class MirrorWriter:
         if after is None:
             self._defer_to_import(ledger, path, outcome)
         else:
-            ledger.put([_to_written(path, after, content)])
+            ledger.put_text(_to_written(path, after, content), content.data)
             outcome.written += 1
 
     def _create_file(
@@ -492,7 +493,7 @@ class MirrorWriter:
         if after is None:  # somebody else's, just now
             self._defer_to_import(ledger, path, outcome)
         else:
-            ledger.put([_to_written(path, after, content)])
+            ledger.put_text(_to_written(path, after, content), content.data)
             outcome.written += 1
 
     def _defer_to_import(self, ledger: LockedFileState, path: str, outcome: MirrorReport) -> None:
@@ -501,12 +502,12 @@ class MirrorWriter:
         ledger.mark_due([path])
 
     def _record_recovered(self, ledger: LockedFileState, known: FileRecord | None) -> None:
-        """Say from which version the files started that were kept beside others, for taking them in."""
+        """Keep the base versions of edits that were put beside their files, for the import."""
         while self.disk.recovered:
             path, _ = self.disk.recovered.pop()
             if known is not None:
-                ledger.note(f"recovered:{path}", str(known.checksum))
-            _log.warning("a change made to a file while it was written anew is kept as %r", path)
+                ledger.copy_text(known.path, path)
+            _log.warning("an edit of a file that came while it was replaced is kept as %r", path)
 
     # -- many files --------------------------------------------------------------------------------------
 
