@@ -1,7 +1,6 @@
-"""What should a file say, and did it ever say that? Asked of the store; looks at no file.
+"""Expected content of files, now and at earlier times, from the store. Reads no file.
 
-A file that says what the journal knows it once said is merely old: it can be written again without asking.
-Anything else in it is somebody's edit.
+A file with the content of an earlier time is merely old, and may be replaced. Any other content is an edit.
 """
 
 from __future__ import annotations
@@ -39,11 +38,11 @@ _ROWS = 1_000
 
 
 class ExpectedContent(NamedTuple):
-    """What a file says.
+    """Content that a file should have.
 
     Attributes:
-        data: Its bytes.
-        pieces: How many turns, paragraphs or episodic records these are; -1 for other files.
+        data: The bytes.
+        pieces: The number of turns, paragraphs or episodic records in it; -1 for other files.
     """
 
     data: bytes
@@ -51,18 +50,18 @@ class ExpectedContent(NamedTuple):
 
 
 def render_expected_content(store: Store, path: str) -> ExpectedContent | None:
-    """What the file of that path should say now; None if there should be none.
+    """Return the content that a file should have now; None if there should be no file.
 
     Raises:
-        StoreCorrupt: what it should say cannot be read.
+        StoreCorrupt: the content cannot be read.
     """
     place = parse_path(path)
     if place is None:
         return None
     match place.form:
         case "record":
-            found = store.records([place.name]) if _is_id(place.name) else []
-            return render_record_content(found[0]) if found and build_path(found[0]) == path else None
+            present = store.records([place.name]) if _is_id(place.name) else []
+            return render_record_content(present[0]) if present and build_path(present[0]) == path else None
         case "episodic":
             records = select_day_records(store, place.name)
             return ExpectedContent(render_episodic(records), len(records)) if records else None
@@ -79,17 +78,17 @@ def render_expected_content(store: Store, path: str) -> ExpectedContent | None:
 
 
 def render_record_content(record: Record) -> ExpectedContent:
-    """What the file of a record says that has one of its own."""
+    """Return the content of a record's own file."""
     return ExpectedContent(render_record(record))
 
 
 def render_session_content(state: SessionState, turns: list[Turn]) -> ExpectedContent:
-    """What a session's file says."""
+    """Return the content of a session's file."""
     return ExpectedContent(render_session(state, turns), len(turns))
 
 
 def select_day_records(store: Store, day: str) -> list[Record]:
-    """The episodic records that stand in the file of a day such as `2026-02-07`, in no particular order."""
+    """Return the live episodic records of a day such as `2026-02-07`, in no particular order."""
     try:
         begin = datetime.combine(date.fromisoformat(day), datetime.min.time(), UTC)
     except ValueError:
@@ -100,16 +99,15 @@ def select_day_records(store: Store, day: str) -> list[Record]:
 
 
 def is_earlier_version(store: Store, path: str, data: bytes) -> bool:
-    """Whether the file of that path should have said just that at some moment, as far as the journal knows.
+    """Return whether a file should have had this content at some time, as far as the journal tells.
 
-    For a session and a log, this is known of those that are shorter than today's by their last turns or
-    paragraphs, and of a session's lines that were changed since.
+    A session or log may lack its last turns or paragraphs, and the lines of a session may be earlier versions.
     """
     return _is_earlier_version(store, path, data, torn=False)
 
 
 def is_earlier_version_prefix(store: Store, path: str, data: bytes) -> bool:
-    """Whether the file should have begun like that at some moment, as one does whose writer was killed."""
+    """Return whether a file should have begun like this at some time; its writer may have been killed."""
     return _is_earlier_version(store, path, data, torn=True)
 
 
@@ -145,7 +143,7 @@ def _is_version_match(whole: bytes, data: bytes, torn: bool) -> bool:
 
 
 def _is_log_prefix(name: str, whole: bytes, data: bytes, torn: bool) -> bool:
-    """Whether it is a beginning of the log, and unless it may be torn, one of whole paragraphs."""
+    """Return whether data is a beginning of the log, of whole paragraphs unless it may be torn."""
     if not whole.startswith(data):
         return False
     rest = whole[len(data) :]
@@ -154,7 +152,7 @@ def _is_log_prefix(name: str, whole: bytes, data: bytes, torn: bool) -> bool:
 
 
 def _is_earlier_session(store: Store, path: str, place: FileLocation, data: bytes, torn: bool) -> bool:
-    """Line by line: each must be a version of what stands there, the last may be torn."""
+    """Return whether each line is a version of the turn at its position; the last may be torn."""
     state = _find_session(store, path, place.name)
     if state is None:
         name = parse_session_id(place.name) or _parse_id(data)
@@ -181,7 +179,7 @@ def _is_earlier_session(store: Store, path: str, place: FileLocation, data: byte
 
 
 def _is_earlier_turn(store: Store, session: str, position: int, line: bytes) -> bool:
-    """Whether it is an earlier version of the turn of that position. One that is torn is known by today's."""
+    """Return whether a whole line is an earlier version of the turn at a position."""
     name = _parse_id(line)
     return name is not None and any(
         isinstance(value, Turn)
@@ -192,10 +190,10 @@ def _is_earlier_turn(store: Store, session: str, position: int, line: bytes) -> 
 
 
 def _is_earlier_day(store: Store, path: str, day: str, data: bytes, torn: bool) -> bool:
-    """Whether every line is a version of a record that stood there, and none is missing on purpose.
+    """Return whether every line is a version of a record that stood there, and none was removed.
 
-    What is missing must have come there after all that is not: then the file is merely older. One that was
-    torn while it was written may also lack what stands behind.
+    Missing records must have come there after all others: then the file is merely older. A torn file may also
+    lack the records at its end.
     """
     *lines, rest = data.split(b"\n")
     if (rest or not lines) and not torn:
@@ -223,23 +221,23 @@ def _is_earlier_day(store: Store, path: str, day: str, data: bytes, torn: bool) 
 
 
 class _Stays(NamedTuple):
-    """A record at a path: the changes with which it came there, and the lines it had there."""
+    """Stays of a record at a path: the entries with which it came there, and its lines there."""
 
     came: list[int]
     lines: set[bytes]
 
 
 def _collect_stays(store: Store, id: str, path: str) -> _Stays:
-    found = _Stays([], set())
+    stays = _Stays([], set())
     for row in _iter_rows(store, id):
         if row.edit is None or not isinstance(row.edit.after, Record) or build_path(row.edit.after) != path:
             continue
         if row.edit.before is None or build_path(row.edit.before) != path:
-            found.came.append(row.sequence)
-        found.lines.add(render_line(row.edit.after))
-    if not found.came:  # its past was forgotten
-        found.came.append(0)
-    return found
+            stays.came.append(row.sequence)
+        stays.lines.add(render_line(row.edit.after))
+    if not stays.came:  # its history was erased
+        stays.came.append(0)
+    return stays
 
 
 def _find_session(store: Store, path: str, name: str) -> SessionState | None:
@@ -251,7 +249,7 @@ def _find_session(store: Store, path: str, name: str) -> SessionState | None:
 
 
 def _iter_versions(store: Store, id: str) -> Iterator[Value]:
-    """Every value that the journal has of a thing."""
+    """Yield every value in the journal of one id."""
     for row in _iter_rows(store, id):
         if row.edit is not None:
             yield from (value for value in (row.edit.before, row.edit.after) if value is not None)
@@ -267,19 +265,19 @@ def _iter_rows(store: Store, id: str) -> Iterator[JournalEntry]:
 
 
 def _parse_sort_key(line: bytes) -> tuple[datetime, str]:
-    """By what a line of our own form is sorted."""
-    told = json.loads(line)
-    return parse_time(told["created_at"]), told["id"]
+    """Return the sort key of a line in canonical form."""
+    fields = json.loads(line)
+    return parse_time(fields["created_at"]), fields["id"]
 
 
 def _parse_id(line: bytes) -> str | None:
-    """The id that a line of JSON tells."""
+    """Return the id in a line of JSON, or None."""
     try:
-        told = json.loads(line.split(b"\n", 1)[0])
+        fields = json.loads(line.split(b"\n", 1)[0])
     except (ValueError, RecursionError):
         return None
-    name = told.get("id") if isinstance(told, dict) else None
-    return name if isinstance(name, str) else None
+    value = fields.get("id") if isinstance(fields, dict) else None
+    return value if isinstance(value, str) else None
 
 
 def _is_id(text: str) -> bool:

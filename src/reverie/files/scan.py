@@ -1,8 +1,8 @@
-"""Which files are not as we know them? One look at all of them, or at some; opens no file.
+"""Scan of the folder for files that were changed, added or removed. Opens no file.
 
-A file is as we know it when its size and its time are those of `Written`; only the others are worth reading
-(`handedits` does, and compares checksums). Left out are names that begin with a dot (apart from the archive),
-what editors leave beside a file, and conflict files. Links are never followed: they are reported.
+A file is unchanged when its size and time are those of its `FileRecord`. `hand_edits` reads the others and
+compares checksums. Ignored are names that begin with a dot (apart from the archive), files that editors leave,
+and conflict files. Links are never followed; they are reported.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from reverie.files.layout import ARCHIVE, MEMORY, SESSIONS, parse_path, parse_re
 from reverie.files.parsing import BrokenFile
 
 CONFLICT = ".conflict.json"
-"""How the names of files end that hold the program's version of what a person changed at the same time."""
+"""Suffix of conflict files, which hold the program's version of what a person changed too."""
 
 _TOPS = (MEMORY, SESSIONS)
 _LEFT_BY_EDITORS = ("~", ".swp", ".swx", ".tmp", ".bak", ".orig", ".part")
@@ -27,18 +27,18 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 @dataclass(slots=True, kw_only=True)
 class FolderScan:
-    """What a look at the files found; all paths are relative to the memory's folder.
+    """Result of a scan; all paths are relative to the memory's folder.
 
     Attributes:
-        changed: Known files whose size or time is another.
+        changed: Known files whose size or time differs.
         added: Files that are not known.
-        missing: Known files that are not there.
-        recovered: Files `{path}.recovered-N`, edits of `path` that slipped in while it was replaced.
+        missing: Known files that do not exist.
+        recovered: Files `{path}.recovered-N`, edits of `path` that came while it was replaced.
         conflicts: Conflict files.
-        odd: What is no file that could be read: links, devices, folders that may not be opened, with why.
-        gone: Which of `memory` and `sessions` are missing altogether though we know files there; they are not
+        odd: Links, devices and folders that cannot be opened, with the reason.
+        gone: Which of `memory` and `sessions` are missing although files are known there. Those files are not
             among `missing`.
-        seen: How many files there are that are ours.
+        seen: The number of files in Reverie's layout.
     """
 
     changed: list[str] = field(default_factory=list)
@@ -51,38 +51,33 @@ class FolderScan:
     seen: int = 0
 
     def __bool__(self) -> bool:
-        """Whether anything is there that is not as we know it."""
+        """Return whether anything differs from what is known."""
         return bool(self.changed or self.added or self.missing or self.recovered or self.odd or self.gone)
 
 
 def scan(root: Path, known: Mapping[str, FileRecord], paths: Iterable[str] | None = None) -> FolderScan:
-    """Look at all files, or at some, without opening any.
-
-    100,000 files of which none has changed take about a third of a second.
+    """Scan all files, or some, without opening any; 100,000 unchanged files take about a third of a second.
 
     Args:
         root: The memory's folder.
-        known: What is known of the files: of all of them, or at least of those that are looked at.
-        paths: Which files or folders to look at, such as `memory/MEMORY.md` or `memory/projects`; None: all.
-
-    Returns:
-        What was found, in the order of the paths.
+        known: The records of all files, or at least of those that are scanned.
+        paths: The files or folders to scan, such as `memory/MEMORY.md` or `memory/projects`; None for all.
     """
-    found = _Sweeping(os.fspath(root), known)
+    scanner = _Scanner(os.fspath(root), known)
     if paths is None:
         for top in _TOPS:
-            found.scan_folder(top)
+            scanner.scan_folder(top)
         wanted = known
     else:
         chosen = sorted({path.strip("/") for path in paths})
         for path in chosen:
-            found.scan_path(path)
+            scanner.scan_path(path)
         wanted = {path: each for path, each in known.items() if _is_within(path, chosen)}
-    return found.finish_scan(wanted)
+    return scanner.finish_scan(wanted)
 
 
 def is_ignored(name: str) -> bool:
-    """Whether a name (of a file or folder, without its path) is none that we look at."""
+    """Return whether a file or folder of this name is ignored."""
     return (
         name.startswith(".")
         or name.endswith(_LEFT_BY_EDITORS)
@@ -90,21 +85,23 @@ def is_ignored(name: str) -> bool:
     )
 
 
-class _Sweeping:
+class _Scanner:
+    """One scan in progress."""
+
     def __init__(self, root: str, known: Mapping[str, FileRecord]) -> None:
         self._root = root
         self._known = known
-        self._there: set[str] = set()
+        self._present: set[str] = set()
         self._unseen: list[str] = []
-        self._found = FolderScan()
+        self._result = FolderScan()
 
     def scan_folder(self, folder: str) -> None:
-        """Look at everything below a folder."""
+        """Scan everything below a folder."""
         try:
             handle = os.open(f"{self._root}/{folder}", _FOLDER)
         except FileNotFoundError:
             if folder in _TOPS:
-                self._found.gone.append(folder)
+                self._result.gone.append(folder)
             return
         except OSError as error:
             self._report(folder, _explain_unreadable_folder(f"{self._root}/{folder}", error))
@@ -120,10 +117,10 @@ class _Sweeping:
             self.scan_folder(f"{folder}/{name}")
 
     def _scan_entries(self, handle: int, folder: str) -> list[str]:
-        # The inner loop of everything: local names, tuples by index, no call that can be spared.
+        # The inner loop: local names, tuples by index, and as few calls as possible.
         folders = []
-        known, there = self._known, self._there
-        differ = self._found.changed.append
+        known, present = self._known, self._present
+        differ = self._result.changed.append
         with os.scandir(handle) as entries:
             for entry in entries:
                 name = entry.name
@@ -133,7 +130,7 @@ class _Sweeping:
                         seen = entry.stat(follow_symlinks=False)
                     except FileNotFoundError:
                         continue
-                    there.add(path)
+                    present.add(path)
                     if old[1] != seen.st_size or old[2] != seen.st_mtime_ns:
                         differ(path)
                 elif entry.is_dir(follow_symlinks=False):
@@ -144,7 +141,7 @@ class _Sweeping:
         return folders
 
     def scan_path(self, path: str) -> None:
-        """Look at one file, or at everything below one folder."""
+        """Scan one file, or everything below one folder."""
         parts = path.split("/")
         if parts[0] not in _TOPS:
             return
@@ -153,7 +150,7 @@ class _Sweeping:
             mode = self._read_mode(above)
             if mode is None:
                 if depth == 1:
-                    self._found.gone.append(above)
+                    self._result.gone.append(above)
                 return
             if not stat.S_ISDIR(mode):
                 what = "a symbolic link, which is not followed" if stat.S_ISLNK(mode) else "no folder"
@@ -162,7 +159,7 @@ class _Sweeping:
         mode = self._read_mode(path)
         if mode is None:
             if path in _TOPS:
-                self._found.gone.append(path)
+                self._result.gone.append(path)
             return
         if stat.S_ISDIR(mode):
             self.scan_folder(path)
@@ -175,9 +172,9 @@ class _Sweeping:
             seen = os.lstat(f"{self._root}/{path}")
         except FileNotFoundError:
             return
-        self._there.add(path)
+        self._present.add(path)
         if (old.size, old.mtime_ns) != (seen.st_size, seen.st_mtime_ns):
-            self._found.changed.append(path)
+            self._result.changed.append(path)
 
     def _read_mode(self, path: str) -> int | None:
         try:
@@ -186,9 +183,9 @@ class _Sweeping:
             return None
 
     def _scan_unknown(self, path: str, name: str, is_link: bool, is_file: bool) -> None:
-        """Look at something that is no folder, and no file that we know."""
+        """Examine something that is neither a folder nor a known file."""
         if name.endswith(CONFLICT):
-            self._found.conflicts.append(path)
+            self._result.conflicts.append(path)
             return
         if is_ignored(name):
             return
@@ -197,7 +194,7 @@ class _Sweeping:
                 self._report(path, "it is a symbolic link, which is not followed: put the file itself there")
             return
         if parse_recovered_path(path) is not None and is_file:
-            self._found.recovered.append(path)
+            self._result.recovered.append(path)
             return
         if parse_path(path) is None:
             return
@@ -209,29 +206,29 @@ class _Sweeping:
         except UnicodeEncodeError:
             self._report(path, "its name is not UTF-8: rename it")
             return
-        self._there.add(path)
-        self._found.added.append(path)
+        self._present.add(path)
+        self._result.added.append(path)
 
     def _report(self, path: str, why: str) -> None:
         self._unseen.append(path)
         shown = path.encode(errors="backslashreplace").decode()
-        self._found.odd.append(BrokenFile(path=shown, why=why))
+        self._result.odd.append(BrokenFile(path=shown, why=why))
 
     def finish_scan(self, wanted: Mapping[str, FileRecord]) -> FolderScan:
-        """What was found, with what is missing of the files that were looked for."""
-        found = self._found
-        found.seen = len(self._there)
-        found.gone = [top for top in found.gone if any(path.startswith(f"{top}/") for path in wanted)]
-        if len(wanted) > found.seen - len(found.added):
-            hidden = [*self._unseen, *found.gone]
-            found.missing = [
+        """Return the result, with those of the wanted files that are missing."""
+        result = self._result
+        result.seen = len(self._present)
+        result.gone = [top for top in result.gone if any(path.startswith(f"{top}/") for path in wanted)]
+        if len(wanted) > result.seen - len(result.added):
+            hidden = [*self._unseen, *result.gone]
+            result.missing = [
                 path
                 for path in wanted
-                if path not in self._there and not (hidden and _is_within(path, hidden))
+                if path not in self._present and not (hidden and _is_within(path, hidden))
             ]
-        for paths in (found.changed, found.added, found.missing, found.recovered, found.conflicts):
+        for paths in (result.changed, result.added, result.missing, result.recovered, result.conflicts):
             paths[:] = sorted(set(paths))
-        return found
+        return result
 
 
 def _is_within(path: str, places: Iterable[str]) -> bool:

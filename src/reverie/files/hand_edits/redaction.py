@@ -1,7 +1,6 @@
-"""What does a file say that a person edited, without the secrets they put there? Pure.
+"""Redaction of secrets in files that a person edited. Pure.
 
-A file of Markdown is one text. In a file of JSON every text in quotes is one, and what is not JSON is left
-for the parser to complain of: nothing of it is taken in.
+A Markdown file is one text. In a JSON file every string is one; what is not JSON is left to the parser.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ _LONGEST_NAME = 14
 
 
 def redact_file(data: bytes, form: Form, redactor: Redactor) -> bytes:
-    """The bytes of a file with secrets replaced; themselves, where there are none.
+    """Return the content of a file with its secrets replaced.
 
     Args:
-        data: What the file holds.
-        form: What sort of file it is.
-        redactor: What finds secrets.
+        data: The content.
+        form: The form of the file.
+        redactor: Finds the secrets.
     """
     if not redactor.enabled:
         return data
@@ -37,14 +36,14 @@ def redact_file(data: bytes, form: Form, redactor: Redactor) -> bytes:
 
 
 class _Strings:
-    """Redacts a text in quotes."""
+    """Redactor of a JSON string."""
 
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
 
-    def __call__(self, found: re.Match[str]) -> str:
-        quoted = found.group()
-        before = found.string[max(0, found.start() - _LONGEST_NAME) : found.start()].rstrip()
+    def __call__(self, match: re.Match[str]) -> str:
+        quoted = match.group()
+        before = match.string[max(0, match.start() - _LONGEST_NAME) : match.start()].rstrip()
         if len(quoted) < _SHORTEST or before.endswith(_NAMES):
             return quoted
         try:
