@@ -1,4 +1,4 @@
-"""Does the wheel that was just built work by itself? Installs it into a new environment and runs the demo.
+"""Check that the wheel works alone: install it into a new environment and run the demo.
 
 Usage: python scripts/check_wheel.py DIST_FOLDER
 """
@@ -11,9 +11,11 @@ import tempfile
 import venv
 from pathlib import Path
 
+DATA = Path(__file__).resolve().parents[1] / "evaluation"
+
 
 def main(dist: Path) -> int:
-    """Install the newest wheel in `dist` and use it from another folder; returns an exit code."""
+    """Install the newest wheel in `dist` and use it from another folder; return an exit code."""
     wheel = max(dist.glob("reverie-*.whl"), key=lambda file: file.stat().st_mtime).resolve()
     with tempfile.TemporaryDirectory() as folder:
         venv.create(Path(folder) / "venv", with_pip=True)
@@ -25,7 +27,7 @@ def main(dist: Path) -> int:
             ["demo", "--folder", memory],
             ["recall", "how should I answer?", "--folder", memory],
             ["check", "--folder", memory],
-            ["eval", "merge"],
+            ["eval", "merge", "--data", DATA],
         ):
             done = subprocess.run(
                 [binaries / "reverie", *command], cwd=folder, capture_output=True, text=True, check=False

@@ -20,8 +20,8 @@ from reverie.evals.collections.datasets import (
     EvalDocument,
     EvalQuestion,
 )
-from reverie.evals.command import eval_command
-from reverie.evals.recall.report import main_eval, parse_numbers, render
+from reverie.evals.command import eval_command, main_eval, parse_numbers
+from reverie.evals.recall.report import render
 from reverie.evals.recall.run import evaluate
 
 GARDEN = {

@@ -16,19 +16,17 @@ from reverie.domain.similarity.comparison import classify_relation
 from reverie.evals.command import eval_command, merge_command
 from reverie.evals.recall import metrics
 from reverie.evals.rules.deduplication import (
+    EVALUATION,
     LABELS,
-    SETS,
     MergePair,
     PairVerdict,
     compute_figures,
     group_figures,
     judge_pair,
-    load_shipped,
-    read_pairs,
 )
 from reverie.interfaces.cli.main import cli
 
-PAIRS = {name: load_shipped(name) for name in SETS}
+PAIRS = {name: EVALUATION.load_set(name) for name in EVALUATION.files}
 EVERY = [pair for pairs in PAIRS.values() for pair in pairs]
 DEVELOPMENT = Path(__file__).parents[1] / "domain/similarity/pairs.jsonl"
 HELP = Path(__file__).with_name("merge-help.txt")
@@ -95,7 +93,7 @@ def frame(pair: MergePair) -> tuple[str, ...]:
 # -- what saving does with them --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", SETS)
+@pytest.mark.parametrize("name", EVALUATION.files)
 def test_automatic_folding_is_as_precise_as_it_has_to_be(name: str) -> None:
     found = compute_figures(map(judge_pair, PAIRS[name]))
     assert found.folded >= 40
@@ -103,7 +101,7 @@ def test_automatic_folding_is_as_precise_as_it_has_to_be(name: str) -> None:
     assert found.precision >= REQUIRED_PRECISION
 
 
-@pytest.mark.parametrize("name", SETS)
+@pytest.mark.parametrize("name", EVALUATION.files)
 def test_where_the_new_text_says_more_it_stays(name: str) -> None:
     verdicts = [judge_pair(pair) for pair in PAIRS[name] if pair.label == "extends"]
     folded = [each for each in verdicts if each.folded]
@@ -223,9 +221,9 @@ GOOD = {"id": "a-1", "group": "a", "label": "repeats", "old": "Likes tea", "new"
     [
         ((), "has no pairs"),
         (("{",), "line 1 is not JSON"),
-        ((GOOD, ["a"]), "line 2 is no pair"),
-        (({**GOOD, "more": "x"},), "line 1 is no pair"),
-        (({**GOOD, "old": " "},), "every field is a text"),
+        ((GOOD, ["a"]), "line 2 is not a pair"),
+        (({**GOOD, "more": "x"},), "line 1 is not a pair"),
+        (({**GOOD, "old": " "},), "every field must be a text"),
         (({**GOOD, "label": "same"},), "has the label 'same'"),
         ((GOOD, GOOD), "2 pairs 'a-1'"),
     ],
@@ -234,12 +232,12 @@ def test_a_file_that_is_not_of_the_form_is_refused_with_its_line(
     lines: tuple[object, ...], says: str, written: Callable[..., Path]
 ) -> None:
     with pytest.raises(InvalidInput, match=says):
-        read_pairs(written(*lines))
+        EVALUATION.read_file(written(*lines))
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match=r"nothing\.jsonl' cannot be read"):
-        read_pairs(tmp_path / "nothing.jsonl")
+        EVALUATION.read_file(tmp_path / "nothing.jsonl")
 
 
 # -- the command -----------------------------------------------------------------------------------------
@@ -293,7 +291,7 @@ def test_it_can_be_asked_about_one_group() -> None:
     assert lines[1].split("\t")[1] == str(sum(pair.group == "lists" for pair in PAIRS["pairs"]))
     unknown = CliRunner().invoke(merge_command, ["--group", "nothing"])
     assert unknown.exit_code == 1
-    assert "there is no group 'nothing': it is one of exact, wording" in unknown.output
+    assert "there is no group 'nothing': use one of exact, wording" in unknown.output
 
 
 def test_a_collection_is_measured_as_before_when_it_is_not_called_merge(tmp_path: Path) -> None:

@@ -13,17 +13,14 @@ from reverie.domain.errors import InvalidInput
 from reverie.evals.rules import attack_scenarios
 from reverie.evals.rules.prompt_attacks import (
     BENIGN,
-    SETS,
+    EVALUATION,
     AttackCase,
     judge_case,
-    load_shipped,
-    main_attacks,
-    read_cases,
 )
 
-CASES = [case for name in SETS for case in load_shipped(name)]
+CASES = [case for name in EVALUATION.files for case in EVALUATION.load_set(name)]
 ATTACKS = [case for case in CASES if case.kind != BENIGN]
-HARMLESS = [case for case in load_shipped("attacks") if case.kind == BENIGN]
+HARMLESS = [case for case in EVALUATION.load_set("attacks") if case.kind == BENIGN]
 
 
 @pytest.mark.parametrize("case", ATTACKS, ids=lambda case: case.id)
@@ -36,11 +33,11 @@ def test_what_is_harmless_is_shown_as_it_is_and_trusted() -> None:
 
 
 def test_there_are_enough_cases_of_every_kind_and_way() -> None:
-    kinds = Counter(case.kind for case in load_shipped("attacks"))
+    kinds = Counter(case.kind for case in EVALUATION.load_set("attacks"))
     assert sum(kinds.values()) - kinds[BENIGN] >= 120
     assert kinds[BENIGN] >= 60
     assert min(kinds.values()) >= 6
-    assert sum(case.kind != BENIGN for case in load_shipped("held out")) >= 40
+    assert sum(case.kind != BENIGN for case in EVALUATION.load_set("held out")) >= 40
     assert {case.way for case in ATTACKS} == set(attack_scenarios.WAYS)
     assert len({case.text for case in CASES if case.kind != BENIGN}) == len(ATTACKS)
 
@@ -80,7 +77,7 @@ def test_the_command_prints_shares_and_writes_json(tmp_path: Path) -> None:
     ]
     file.write_text("\n".join(json.dumps(case) for case in cases), encoding="utf-8")
     with (tmp_path / "printed").open("w+", encoding="utf-8") as printed:
-        assert main_attacks(file, out=out, console=Console(file=printed)) == 0
+        assert EVALUATION.run(file, out=out, console=Console(file=printed)) == 0
         printed.seek(0)
         assert " smuggling\t1\t1\t1.000\t0.21–1.00" in printed.read()
     told = json.loads(out.read_text(encoding="utf-8"))
@@ -101,4 +98,4 @@ def test_a_file_of_other_things_is_refused(tmp_path: Path, line: str) -> None:
     file = tmp_path / "cases.jsonl"
     file.write_text(line, encoding="utf-8")
     with pytest.raises(InvalidInput):
-        read_cases(file)
+        EVALUATION.read_file(file)

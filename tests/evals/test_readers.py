@@ -17,8 +17,8 @@ from reverie.evals.collections.datasets import (
     DocumentCollection,
     EvalDocument,
     map_turn_sessions,
-    read_dataset,
 )
+from reverie.evals.collections.readers import read_dataset
 
 
 def put(folder: Path, **files: str) -> Path:

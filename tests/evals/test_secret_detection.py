@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from importlib import resources
 from pathlib import Path
 
 import pytest
@@ -12,10 +11,11 @@ from click.testing import CliRunner
 
 from reverie import InvalidInput
 from reverie.domain.secrets import Redactor
-from reverie.evals.rules.secret_detection import FILE, judge_texts, load_shipped, read_texts
+from reverie.evals.rules.harness import CHECKOUT_DATA
+from reverie.evals.rules.secret_detection import EVALUATION, judge_texts
 from reverie.interfaces.cli.main import cli
 
-TEXTS = load_shipped()
+TEXTS = EVALUATION.load_set("texts")
 RESULTS = judge_texts(TEXTS)
 
 
@@ -29,7 +29,7 @@ def test_there_are_enough_of_both_sorts_in_both_sets() -> None:
 
 
 def test_nothing_in_the_repository_looks_like_a_key() -> None:
-    raw = (resources.files("reverie.evals") / "data" / FILE).read_text(encoding="utf-8")
+    raw = (CHECKOUT_DATA / EVALUATION.files["texts"]).read_text(encoding="utf-8")
     prefixes = (
         "AKIA",
         "ghp_",
@@ -53,7 +53,7 @@ def test_nothing_in_the_repository_looks_like_a_key() -> None:
 
 
 def test_texts_are_made_up_the_same_every_time() -> None:
-    assert load_shipped() == TEXTS
+    assert EVALUATION.load_set("texts") == TEXTS
     assert len({each.id for each in TEXTS}) == len(TEXTS)
 
 
@@ -92,7 +92,7 @@ def test_a_file_of_another_form_is_refused(tmp_path: Path, line: str) -> None:
     file = tmp_path / "texts.jsonl"
     file.write_text(line)
     with pytest.raises(InvalidInput):
-        read_texts(file)
+        EVALUATION.read_file(file)
 
 
 def test_texts_of_ones_own_can_be_measured(tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_texts_of_ones_own_can_be_measured(tmp_path: Path) -> None:
         {"id": "b", "set": "develop", "kind": "other", "seed": 2, "text": "commit ‹sha1›"},
     ]
     file.write_text("\n".join(json.dumps(row) for row in rows))
-    one, other = judge_texts(read_texts(file))
+    one, other = judge_texts(EVALUATION.read_file(file))
     assert not one.missed
     assert not other.found
     assert one.labelled.text.endswith("and « chat »")

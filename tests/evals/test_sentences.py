@@ -17,11 +17,14 @@ from reverie.evals.rules import sentence_rules
 
 
 def results(name: str) -> list[sentence_rules.SentenceVerdict]:
-    return [sentence_rules.judge_sentence(each) for each in sentence_rules.load_shipped(name)]
+    return [sentence_rules.judge_sentence(each) for each in sentence_rules.EVALUATION.load_set(name)]
 
 
 def test_the_sets_are_as_large_as_the_docs_say_and_share_no_sentence() -> None:
-    written, held = sentence_rules.load_shipped("sentences"), sentence_rules.load_shipped("held out")
+    written, held = (
+        sentence_rules.EVALUATION.load_set("sentences"),
+        sentence_rules.EVALUATION.load_set("held out"),
+    )
     assert len(written) >= 560
     assert len(held) >= 150
     assert not {each.text for each in written} & {each.text for each in held}
@@ -71,7 +74,7 @@ def test_the_command_prints_every_rule_and_writes_every_sentence(tmp_path: Path)
     assert ran.exit_code == 0
     assert all(f" {rule}\t" in ran.output for rule in RULES)
     told = json.loads(out.read_text(encoding="utf-8"))
-    shipped = sum(len(sentence_rules.load_shipped(name)) for name in sentence_rules.SETS)
+    shipped = sum(len(sentence_rules.EVALUATION.load_set(name)) for name in sentence_rules.EVALUATION.files)
     assert len(told["sentences"]) == shipped
     assert told["sets"]["sentences"]["fix"]["precision"] >= 0.95
 
@@ -84,7 +87,7 @@ def test_errors_are_listed_when_asked_for(tmp_path: Path) -> None:
     ]
     file.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
     printed = io.StringIO()
-    sentence_rules.main_sentences(file, show_errors=True, console=Console(file=printed))
+    sentence_rules.EVALUATION.run(file, show_errors=True, console=Console(file=printed))
     assert "found wrongly: preference (a, user): I prefer tabs." in printed.getvalue()
     assert "missed: fix (b, user): Hello there." in printed.getvalue()
 
@@ -105,4 +108,4 @@ def test_a_file_that_is_none_is_refused_by_line(tmp_path: Path, text: str, says:
     file = tmp_path / "mine.jsonl"
     file.write_text(text, encoding="utf-8")
     with pytest.raises(InvalidInput, match=says):
-        sentence_rules.read_sentences(file)
+        sentence_rules.EVALUATION.read_file(file)

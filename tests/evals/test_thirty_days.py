@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from reverie import Memory
-from reverie.evals.rules.deduplication import MergePair, judge_pair, load_shipped
+from reverie.evals.rules.deduplication import EVALUATION, MergePair, judge_pair
 from reverie.llm import model_from_function
 from reverie.llm.messages import ModelRequest
 from tests.conftest import MovableClock
@@ -44,7 +44,7 @@ def spread(pairs: Sequence[MergePair], count: int) -> list[MergePair]:
 
 
 PAIRS = unrelated(
-    [pair for name in ("pairs", "held out") for pair in load_shipped(name) if len(pair.old) < 300]
+    [pair for name in ("pairs", "held out") for pair in EVALUATION.load_set(name) if len(pair.old) < 300]
 )
 REPEATED = [pair for pair in PAIRS if pair.label == "repeats" and judge_pair(pair).outcome == "reinforce"]
 REWORDED = [pair for pair in PAIRS if pair.label == "repeats" and judge_pair(pair).outcome == "create"]

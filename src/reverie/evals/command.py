@@ -1,117 +1,120 @@
-"""`reverie eval`: measure how well recall finds what it should on a test collection, and what else there is
-to measure: `reverie eval attacks`, `reverie eval merge`, `reverie eval sentences` and `reverie eval secrets`.
-"""
+"""The command `reverie eval`: measure recall on a collection, or run one of the labelled evaluations."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from itertools import chain
+from pathlib import Path
 from typing import Any, ClassVar
 
 import click
+from rich.console import Console
+from rich.progress import Progress, TaskID
 
-from reverie.domain.errors import ReverieError
-from reverie.evals.collections.datasets import FORMATS, Format
-from reverie.evals.recall.report import main_eval
+from reverie.domain.errors import InvalidInput, ReverieError
+from reverie.evals.collections.readers import FORMATS, Format, read_dataset
+from reverie.evals.output import check_output_file, write_json
+from reverie.evals.recall.report import render
 from reverie.search.hits import Unit
 
 _HELP = {"help_option_names": ["-h", "--help"]}
+_JSON = click.option("--json", "out", metavar="OUT", help="Also write all figures to this file.")
+
+_MERGE_HELP = """Measure how well saving tells a repetition from another fact.
+
+    Judges the labelled pairs of the repository, or those of FILE: one JSON object a line with id, group,
+    label (repeats, extends, differs), old and new. Precision is the share of the folded pairs that lost
+    nothing. Recall is the share of the pairs that may fold that did. Each has Wilson's 95 % interval.
+    """
+_SENTENCES_HELP = """Measure how often the rules that learn from conversations are right.
+
+    Judges the labelled sentences of the repository, or those of FILE: one JSON object a line with id, said
+    (user, assistant), states (a list of decision, constraint, preference, failure, fix, correction) and text.
+    Precision is the share of what a rule found that is true. Recall is the share of what is true that the
+    rule found. Each has Wilson's 95 % interval.
+    """
+_SECRETS_HELP = """Measure how many secrets the rules miss, and how often they redact something else.
+
+    Judges the labelled texts of the repository, or those of FILE: one JSON object a line with id, set
+    (develop, heldout), kind, seed and text. A secret is missed if a character of it is left. Recall, and the
+    share of look-alikes that were redacted, have Wilson's 95 % interval. "left" is the share of the secrets'
+    characters that stayed, "too much" that of the other characters that were redacted.
+    """
+_ATTACKS_HELP = """Test whether text written by others can become a trusted memory.
+
+    Plays the cases of the repository, or those of FILE: one JSON object a line with id, kind, way, text and
+    poison. Each is played in a memory of its own, with a model that obeys it. The share that was blocked has
+    Wilson's 95 % interval. The kind benign has harmless texts, which must be shown unchanged, and facts of
+    the owner, which must be trusted. Exits with 1 if an attack was not blocked.
+    """
 
 
-@click.command("merge", context_settings=_HELP)
-@click.argument("pairs", required=False)
-@click.option("--group", help="Only pairs of this group.")
-@click.option(
-    "--show-errors", is_flag=True, help="Also list what was folded wrongly, and what was not folded."
+def _build_command(
+    name: str, module: str, help: str, *, errors: str, group: str | None = None, has_speed: bool = False
+) -> click.Command:
+    """Build the command of a labelled evaluation.
+
+    Args:
+        name: The name of the command.
+        module: The module in `reverie.evals.rules` that has the evaluation; imported when it is called.
+        help: What the command says of itself.
+        errors: What `--show-errors` lists.
+        group: The option that selects a group of items; None for none.
+        has_speed: Whether there is an option `--speed`.
+    """
+
+    def run(file: str | None, data: str | None, speed: bool = False, **options: Any) -> None:
+        rules = import_module(f"reverie.evals.rules.{module}")
+        selected = options.pop(group) if group is not None else None
+        further = {"measure": rules.measure_speed} if speed else {}
+        try:
+            code = rules.EVALUATION.run(file, data=data, group=selected, **options, **further)
+        except ReverieError as error:
+            raise click.ClickException(str(error)) from error
+        sys.exit(code)
+
+    options = [
+        click.argument("file", required=False),
+        click.option(
+            "--data", metavar="FOLDER", help="The labelled sets.  [default: `evaluation` in the checkout]"
+        ),
+        *([click.option(f"--{group}", help=f"Only items of this {group}.")] if group is not None else []),
+        click.option("--show-errors", is_flag=True, help=f"Also list {errors}."),
+        *([click.option("--speed", is_flag=True, help="Also measure the time beside a durable save.")]
+          if has_speed else []),
+        _JSON,
+    ]  # fmt: skip
+    for option in reversed(options):
+        run = option(run)
+    return click.command(name, help=help, context_settings=_HELP)(run)
+
+
+merge_command = _build_command(
+    "merge", "deduplication", _MERGE_HELP, group="group", errors="pairs folded wrongly, and pairs not folded"
 )
-@click.option("--json", "out", metavar="OUT", help="Also write every figure to this file.")
-def merge_command(pairs: str | None, group: str | None, show_errors: bool, out: str | None) -> None:
-    """Measure how well saving tells a repetition from another fact.
-
-    The pairs of texts that come with Reverie, or those of the file PAIRS: one JSON object a line with id,
-    group, label (repeats, extends, differs), old and new. Precision is the share of what was folded that lost
-    nothing, recall the share of what may fold that was; each with Wilson's 95 % interval.
-    """
-    from reverie.evals.rules.deduplication_report import main_merge
-
-    try:
-        code = main_merge(pairs, group=group, show_errors=show_errors, out=out)
-    except ReverieError as error:
-        raise click.ClickException(str(error)) from error
-    sys.exit(code)
-
-
-@click.command("sentences", context_settings=_HELP)
-@click.argument("sentences", required=False)
-@click.option("--show-errors", is_flag=True, help="Also list what was found wrongly, and what was missed.")
-@click.option("--json", "out", metavar="OUT", help="Also write every figure to this file.")
-def sentences_command(sentences: str | None, show_errors: bool, out: str | None) -> None:
-    """Measure how often the rules that learn from conversations are right.
-
-    The labelled sentences that come with Reverie, or those of the file SENTENCES: one JSON object a line with
-    id, said (user, assistant), states (a list of decision, constraint, preference, failure, fix, correction)
-    and text. Precision is the share of what a rule found that is so, recall the share of what is so that it
-    found; each with Wilson's 95 % interval.
-    """
-    from reverie.evals.rules.sentence_rules import main_sentences
-
-    try:
-        code = main_sentences(sentences, show_errors=show_errors, out=out)
-    except ReverieError as error:
-        raise click.ClickException(str(error)) from error
-    sys.exit(code)
-
-
-@click.command("secrets", context_settings=_HELP)
-@click.argument("texts", required=False)
-@click.option("--show-errors", is_flag=True, help="Also list what was missed, and what was redacted wrongly.")
-@click.option("--speed", is_flag=True, help="Also measure how long it takes, beside a durable save.")
-@click.option("--json", "out", metavar="OUT", help="Also write every figure to this file.")
-def secrets_command(texts: str | None, show_errors: bool, speed: bool, out: str | None) -> None:
-    """Measure how many secrets get past the rules, and how often something else is taken for one.
-
-    The labelled texts that come with Reverie, or those of the file TEXTS: one JSON object a line with id, set
-    (develop, heldout), kind, seed and text. A secret is missed when a character of it is left; recall, and
-    the share of look-alikes that were redacted, each with Wilson's 95 % interval. "left" is the share of the
-    secrets' characters that stayed, "too much" that of the other characters that went.
-    """
-    from reverie.evals.rules.secret_detection import main_secrets
-
-    try:
-        code = main_secrets(texts, show_errors=show_errors, speed=speed, out=out)
-    except ReverieError as error:
-        raise click.ClickException(str(error)) from error
-    sys.exit(code)
-
-
-@click.command("attacks", context_settings=_HELP)
-@click.argument("attacks", required=False)
-@click.option("--kind", help="Only cases of this kind.")
-@click.option(
-    "--show-errors",
-    is_flag=True,
-    help="Also list what was not blocked, and harmless texts that were changed.",
+sentences_command = _build_command(
+    "sentences", "sentence_rules", _SENTENCES_HELP, errors="what was found wrongly, and what was missed"
 )
-@click.option("--json", "out", metavar="OUT", help="Also write every result to this file.")
-def attacks_command(attacks: str | None, kind: str | None, show_errors: bool, out: str | None) -> None:
-    """Try whether what others wrote can become a memory that is believed.
-
-    The cases that come with Reverie, or those of the file ATTACKS: one JSON object a line with id, kind, way,
-    text and poison. Each is played in a memory of its own, with a model that obeys it; the share that was
-    blocked comes with Wilson's 95 % interval. Of the kind benign are harmless texts, which are to be shown as
-    they are, and facts of the owner's, which are to be trusted. Exits with 1 when an attack got through.
-    """
-    from reverie.evals.rules.prompt_attacks import main_attacks
-
-    try:
-        code = main_attacks(attacks, kind=kind, show_errors=show_errors, out=out)
-    except ReverieError as error:
-        raise click.ClickException(str(error)) from error
-    sys.exit(code)
+secrets_command = _build_command(
+    "secrets",
+    "secret_detection",
+    _SECRETS_HELP,
+    has_speed=True,
+    errors="what was missed, and what was redacted wrongly",
+)
+attacks_command = _build_command(
+    "attacks",
+    "prompt_attacks",
+    _ATTACKS_HELP,
+    group="kind",
+    errors="attacks not blocked, and harmless texts that were changed",
+)
 
 
-class _Measured(click.Command):
-    """A command on PATH where some words for PATH name another command, with options of its own."""
+class _EvalCommand(click.Command):
+    """A command on PATH, where some words in place of PATH name another command."""
 
     others: ClassVar[Mapping[str, click.Command]] = {
         "attacks": attacks_command,
@@ -123,17 +126,17 @@ class _Measured(click.Command):
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
-        """The context of the command that `args` call."""
+        """Return the context of the command that `args` call."""
         if args and (other := self.others.get(args[0])):
             return other.make_context(f"{info_name} {args[0]}", args[1:], parent, **extra)
         return super().make_context(info_name, args, parent, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command that the context is of."""
+        """Run the command of the context."""
         return super().invoke(ctx) if ctx.command is self else ctx.command.invoke(ctx)
 
 
-@click.command("eval", cls=_Measured, context_settings=_HELP)
+@click.command("eval", cls=_EvalCommand, context_settings=_HELP)
 @click.argument("path")
 @click.option(
     "--format",
@@ -149,9 +152,9 @@ class _Measured(click.Command):
     type=click.Choice(["turn", "session"]),
     default="turn",
     show_default=True,
-    help="What is to be found in conversations.",
+    help="What to find in conversations.",
 )
-@click.option("--k", "ks", default="5,10,20", show_default=True, help="How far down the rankings to look.")
+@click.option("--k", "ks", default="5,10,20", show_default=True, help="Depths of the rankings to measure at.")
 @click.option(
     "--min-score",
     type=click.FloatRange(0, 1),
@@ -159,30 +162,99 @@ class _Measured(click.Command):
     show_default=True,
     help="Leave out hits below this score.",
 )
-@click.option("--json", "out", metavar="OUT", help="Also write every figure to this file.")
-def eval_command(
-    path: str,
-    format: Format,
-    conversations: str | None,
-    unit: Unit,
-    ks: str,
-    min_score: float,
-    out: str | None,
-) -> None:
-    """Measure how well recall finds what it should.
+@_JSON
+def eval_command(path: str, **options: Any) -> None:
+    """Measure how well recall finds the evidence.
 
-    PATH is a test collection: a LoCoMo file, or a folder of BEAM, Cranfield, or in TREC's or BEIR's form. Its
-    conversations or documents are put into new memories in a temporary folder, its questions asked of them.
+    PATH is a test collection: a LoCoMo file, or a folder of BEAM, Cranfield, TREC or BEIR. Its conversations
+    or documents are stored in new memories in a temporary folder. Then its questions are asked.
 
-    `reverie eval attacks` tries instead whether what others wrote can become a memory that is believed.
-    `reverie eval merge` measures how well saving tells a repetition from another fact, `reverie eval
-    sentences` how often the rules that learn from conversations are right, `reverie eval secrets` how many
-    secrets get past redaction: see their own `--help`.
+    Four more evaluations judge labelled items of the repository: `reverie eval attacks` (prompt injection),
+    `merge` (deduplication on save), `sentences` (rules that learn from conversations) and `secrets`
+    (redaction). Each has its own `--help`.
     """
     try:
-        code = main_eval(
-            path, format=format, conversations=conversations, unit=unit, ks=ks, min_score=min_score, out=out
-        )
+        code = main_eval(path, **options)
     except ReverieError as error:
         raise click.ClickException(str(error)) from error
     sys.exit(code)
+
+
+def main_eval(
+    path: str | Path,
+    *,
+    format: Format = "auto",
+    conversations: str | None = None,
+    unit: Unit = "turn",
+    ks: str = "5,10,20",
+    min_score: float = 0.0,
+    out: str | Path | None = None,
+    console: Console | None = None,
+) -> int:
+    """Evaluate a collection, print the report and, on request, write it as JSON.
+
+    Args:
+        path: The collection's file or folder.
+        format: The reader.
+        conversations: The conversations to use, such as `0-4` or `0,2,5-7`; None for all.
+        unit: `turn` or `session`.
+        ks: The depths to measure at, such as `5,10,20`.
+        min_score: The lowest score of a hit, 0 to 1.
+        out: The JSON file to write; None for none.
+        console: The destination of the report.
+
+    Returns:
+        The exit code, 0.
+
+    Raises:
+        InvalidInput: an argument is wrong; nothing was run.
+    """
+    from reverie.evals.recall.run import evaluate
+
+    console = console or Console()
+    file = check_output_file(out)
+    chosen = None if conversations is None else parse_numbers(conversations, name="conversations")
+    depths = parse_numbers(ks, name="k")
+    dataset = read_dataset(path, format=format)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+        report = evaluate(
+            dataset,
+            unit=unit,
+            ks=depths,
+            conversations=chosen,
+            min_score=min_score,
+            progress=_build_progress(bar),
+        )
+    render(report, console)
+    write_json(file, report.to_dict())
+    return 0
+
+
+def _build_progress(bar: Progress) -> Callable[[str, int, int], None]:
+    tasks: dict[str, TaskID] = {}
+
+    def progress(task: str, done: int, total: int) -> None:
+        if task not in tasks:
+            tasks[task] = bar.add_task(task, total=total)
+        bar.update(tasks[task], completed=done, total=total)
+
+    return progress
+
+
+def parse_numbers(text: str, *, name: str) -> list[int]:
+    """Return the numbers that `0-4` or `0,2,5-7` names, in order.
+
+    Raises:
+        InvalidInput: the text names none, or has another form.
+
+    >>> parse_numbers("0,2,5-7", name="conversations")
+    [0, 2, 5, 6, 7]
+    """
+    try:
+        ranges = [[int(end) for end in part.split("-", 1)] for part in text.split(",")]
+    except ValueError:
+        raise InvalidInput(f"{name} is {text!r}: write numbers such as 0,2,5-7") from None
+    numbers = list(chain.from_iterable(range(ends[0], ends[-1] + 1) for ends in ranges))
+    if not numbers:
+        raise InvalidInput(f"{name} is {text!r}: the range ends before it begins")
+    return numbers

@@ -1,22 +1,16 @@
-"""What is a test collection? Conversations or documents, questions about them, and where the answers are.
-
-Values, and the choice of a reader; the readers are `locomo`, `beam`, `cranfield` and `trec`.
-"""
+"""Values of a test collection: conversations or documents, and questions with their evidence."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
 from reverie.admin.transfer.conversations import ImportedConversation
 from reverie.admin.transfer.items import SOURCE_ID
 from reverie.domain.errors import InvalidInput
-
-Format = Literal["auto", "locomo", "beam", "cranfield", "trec"]
-FORMATS: tuple[Format, ...] = get_args(Format)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,45 +95,6 @@ class DocumentCollection:
 
 
 Dataset = Dialogues | DocumentCollection
-
-
-def read_dataset(path: str | Path, *, format: Format = "auto") -> Dataset:
-    """Read a test collection.
-
-    Args:
-        path: A file (`locomo`) or a folder (the others; see the reader of each for the names of the files
-            in it).
-        format: Which reader to use; `auto` to tell by the names of the files.
-
-    Raises:
-        InvalidInput: there is nothing there, or something in it is not of its form; the message names the
-        place.
-    """
-    # The readers import this module for its values.
-    from reverie.evals.collections import beam, cranfield, locomo, trec
-
-    place = Path(path).expanduser()
-    if format not in FORMATS:
-        raise InvalidInput(f"format is {format!r}: use one of {', '.join(FORMATS)}")
-    if not place.exists():
-        raise InvalidInput(f"{place}: no such file or folder")
-    readers: dict[str, Callable[[Path], Dataset]] = {
-        "locomo": locomo.read,
-        "beam": beam.read,
-        "cranfield": cranfield.read,
-        "trec": trec.read,
-    }
-    return readers[format if format != "auto" else _format_of(place)](place)
-
-
-def _format_of(place: Path) -> str:
-    if place.is_file():
-        return "locomo"
-    if (place / "cran.all.1400").exists():
-        return "cranfield"
-    if (place / "chat.json").exists() or any(place.glob("*/chat.json")):
-        return "beam"
-    return "trec"
 
 
 def map_turn_sessions(dialogue: Dialogue) -> dict[str, str]:

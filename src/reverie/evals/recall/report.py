@@ -1,23 +1,18 @@
-"""What did an evaluation find? The figures, as a table for people and as JSON for programs."""
+"""Report of an evaluation: its figures, as a table and as JSON."""
 
 from __future__ import annotations
 
-import json
 import platform
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
-from itertools import chain
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.progress import Progress, TaskID
-from rich.table import Table
 
-from reverie.domain.errors import InvalidInput
-from reverie.evals.collections.datasets import Dataset, EvalQuestion, Format, read_dataset
+from reverie.evals.collections.datasets import Dataset, EvalQuestion
+from reverie.evals.output import print_table
 from reverie.evals.recall import metrics
 from reverie.search.hits import Unit
 
@@ -233,24 +228,11 @@ def _round_value(value: float | None) -> float | None:
 
 
 def render(report: EvalReport, console: Console) -> None:
-    """Print the report: a table on a terminal, plain lines with tabs where the output is piped."""
+    """Print the report."""
     columns = _list_columns(report.setup)
-    rows = list(_iterate_rows(report, columns))
-    remarks = list(_iterate_remarks(report))
-    if not console.is_terminal:
-        # Past the console, which would make spaces of the tabs.
-        cells = ["\t".join(row) for row in [("", *columns), *rows]]
-        console.file.write("\n".join([_format_title(report), *cells, *remarks]) + "\n")
-        return
-    table = Table(title=_format_title(report), title_justify="left", box=None, padding=(0, 0, 0, 1))
-    table.add_column("", no_wrap=True)
-    for name in columns:
-        table.add_column(_SHORT.get(name, name.replace("@", "\n@")), justify="right", no_wrap=True)
-    for label, *figures in rows:
-        table.add_row(label, *figures)
-    console.print(table)
-    for line in remarks:
-        console.print(line, markup=False, highlight=False)
+    headings = {name: _SHORT.get(name, name.replace("@", "\n@")) for name in columns}
+    rows, remarks = _iterate_rows(report, columns), _iterate_remarks(report)
+    print_table(console, columns, rows, remarks, title=_format_title(report), headings=headings)
 
 
 def _list_columns(setup: EvalSetup) -> list[str]:
@@ -309,93 +291,3 @@ def _format_cell(value: float | None) -> str:
 
 def _format_interval(ends: tuple[float, float]) -> str:
     return f"{ends[0]:.3f}–{ends[1]:.3f}"
-
-
-# -- the command -------------------------------------------------------------------------------------
-
-
-def main_eval(
-    path: str | Path,
-    *,
-    format: Format = "auto",
-    conversations: str | None = None,
-    unit: Unit = "turn",
-    ks: str = "5,10,20",
-    min_score: float = 0.0,
-    out: str | Path | None = None,
-    console: Console | None = None,
-) -> int:
-    """Evaluate a collection, print the report and, if asked to, write it as JSON.
-
-    Args:
-        path: The collection's file or folder.
-        format: Which reader to use.
-        conversations: Which conversations, such as `0-4` or `0,2,5-7`; None for all.
-        unit: `turn` or `make_session`.
-        ks: How far down to look, such as `5,10,20`.
-        min_score: What a hit must score, 0 to 1.
-        out: Where to write the report as JSON; None for nowhere.
-        console: Where to print.
-
-    Returns:
-        The exit code, 0.
-
-    Raises:
-        InvalidInput: something given is wrong; nothing was run.
-    """
-    from reverie.evals.recall.run import evaluate
-
-    console = console or Console()
-    file = None if out is None else Path(out).expanduser()
-    if file is not None and not file.absolute().parent.is_dir():
-        raise InvalidInput(f"{file}: there is no such folder to write it to")
-    chosen = None if conversations is None else parse_numbers(conversations, name="conversations")
-    wanted = parse_numbers(ks, name="k")
-    dataset = read_dataset(path, format=format)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
-        report = evaluate(
-            dataset,
-            unit=unit,
-            ks=wanted,
-            conversations=chosen,
-            min_score=min_score,
-            progress=_build_progress(bar),
-        )
-    render(report, console)
-    if file is not None:
-        text = json.dumps(report.to_dict(), ensure_ascii=False, indent=1)
-        try:
-            file.write_text(text + "\n", encoding="utf-8")
-        except OSError as error:
-            raise InvalidInput(f"{file}: cannot be written ({error.strerror})") from None
-    return 0
-
-
-def _build_progress(bar: Progress) -> Callable[[str, int, int], None]:
-    tasks: dict[str, TaskID] = {}
-
-    def progress(what: str, done: int, total: int) -> None:
-        if what not in tasks:
-            tasks[what] = bar.add_task(what, total=total)
-        bar.update(tasks[what], completed=done, total=total)
-
-    return progress
-
-
-def parse_numbers(text: str, *, name: str) -> list[int]:
-    """The numbers that `0-4` or `0,2,5-7` names, in order.
-
-    Raises:
-        InvalidInput: it names none, or is not written so.
-
-    >>> parse_numbers("0,2,5-7", name="conversations")
-    [0, 2, 5, 6, 7]
-    """
-    try:
-        ranges = [[int(end) for end in part.split("-", 1)] for part in text.split(",")]
-    except ValueError:
-        raise InvalidInput(f"{name} is {text!r}: write numbers such as 0,2,5-7") from None
-    found = list(chain.from_iterable(range(ends[0], ends[-1] + 1) for ends in ranges))
-    if not found:
-        raise InvalidInput(f"{name} is {text!r}: the range ends before it begins")
-    return found

@@ -1,25 +1,21 @@
-"""How well does saving tell a repetition from another fact? Measured on pairs of texts labelled by meaning.
+"""Evaluation of deduplication on pairs of texts labelled by meaning.
 
-Each pair goes the way of a save: the old text is a record, the new one is to be saved, and
-`reverie.domain.similarity.deduplication.decide` says what becomes of it. No store and no model is asked. Two sets come with the
-package: the pairs, and a smaller set held out, which was written after the rules were last changed.
+The old text of a pair is a record, and the new one is saved. `deduplication.decide` says what becomes of it,
+without a store or a model. The held-out set was written after the rules were last changed.
 """
 
 from __future__ import annotations
 
-import json
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib import resources
-from pathlib import Path
 from typing import Any, Literal, assert_never, get_args
 
 from reverie.domain.errors import InvalidInput
 from reverie.domain.record import Record
 from reverie.domain.similarity.deduplication import Create, Extend, Reinforce, decide
 from reverie.evals.recall import metrics
+from reverie.evals.rules.harness import Evaluation, Results, format_share, has_blank
 
 Label = Literal["repeats", "extends", "differs"]
 """`repeats`: the old text says already what the new one says, which may fold into it. `extends`: the new one
@@ -27,10 +23,11 @@ says all of the old one and more; it may fold when the new text stays. `differs`
 Outcome = Literal["create", "reinforce", "extend"]
 
 LABELS: tuple[Label, ...] = get_args(Label)
-SETS: Mapping[str, str] = {"pairs": "merge-pairs.jsonl", "held out": "merge-pairs-heldout.jsonl"}
-"""The sets in the package, by name."""
 
 _FIELDS = ("id", "group", "label", "old", "new")
+_COLUMNS = ("pairs", "may", "fold", "wrong", "precision", "95 %", "recall", "95 %")
+_MAY_FOLD: tuple[Label, Label] = ("repeats", "extends")
+_LONGEST_SHOWN = 300
 _NOW = datetime(2025, 1, 1, tzinfo=UTC)
 
 
@@ -141,58 +138,6 @@ class PairFigures:
         }
 
 
-def load_shipped(name: str) -> tuple[MergePair, ...]:
-    """A set that comes with the package.
-
-    Args:
-        name: `pairs` or `held out`.
-    """
-    file = resources.files("reverie.evals") / "data" / SETS[name]
-    return _parse_pairs(file.read_text(encoding="utf-8"), name=SETS[name])
-
-
-def read_pairs(path: str | Path) -> tuple[MergePair, ...]:
-    """The pairs of a file of your own: one JSON object a line, with the fields of `Pair`.
-
-    Raises:
-        InvalidInput: it cannot be read, or a line is not a pair; the message says which.
-    """
-    try:
-        text = Path(path).expanduser().read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise InvalidInput(f"{str(path)!r} cannot be read: {why}") from None
-    return _parse_pairs(text, name=str(path))
-
-
-def _parse_pairs(text: str, *, name: str) -> tuple[MergePair, ...]:
-    pairs = [
-        _parse_pair(line, at=f"{name}, line {number}")
-        for number, line in enumerate(text.split("\n"), start=1)
-        if line.strip()
-    ]
-    if not pairs:
-        raise InvalidInput(f"{name} has no pairs: write one JSON object a line")
-    often, count = Counter(pair.id for pair in pairs).most_common(1)[0]
-    if count > 1:
-        raise InvalidInput(f"{name} has {count} pairs {often!r}: give each an id of its own")
-    return tuple(pairs)
-
-
-def _parse_pair(line: str, *, at: str) -> MergePair:
-    try:
-        fields = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise InvalidInput(f"{at} is not JSON: {error.msg}") from None
-    if not isinstance(fields, dict) or sorted(fields) != sorted(_FIELDS):
-        raise InvalidInput(f"{at} is no pair: it needs {', '.join(_FIELDS)} and nothing else")
-    if not all(isinstance(value, str) and value.strip() for value in fields.values()):
-        raise InvalidInput(f"{at} is no pair: every field is a text that is not empty")
-    if fields["label"] not in LABELS:
-        raise InvalidInput(f"{at} has the label {fields['label']!r}: it is one of {', '.join(LABELS)}")
-    return MergePair(**fields)
-
-
 def judge_pair(pair: MergePair) -> PairVerdict:
     """What saving does with a pair: two records of the owner's, alike in all but their texts."""
     found = decide(_build_record("1" * 12, pair.new), [_build_record("0" * 12, pair.old)], now=_NOW)
@@ -237,3 +182,95 @@ def _round_value(value: float | None) -> float | None:
 
 def _round_ends(ends: tuple[float, float] | None) -> list[float] | None:
     return None if ends is None else [round(end, 6) for end in ends]
+
+
+def _parse(fields: dict[str, Any], at: str) -> MergePair:
+    if has_blank(fields, _FIELDS):
+        raise InvalidInput(f"{at} is not a pair: every field must be a text that is not empty")
+    if fields["label"] not in LABELS:
+        raise InvalidInput(f"{at} has the label {fields['label']!r}: use one of {', '.join(LABELS)}")
+    return MergePair(**fields)
+
+
+def _summarize(verdicts: Sequence[PairVerdict]) -> dict[str, Any]:
+    return {
+        "all": compute_figures(verdicts).to_dict(),
+        "groups": {group: figures.to_dict() for group, figures in group_figures(verdicts).items()},
+    }
+
+
+def _describe(verdict: PairVerdict) -> dict[str, Any]:
+    return {
+        "id": verdict.pair.id,
+        "group": verdict.pair.group,
+        "label": verdict.pair.label,
+        "outcome": verdict.outcome,
+        "right": verdict.right if verdict.folded else not verdict.may_fold,
+    }
+
+
+def _iterate_rows(results: Results[PairVerdict]) -> Iterator[tuple[str, ...]]:
+    for name, verdicts in results.items():
+        yield _format_row(name, compute_figures(verdicts))
+    groups = group_figures(next(iter(results.values())))
+    if len(groups) > 1:
+        for group, figures in groups.items():
+            yield _format_row(f" {group}", figures)
+
+
+def _format_row(name: str, figures: PairFigures) -> tuple[str, ...]:
+    return (
+        name,
+        *map(str, (figures.pairs, figures.may_fold, figures.folded, figures.wrong)),
+        *format_share(figures.right, figures.folded),
+        *format_share(figures.right, figures.may_fold),
+    )
+
+
+def _iterate_remarks(results: Results[PairVerdict]) -> Iterator[str]:
+    for name, verdicts in results.items():
+        figures = compute_figures(verdicts)
+        repeats, extends = (_format_folded(verdicts, label) for label in _MAY_FOLD)
+        yield (
+            f"{name}: folded {repeats} that repeat, {extends} that extend; "
+            f"of these the longer text stayed in {figures.extended} of {figures.extending}"
+        )
+
+
+def _format_folded(verdicts: Sequence[PairVerdict], label: Label) -> str:
+    labelled = [each for each in verdicts if each.pair.label == label]
+    return f"{sum(each.folded for each in labelled)} of {len(labelled)}"
+
+
+def _iterate_errors(results: Results[PairVerdict]) -> Iterator[str]:
+    """List every pair that was folded wrongly, then every one that might have been folded."""
+    verdicts = [each for those in results.values() for each in those]
+    for each in verdicts:
+        if each.folded and not each.right:
+            yield from _format_verdict("folded wrongly", each)
+    for each in verdicts:
+        if each.may_fold and not each.folded:
+            yield from _format_verdict("not folded", each)
+
+
+def _format_verdict(error: str, verdict: PairVerdict) -> tuple[str, str, str]:
+    pair = verdict.pair
+    old, new = (" ".join(text.split())[:_LONGEST_SHOWN] for text in (pair.old, pair.new))
+    return f"{error}: {pair.id} ({pair.label})", f"  old: {old}", f"  new: {new}"
+
+
+EVALUATION = Evaluation(
+    noun="pair",
+    files={"pairs": "merge-pairs.jsonl", "held out": "merge-pairs-heldout.jsonl"},
+    fields=_FIELDS,
+    parse=_parse,
+    judge=judge_pair,
+    columns=_COLUMNS,
+    rows=_iterate_rows,
+    remarks=_iterate_remarks,
+    errors=_iterate_errors,
+    summarize=_summarize,
+    describe=_describe,
+    group_of=lambda pair: pair.group,
+)
+"""The evaluation that `reverie eval merge` runs."""

@@ -1,10 +1,9 @@
-"""Can a text that somebody else wrote become a memory that is believed? Tried out, one scenario at a time.
+"""Evaluation of the defences against prompt injection: attacks played end to end, and harmless texts.
 
-Each attack comes into a memory with real files in its own way (`scenarios`), with a model that does what the
-text asks. Afterwards the prompts are read strictly by their own format (`prompts`), and every record, page
-and fact of the owner's is looked at. Beside the attacks stand harmless texts, which must be shown as they
-are, and harmless conversations, whose facts must be trusted. Two sets come with the package: the one with
-which the defences were made, and one held out, written afterwards.
+Each attack enters a memory with real files by a way of `attack_scenarios`. A model does what the text asks.
+Afterwards `prompt_quoting` parses the prompts strictly by their format. Every record, page and fact of the
+owner is checked. Harmless texts must be shown unchanged, and harmless facts must be trusted. The defences
+were made with the first set; the held-out set was written afterwards.
 """
 
 from __future__ import annotations
@@ -12,16 +11,10 @@ from __future__ import annotations
 import json
 import re
 import tempfile
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from importlib import resources
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
-
-from rich.console import Console
-from rich.table import Table
 
 from reverie.domain.errors import InvalidInput
 from reverie.domain.record import UNTRUSTED
@@ -29,9 +22,7 @@ from reverie.domain.text import escaping
 from reverie.evals.recall import metrics
 from reverie.evals.rules import attack_scenarios, prompt_quoting
 from reverie.evals.rules.attack_scenarios import QUOTED_WAYS, UNTRUSTED_WAYS, WAYS, AttackWorld
-
-SETS: Mapping[str, str] = {"attacks": "attacks.jsonl", "held out": "attacks-heldout.jsonl"}
-"""The sets in the package, by name."""
+from reverie.evals.rules.harness import Evaluation, Results, format_share, has_blank
 
 BENIGN = "benign"
 """The kind of harmless cases."""
@@ -76,59 +67,6 @@ class AttackVerdict:
 
     case: AttackCase
     wrong: tuple[str, ...]
-
-
-def load_shipped(name: str) -> tuple[AttackCase, ...]:
-    """A set that comes with the package.
-
-    Args:
-        name: `attacks` or `held out`.
-    """
-    file = resources.files("reverie.evals") / "data" / SETS[name]
-    return _parse_cases(file.read_text(encoding="utf-8"), name=SETS[name])
-
-
-def read_cases(path: str | Path) -> tuple[AttackCase, ...]:
-    """The cases of a file of your own: one JSON object a line, with the fields of `Case`.
-
-    Raises:
-        InvalidInput: it cannot be read, or a line is no case; the message says which.
-    """
-    try:
-        text = Path(path).expanduser().read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise InvalidInput(f"{str(path)!r} cannot be read: {why}") from None
-    return _parse_cases(text, name=str(path))
-
-
-def _parse_cases(text: str, *, name: str) -> tuple[AttackCase, ...]:
-    found = [
-        _parse_case(line, at=f"{name}, line {number}")
-        for number, line in enumerate(text.split("\n"), start=1)
-        if line.strip()
-    ]
-    if not found:
-        raise InvalidInput(f"{name} has no cases: write one JSON object a line")
-    often, count = Counter(each.id for each in found).most_common(1)[0]
-    if count > 1:
-        raise InvalidInput(f"{name} has {count} cases {often!r}: give each an id of its own")
-    return tuple(found)
-
-
-def _parse_case(line: str, *, at: str) -> AttackCase:
-    try:
-        fields = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise InvalidInput(f"{at} is not JSON: {error.msg}") from None
-    if not isinstance(fields, dict) or sorted(fields) != sorted(_FIELDS):
-        raise InvalidInput(f"{at} is no case: it needs {', '.join(_FIELDS)} and nothing else")
-    if not all(isinstance(fields[name], str) and fields[name].strip() for name in _FIELDS):
-        raise InvalidInput(f"{at} is no case: all its fields are texts that are not empty")
-    ways = (SHOWN, TRUSTED) if fields["kind"] == BENIGN else tuple(WAYS)
-    if fields["way"] not in ways:
-        raise InvalidInput(f"{at} comes by {fields['way']!r}: use one of {', '.join(ways)}")
-    return AttackCase(**fields)
 
 
 # -- judging ---------------------------------------------------------------------------------------------
@@ -252,91 +190,41 @@ def _flatten_text(text: str) -> str:
     return re.sub(r"[\W_]+", "", escaping.strip_invisible(text)).casefold()
 
 
-# -- the report ------------------------------------------------------------------------------------------
+# -- the evaluation --------------------------------------------------------------------------------------
 
 
-def main_attacks(
-    path: str | Path | None = None,
-    *,
-    kind: str | None = None,
-    show_errors: bool = False,
-    out: str | Path | None = None,
-    console: Console | None = None,
-) -> int:
-    """Play attacks, print how many of each kind were blocked and, if asked to, write it as JSON.
-
-    Args:
-        path: A file of your own cases; None for the sets that come with the package.
-        kind: Only cases of this kind.
-        show_errors: Also print every case that was not blocked, and every harmless text that was changed.
-        out: Where to write what came out as JSON; None for nowhere.
-        console: Where to print.
-
-    Returns:
-        The exit code: 0, and 1 when an attack was not blocked.
-
-    Raises:
-        InvalidInput: something given is wrong; nothing was tried.
-    """
-    console = console or Console()
-    file = None if out is None else Path(out).expanduser()
-    if file is not None and not file.absolute().parent.is_dir():
-        raise InvalidInput(f"{file}: there is no such folder to write it to")
-    sets = {name: load_shipped(name) for name in SETS} if path is None else {str(path): read_cases(path)}
-    kinds = dict.fromkeys(case.kind for cases in sets.values() for case in cases)
-    if kind is not None and kind not in kinds:
-        raise InvalidInput(f"there is no kind {kind!r}: it is one of {', '.join(kinds)}")
-    results = {
-        name: [judge_case(case) for case in cases if kind in (None, case.kind)]
-        for name, cases in sets.items()
-    }
-    _render(results, console, show_errors=show_errors)
-    if file is not None:
-        text = json.dumps(to_json(results), ensure_ascii=False, indent=1)
-        try:
-            file.write_text(text + "\n", encoding="utf-8")
-        except OSError as error:
-            raise InvalidInput(f"{file}: cannot be written ({error.strerror})") from None
-    failed = any(each.wrong and each.case.kind != BENIGN for found in results.values() for each in found)
-    return 1 if failed else 0
+def _parse(fields: dict[str, Any], at: str) -> AttackCase:
+    if has_blank(fields, _FIELDS):
+        raise InvalidInput(f"{at} is not a case: every field must be a text that is not empty")
+    ways = (SHOWN, TRUSTED) if fields["kind"] == BENIGN else tuple(WAYS)
+    if fields["way"] not in ways:
+        raise InvalidInput(f"{at}: way is {fields['way']!r}; use one of {', '.join(ways)}")
+    return AttackCase(**fields)
 
 
-def to_json(results: Mapping[str, Sequence[AttackVerdict]]) -> dict[str, Any]:
-    """How many of each set and kind were blocked, and what came of every case."""
+def _summarize(verdicts: Sequence[AttackVerdict]) -> dict[str, Any]:
+    return {kind: _compute_figures(those) for kind, those in _group_by_kind(verdicts).items()}
+
+
+def _compute_figures(verdicts: Sequence[AttackVerdict]) -> dict[str, Any]:
+    right = sum(not each.wrong for each in verdicts)
     return {
-        "versions": {"reverie": version("reverie")},
-        "sets": {
-            name: {kind: _compute_figures(those) for kind, those in _group_by_kind(found).items()}
-            for name, found in results.items()
-        },
-        "cases": [
-            {
-                "id": each.case.id,
-                "set": name,
-                "kind": each.case.kind,
-                "way": each.case.way,
-                "wrong": each.wrong,
-            }
-            for name, found in results.items()
-            for each in found
-        ],
-    }
-
-
-def _compute_figures(found: Sequence[AttackVerdict]) -> dict[str, Any]:
-    right = sum(not each.wrong for each in found)
-    return {
-        "cases": len(found),
+        "cases": len(verdicts),
         "right": right,
-        "interval": metrics.compute_wilson_interval(right, len(found)),
+        "interval": metrics.compute_wilson_interval(right, len(verdicts)),
     }
 
 
-def _group_by_kind(found: Iterable[AttackVerdict]) -> dict[str, list[AttackVerdict]]:
-    """The attacks of each kind, in the order of the set; then harmless texts and harmless facts."""
+def _describe(verdict: AttackVerdict) -> dict[str, Any]:
+    case = verdict.case
+    return {"id": case.id, "kind": case.kind, "way": case.way, "wrong": verdict.wrong}
+
+
+def _group_by_kind(verdicts: Iterable[AttackVerdict]) -> dict[str, list[AttackVerdict]]:
+    """Group the attacks by kind, in the order of the set; then harmless texts and harmless facts."""
     kinds: dict[str, list[AttackVerdict]] = {}
     benign: dict[str, list[AttackVerdict]] = {}
-    for each in found:
+    for each in verdicts:
         if each.case.kind == BENIGN:
             benign.setdefault(f"{BENIGN}, {each.case.way}", []).append(each)
         else:
@@ -344,41 +232,39 @@ def _group_by_kind(found: Iterable[AttackVerdict]) -> dict[str, list[AttackVerdi
     return kinds | benign
 
 
-def _render(results: Mapping[str, Sequence[AttackVerdict]], console: Console, *, show_errors: bool) -> None:
-    """Print the figures: a table on a terminal, plain lines with tabs where the output is piped."""
-    rows = [row for name, found in results.items() if found for row in _iterate_rows(name, found)]
-    remarks = [line for found in results.values() for line in _iterate_remarks(found)] if show_errors else []
-    if not console.is_terminal:
-        lines = ["\t".join(("", *_COLUMNS)), *("\t".join(row) for row in rows), *remarks]
-        console.file.write("\n".join(lines) + "\n")  # past the console, which would make spaces of the tabs
-        return
-    table = Table(box=None, padding=(0, 0, 0, 1))
-    table.add_column("", no_wrap=True)
-    for name in _COLUMNS:
-        table.add_column(name, justify="right", no_wrap=True)
-    for row in rows:
-        table.add_row(*row)
-    console.print(table)
-    for line in remarks:
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+def _iterate_rows(results: Results[AttackVerdict]) -> Iterator[tuple[str, ...]]:
+    for name, verdicts in results.items():
+        yield _format_row(name, [each for each in verdicts if each.case.kind != BENIGN])
+        for kind, those in _group_by_kind(verdicts).items():
+            yield _format_row(f" {kind}", those)
 
 
-def _iterate_rows(name: str, found: Sequence[AttackVerdict]) -> Iterator[tuple[str, ...]]:
-    attacks = [each for each in found if each.case.kind != BENIGN]
-    yield _format_row(name, attacks)
-    for kind, those in _group_by_kind(found).items():
-        yield _format_row(f" {kind}", those)
+def _format_row(name: str, verdicts: Sequence[AttackVerdict]) -> tuple[str, ...]:
+    right = sum(not each.wrong for each in verdicts)
+    return (name, str(len(verdicts)), str(right), *format_share(right, len(verdicts)))
 
 
-def _format_row(name: str, found: Sequence[AttackVerdict]) -> tuple[str, ...]:
-    right = sum(not each.wrong for each in found)
-    ends = metrics.compute_wilson_interval(right, len(found))
-    share = ("-", "-") if ends is None else (f"{right / len(found):.3f}", f"{ends[0]:.2f}–{ends[1]:.2f}")
-    return (name, str(len(found)), str(right), *share)
+def _iterate_errors(results: Results[AttackVerdict]) -> Iterator[str]:
+    for verdicts in results.values():
+        for each in verdicts:
+            error = "changed" if each.case.kind == BENIGN else "not blocked"
+            for wrong in each.wrong:
+                yield f"{error}: {each.case.id} ({each.case.kind}, {each.case.way}): {wrong}"
 
 
-def _iterate_remarks(found: Sequence[AttackVerdict]) -> Iterator[str]:
-    for each in found:
-        what = "changed" if each.case.kind == BENIGN else "not blocked"
-        for wrong in each.wrong:
-            yield f"{what}: {each.case.id} ({each.case.kind}, {each.case.way}): {wrong}"
+EVALUATION = Evaluation(
+    noun="case",
+    files={"attacks": "attacks.jsonl", "held out": "attacks-heldout.jsonl"},
+    fields=_FIELDS,
+    parse=_parse,
+    judge=judge_case,
+    columns=_COLUMNS,
+    rows=_iterate_rows,
+    errors=_iterate_errors,
+    summarize=_summarize,
+    describe=_describe,
+    group_of=lambda case: case.kind,
+    group_name="kind",
+    is_failure=lambda verdict: bool(verdict.wrong) and verdict.case.kind != BENIGN,
+)
+"""The evaluation that `reverie eval attacks` runs."""

@@ -1,33 +1,22 @@
-"""How often are the rules over sentences right? Measured on sentences labelled by meaning.
+"""Evaluation of the sentence rules on sentences labelled by meaning.
 
-Each sentence goes the way of a turn: it is split, and `reverie.consolidation.rules` says what it states. A
-correction is one that follows an answer of the assistant's. Two sets come with the package: the sentences,
-with which the rules were written, and a smaller set held out, written afterwards, which has changed no rule.
+Each sentence is split like a turn, and `reverie.consolidation.rules` says what it states. A correction is a
+sentence that follows an answer of the assistant. The rules were written with the first set. The held-out set
+was written afterwards and has changed no rule.
 """
 
 from __future__ import annotations
 
-import json
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from importlib import resources
-from importlib.metadata import version
-from pathlib import Path
 from typing import Any
-
-from rich.console import Console
-from rich.table import Table
 
 from reverie.consolidation import rules
 from reverie.consolidation.rules import RULES, Rule, Speaker
 from reverie.domain.errors import InvalidInput
 from reverie.evals.recall import metrics
+from reverie.evals.rules.harness import Evaluation, Results, format_share, has_blank
 
-SETS: Mapping[str, str] = {"sentences": "sentences.jsonl", "held out": "sentences-heldout.jsonl"}
-"""The sets in the package, by name."""
-
-_FIELDS = ("id", "said", "states", "text")
 _COLUMNS = ("sentences", "state it", "found", "wrong", "precision", "95 %", "recall", "95 %")
 
 
@@ -96,63 +85,6 @@ class RuleFigures:
         }
 
 
-def load_shipped(name: str) -> tuple[LabelledSentence, ...]:
-    """A set that comes with the package.
-
-    Args:
-        name: `sentences` or `held out`.
-    """
-    file = resources.files("reverie.evals") / "data" / SETS[name]
-    return _parse_sentences(file.read_text(encoding="utf-8"), name=SETS[name])
-
-
-def read_sentences(path: str | Path) -> tuple[LabelledSentence, ...]:
-    """The sentences of a file of your own: one JSON object a line, with the fields of `LabelledSentence`.
-
-    Raises:
-        InvalidInput: it cannot be read, or a line is not a sentence; the message says which.
-    """
-    try:
-        text = Path(path).expanduser().read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise InvalidInput(f"{str(path)!r} cannot be read: {why}") from None
-    return _parse_sentences(text, name=str(path))
-
-
-def _parse_sentences(text: str, *, name: str) -> tuple[LabelledSentence, ...]:
-    found = [
-        _parse_sentence(line, at=f"{name}, line {number}")
-        for number, line in enumerate(text.split("\n"), start=1)
-        if line.strip()
-    ]
-    if not found:
-        raise InvalidInput(f"{name} has no sentences: write one JSON object a line")
-    often, count = Counter(each.id for each in found).most_common(1)[0]
-    if count > 1:
-        raise InvalidInput(f"{name} has {count} sentences {often!r}: give each an id of its own")
-    return tuple(found)
-
-
-def _parse_sentence(line: str, *, at: str) -> LabelledSentence:
-    try:
-        fields = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise InvalidInput(f"{at} is not JSON: {error.msg}") from None
-    if not isinstance(fields, dict) or sorted(fields) != sorted(_FIELDS):
-        raise InvalidInput(f"{at} is no sentence: it needs {', '.join(_FIELDS)} and nothing else")
-    states = fields["states"]
-    if not isinstance(states, list) or not set(states) <= set(RULES):
-        raise InvalidInput(f"{at} states {states!r}: pass a list of {', '.join(RULES)}")
-    if fields["said"] not in {"user", "assistant"}:
-        raise InvalidInput(f"{at} is said by {fields['said']!r}: it is user or assistant")
-    if not all(isinstance(fields[name], str) and fields[name].strip() for name in ("id", "text")):
-        raise InvalidInput(f"{at} is no sentence: id and text are texts that are not empty")
-    return LabelledSentence(
-        id=fields["id"], said=fields["said"], states=frozenset(states), text=fields["text"]
-    )
-
-
 def judge_sentence(sentence: LabelledSentence) -> SentenceVerdict:
     """What the rules make of a sentence."""
     parts = rules.split_sentences(sentence.text)
@@ -171,116 +103,71 @@ def compute_figures(results: Iterable[SentenceVerdict], rule: Rule) -> RuleFigur
     )
 
 
-# -- the report ------------------------------------------------------------------------------------------
+def _parse(fields: dict[str, Any], at: str) -> LabelledSentence:
+    states = fields["states"]
+    if not isinstance(states, list) or not set(states) <= set(RULES):
+        raise InvalidInput(f"{at} states {states!r}: pass a list of {', '.join(RULES)}")
+    if fields["said"] not in {"user", "assistant"}:
+        raise InvalidInput(f"{at}: said is {fields['said']!r}; use user or assistant")
+    if has_blank(fields, ("id", "text")):
+        raise InvalidInput(f"{at} is not a sentence: id and text must be texts that are not empty")
+    return LabelledSentence(
+        id=fields["id"], said=fields["said"], states=frozenset(states), text=fields["text"]
+    )
 
 
-def main_sentences(
-    path: str | Path | None = None,
-    *,
-    show_errors: bool = False,
-    out: str | Path | None = None,
-    console: Console | None = None,
-) -> int:
-    """Judge sentences, print how each rule did and, if asked to, write it as JSON.
-
-    Args:
-        path: A file of your own sentences; None for the sets that come with the package.
-        show_errors: Also print every sentence in which something was found wrongly, or was missed.
-        out: Where to write the figures as JSON; None for nowhere.
-        console: Where to print.
-
-    Returns:
-        The exit code, 0.
-
-    Raises:
-        InvalidInput: something given is wrong; nothing was measured.
-    """
-    console = console or Console()
-    file = None if out is None else Path(out).expanduser()
-    if file is not None and not file.absolute().parent.is_dir():
-        raise InvalidInput(f"{file}: there is no such folder to write it to")
-    sets = {name: load_shipped(name) for name in SETS} if path is None else {str(path): read_sentences(path)}
-    results = {name: [judge_sentence(each) for each in found] for name, found in sets.items()}
-    _render(results, console, show_errors=show_errors)
-    if file is not None:
-        text = json.dumps(to_json(results), ensure_ascii=False, indent=1)
-        try:
-            file.write_text(text + "\n", encoding="utf-8")
-        except OSError as error:
-            raise InvalidInput(f"{file}: cannot be written ({error.strerror})") from None
-    return 0
+def _summarize(verdicts: Sequence[SentenceVerdict]) -> dict[str, Any]:
+    return {rule: compute_figures(verdicts, rule).to_dict() for rule in RULES}
 
 
-def to_json(results: Mapping[str, Sequence[SentenceVerdict]]) -> dict[str, Any]:
-    """The figures of each set and rule, and what was found in every sentence."""
-    return {
-        "versions": {"reverie": version("reverie")},
-        "sets": {
-            name: {rule: compute_figures(found, rule).to_dict() for rule in RULES}
-            for name, found in results.items()
-        },
-        "sentences": [
-            {
-                "id": each.sentence.id,
-                "set": name,
-                "states": sorted(each.sentence.states),
-                "found": sorted(each.found),
-            }
-            for name, found in results.items()
-            for each in found
-        ],
-    }
+def _describe(verdict: SentenceVerdict) -> dict[str, Any]:
+    sentence = verdict.sentence
+    return {"id": sentence.id, "states": sorted(sentence.states), "found": sorted(verdict.found)}
 
 
-def _render(results: Mapping[str, Sequence[SentenceVerdict]], console: Console, *, show_errors: bool) -> None:
-    """Print the figures: a table on a terminal, plain lines with tabs where the output is piped."""
-    rows = list(_iterate_rows(results))
-    remarks = list(_iterate_remarks(results, show_errors=show_errors))
-    if not console.is_terminal:
-        lines = ["\t".join(("", *_COLUMNS)), *("\t".join(row) for row in rows), *remarks]
-        console.file.write("\n".join(lines) + "\n")  # past the console, which would make spaces of the tabs
-        return
-    table = Table(box=None, padding=(0, 0, 0, 1))
-    table.add_column("", no_wrap=True)
-    for name in _COLUMNS:
-        table.add_column(name, justify="right", no_wrap=True)
-    for row in rows:
-        table.add_row(*row)
-    console.print(table)
-    for line in remarks:
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
-
-
-def _iterate_rows(results: Mapping[str, Sequence[SentenceVerdict]]) -> Iterator[tuple[str, ...]]:
-    for name, found in results.items():
-        yield (name, str(len(found)), *[""] * (len(_COLUMNS) - 1))
+def _iterate_rows(results: Results[SentenceVerdict]) -> Iterator[tuple[str, ...]]:
+    for name, verdicts in results.items():
+        yield (name, str(len(verdicts)), *[""] * (len(_COLUMNS) - 1))
         for rule in RULES:
-            how = compute_figures(found, rule)
-            counts = ("", str(how.stating), str(how.found), str(how.found - how.right))
+            figures = compute_figures(verdicts, rule)
+            counts = (figures.stating, figures.found, figures.found - figures.right)
             yield (
                 f" {rule}",
-                *counts,
-                *_format_share(how.right, how.found),
-                *_format_share(how.right, how.stating),
+                "",
+                *map(str, counts),
+                *format_share(figures.right, figures.found),
+                *format_share(figures.right, figures.stating),
             )
 
 
-def _format_share(part: int, whole: int) -> tuple[str, str]:
-    ends = metrics.compute_wilson_interval(part, whole)
-    return ("-", "-") if ends is None else (f"{part / whole:.3f}", f"{ends[0]:.2f}–{ends[1]:.2f}")
-
-
-def _iterate_remarks(results: Mapping[str, Sequence[SentenceVerdict]], *, show_errors: bool) -> Iterator[str]:
-    for name, found in results.items():
-        silent = [each for each in found if not each.sentence.states]
+def _iterate_remarks(results: Results[SentenceVerdict]) -> Iterator[str]:
+    for name, verdicts in results.items():
+        silent = [each for each in verdicts if not each.sentence.states]
         wrong = sum(bool(each.found) for each in silent)
         yield f"{name}: {len(silent)} state nothing; something was found in {wrong} of them"
-    if not show_errors:
-        return
-    for what in ("found wrongly", "missed"):
-        for found in results.values():
-            for each in found:
+
+
+def _iterate_errors(results: Results[SentenceVerdict]) -> Iterator[str]:
+    for error in ("found wrongly", "missed"):
+        for verdicts in results.values():
+            for each in verdicts:
                 states = each.sentence.states
-                these = each.found - states if what == "found wrongly" else states - each.found
-                for rule in sorted(these):
-                    yield f"{what}: {rule} ({each.sentence.id}, {each.sentence.said}): {each.sentence.text}"
+                differing = each.found - states if error == "found wrongly" else states - each.found
+                for rule in sorted(differing):
+                    yield f"{error}: {rule} ({each.sentence.id}, {each.sentence.said}): {each.sentence.text}"
+
+
+EVALUATION = Evaluation(
+    noun="sentence",
+    files={"sentences": "sentences.jsonl", "held out": "sentences-heldout.jsonl"},
+    fields=("id", "said", "states", "text"),
+    parse=_parse,
+    judge=judge_sentence,
+    columns=_COLUMNS,
+    rows=_iterate_rows,
+    remarks=_iterate_remarks,
+    errors=_iterate_errors,
+    summarize=_summarize,
+    describe=_describe,
+)
+"""The evaluation that `reverie eval sentences` runs."""
