@@ -111,7 +111,7 @@ def test_promote_goes_upwards_only(memory: Memory, call: Call) -> None:
 def test_forget_archives_and_never_purges(memory: Memory, call: Call) -> None:
     record = memory.save("We deploy on Mondays").record
     told = call("memory", operation="forget", id=record.id, reason="Fridays now")
-    assert told.text.startswith(f'Deleted {record.id}: "We deploy on Mondays".')
+    assert told.text.startswith(f'Archived {record.id}: "We deploy on Mondays".')
     found = memory.get(record.id)
     assert found is not None
     assert (found.archived, found.archive_reason, found.content) == (

@@ -128,10 +128,10 @@ def test_an_archived_memory_can_still_be_read(memory: Memory, call: Call) -> Non
 def test_a_deletion_quotes_what_it_removed_and_can_be_taken_back(memory: Memory, call: Call) -> None:
     record = memory.save("Ada prefers tea").record
     told = call("delete_memory", id=record.id)
-    assert told.text == f'Deleted {record.id}: "Ada prefers tea". It is in the archive and can be restored.'
+    assert told.text == f'Archived {record.id}: "Ada prefers tea". It can be restored.'
     archived = memory.get(record.id)
     assert archived is not None
-    assert archived.archive_reason == "deleted by the agent"
+    assert archived.archive_reason == "archived by the agent"
     assert memory.restore(record.id).content == "Ada prefers tea"
 
 

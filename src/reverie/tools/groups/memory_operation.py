@@ -147,7 +147,7 @@ def _build_result_data(operation: str, data: Mapping[str, Any] | None) -> Mappin
         return None
     return {
         "operation": operation,
-        "record": data.get("record") or data.get("deleted"),
+        "record": data.get("record") or data.get("archived"),
         "hits": data.get("hits"),
     }
 
@@ -161,8 +161,8 @@ _MEMORY = ToolSpec(
     name="memory",
     description="Work with long-term memory. add: content (category, kind, layer, tags, confidence, "
     "importance). search: query and filters. update: id and what changes. promote: id of something that "
-    "happened (episodic) and should be kept as knowledge (semantic, procedural). forget: id; it goes to the "
-    "archive.",
+    "happened (episodic) and should be kept as knowledge (semantic, procedural). forget: id; archives it, "
+    "so that searches no longer find it. Nothing is erased.",
     parameters=schemas.build_parameters(
         ["operation"],
         operation=schemas.build_enum_schema(list(_TAKES), "What to do."),
@@ -178,6 +178,6 @@ _MEMORY = ToolSpec(
         confidence={**schemas.SCORE, "description": "How sure it is; 0.8 if left out."},
         importance={**schemas.SCORE, "description": "How much it matters; 0.5 if left out."},
         limit=schemas.build_limit_schema(_HITS),
-        reason=schemas.build_text_schema("Why it is forgotten.", longest=500),
+        reason=schemas.build_text_schema("Why it is archived (forget).", longest=500),
     ),
 )

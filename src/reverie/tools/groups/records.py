@@ -27,7 +27,7 @@ OUTCOME = schemas.build_enum_schema(
 )
 FOUND = schemas.build_object_schema(hits=schemas.build_array_schema(rendering.HIT))
 _SAVED = schemas.build_object_schema(id=schemas.IDENTIFIER, outcome=OUTCOME, record=rendering.RECORD)
-_ONE = schemas.build_object_schema(id=schemas.IDENTIFIER, deleted=rendering.RECORD)
+_ONE = schemas.build_object_schema(id=schemas.IDENTIFIER, archived=rendering.RECORD)
 
 
 def build_long_term_tools(memory: MemoryLike, *, now: Callable[[], datetime], source: str) -> Toolset:
@@ -139,10 +139,10 @@ def delete_record(memory: MemoryLike, given: Mapping[str, Any]) -> ToolResult:
             f"Nothing was done: {record.id} is pinned, so that it is kept. Its owner has to unpin it first.",
             failed=True,
         )
-    gone = memory.archive(record.id, reason=given.get("reason") or "deleted by the agent")
+    archived = memory.archive(record.id, reason=given.get("reason") or "archived by the agent")
     return ToolResult(
-        f'Deleted {gone.id}: "{escaping.escape_line(gone.content)}". It is in the archive and can be restored.',
-        {"id": gone.id, "deleted": rendering.build_record_data(gone)},
+        f'Archived {archived.id}: "{escaping.escape_line(archived.content)}". It can be restored.',
+        {"id": archived.id, "archived": rendering.build_record_data(archived)},
     )
 
 
@@ -189,7 +189,8 @@ _READ = ToolSpec(
 )
 _DELETE = ToolSpec(
     name="delete_memory",
-    description="Delete a memory by the id that search_memory shows. It can be restored.",
+    description="Archive a memory by the id that search_memory shows: searches no longer find it. "
+    "It can be restored; nothing is erased.",
     parameters=schemas.build_parameters(["id"], id=_ID),
 )
 _CATEGORIES = ToolSpec(
