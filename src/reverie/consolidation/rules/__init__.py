@@ -22,6 +22,7 @@ from reverie.consolidation.rules.wording import (
     Lazy,
     Rule,
     Speaker,
+    any_of,
     compile_pattern,
 )
 
@@ -50,45 +51,57 @@ _HOLDS: Mapping[Rule, Callable[[str, Speaker], bool]] = {
 }
 _CUES: Mapping[Rule, Lazy] = {
     "decision": compile_pattern(
-        r"\b(?:decided|decision|agreed|opted|chose|chosen|settled|resolved|concluded|went with|"
-        r"ended up|made up|picked|"
-        r"final|let|going|sticking|switching|moving|migrating|dropping|will|approved|plan)\b|'ll\b"
+        r"\b"
+        + any_of(r"""
+        decided, decision, agreed, opted, chose, chosen, settled, resolved, concluded, went with, ended
+        up, made up, picked, final, let, going, sticking, switching, moving, migrating, dropping, will,
+        approved, plan
+        """)
+        + r"\b|'ll\b"
     ),
     "constraint": compile_pattern(
-        r"\b(?:must|allow|allowed|permitted|authori[sz]ed|forbidden|prohibited|mandatory|compulsory|"
-        r"off.limits|"
-        r"negotiable|required?|requires|has to|have to|needs? to|can|can't|cannot|may|only|no|"
-        r"circumstances|deadline|"
-        r"budget|limit|limited|maximum|minimum|max|min|allergic|forbids?|demands?|insists?|prohibits?|"
-        r"requirement|always|"
-        r"never|don't|do not|told you|asked you|nobody)\b|mustn't"
+        r"\b"
+        + any_of(r"""
+        must, allow, allowed, permitted, authori[sz]ed, forbidden, prohibited, mandatory, compulsory,
+        off.limits, negotiable, required?, requires, has to, have to, needs? to, can, can't, cannot,
+        may, only, no, circumstances, deadline, budget, limit, limited, maximum, minimum, max, min,
+        allergic, forbids?, demands?, insists?, prohibits?, requirement, always, never, don't, do not,
+        told you, asked you, nobody
+        """)
+        + r"\b|mustn't"
     ),
     "preference": compile_pattern(
-        r"\b(?:prefer|favou?r|hate|dislike|detest|loathe|love|enjoy|adore|like|rather|want|stand|fan|"
-        r"favou?rite|preferred|"
-        r"wish|comfortable|best|from now on|future|call me|stop|when|whenever|always|never|ever)\b"
+        r"\b"
+        + any_of(r"""
+        prefer, favou?r, hate, dislike, detest, loathe, love, enjoy, adore, like, rather, want, stand,
+        fan, favou?rite, preferred, wish, comfortable, best, from now on, future, call me, stop, when,
+        whenever, always, never, ever
+        """)
+        + r"\b"
     ),
     "failure": compile_pattern(
-        r"fail|crash|time[sd] out|abort|stuck|work|help|\brun|start|open|load|respond|pass|compil|boot|"
-        r"charg|\brise|arrive|"
-        r"segment|overflow|out of|chok|stopped|broke|break|down|\bred\b|corrupt|reach|connect|won't|"
-        r"can't|cannot|could|"
-        r"keep|\bran\b|outage|return|status|[45]\d\d|exit|error|exception|fatal|denied|refus|reject|"
-        r"declin|cancel|"
-        r"hangs|leak|nothing happens"
+        any_of(r"""
+        fail, crash, time[sd] out, abort, stuck, work, help, \brun, start, open, load, respond, pass,
+        compil, boot, charg, \brise, arrive, segment, overflow, out of, chok, stopped, broke, break,
+        down, \bred\b, corrupt, reach, connect, won't, can't, cannot, could, keep, \bran\b, outage,
+        return, status, [45]\d\d, exit, error, exception, fatal, denied, refus, reject, declin, cancel,
+        hangs, leak, nothing happens
+        """)
     ),
     "fix": compile_pattern(
-        r"fix|solv|cured|trick|rid of|stopped|brought|away|helped|worked|workaround|remedy|cure|"
-        r"solution|again|works|"
-        r"working|pass|rolled back|corrected|to work"
+        any_of(r"""
+        fix, solv, cured, trick, rid of, stopped, brought, away, helped, worked, workaround, remedy,
+        cure, solution, again, works, working, pass, rolled back, corrected, to work
+        """)
     ),
     "correction": compile_pattern(
-        r"wrong|incorrect|false|mistak|right|correct|true|accurate|the one|\bold\b|mixing|mixed|confus|"
-        r"misread|ignor|"
-        r"misunder|misquot|overlook|halluc|forg|skip|missed|invented|made|backwards|different|"
-        r"leaves out|missing|"
-        r"misses|you said|\bnot\b|n't|suppos|should|\bi said|meant|wanted|asked|told|answer my|undo|revert|"
-        r"stop doing|never said|\bno\b|\bnope\b|actually|why did you"
+        any_of(r"""
+        wrong, incorrect, false, mistak, right, correct, true, accurate, the one, \bold\b, mixing,
+        mixed, confus, misread, ignor, misunder, misquot, overlook, halluc, forg, skip, missed,
+        invented, made, backwards, different, leaves out, missing, misses, you said, \bnot\b, n't,
+        suppos, should, \bi said, meant, wanted, asked, told, answer my, undo, revert, stop doing, never
+        said, \bno\b, \bnope\b, actually, why did you
+        """)
     ),
 }
 """Words without which a rule cannot hold: most sentences have none, and cost little."""

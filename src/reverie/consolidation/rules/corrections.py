@@ -9,29 +9,27 @@ from reverie.consolidation.rules.wording import compile_pattern
 _WRONG = r"(?:wrong|incorrect|false|mistaken|not (?:right|correct|true|accurate|what i|at all what))"
 _NO = r"^(?:(?:sorry|hmm|well|but|wait|hey|again|ah|oh)[,.!]? )*no(?:pe)?(?:[,.!;:–—-]+ ?| no\b[,.!]? ?| - )"
 _CORRECTION = compile_pattern(
-    rf"\b(?:that|this|it|your (?:[\w-]+ )?\w+|the \w+ you (?:gave|used|wrote|named))(?:'s| is| was|s|"
-    rf" are)? "
-    rf"(?:still |just |simply |completely |also |all |plain |totally )*{_WRONG}\b(?! (?:to|with|of|"
-    rf"about|on so)\b)",
+    r"\b(?:that|this|it|your (?:[\w-]+ )?\w+|the \w+ you (?:gave|used|wrote|named))(?:'s| is| was|s|"
+    rf" are)? (?:still |just |simply |completely |also |all |plain |totally )*{_WRONG}\b(?! (?:to|with|of|"
+    r"about|on so)\b)",
     r"\b(?:that|this|it)(?:'s| is|) ?(?:isn't|n't|wasn't|is not|was not|'s not) (?:quite |really |"
-    r"at all )?(?:right|correct|true|what i|accurate|"
-    r"the (?:right|correct|one i))\b",
+    r"at all )?(?:right|correct|true|what i|accurate|the (?:right|correct|one i))\b",
     r"\b(?:that|this)(?:'s| is| was) (?:still )?(?:the|an?) (?:wrong|old|incorrect) \w+",
     r"^(?:again )?(?:the )?wrong \w+[.!]*$",
-    r"\byou(?:'ve| have)?(?: just| again)? (?:used|changed|picked|took|opened|edited|gave|deleted|"
-    r"chose|wrote|renamed|read) (?:me )?the wrong\b",
+    r"\byou(?:'ve| have)?(?: just| again)? (?:used|changed|picked|took|opened|edited|gave|deleted|chose|"
+    r"wrote|renamed|read) (?:me )?the wrong\b",
     r"\byou(?:'re| are) (?:still |just |simply )?(?:wrong|mistaken|mixing up|confusing|misreading|"
     r"ignoring)\b",
-    r"\byou(?:'ve| have| keep| again| also| completely| just| totally|"
-    r" seem to have)* (?:misunderst(?:ood|and)|misread|mixed up|misquoted|"
-    r"overlooked|hallucinated|ignor(?:ed|ing)|forgetting|skipp(?:ed|ing)|missed|forgot|invented|"
-    r"made (?:that|this|it) up)\b(?! (?:nothing|anything|a |out\b|it all))",
+    r"\byou(?:'ve| have| keep| again| also| completely| just| totally| seem to have)* "
+    r"(?:misunderst(?:ood|and)|misread|mixed up|misquoted|overlooked|hallucinated|ignor(?:ed|ing)|"
+    r"forgetting|skipp(?:ed|ing)|missed|forgot|invented|made (?:that|this|it) up)\b(?! (?:nothing|"
+    r"anything|a |out\b|it all))",
     r"\byou answered (?:a|the) (?:different|wrong|other)\b|\byour \w+ (?:leaves out|is missing|ignores|"
     r"misses)\b",
-    r"\byou said .*, but\b.*\b(?:is|it's|was|are)\b|\b(?:that|this)(?:'s| is) not (?:how|where|when|"
-    r"who|why|which)\b",
-    r"\byou(?:'ve| have)? got (?:it|that|this|the [\w -]{1,40}|[\w-]+(?:'s)? [\w-]+) (?:wrong|"
-    r"backwards|the wrong way)\b",
+    r"\byou said .*, but\b.*\b(?:is|it's|was|are)\b|\b(?:that|this)(?:'s| is) not (?:how|where|when|who|"
+    r"why|which)\b",
+    r"\byou(?:'ve| have)? got (?:it|that|this|the [\w -]{1,40}|[\w-]+(?:'s)? [\w-]+) (?:wrong|backwards|"
+    r"the wrong way)\b",
     r"\byou (?:didn't|did not|haven't|have not) (?:include|do|follow|answer|change|use|add|read|finish|"
     r"keep|update|apply|remove)\b(?! (?:anything|nothing|much|well|badly))",
     r"\byou (?:were|are) supposed to\b|\byou should(?: not|n't) have \w",
@@ -52,13 +50,12 @@ _CORRECTION = compile_pattern(
     r"^why did you\b.*\bi only (?:asked|wanted|said|meant)\b",
     r"\bi only asked you to\b",
     rf"{_NO}(?:(?:that's|that is|this is|it's|it is) (?:not|wrong|incorrect|the (?:wrong|old|other))\b|"
-    rf"(?:still )?the wrong\b|"
-    r"not (?:that|this|the|those|these|my|our|in the|what|how|like)\b|i (?:said|meant|asked|wanted|"
-    r"told)\b|wrong\b|.*, not \w+)",
+    r"(?:still )?the wrong\b|not (?:that|this|the|those|these|my|our|in the|what|how|like)\b|i (?:said|"
+    r"meant|asked|wanted|told)\b|wrong\b|.*, not \w+)",
 )
 _ANSWER_NO = compile_pattern(
     rf"{_NO}(?:my name|we (?:live|decided|agreed|use)|i (?:live|prefer|work)|the |use |his |her |our |"
-    rf"it's (?:the|my|our) |you (?!can|may|should|go|are right|decide|choose))",
+    r"it's (?:the|my|our) |you (?!can|may|should|go|are right|decide|choose))",
     r"^not quite(?:$|[,.])",
 )
 _NO_CORRECTION = compile_pattern(

@@ -7,6 +7,7 @@ from itertools import pairwise
 
 from reverie.consolidation.rules.sentences import LONGEST_TEXT
 from reverie.consolidation.rules.wording import Lazy
+from reverie.domain.similarity.specifics import parse_word_set
 
 
 def is_likely_secret(sentence: str) -> bool:
@@ -70,39 +71,47 @@ _REFERENCE = Lazy(
     re.VERBOSE,
 )
 _TOOLS = {
-    "python": "python", "pytest": "pytest", "django": "django", "flask": "flask", "fastapi": "fastapi",
-    "numpy": "numpy",
-    "pandas": "pandas", "javascript": "javascript", "typescript": "typescript", "node": "node",
+    name: name
+    for name in parse_word_set("""
+    python pytest django flask fastapi numpy pandas javascript typescript node npm pnpm yarn react vue
+    angular svelte rust cargo java kotlin gradle maven c++ c# ruby rails php swiftui scala haskell
+    elixir bash powershell sql postgresql mysql sqlite redis mongodb kafka rabbitmq elasticsearch docker
+    kubernetes helm terraform ansible nginx aws azure gcp gitlab jenkins git graphql grpc webpack vite
+    latex vim neovim emacs vscode systemd
+    """)
+} | {
     "node.js": "node",
-    "npm": "npm", "pnpm": "pnpm", "yarn": "yarn", "react": "react", "vue": "vue", "angular": "angular",
-    "svelte": "svelte",
-    "rust": "rust", "cargo": "cargo", "golang": "go", "java": "java", "kotlin": "kotlin",
-    "gradle": "gradle", "maven": "maven",
-    "spring boot": "spring-boot", "c++": "c++", "c#": "c#", ".net": "dotnet", "ruby": "ruby",
-    "rails": "rails", "php": "php",
-    "swiftui": "swiftui", "scala": "scala", "haskell": "haskell", "elixir": "elixir", "bash": "bash",
-    "powershell": "powershell",
-    "sql": "sql", "postgres": "postgresql", "postgresql": "postgresql", "mysql": "mysql",
-    "sqlite": "sqlite", "redis": "redis",
-    "mongodb": "mongodb", "kafka": "kafka", "rabbitmq": "rabbitmq", "elasticsearch": "elasticsearch",
-    "docker": "docker",
-    "kubernetes": "kubernetes", "k8s": "kubernetes", "helm": "helm", "terraform": "terraform",
-    "ansible": "ansible",
-    "nginx": "nginx", "aws": "aws", "azure": "azure", "gcp": "gcp", "github actions": "github-actions",
-    "gitlab": "gitlab",
-    "jenkins": "jenkins", "git": "git", "graphql": "graphql", "grpc": "grpc", "webpack": "webpack",
-    "vite": "vite",
-    "latex": "latex", "vim": "vim", "neovim": "neovim", "emacs": "emacs", "vscode": "vscode",
-    "systemd": "systemd",
-}  # fmt: skip
+    "golang": "go",
+    "spring boot": "spring-boot",
+    ".net": "dotnet",
+    "postgres": "postgresql",
+    "k8s": "kubernetes",
+    "github actions": "github-actions",
+}
+"""Tag by the name of a tool in a text."""
 _ENDINGS = {
-    "py": "python", "pyi": "python", "js": "javascript", "mjs": "javascript", "jsx": "javascript",
-    "ts": "typescript",
-    "tsx": "typescript", "rs": "rust", "java": "java", "kt": "kotlin", "rb": "ruby", "php": "php",
-    "cs": "c#", "cpp": "c++",
-    "hpp": "c++", "sh": "bash", "ps1": "powershell", "sql": "sql", "tf": "terraform", "ex": "elixir",
-    "hs": "haskell",
-}  # fmt: skip
+    ending: language
+    for language, endings in {
+        "python": "py pyi",
+        "javascript": "js mjs jsx",
+        "typescript": "ts tsx",
+        "rust": "rs",
+        "java": "java",
+        "kotlin": "kt",
+        "ruby": "rb",
+        "php": "php",
+        "c#": "cs",
+        "c++": "cpp hpp",
+        "bash": "sh",
+        "powershell": "ps1",
+        "sql": "sql",
+        "terraform": "tf",
+        "elixir": "ex",
+        "haskell": "hs",
+    }.items()
+    for ending in endings.split()
+}
+"""Tag by the ending of a file name."""
 _TOOL_NAMES = "|".join(re.escape(name) for name in sorted(_TOOLS, key=len, reverse=True))
 _NAMED = Lazy(
     rf"(?<![\w.-])(?i:{_TOOL_NAMES})(?![\w+#]|\.\w|-\w)"

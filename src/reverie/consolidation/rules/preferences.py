@@ -4,29 +4,23 @@ from __future__ import annotations
 
 import re
 
-from reverie.consolidation.rules.wording import AUX, WE, Speaker, compile_pattern
+from reverie.consolidation.rules.wording import AUX, WE, Speaker, any_of, compile_pattern
 
 # -- decisions -------------------------------------------------------------------------------------------
 
 _DECIDED = (
     r"(?:decided (?!to (?:ask|try|check|see|look|wait|write to|take a|call it a|google|test|search|"
-    r"start by)\b)|"
-    r"agreed (?!with (?:you|your|him|her|them)\b)|opted|chosen?|settled (?:on|for) (?!the (?:sofa|"
-    r"couch|chair|beach))|resolved to|"
-    r"concluded that|went with .*\b(?:in the end|instead|over the|option|version|plan)|"
-    r"ended up (?:choosing|picking)|"
-    r"made up (?:my|our) minds?|picked (?!up\b|out\b|the wrong|apples|berries|flowers|a fight))"
+    r"start by)\b)|agreed (?!with (?:you|your|him|her|them)\b)|opted|chosen?|settled (?:on|for) (?!the "
+    r"(?:sofa|couch|chair|beach))|resolved to|concluded that|went with .*\b(?:in the end|instead|"
+    r"over the|option|version|plan)|ended up (?:choosing|picking)|made up (?:my|our) minds?|picked "
+    r"(?!up\b|out\b|the wrong|apples|berries|flowers|a fight))"
 )
 _LET_US = (
     r"^let(?:'s| us) (?:go (?:with|for) (?!a |it\b|this\b|that\b)|use (?!this|it\b|that\b|the (?:time|"
-    r"chance|"
-    r"opportunity|moment))|"
-    r"stick (?:with|to) (?!it\b)|stay with|keep (?!\w+in[g']|each other|in mind|it\b|at it|this up|"
-    r"moving|trying|"
-    r"talking|looking|in touch)|"
-    r"do (?:option|version|chapter|the [\w-]+ (?:version|option|migration|plan|one))|adopt|(?:choose|"
-    r"pick|name) (?!up|a |an |one\b|some)|"
-    r"drop (?!it\b|by|in\b|the subject)|settle on|switch to|take (?!a |it\b|this|stock|care|turns)|"
+    r"chance|opportunity|moment))|stick (?:with|to) (?!it\b)|stay with|keep (?!\w+in[g']|each other|"
+    r"in mind|it\b|at it|this up|moving|trying|talking|looking|in touch)|do (?:option|version|chapter|"
+    r"the [\w-]+ (?:version|option|migration|plan|one))|adopt|(?:choose|pick|name) (?!up|a |an |one\b|"
+    r"some)|drop (?!it\b|by|in\b|the subject)|settle on|switch to|take (?!a |it\b|this|stock|care|turns)|"
     r"call it (?!a (?:day|night)))"
 )
 _DECISION = compile_pattern(
@@ -45,9 +39,8 @@ _USER_DECISION = compile_pattern(
     r"^(?:i'm |we're |i am |we are )?(?:going|sticking) with (?!it\b|that\b|this\b|you|him|her|them)\w",
     r"^(?:we're|we are|i'm|i am) (?:switching|moving|migrating) (?:from|to|over to)\b(?! the next)",
     r"^(?:we're|we are) (?:dropping|not going to|going to (?:use|keep|adopt|drop|stay|stick))\b",
-    r"\b(?:i|we)(?:'ll| will) (?:go (?:with|for)|stay with|stick (?:with|to)|settle (?:on|for)|"
-    r"switch to|be using|"
-    r"adopt|opt for) (?!you|it\b|that\b)",
+    r"\b(?:i|we)(?:'ll| will) (?:go (?:with|for)|stay with|stick (?:with|to)|settle (?:on|for)|switch to|"
+    r"be using|adopt|opt for) (?!you|it\b|that\b)",
     r"^we(?:'ll| will) (?:use|name|call (?:it|the|our)|take the|drop|keep the)\b",
     r"\bwe'll be using\b",
     r"\bso we(?:'ll| will) (?:take|use|go)\b",
@@ -62,11 +55,10 @@ _AGENT_DECISION = compile_pattern(
     rf"^we{AUX} {_DECIDED}",
 )
 _UNDECIDED = compile_pattern(
-    r"(?:\bnot|n't|\bnever|\bnothing|\byet to|\bhave to|\bneed to|\bto) (?:\w+ )?(?:decide[d]?|"
-    r"agree[d]?|choose|"
-    r"chosen|settle[d]?|pick)\b(?! not)",
-    r"\b(?:they|he|she|my (?!team|wife|husband|partner|family)\w+) (?:has |have )?(?:decided|chose|"
-    r"opted|agreed|picked)\b",
+    r"(?:\bnot|n't|\bnever|\bnothing|\byet to|\bhave to|\bneed to|\bto) (?:\w+ )?(?:decide[d]?|agree[d]?|"
+    r"choose|chosen|settle[d]?|pick)\b(?! not)",
+    r"\b(?:they|he|she|my (?!team|wife|husband|partner|family)\w+) (?:has |have )?(?:decided|chose|opted|"
+    r"agreed|picked)\b",
     r"\bat my (?:old|previous|former|last) (?:company|job)\b",
 )
 
@@ -82,41 +74,41 @@ def is_decision(said: str, speaker: Speaker) -> bool:
 
 # -- constraints -----------------------------------------------------------------------------------------
 
-_ORDERED = (
-    r"(?:use|touch|change|modify|delete|remove|commit|push|deploy|store|share|send|edit|install|rename|"
-    r"create|log|"
-    r"merge|overwrite|run|publish|upload|expose|hard-?code|disable|add|book|order|buy|contact|email|"
-    r"include|print)"
+_ORDERED = any_of(
+    r"""
+    use, touch, change, modify, delete, remove, commit, push, deploy, store, share, send, edit, install,
+    rename, create, log, merge, overwrite, run, publish, upload, expose, hard-?code, disable, add, book,
+    order, buy, contact, email, include, print
+    """
 )
-_ALWAYS = (
-    rf"(?:{_ORDERED}|call|mention|start|answer|reply|write|put|save|skip|format|sign|pay|round|return|show|"
-    r"speak|ask|test)"
+_ALWAYS = any_of(
+    rf"""
+    {_ORDERED}, call, mention, start, answer, reply, write, put, save, skip, format, sign, pay, round,
+    return, show, speak, ask, test
+    """
 )
-_MUST_DO = (
-    r"(?:be|run|work|stay|fit|comply|keep|last|dry|have|use|pass|support|contain|include|remain|match|"
-    r"follow|"
-    r"handle|accept|return|start|end|finish|arrive|happen|weigh|exceed|cost)"
+_MUST_DO = any_of(
+    r"""
+    be, run, work, stay, fit, comply, keep, last, dry, have, use, pass, support, contain, include,
+    remain, match, follow, handle, accept, return, start, end, finish, arrive, happen, weigh, exceed,
+    cost
+    """
 )
 _NOT_EPISTEMIC = (
     r"(?!have (?:been|a lot|unreal|so |such |\w+ed|gone|done|made|had|taken|lost|left|seen|put|got|"
-    r"gotten|forgotten|come|said|"
-    r"told|thought|known|felt|"
-    r"kept|meant|met|paid|read|run|sent|slept|spent|spoken|stolen|written|broken|eaten|fallen|given|"
-    r"grown)\b)"
-    r"(?!be (?:\w+ing|really|quite|such|pretty|awesome|incredible|amazing|fantastic|wonderful|special|"
-    r"beautiful|cool|stressful|scary|fulfilled|thrilled|inspired|frustrated|overwhelmed|pleased|"
-    r"terrible|awful|"
-    r"heartbreaking|tired|excited|proud|nice|fun|hard|tough|difficult|great|lovely|an? |the |so |"
-    r"very |wrong|right|joking|asleep|away|"
-    r"on holiday|happy|glad|sad)\b)(?!say\b|admit\b|confess\b|see\b|try\b|watch\b|visit\b|feel\b|"
-    r"know\b|love\b|think\b|wonder\b)"
+    r"gotten|forgotten|come|said|told|thought|known|felt|kept|meant|met|paid|read|run|sent|slept|spent|"
+    r"spoken|stolen|written|broken|eaten|fallen|given|grown)\b)(?!be (?:\w+ing|really|quite|such|pretty|"
+    r"awesome|incredible|amazing|fantastic|wonderful|special|beautiful|cool|stressful|scary|fulfilled|"
+    r"thrilled|inspired|frustrated|overwhelmed|pleased|terrible|awful|heartbreaking|tired|excited|proud|"
+    r"nice|fun|hard|tough|difficult|great|lovely|an? |the |so |very |wrong|right|joking|asleep|away|"
+    r"on holiday|happy|glad|sad)\b)(?!say\b|admit\b|confess\b|see\b|try\b|watch\b|visit\b|feel\b|know\b|"
+    r"love\b|think\b|wonder\b)"
 )
 _CONSTRAINT = compile_pattern(
-    rf"(?<!\bi )(?<!\bwe )(?<!you )(?<!\bit )(?<!that )(?<!this )(?<!\bhe )(?<!she )(?<!they "
-    rf")(?<!there )(?<!somebody )"
-    rf"(?<!someone )(?<!one )\bmust(?: always| never| only| not|n't)? {_NOT_EPISTEMIC}\w+",
-    r"\b(?:i|we|you|it|they|this|that) must(?: not|n't| never| always| only| under) (?!forget|worry|"
-    r"have|be confused|lose hope)\w+",
+    r"(?<!\bi )(?<!\bwe )(?<!you )(?<!\bit )(?<!that )(?<!this )(?<!\bhe )(?<!she )(?<!they )(?<!there )"
+    rf"(?<!somebody )(?<!someone )(?<!one )\bmust(?: always| never| only| not|n't)? {_NOT_EPISTEMIC}\w+",
+    r"\b(?:i|we|you|it|they|this|that) must(?: not|n't| never| always| only| under) (?!forget|worry|have|"
+    r"be confused|lose hope)\w+",
     r"\b(?:i|we|you|it) must (?:comply|stay|keep|remain|be (?:back|home|able|finished|done|ready|"
     r"there)\b.*\b(?:by|before|at|within|to)\b)",
     r"\bthere must be (?:at least|no |exactly)\b",
@@ -124,14 +116,14 @@ _CONSTRAINT = compile_pattern(
     r"\b(?:is|are) (?:strictly )?(?:forbidden|prohibited|mandatory|compulsory|off[- ]limits|"
     r"non-negotiable)\b",
     r"\b(?:is|are) required (?:for|by|in|on|to|before|at)\b",
-    rf"(?<!\bi )(?<!\byou )(?<!n't )(?<!not )(?<!never )(?<!there )(?<!also )(?<!just )"
-    rf"(?<!still )(?<!would )(?<!will )(?<!'ll )(?<!we )(?<!they )(?<!what )(?<!that )\b(?:has|have|"
-    rf"needs) to {_MUST_DO}\b"
-    r"(?! (?:said|honest|fair|a |an |the |something|someone|fun|nice|lunch|dinner|another|more))",
+    r"(?<!\bi )(?<!\byou )(?<!n't )(?<!not )(?<!never )(?<!there )(?<!also )(?<!just )(?<!still )"
+    r"(?<!would )(?<!will )(?<!'ll )(?<!we )(?<!they )(?<!what )(?<!that )\b(?:has|have|"
+    rf"needs) to {_MUST_DO}\b(?! (?:said|honest|fair|a |an |the |something|someone|fun|nice|lunch|dinner|"
+    r"another|more))",
     r"\bwe (?:need|have) to (?:keep|comply|stay|remain|support|retain|preserve)\b",
     r"\b(?:we|i|you) (?:can't|cannot|can not|may not|mustn't) (?:(?:use|eat|drink|drive|spend|store|"
-    r"share|exceed) (?!it\b|this|that|another|any ?more|all)|"
-    r"take (?!it|this|that|any ?more|you|him|her|them)|work (?:on|after|before)|fly|travel|lift)\b",
+    r"share|exceed) (?!it\b|this|that|another|any ?more|all)|take (?!it|this|that|any ?more|you|him|her|"
+    r"them)|work (?:on|after|before)|fly|travel|lift)\b",
     r"\b(?:can't|cannot|may not|must not) (?:be (?:longer|larger|bigger|more|over|higher|wider|later|"
     r"heavier)|exceed)\b",
     r"\b(?:may|can) only (?!imagine|hope|agree|recommend|guess|assume|wonder|speculate|see|say|dream)\w+",
@@ -142,19 +134,18 @@ _CONSTRAINT = compile_pattern(
     r"\bmay (?:never|use no more|not exceed|be used only|no longer be)\b",
     r"\b(?:is|are) (?:strictly )?limited to\b",
     r"\b(?:the|our|my|your) (?:[\w-]+ ){0,2}(?:deadline|budget|limit|maximum(?: [\w-]+){0,3}|"
-    r"minimum(?: [\w-]+){0,3}) "
-    r"(?:is|of) (?=\S* ?\S* ?(?:\d|at most|monday|tuesday|wednesday|thursday|friday))",
+    r"minimum(?: [\w-]+){0,3}) (?:is|of) (?=\S* ?\S* ?(?:\d|at most|monday|tuesday|wednesday|thursday|"
+    r"friday))",
     r"\bonly accepts? (?:\w+ ){0,3}(?:up to|below|under|with)\b",
     r"\bunder no circumstances\b",
-    r"^no (?!problem|issue|error|failure|crash|complaint|idea|change|news|luck|worr|doubt|need|rush|"
-    r"one|trouble|sign)"
-    r"(?:[\w-]+ ){1,4}(?:before|after|during|on|without|over|under|are (?:allowed|permitted))\b",
+    r"^no (?!problem|issue|error|failure|crash|complaint|idea|change|news|luck|worr|doubt|need|rush|one|"
+    r"trouble|sign)(?:[\w-]+ ){1,4}(?:before|after|during|on|without|over|under|are (?:allowed|"
+    r"permitted))\b",
     r"\bthat no [\w-]+ (?:[\w-]+ )?(?:happen|take place|may|are (?:allowed|made))\b",
     r"\ballergic to\b",
-    r"\b(?:policy|contract|lease|law|licen[cs]e|sla|landlord|client|customer|auditor|spec|"
-    r"specification|regulation|insurance)s? "
-    r"(?:strictly )?(?:requires?|forbids?|demands?|insists?|prohibits?|does not allow|doesn't allow|"
-    r"do not allow|don't allow)\b",
+    r"\b(?:policy|contract|lease|law|licen[cs]e|sla|landlord|client|customer|auditor|spec|specification|"
+    r"regulation|insurance)s? (?:strictly )?(?:requires?|forbids?|demands?|insists?|prohibits?|"
+    r"does not allow|doesn't allow|do not allow|don't allow)\b",
     r"\b(?:we|i) only have \d",
     r"\bhard requirement\b",
     r"\bnobody (?:\w+ ){0,3}may\b",
@@ -169,8 +160,8 @@ _USER_CONSTRAINT = compile_pattern(
     rf"\btold you (?:never|always) to {_ORDERED}\b",
 )
 _OF_OURS = re.compile(
-    r"^your |^you (?:are not allowed|may not|cannot|can't|may only)|"
-    r"\bin this (?:project|repository|repo|codebase|folder|house|team)\b",
+    r"^your |^you (?:are not allowed|may not|cannot|can't|may only)|\bin this (?:project|repository|repo|"
+    r"codebase|folder|house|team)\b",
     re.IGNORECASE,
 )
 """What an assistant says of other things is how things are in general, and nothing of the owner's."""
@@ -197,29 +188,25 @@ def is_constraint(said: str, speaker: Speaker) -> bool:
 
 _HOW = (
     r"(?: really| much| strongly| generally| usually| always| still| personally| also| definitely|"
-    r" absolutely| do|"
-    r" just| simply| tend to| mostly)*"
+    r" absolutely| do| just| simply| tend to| mostly)*"
 )
 _NOT_LIKED = (
-    r"(?!(?:was|were|is|are) |(?:these|those|this|that) \w|(?:it|this|that|you|him|her|"
-    r"them)\s*(?:[!.,;]|$|so much|"
-    r"very much|too)|(?:that|this|your|the) (?:idea|suggestion|new|updated|"
-    r"latest|second|first|third|last|title|version|draft|layout|tone|plan|answer|result|sound|look|way|"
-    r"analysis|approach|work|job)\b|how |where |what |to (?:ask|say|admit|bother|interrupt|"
-    r"hear|know|see (?:how|what|if)|break|be that)|not to (?:say|answer|speculate|talk)|the (?:way|"
-    r"look|sound) (?:you|of))"
+    r"(?!(?:was|were|is|are) |(?:these|those|this|that) \w|(?:it|this|that|you|him|her|them)\s*(?:[!.,;]|"
+    r"$|so much|very much|too)|(?:that|this|your|the) (?:idea|suggestion|new|updated|latest|second|first|"
+    r"third|last|title|version|draft|layout|tone|plan|answer|result|sound|look|way|analysis|approach|"
+    r"work|job)\b|how |where |what |to (?:ask|say|admit|bother|interrupt|hear|know|see (?:how|what|if)|"
+    r"break|be that)|not to (?:say|answer|speculate|talk)|the (?:way|look|sound) (?:you|of))"
 )
 _PREFERENCE = compile_pattern(
     rf"\b(?:i|we){_HOW} (?:hate|dislike|detest|loathe|love|enjoy|adore|like) {_NOT_LIKED}\w",
     rf"\b(?:i|we){_HOW} (?:prefer|favou?r) (?!not to (?:say|answer|speculate|talk))\w",
     r"\b(?:i|we)(?:'d| would)(?: much| really)? (?:prefer|rather) (?!not (?:say|answer|to say))\w",
-    r"\b(?:i|we) (?:do not|don't|really don't|do n't) (?:really )?(?:like|enjoy|love) "
-    rf"{_NOT_LIKED}\w",
+    rf"\b(?:i|we) (?:do not|don't|really don't|do n't) (?:really )?(?:like|enjoy|love) {_NOT_LIKED}\w",
     r"\bi (?:do not|don't) want (?:to see|you to|any)\b",
     r"\b(?:i|we) (?:really )?(?:can't|cannot) stand (?!by|it\b|up|in\b|here)",
     r"\b(?:i'm|i am|we're|we are) (?:really )?(?:not )?a (?:big |huge |great )?fan of\b",
-    r"\bmy (?:(?:absolute|all-time) )?(?:favou?rite|preferred) (?!part|bit|scene|line|"
-    r"moment)(?:[\w-]+ ){1,3}(?:is|are) (?!wrong|missing|broken|closed|gone|back)",
+    r"\bmy (?:(?:absolute|all-time) )?(?:favou?rite|preferred) (?!part|bit|scene|line|moment)"
+    r"(?:[\w-]+ ){1,3}(?:is|are) (?!wrong|missing|broken|closed|gone|back)",
     r"\bi'd like you to (?:always|never)\b",
     r"\bi'd love it if\b",
     r"\bi want (?:all|every|each|my|your) [\w-]+ (?:[\w-]+ )?(?:in|as|to be|with|without)\b",
@@ -227,10 +214,11 @@ _PREFERENCE = compile_pattern(
     r"\b(?:i'm|i am) more comfortable with\b",
     r"\bworks? best for me\b",
 )
-_ANSWERED = (
-    r"(?:answer|reply|respond|speak|talk|write|use|call|address|start|begin|end|add|put|give|show|keep|"
-    r"send|"
-    r"format|skip)"
+_ANSWERED = any_of(
+    r"""
+    answer, reply, respond, speak, talk, write, use, call, address, start, begin, end, add, put, give,
+    show, keep, send, format, skip
+    """
 )
 _STANDING = compile_pattern(
     rf"\bfrom now on,? (?:please |always |never |only |you |don't |do not )*{_ANSWERED}\b",
@@ -238,20 +226,17 @@ _STANDING = compile_pattern(
     rf"^in (?:the )?future,? (?:please |always |never |don't )*{_ANSWERED}\b",
     r"^(?:please )?call me (?-i:[A-Z])\w+(?:[.!,]|$)",
     r"^(?:please )?stop (?:using|adding|writing|putting|calling|rewriting|apologi[sz]ing|repeating|"
-    r"summari[sz]ing|explaining|ending|"
-    r"starting|sending|giving|suggesting|including|inserting|formatting|wrapping|doing that, i)\b",
+    r"summari[sz]ing|explaining|ending|starting|sending|giving|suggesting|including|inserting|formatting|"
+    r"wrapping|doing that, i)\b",
     rf"^(?:please )?{_ANSWERED} .*\bwhen(?:ever)? you (?:write|answer|reply|explain|show|talk)\b",
-    rf"^when(?:ever)? you (?:write|answer|reply|talk|send|show|"
-    rf"explain)\b[^,]*, (?:please )?{_ANSWERED}\b",
-    rf"^(?:please )?(?:always|never|don't ever|do not ever) {_ANSWERED}\b.*\b(?:me|your|answers?|"
-    rf"repl(?:y|ies)|emojis?|"
-    r"german|english|french|spanish|italian|dutch|units|bullet|tone|markdown)\b",
+    rf"^when(?:ever)? you (?:write|answer|reply|talk|send|show|explain)\b[^,]*, (?:please )?{_ANSWERED}\b",
+    rf"^(?:please )?(?:always|never|don't ever|do not ever) {_ANSWERED}\b.*\b(?:me|your|answers?|repl(?:y|"
+    r"ies)|emojis?|german|english|french|spanish|italian|dutch|units|bullet|tone|markdown)\b",
 )
 _AGENT_PREFERENCE = compile_pattern(
-    rf"^(?:since |because |i've noted that |i noted that |noted: |you (?:said|"
-    rf"told me)(?: that)? )?you{_HOW} "
-    rf"(?:prefer|like|love|hate|dislike|enjoy|don't like|do not like) {_NOT_LIKED}(?!to see|me to|"
-    rf"another)\w",
+    r"^(?:since |because |i've noted that |i noted that |noted: |you (?:said|told me)"
+    rf"(?: that)? )?you{_HOW} (?:prefer|like|love|hate|dislike|enjoy|don't like|"
+    rf"do not like) {_NOT_LIKED}(?!to see|me to|another)\w",
     r"^your (?:favou?rite|preferred) (?:[\w-]+ ){1,3}(?:is|are)\b",
 )
 

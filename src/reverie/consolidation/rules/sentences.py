@@ -40,9 +40,8 @@ _WRAPPED = re.compile(r"(?<=[a-z,;])\n(?=[a-z])")
 _MARK = re.compile(r"^(?:[-*+•]|\d{1,3}[.)]|#{1,6}|\[[ xX]\])\s+")
 _END = re.compile(r"[.!?…]+[\"'”’)\]*_]*\s+")
 _ABBREVIATION = re.compile(
-    r"(?:\b(?:dr|mr|mrs|ms|prof|st|no|nr|vs|etc|e\.g|i\.e|approx|ca|incl|fig|sec|vol|inc|ltd|jr|sr|"
-    r"a\.m|p\.m)"
-    r"|(?:^|\s)\w|^\d+)\.$",
+    r"(?:\b(?:dr|mr|mrs|ms|prof|st|no|nr|vs|etc|e\.g|i\.e|approx|ca|incl|fig|sec|vol|inc|ltd|jr|sr|a\.m|"
+    r"p\.m)|(?:^|\s)\w|^\d+)\.$",
     re.IGNORECASE,
 )
 
@@ -87,7 +86,6 @@ _EMPTY_WORDS = _to_word_set(
     """
 )
 _POINTS_BACK = compile_pattern(
-    r"^(?:ok,? |yes,? |but |and |so |well,? )*(?:that|this|it)(?:'s| is| was)? (?:fixed|solved|"
-    r"resolved|worked|works|helped|failed|fails|"
-    r"doesn't work|does not work|didn't work|did the trick)\b.{0,20}$",
+    r"^(?:ok,? |yes,? |but |and |so |well,? )*(?:that|this|it)(?:'s| is| was)? (?:fixed|solved|resolved|"
+    r"worked|works|helped|failed|fails|doesn't work|does not work|didn't work|did the trick)\b.{0,20}$",
 )

@@ -35,8 +35,7 @@ class Lazy:
 
 CODE_LINE = Lazy(
     r"^(?:def|class|import|from \w+ import|raise|assert|return|if|for|while|git|npm|pip|sudo|select|"
-    r"insert|"
-    r"const|let|var|function|public|private|echo|export)\b.*(?:[(){};=]|--?\w|FROM\b)",
+    r"insert|const|let|var|function|public|private|echo|export)\b.*(?:[(){};=]|--?\w|FROM\b)",
 )
 NO_STATEMENT = Lazy(
     r"""\?["'”)\]]*$ | \?\s
@@ -71,11 +70,22 @@ NO_STATEMENT = Lazy(
 )
 OPENING = Lazy(
     r"^(?:(?:(?:ok(?:ay)?|yes|yeah|yep|alright|all right|so|then|well|hmm|oh|hey|hi|also|and|but|"
-    r"actually|anyway|note that|"
-    r"fyi|remember that|just so you know|in the end)(?:,|:|!|\.| -| –| —)?|"
+    r"actually|anyway|note that|fyi|remember that|just so you know|in the end)(?:,|:|!|\.| -| –| —)?|"
     r"(?:no|nope|sorry|right|fine|great|good|sure|perfect|note|remember)(?:,|:|!|\.| -| –| —))\s+)+",
     re.IGNORECASE,
 )
+
+
+def any_of(words: str) -> str:
+    """Return a pattern that matches any of these words or phrases, which are separated by commas.
+
+    >>> any_of("fix, cure")
+    '(?:fix|cure)'
+    """
+    phrases = (" ".join(phrase.split()) for phrase in re.split(r",\s", words))
+    return f"(?:{'|'.join(phrases)})"
+
+
 WE = r"(?:i|we|my (?:wife|husband|partner|team|family) and i|(?:the|our|my) (?:whole )?team)"
 AUX = (
     r"(?:'ve|'d|'m|'re| have| had| am| are| both| all| now| just| also| finally| then| together|"
