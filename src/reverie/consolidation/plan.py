@@ -37,8 +37,8 @@ class Rejection:
     """A proposal that the checks did not accept.
 
     Attributes:
-        what: What was proposed, in words.
-        why: Which check refused it, and what would have been lost.
+        what: The proposal, in words.
+        why: The check that refused it, and what would have been lost.
         protects: Ids that nothing else in the plan may touch either.
     """
 
@@ -54,15 +54,14 @@ class Plan:
     Attributes:
         id: 12 lower-case hexadecimal characters.
         name: The pass, such as `merge`.
-        made_at: When it was made.
+        made_at: Time of its making.
         steps: The changes, in the order in which they are to be made.
-        refused: What was proposed and not taken.
-        notes: What else a person should know.
+        refused: Proposals that were not accepted.
+        notes: Further notes for a person.
         skipped: Why there was nothing to do; empty when there was.
-        failed: Why it could not be done, or not wholly; empty when it could. What it was to look at is looked
-            at again next time.
-        cursors: Names and values to set along with the changes, such as how far the log was read.
-        usage: What asking cost.
+        failed: Why it could not be completed; empty when it could. Its input is considered again next time.
+        cursors: Cursors of the store to set with the changes, such as how far the journal was read.
+        usage: Cost of the requests.
     """
 
     id: str

@@ -31,10 +31,10 @@ CORRECTION = "correction"
 TOOL_FAILURE = "tool_failure"
 
 FAILED = "learn.failed"
-"""The store's counter of exchanges from which nothing could be learned."""
+"""Counter of exchanges from which nothing could be learned."""
 
 ACTOR = "rules"
-"""Who is named in the journal as the author of what is learned."""
+"""Actor of what is learned in the journal."""
 
 CONFIDENCE: Mapping[str, tuple[float, float]] = MappingProxyType(
     {
@@ -111,7 +111,6 @@ class RuleLearner:
             store: Where the turns are.
             saving: What saves, so that a repetition reinforces.
             settings: The settings.
-            clock: What tells the time.
         """
         self._store = store
         self._saving = saving

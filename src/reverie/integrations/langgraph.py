@@ -53,7 +53,7 @@ class KeyValueProvider(Protocol):
     """Protocol of a memory, or a scope of one, as the store needs it."""
 
     def shelf(self, name: str, *, origin: Origin = "agent") -> KeyValueStore:
-        """The values of a program under keys."""
+        """Return the key-value store with this name."""
         ...
 
 

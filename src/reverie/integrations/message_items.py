@@ -30,7 +30,7 @@ from reverie.repositories.pages import find_notes_from_turns
 from reverie.session import Session
 
 ITEMS = "items"
-"""The metadata of a turn that hold its items, as JSON: `items`, `items-2` and so on where they are long."""
+"""Metadata of a turn with its items as JSON: `items`, then `items-2` and so on where they are long."""
 
 _LONGEST_PART = 1_000_000
 _OURS = re.compile(r"items(-\d+)?")

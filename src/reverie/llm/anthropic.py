@@ -28,18 +28,18 @@ _FINISHES: Mapping[str, Finish] = {
     "refusal": "refused",
 }
 _ANSWER = "answer"
-"""The tool whose arguments are the answer, where an answer of a certain form is wanted."""
+"""Tool whose arguments are the answer, for an answer that follows a schema."""
 
 
 class AnthropicModel:
     """Model behind Anthropic's Messages API, or behind a server that speaks it.
 
     Args:
-        model: The model's name as the server knows it.
-        base_url: Where the server is; None for Anthropic's.
+        model: Name of the model, as the server knows it.
+        base_url: Address of the server; None for Anthropic's.
         api_key: The key.
-        price: What its tokens cost; None leaves costs unknown.
-        patience: How often a question is tried.
+        price: Price of its tokens; None leaves costs unknown.
+        patience: Tries and pauses of a request.
     """
 
     def __init__(

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from reverie.domain.conversation import Role, ToolCall
 
 Finish = Literal["stop", "length", "tool_calls", "refused"]
-"""Why a model ended: of itself, at the limit of tokens, to call tools, or because it would not answer."""
+"""Why a model ended: by itself, at the limit of tokens, to call tools, or because it refused."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,12 +54,12 @@ class ModelRequest:
 
     Attributes:
         messages: The conversation, the latest message last.
-        purpose: Which pass asks, such as `compact`; for counters and logs.
+        purpose: Name of the pass that asks, for counters and logs.
         schema: The JSON schema that the answer should have; None for plain text.
-        tools: What the model may call.
-        max_tokens: At most so many tokens of answer, 1 or more.
+        tools: Tools that the model may call.
+        max_tokens: Most tokens of the answer, 1 or more.
         temperature: 0 to 2; None leaves it to the model.
-        timeout_s: How many seconds the answer may take, all tries together.
+        timeout_s: Seconds that the answer may take, all tries together.
     """
 
     messages: tuple[ChatMessage, ...]
@@ -79,7 +79,7 @@ class TokenUsage:
         requests: How many requests were made, repeated ones too.
         input_tokens: Tokens read, as the provider counts them.
         output_tokens: Tokens written.
-        cost: In US dollars; None where no price is known.
+        cost: US dollars; None where no price is known.
     """
 
     requests: int = 0
@@ -103,10 +103,10 @@ class ModelReply:
 
     Attributes:
         text: The answer; may be empty.
-        tool_calls: What it wants called.
-        finish: Why it ended.
+        tool_calls: Tools that it wants to call.
+        finish: Reason of the end.
         model: Which model answered, as it names itself.
-        usage: What it cost.
+        usage: Its cost.
     """
 
     text: str
@@ -122,9 +122,8 @@ class ModelFailure:
 
     Attributes:
         why: `no model` when none is set; otherwise what went wrong, in words, without content.
-        usage: What was spent all the same.
-        refused: Whether the model or its server would not answer this question, so that to ask the same again
-            helps little.
+        usage: Cost of the failed tries.
+        refused: Whether the model or its server refused this request, so that repeating it helps little.
     """
 
     why: str

@@ -26,19 +26,19 @@ _FINISHES: Mapping[str, Finish] = {
     "content_filter": "refused",
 }
 _NO_KEY = "none"
-"""Sent where no key is set: servers at home ask for none, and the library insists on one."""
+"""Key that is sent where none is set: local servers need none, but the library requires one."""
 
 
 class OpenAIModel:
     """Model behind Chat Completions.
 
     Args:
-        model: The model's name as the server knows it.
-        base_url: Where the server is, up to and with `/v1`; None for OpenAI's.
+        model: Name of the model, as the server knows it.
+        base_url: Address of the server, including `/v1`; None for OpenAI's.
         api_key: The key; None for a server that asks for none.
-        price: What its tokens cost; None leaves costs unknown.
-        patience: How often a question is tried.
-        provider: What stands before the model in `name`.
+        price: Price of its tokens; None leaves costs unknown.
+        patience: Tries and pauses of a request.
+        provider: First part of `name`.
     """
 
     def __init__(

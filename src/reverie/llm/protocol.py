@@ -16,10 +16,10 @@ from reverie.domain.errors import InvalidInput, MissingExtra, ModelError, ModelR
 from reverie.llm.messages import ModelReply, ModelRequest
 
 OnText = Callable[[str], None]
-"""Told of each piece of an answer as it arrives."""
+"""Callback that receives each piece of an answer as it arrives."""
 
 Answering = Callable[[ModelRequest], str | ModelReply]
-"""A function that plays a model."""
+"""Function that can be used as a model."""
 
 
 @runtime_checkable
@@ -62,11 +62,11 @@ class _Called:
             given = self._function(ask)
         except ModelError:
             raise
-        except Exception as error:  # whatever a stranger's function raises, to us it is a model that failed
+        except Exception as error:  # whatever the function raises, the model has failed
             raise ModelUnavailable(f"{self._name} raised {type(error).__name__}: {error}") from error
         reply = ModelReply(text=given, model=self._name) if isinstance(given, str) else given
         if not isinstance(reply, ModelReply):
-            raise ModelRefused(f"{self._name} returned {type(given).__name__}: return text or a Reply")
+            raise ModelRefused(f"{self._name} returned {type(given).__name__}: return text or a ModelReply")
         if on_text is not None and reply.text:
             on_text(reply.text)
         return reply
@@ -91,7 +91,7 @@ PROVIDERS: Mapping[str, tuple[str, str, str]] = MappingProxyType(
         "anthropic": ("reverie.llm.anthropic", "AnthropicModel", "anthropic"),
     }
 )
-"""Each provider's name, with the module and class that speak to it and the extra that must be installed."""
+"""Providers by name: the module and class of the adapter, and the extra that must be installed."""
 
 
 def model_from_name(name: str, *, environ: Mapping[str, str] | None = None) -> Model:

@@ -14,7 +14,7 @@ from reverie.domain.errors import ModelUnavailable
 T = TypeVar("T")
 
 TRANSIENT = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
-"""Answers of HTTP servers after which another try may work."""
+"""HTTP status codes after which another try may work."""
 
 LONGEST_PAUSE_S = 8.0
 _FIRST_PAUSE_S = 0.5
@@ -38,9 +38,9 @@ class RetryPolicy:
     """How often and how long a request is tried.
 
     Attributes:
-        tries: At most so many, 1 or more.
-        sleep: What waits for some seconds; tests pass their own.
-        chance: A number from 0 to 1 anew at each call; tests pass their own.
+        tries: Most tries, 1 or more.
+        sleep: Waits for some seconds; tests pass their own.
+        chance: Returns a random number from 0 to 1; tests pass their own.
     """
 
     tries: int = 3
@@ -48,13 +48,13 @@ class RetryPolicy:
     chance: Callable[[], float] = random.random
 
     def tried(self, call: Callable[[float], T], *, timeout_s: float, who: str) -> T:
-        """What `call` gives, tried again with growing random pauses while it raises `RetryableError`.
+        """Return the result of `call`, repeated with growing random pauses while it raises `RetryableError`.
 
         The pauses double from half a second to eight, each between half and all of it by chance ("equal
         jitter", AWS Architecture Blog, 2015); a server's own wish counts where it fits the time left.
 
         Args:
-            call: Told how many seconds are left; raises `RetryableError` when another try may work.
+            call: Receives the seconds that are left. Raises `RetryableError` when another try may work.
             timeout_s: For all tries and pauses together.
             who: The model's name, for the error.
 
@@ -98,7 +98,7 @@ class StreamRelay:
             self._on_text(text)
 
     def guarded(self, call: Callable[[], T]) -> T:
-        """What `call` gives; a failure in the middle of what was passed on already is final."""
+        """Return the result of `call`. A failure after a piece was passed on is final."""
         try:
             return call()
         except RetryableError as failure:
@@ -124,8 +124,8 @@ class _Outcome(Generic[T]):
 def call_with_deadline(seconds: float, call: Callable[[float], T]) -> T:
     """Call a function, and raise `RetryableError` if it takes too long.
 
-    A client's own timeout counts from byte to byte, so a server that drips would hold it for ever. The call
-    therefore runs on a thread of its own, which is left behind when the time is up and ends with its socket.
+    A client's own timeout counts from byte to byte, so a server that sends slowly would hold it for ever. The call
+    therefore runs on a thread, which is abandoned when the time is up and ends with its socket.
     """
     outcome: _Outcome[T] = _Outcome(value=[])
 

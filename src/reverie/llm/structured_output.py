@@ -30,7 +30,7 @@ class FormatFallback:
         self._forms = tuple(forms)
 
     def ask(self, request: Callable[[Form], T]) -> T:
-        """What `request` gives in the strictest form that is understood.
+        """Return the result of `request` in the strictest form that the server understands.
 
         A plainer form is remembered only if it succeeds: a request that is refused in every form was wrong
         for another reason, which the first refusal states.

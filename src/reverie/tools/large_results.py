@@ -29,16 +29,16 @@ from reverie.tools.toolset import Tool, ToolResult, Toolset
 _log = logging.getLogger("reverie")
 
 MOST_TOKENS = 5_000
-"""Estimated tokens of an answer that are put before a model as they are."""
+"""Estimated tokens up to which a result is left as it is."""
 
 TTL = "30m"
-"""How long the pieces of an answer are kept."""
+"""Time for which pieces are kept."""
 
 NEEDED = ("get_from_working_memory", "search_working_memory", "delete_from_working_memory")
-"""What a model reads a piece with, finds the right one with, and drops one with."""
+"""Tools with which a model reads, finds and drops pieces."""
 
 PIECE = "chunk"
-"""The tag of a piece: who reads an entry that has it gets all of it."""
+"""Tag of a piece. Reading an entry with it returns all of its text."""
 
 _CATEGORY = "tool-results"
 _REST = "rest"

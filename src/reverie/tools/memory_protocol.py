@@ -53,17 +53,17 @@ class MemoryLike(Protocol):
         origin: Origin = "owner",
         rough: bool = False,
     ) -> SaveResult:
-        """Remember one thing."""
+        """Save a record."""
         ...
 
     def save_many(self, notes: Iterable[Any]) -> list[SaveResult]:
-        """Remember many things."""
+        """Save records."""
         ...
 
     def search(
         self, query: str | None = None, *, limit: int = 10, **only: Unpack[ScopedRestrictions]
     ) -> list[Hit]:
-        """Records that answer a question."""
+        """Search records."""
         ...
 
     def search_turns(
@@ -90,15 +90,15 @@ class MemoryLike(Protocol):
         ...
 
     def get(self, id: str) -> Record | None:
-        """The record of that id."""
+        """Return the record with this id."""
         ...
 
     def get_turn(self, id: str) -> Turn | None:
-        """The turn of that id."""
+        """Return the turn with this id."""
         ...
 
     def get_paragraph(self, id: str) -> Paragraph | None:
-        """The paragraph of a log of that id."""
+        """Return the paragraph with this id."""
         ...
 
     def update(self, id: str, *, expected: Record | None = None, **changes: Unpack[RecordChanges]) -> Record:
@@ -106,17 +106,17 @@ class MemoryLike(Protocol):
         ...
 
     def archive(self, id: str, *, reason: str = "") -> Record:
-        """Take a record out of search."""
+        """Archive a record."""
         ...
 
     def categories(self) -> dict[str, int]:
-        """How many live records each category has."""
+        """Return the number of live records by category."""
         ...
 
     def knowledge_graph(self) -> KnowledgeGraph:
-        """Entities, observations and relations."""
+        """Return the knowledge graph."""
         ...
 
     def session(self, id: str) -> SessionLike:
-        """A conversation."""
+        """Return a conversation."""
         ...

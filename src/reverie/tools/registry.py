@@ -19,12 +19,12 @@ from reverie.tools.toolset import Toolset
 from reverie.tools.trust_guard import guard_trust
 
 GROUPS = ("long_term", "working", "memory", "fil", "scratchpad", "conversation", "pages", "knowledge_graph")
-"""The groups of tools there are."""
+"""All groups of tools."""
 
 DEFAULT_GROUPS = ("long_term", "working", "conversation", "pages")
-"""Those that a model gets when nothing is said, of which no two do the same. `memory` and `fil` are other
-ways to what `excerpt_long_term` does; `scratchpad` is another place for what `working` and `excerpt_long_term` keep;
-`knowledge_graph` has the nine tools of the MCP reference memory server."""
+"""Groups that a model gets by default, no two of which do the same. `memory` and `fil` are other ways to what
+`long_term` does, `scratchpad` is another place for what `working` and `long_term` keep, and `knowledge_graph` has the
+nine tools of the MCP reference memory server."""
 
 
 def memory_tools(

@@ -26,10 +26,10 @@ PROMPT = "compact.md"
 
 CHARACTERS_PER_TOKEN = 3.5
 OVERHEAD_TOKENS = 8_000
-"""For the system prompt and the tools' schemas (golemcore's estimate)."""
+"""Tokens of the system prompt and the tools' schemas (golemcore's estimate)."""
 
 SHARE_OF_LIMIT = 0.8
-"""Of a model's input limit; beyond that the window is too large."""
+"""Share of a model's input limit beyond which the window is too large."""
 
 LONGEST_MESSAGE = 300
 """Characters of one message in the request."""

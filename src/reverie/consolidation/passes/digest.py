@@ -211,7 +211,7 @@ def _has_tool_source(older: Sequence[Turn]) -> bool:
 
 
 def _drop_unconfirmed_lines(update: str, before: str, older: Sequence[Turn]) -> tuple[str, tuple[str, ...]]:
-    """The rewrite without new lines that rest on a tool's word alone, and these lines.
+    """Return the rewrite without new lines that rest on a tool's word alone, and these lines.
 
     The notes stand in every prompt, so what the owner and the assistant by itself have not said may not get
     into them. Where no tool was heard, nothing is looked at.
@@ -235,7 +235,7 @@ def _drop_unconfirmed_lines(update: str, before: str, older: Sequence[Turn]) -> 
 def _plan(
     view: PassInput, state: SessionState, older: Sequence[Turn], start: int, steps: Iterable[PlanStep]
 ) -> Plan:
-    """What was learned, and only behind it the window's new beginning."""
+    """Return the plan with the steps, and after them the new beginning of the window."""
     moved = PlanStep(
         edit=Change(before=state, after=replace(state, window_start=start)),
         why=f"{len(older)} turns leave the window",

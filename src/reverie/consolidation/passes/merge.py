@@ -32,7 +32,7 @@ MOST_RECORDS = 1_000
 """Records that are shown to a model in one cycle (RockBot's limit)."""
 
 LEFT = "dream.merge.left"
-"""The store's cursor that keeps the ids of changed records for which there was no room."""
+"""The store's cursor with the ids of changed records for which there was no room."""
 
 MOST_TOKENS = 8_000
 """Tokens of records in one question; a longer list is asked about in parts."""

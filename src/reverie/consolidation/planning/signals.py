@@ -19,13 +19,13 @@ from reverie.domain.text.escaping import escape_line
 SignalKind = Literal["correction", "tool_failure", "thumbs_up", "thumbs_down", "session_summary"]
 
 MOST = 50
-"""How many signals a pass is shown at most, the newest (RockBot)."""
+"""Most signals that a pass is shown, the newest (RockBot)."""
 
 RECENT = timedelta(days=7)
-"""How old they may be (RockBot)."""
+"""Greatest age of a signal (RockBot)."""
 
 BAD: frozenset[SignalKind] = frozenset({"correction", "tool_failure", "thumbs_down"})
-"""Those that may stand behind an anti-pattern."""
+"""Kinds that may support an anti-pattern."""
 
 _NAMES: dict[str, SignalKind] = {
     "correction": "correction",

@@ -28,7 +28,7 @@ _FAILING = compile_pattern(
     r"run|start|open|load|respond|pass|compile|boot|charge)\b(?! (?:on weekends|at|there|for|as a|in "
     r"(?:an|the) office))",
 )
-"""What tells of a failure where it is something of ours, or now; else it tells of the world."""
+"""Words that tell of a failure where `_OURS` matches too; otherwise they tell of things in general."""
 _OURS = compile_pattern(
     r"\b(?:i|i'm|i've|my|we|we're|our|us|again|still|now|today|tonight|yesterday|once|twice|times|"
     r"this morning|last night|since|on ci|on startup|because|after|error|exception|status|code|CODE|step|"

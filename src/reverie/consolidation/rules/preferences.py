@@ -164,7 +164,7 @@ _OF_OURS = re.compile(
     r"codebase|folder|house|team)\b",
     re.IGNORECASE,
 )
-"""What an assistant says of other things is how things are in general, and nothing of the owner's."""
+"""Words by which an assistant's sentence is about the owner's things, not about things in general."""
 _UNCONSTRAINED = compile_pattern(
     r"\b(?:doesn't|don't|does not|do not|didn't|did not) (?:have|need) to\b",
     r"\bno limit\b|\bunlimited\b|\bit depends\b|\bsome holidays\b",
