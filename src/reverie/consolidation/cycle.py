@@ -1,7 +1,7 @@
 """Make and apply the plans of passes.
 
-A plan is made without writing anything. Applying it is one transaction, together with the cursor that says how far
-the journal was considered. A pass that fails leaves its cursor where it was.
+A plan is made without writing anything. Applying it is one transaction, together with the cursor that says
+how far the journal was considered. A pass that fails leaves its cursor where it was.
 """
 
 from __future__ import annotations
@@ -176,8 +176,8 @@ class ConsolidationCycle:
     def _plan_news(self, registered: Pass, planned: Sequence[Change] = ()) -> Plan:
         """Return the plan of a pass over what has changed since it last ran.
 
-        A pass that cannot do without a model leaves its cursor, so that what accumulates is considered later. For
-        every other pass that is off, what happens meanwhile counts as considered.
+        A pass that cannot do without a model leaves its cursor, so that what accumulates is considered
+        later. For every other pass that is off, what happens meanwhile counts as considered.
         """
         off = registered.explain_off(self._settings, has_model=self.model is not None)
         if off and registered.without_model:

@@ -321,7 +321,7 @@ class RuleLearner:
         return any(self._store.record_like(scope, each) is not None for each in prints)
 
     def _save_summary(self, turn: Turn, before: str, *, origin: Origin) -> SaveResult | None:
-        """Save the answer that stands for its session, in place of the one before; None where it is secret."""
+        """Save the answer that stands for its session; return None where it is secret."""
         from reverie.consolidation import rules
 
         content = shorten_text(turn.content, _LONGEST_SUMMARY)

@@ -1,7 +1,7 @@
 """Find the sessions whose windows have grown too long, and read what a pass over one needs.
 
-Turns are never removed: the beginning of the window moves. Pages belong to everybody, so the window of a session
-with a scope is never digested, only compacted.
+Turns are never removed: the beginning of the window moves. Pages belong to everybody, so the window of a
+session with a scope is never digested, only compacted.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class WindowReader:
         return WindowInput(state=state, older=tuple(older), start=start, pages=pages)
 
     def rebase(self, plan: Plan) -> Plan:
-        """Return a plan over the pages as they are now. What somebody else wrote meanwhile stays, and wins."""
+        """Return the plan over the present pages. What somebody else wrote meanwhile wins."""
         steps = []
         for step in plan.steps:
             before, after = step.edit.before, step.edit.after

@@ -64,10 +64,11 @@ class WorkReport:
 
 
 class Worker:
-    """Background thinking: plans, runs, and one thread that does what is due. Safe to use from several threads.
+    """Background thinking: plans, runs, and one thread that does what is due. Safe to use from several
+    threads.
 
-    What is due is read from the store each time, so that the next process finds what one leaves undone. A lease in
-    the store, which expires if its owner is killed, keeps two processes from doing the same at once.
+    What is due is read from the store each time, so that the next process finds what one leaves undone. A
+    lease in the store, which expires if its owner is killed, keeps two processes from doing the same at once.
     """
 
     def __init__(self, writer: StoreWriter, cycle: ConsolidationCycle, *, settings: Settings) -> None:
@@ -100,13 +101,13 @@ class Worker:
         """Return what a pass would change now. Print it; nothing is written before `apply`.
 
         Args:
-            name: `enrich`, `merge`, `infer` or `promote`; `dream` for all four as one plan, each on what the one
-                before leaves; `digest`, `compact` or `trim` for the window of a session; `extract` for the
-                findings, insights and lessons in the output of a step of work.
+            name: `enrich`, `merge`, `infer` or `promote`; `dream` for all four as one plan, each on what the
+                one before leaves; `digest`, `compact` or `trim` for the window of a session; `extract` for
+                the findings, insights and lessons in the output of a step of work.
             session: Session whose window is shortened, for `digest`, `compact` and `trim`.
             keep: How many of its turns stay, 0 or more; None takes what the settings say.
-            output: Output of the step, for `extract`. Nothing is learned from less than 50 characters, and only
-                the first 4,000 are read.
+            output: Output of the step, for `extract`. Nothing is learned from less than 50 characters, and
+                only the first 4,000 are read.
             step: Name of the step, such as `GOAL:deploy`, for `extract`.
             scope: Scope of the records that are extracted.
             origin: Whose word the output is, for `extract`. What `tool` or `web` says is found by search, but
@@ -202,7 +203,7 @@ class Worker:
         while not self._stopping.is_set():
             try:
                 self.run_due()
-            except Exception as error:  # noqa: BLE001 - the loop must outlive a bug in a model that is a function
+            except Exception as error:  # noqa: BLE001 - the loop must outlive any bug
                 _log.warning("background work failed and is tried again", exc_info=error)
                 self.cycle.count("worker.failed")
             self._wake.wait(every_s)

@@ -1,7 +1,8 @@
 """Client of a LightRAG server: a knowledge graph that is asked beside the memory.
 
-`LightRAG.recall` returns what the graph says about a message within a strict time, or nothing; it never raises. Its
-text goes into a prompt as quoted data (`Session.context(related=…)`). `lightrag_indexer` sends conversations there.
+`LightRAG.recall` returns what the graph says about a message within a strict time, or nothing; it never
+raises. Its text goes into a prompt as quoted data (`Session.context(related=…)`). `lightrag_indexer` sends
+conversations there.
 """
 
 from __future__ import annotations
@@ -59,9 +60,9 @@ class LightRAG:
     """Client of one server. Safe to use from several threads.
 
     Attributes:
-        counts: How often the server was `asked`, `answered`, had nothing (`empty`), was `late`, `failed`, or was not
-            asked after a failure (`skipped`); and how many exchanges were `indexed`, `trivial`, `untrusted`,
-            `refused` or `index_failed`.
+        counts: How often the server was `asked`, `answered`, had nothing (`empty`), was `late`, `failed`, or
+            was not asked after a failure (`skipped`); and how many exchanges were `indexed`, `trivial`,
+            `untrusted`, `refused` or `index_failed`.
     """
 
     def __init__(
@@ -85,8 +86,8 @@ class LightRAG:
             timeout_s: Seconds that `recall` waits at most, over 0.
             index_timeout_s: Seconds that the server may take to accept a text, over 0.
             top_k: Number of entities or relations to look for, 1 or more; None takes the server's default.
-            answer: Whether the server's model writes an answer, which takes seconds. Otherwise the server returns
-                what it has found.
+            answer: Whether the server's model writes an answer, which takes seconds. Otherwise the server
+                returns what it has found.
             min_length: Characters of both sides together from which an exchange is indexed, 0 or more.
 
         Raises:
@@ -158,12 +159,12 @@ class LightRAG:
     def recall(self, message: str) -> str:
         """Return what the graph says about a message; empty for nothing, a failure, or a late answer.
 
-        After a failure, or three late answers in a row, the server is not asked for half a minute, so that a broken
-        server does not delay every turn.
+        After a failure, or three late answers in a row, the server is not asked for half a minute, so that a
+        broken server does not delay every turn.
 
         Args:
-            message: The message; only its first 2,000 characters are sent. They leave this machine if the server is
-                on another one: redact them first (`Session.redact_secrets`).
+            message: The message; only its first 2,000 characters are sent. They leave this machine if the
+                server is on another one: redact them first (`Session.redact_secrets`).
         """
         query = message.strip()[:LONGEST_QUERY]
         if len(query) < 3:  # LightRAG refuses these

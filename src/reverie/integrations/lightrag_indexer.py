@@ -1,7 +1,8 @@
 """Subscriber of the journal that sends finished exchanges to LightRAG.
 
-A cursor in the store says how far the journal was sent, so that the next program sends what one leaves undone.
-Answers that rest on the word of tools or the web are not sent: nothing would tell them apart when they come back.
+A cursor in the store says how far the journal was sent, so that the next program sends what one leaves
+undone. Answers that rest on the word of tools or the web are not sent: nothing would tell them apart when
+they come back.
 """
 
 from __future__ import annotations
@@ -93,8 +94,8 @@ class LightRAGIndexer:
         """Create an indexer; nothing is sent before `start` or `send`.
 
         Args:
-            scope: Only sessions of this scope. Everybody who may ask the server sees what is sent there, so use a
-                server for each scope.
+            scope: Only sessions of this scope. Everybody who may ask the server sees what is sent there, so
+                use a server for each scope.
             past: Whether to begin with everything that was ever said, where nothing has been sent yet.
         """
         self._store = memory._store

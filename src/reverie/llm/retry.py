@@ -124,8 +124,8 @@ class _Outcome(Generic[T]):
 def call_with_deadline(seconds: float, call: Callable[[float], T]) -> T:
     """Call a function, and raise `RetryableError` if it takes too long.
 
-    A client's own timeout counts from byte to byte, so a server that sends slowly would hold it for ever. The call
-    therefore runs on a thread, which is abandoned when the time is up and ends with its socket.
+    A client's own timeout counts from byte to byte, so a server that sends slowly would hold it for ever.
+    The call therefore runs on a thread, which is abandoned when the time is up and ends with its socket.
     """
     outcome: _Outcome[T] = _Outcome(value=[])
 

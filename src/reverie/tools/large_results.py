@@ -1,7 +1,7 @@
 """Replace a result that is too long for a prompt by an index of pieces in working memory.
 
-`split_text` decides where a text is cut, and is pure; `LargeResultStore` puts them into working memory; `with_chunking` wraps a
-toolset, a tool or any function that returns text. Reading a piece is never cut again.
+`split_text` decides where a text is cut, and is pure; `LargeResultStore` puts them into working memory;
+`with_chunking` wraps a toolset, a tool or any function that returns text. Reading a piece is never cut again.
 """
 
 from __future__ import annotations
@@ -168,11 +168,13 @@ class LargeResultStore:
         return []
 
     def _format_result(self, what: str, kept: Sequence[_Piece], left: Sequence[_Piece]) -> ToolResult:
+        pieces = rendering.format_count(len(kept), "piece")
         said = [
-            f"{what}. It was set aside in working memory in {rendering.format_count(len(kept), 'piece')}: read one "
+            f"{what}. It was set aside in working memory in {pieces}: read one "
             f"with {self._get} by its key, or find the right one with {self._search}.",
             *(
-                f"- {piece.key}, {rendering.format_count(len(piece.text), 'character')}: {extract_beginning(piece.text)}"
+                f"- {piece.key}, {rendering.format_count(len(piece.text), 'character')}: "
+                f"{extract_beginning(piece.text)}"
                 for piece in kept
             ),
         ]

@@ -23,8 +23,8 @@ GROUPS = ("long_term", "working", "memory", "fil", "scratchpad", "conversation",
 
 DEFAULT_GROUPS = ("long_term", "working", "conversation", "pages")
 """Groups that a model gets by default, no two of which do the same. `memory` and `fil` are other ways to what
-`long_term` does, `scratchpad` is another place for what `working` and `long_term` keep, and `knowledge_graph` has the
-nine tools of the MCP reference memory server."""
+`long_term` does, `scratchpad` is another place for what `working` and `long_term` keep, and
+`knowledge_graph` has the nine tools of the MCP reference memory server."""
 
 
 def memory_tools(

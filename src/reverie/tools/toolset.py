@@ -1,8 +1,8 @@
 """Tools that a model may call, and sets of them.
 
-A tool is a schema for the model and a function behind it. Its result is a sentence that a model can act on, and the
-same as data for a program. A wrong call is answered with a sentence too, so that the model can correct itself;
-only a broken store raises. This module knows nothing of memories.
+A tool is a schema for the model and a function behind it. Its result is a sentence that a model can act on,
+and the same as data for a program. A wrong call is answered with a sentence too, so that the model can
+correct itself; only a broken store raises. This module knows nothing of memories.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ class Tool:
 
 
 Approve = Callable[[Tool, Mapping[str, Any]], bool | str]
-"""Called before a tool runs, with the tool and its arguments. True lets it run; False refuses; a text refuses and
-says why."""
+"""Called before a tool runs, with the tool and its arguments. True lets it run; False refuses; a text
+refuses and says why."""
 
 
 class Toolset(Sequence[Tool]):

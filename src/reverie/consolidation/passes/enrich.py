@@ -1,7 +1,7 @@
 """Enrichment: a draft becomes well-formed records.
 
-The model may split and file the draft, not change what it says. If the records together lack something specific of
-it, or one of them says a number, date or address that it does not, the draft stays as it is.
+The model may split and file the draft, not change what it says. If the records together lack something
+specific of it, or one of them says a number, date or address that it does not, the draft stays as it is.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ SCHEMA: Mapping[str, Any] = MappingProxyType(
 def enrich_drafts(view: PassInput) -> Flow[Plan]:
     """Split and file each of the drafts that were saved since the last cycle.
 
-    A draft that the model did not answer for is tried again in the next cycle; after two of these in a row, so are
-    the rest. A draft that the model refuses stays as it is if the model answers for another one.
+    A draft that the model did not answer for is tried again in the next cycle; after two of these in a row,
+    so are the rest. A draft that the model refuses stays as it is if the model answers for another one.
     """
     parts: list[Plan] = []
     current = view
@@ -77,7 +77,8 @@ def enrich_drafts(view: PassInput) -> Flow[Plan]:
 def _is_model_away(parts: Sequence[Plan]) -> bool:
     """Whether the model seems to answer nobody, judging by the plans so far.
 
-    A single draft may be too much for the model, such as a very long one; those after it need not wait for it.
+    A single draft may be too much for the model, such as a very long one; those after it need not wait for
+    it.
     """
     if len(parts) >= _MOST_REFUSED and all(part.failed for part in parts):
         return True
@@ -191,7 +192,7 @@ def _explain_refusal(view: PassInput, note: Record, records: Sequence[Record]) -
 
 
 def _plan(view: PassInput, note: Record, records: Sequence[Record]) -> Plan:
-    """Return the plan that adds the records and archives the draft. A record in the words of the draft replaces it."""
+    """Return the plan that adds the records, and archives the draft or makes it one of them."""
     twin = next((record for record in records if record.fingerprint == note.fingerprint), None)
     steps = [
         PlanStep(edit=Change(before=None, after=record), why="a part of the note", sources=(note.id,))

@@ -83,7 +83,8 @@ def merge(view: PassInput, folds: Iterable[Fold] = (), signals: Sequence[Signal]
 
     Args:
         view: What there is.
-        folds: Which of the records say the same by form (`reverie.domain.similarity.deduplication.find_duplicate_groups`).
+        folds: Which of the records say the same by form
+            (`reverie.domain.similarity.deduplication.find_duplicate_groups`).
         signals: What tells how well it went since the last cycle; the bad ones may stand behind an
             anti-pattern.
     """

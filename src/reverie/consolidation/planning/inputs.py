@@ -61,10 +61,11 @@ class PassInput:
         records: Live records, in any order.
         changed: Ids of records that were added or changed since the last cycle. Only these are reconsidered.
         turns: Turns since the last cycle, the earliest first.
-        earlier: Turns of the week before, the earliest first. They were considered already, and still count as
-            evidence.
+        earlier: Turns of the week before, the earliest first. They were considered already, and still count
+            as evidence.
         injected: Texts that Reverie itself put into the prompts of these turns.
-        drafts: Draft records in the order in which they were saved, each with the number of its journal entry.
+        drafts: Draft records in the order in which they were saved, each with the number of its journal
+            entry.
         categories: Categories in use by scope, the most frequent first.
         window: The session that a window pass is about.
         output: Output of a step of work, for `extract`.
@@ -99,8 +100,8 @@ class PassInput:
     def fill_prompt(self, name: str, **places: str) -> str:
         """Return a prompt with its places, such as `{{records}}`, filled.
 
-        All places are filled in one step, so that a place name within a filled text stays as it is. An unknown
-        place stays too.
+        All places are filled in one step, so that a place name within a filled text stays as it is. An
+        unknown place stays too.
         """
         return _PLACE.sub(lambda place: places.get(place[1], place[0]), self.prompt(name))
 

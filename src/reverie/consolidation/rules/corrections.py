@@ -7,7 +7,10 @@ import re
 from reverie.consolidation.rules.wording import compile_pattern
 
 _WRONG = r"(?:wrong|incorrect|false|mistaken|not (?:right|correct|true|accurate|what i|at all what))"
-_NO = r"^(?:(?:sorry|hmm|well|but|wait|hey|again|ah|oh)[,.!]? )*no(?:pe)?(?:[,.!;:–—-]+ ?| no\b[,.!]? ?| - )"
+_NO = (
+    r"^(?:(?:sorry|hmm|well|but|wait|hey|again|ah|oh)[,.!]? )*"
+    r"no(?:pe)?(?:[,.!;:–—-]+ ?| no\b[,.!]? ?| - )"
+)
 _CORRECTION = compile_pattern(
     r"\b(?:that|this|it|your (?:[\w-]+ )?\w+|the \w+ you (?:gave|used|wrote|named))(?:'s| is| was|s|"
     rf" are)? (?:still |just |simply |completely |also |all |plain |totally )*{_WRONG}\b(?! (?:to|with|of|"

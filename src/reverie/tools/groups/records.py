@@ -64,9 +64,8 @@ def build_long_term_tools(memory: MemoryLike, *, now: Callable[[], datetime], so
             f"[{record.id}]{where}, {record.kind}, {', '.join(rendering.describe_record(record, now()))}:"
         ]
         if record.archived:
-            said[0] = (
-                f"{said[0][:-1]}, archived ({render.render_label(record.archive_reason) or 'no reason given'}):"
-            )
+            reason = render.render_label(record.archive_reason) or "no reason given"
+            said[0] = f"{said[0][:-1]}, archived ({reason}):"
         return ToolResult(
             "\n".join([*said, rendering.format_verbatim(record.content)]),
             {"record": rendering.build_record_data(record), "text": escaping.strip_invisible(record.content)},
