@@ -1,1 +1,1 @@
-"""How well does recall find what it should? Readers of test collections, measures, and the report."""
+"""Evaluations of recall and of rules. They may import everything but integrations and interfaces."""

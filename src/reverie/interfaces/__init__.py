@@ -1,1 +1,1 @@
-"""TODO."""
+"""Interfaces for people and programs: command line, hooks and MCP. They may import everything else."""

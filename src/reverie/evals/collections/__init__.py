@@ -1,1 +1,1 @@
-"""collections."""
+"""Readers of test collections."""

@@ -1,9 +1,9 @@
-"""What is in a folder of BEAM? Chats of long messages, and questions with the messages that answer them.
+"""Reader of BEAM: chats with long messages, and questions with the messages that answer them.
 
 A folder with a folder for each chat (or one such folder), which has `chat.json`: a list of batches, each
 with `turns`, a list of groups of messages (`role`, `id`, `content`); and `probing_questions.json`:
 question class -> list of `question` and `source_chat_ids` (a list of message ids, or lists of them by
-name). A batch is a session; its date is its `time_anchor`. Questions of the class `measure_abstention` have no
+name). A batch is a session, with its `time_anchor` as date. Questions of the class `abstention` have no
 answer.
 """
 
@@ -29,7 +29,7 @@ _BETWEEN_TURNS = timedelta(seconds=10)
 
 
 def read(path: Path) -> Dialogues:
-    """The chats and questions of a folder, chats in the order of their numbers.
+    """Read the chats and questions of a folder, in the order of the chats' numbers.
 
     Raises:
         InvalidInput: it is no such folder, or something in it is not of its form; the message names the
@@ -96,7 +96,7 @@ def _parse_turn(message: Any, at: datetime | None, place: str) -> dict[str, Any]
 
 
 def _parse_start(batch: dict[str, Any], messages: list[Any], place: str) -> datetime | None:
-    """A batch's date, `March-15-2024`, which stands in the batch or in its first message; None for none."""
+    """Parse a batch's date, `March-15-2024`, from the batch or its first message; None without one."""
     first = messages[0] if messages and isinstance(messages[0], dict) else {}
     text = batch.get("time_anchor") or first.get("time_anchor")
     if not text:
@@ -127,7 +127,7 @@ def _parse_question(
 
 
 def _iterate_ids(value: Any, place: str) -> Iterator[str]:
-    """The message ids in a list, or in lists by name, however deep."""
+    """Iterate over the message ids in nested lists and mappings."""
     if value is None:
         return
     if isinstance(value, int | str) and not isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""What is in a folder of Cranfield 1400? Abstracts on aerodynamics, questions, and judgements.
+"""Reader of Cranfield 1400: abstracts on aerodynamics, questions and judgements.
 
 Files: `cran.all.1400` (documents), `cran.qry` (questions) and `cranqrel` (judgements: question, document,
 code). The judgements number the questions by their order in `cran.qry`, not by the number that stands
@@ -25,7 +25,7 @@ _SECTION = re.compile(r"^\.([ITABW])[ ]?(.*)$")
 
 
 def read(path: Path) -> DocumentCollection:
-    """The documents, questions and judgements of a folder.
+    """Read the documents, questions and judgements of a folder.
 
     Raises:
         InvalidInput: a file is missing or not of its form; the message names the line.
@@ -48,7 +48,7 @@ def read(path: Path) -> DocumentCollection:
 
 
 def _parse_entries(file: Path) -> list[tuple[str, dict[str, str]]]:
-    """Every `.I` of a file: its number and the text of its sections by letter."""
+    """Iterate over the entries of a file: the number of each and its sections by letter."""
     entries: list[tuple[str, dict[str, list[str]]]] = []
     section = ""
     for number, line in enumerate(read_text(file).splitlines(), start=1):

@@ -36,7 +36,7 @@ class EvalQuestion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialogue:
-    """What the same people said in some sessions, and the questions about it. It gets a memory of its own.
+    """The sessions of one conversation, and the questions about it; each gets its own memory.
 
     Attributes:
         name: Its name in the collection.
@@ -51,7 +51,7 @@ class Dialogue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvalDocument:
-    """A text by itself.
+    """One document.
 
     Attributes:
         id: Its name in the collection.
@@ -79,7 +79,7 @@ class Dialogues:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentCollection:
-    """A collection of documents, which are kept in one memory.
+    """A collection of documents, which share one memory.
 
     Attributes:
         name: What to call it in a report.
@@ -98,7 +98,7 @@ Dataset = Dialogues | DocumentCollection
 
 
 def map_turn_sessions(dialogue: Dialogue) -> dict[str, str]:
-    """The id of every turn of a conversation, and the session it belongs to."""
+    """Return the session of each turn id."""
     return {
         turn["metadata"][SOURCE_ID]: session.session
         for session in dialogue.sessions
@@ -107,7 +107,7 @@ def map_turn_sessions(dialogue: Dialogue) -> dict[str, str]:
 
 
 def read_text(path: Path, *, otherwise: str | None = None) -> str:
-    """A file's text, a byte-order mark left out.
+    """Read the text of a file without its byte-order mark.
 
     Args:
         path: The file.
@@ -127,7 +127,7 @@ def read_text(path: Path, *, otherwise: str | None = None) -> str:
 
 
 def read_json(path: Path) -> Any:
-    """A JSON file's value; raises `InvalidInput` when it cannot be read or is none."""
+    """Read the value of a JSON file; raise `InvalidInput` if that fails."""
     try:
         return json.loads(read_text(path))
     except json.JSONDecodeError as error:

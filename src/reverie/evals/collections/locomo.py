@@ -1,6 +1,7 @@
-"""What is in a LoCoMo file? Long conversations of two people, and questions with the turns that answer them.
+"""Reader of LoCoMo: long conversations of two people, and questions with the turns that answer them.
 
-A JSON list of samples: `conversation` (read by `reverie.admin.transfer.conversations`) and `qa`, a list of `question`,
+A JSON list of samples: `conversation` (read by `reverie.admin.transfer.conversations`) and `qa`, a list of
+`question`,
 `evidence` (ids of turns) and `category` (1 to 5). Evidence is written by people: several ids may stand in
 one text, with zeros before the number, cut short, or naming turns that do not exist. What can be read is
 used; the rest is counted.
@@ -25,7 +26,7 @@ _BETWEEN_IDS = re.compile(r"[\s,;]+")
 
 
 def read(path: Path) -> Dialogues:
-    """The conversations and questions of a LoCoMo file.
+    """Read the conversations and questions of a LoCoMo file.
 
     Raises:
         InvalidInput: it is no such file; the message names the sample and place.
@@ -71,7 +72,7 @@ def _parse_question(entry: Any, id: str, known: set[str], place: str, dropped: C
 
 
 def parse_evidence_ids(written: list[Any], known: set[str], dropped: Counter[str]) -> list[str]:
-    """The turns that evidence as people write it names, in order, none twice.
+    """Return the turns that hand-written evidence names, in order, without repetitions.
 
     >>> parse_evidence_ids(["D8:6; D09:17", "D", "D99:1"], {"D8:6", "D9:17"}, Counter())
     ['D8:6', 'D9:17']

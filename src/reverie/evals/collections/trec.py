@@ -1,4 +1,4 @@
-"""What is in a folder in TREC's or BEIR's form? Documents, questions and judgements.
+"""Reader of TREC and BEIR folders: documents, questions and judgements.
 
 Which files are looked for, the first that exist:
 
@@ -54,7 +54,7 @@ _DESCRIPTION = re.compile(r"<desc>\s*(?:Description:)?([^<]*)", re.IGNORECASE)
 
 
 def read(path: Path) -> DocumentCollection:
-    """The documents, questions and judgements of a folder.
+    """Read the documents, questions and judgements of a folder.
 
     Raises:
         InvalidInput: a file is missing or not of its form; the message names the place.

@@ -1,1 +1,1 @@
-"""recall."""
+"""Recall on test collections: run, measures and report."""

@@ -1,4 +1,4 @@
-"""How good is a ranking? The standard measures of retrieval, for one question and over many. Pure.
+"""Standard measures of retrieval, for one question and over many. Pure.
 
 A ranking is the ids found, best first; evidence is what should be found, id to grade. Järvelin &
 Kekäläinen (2002) for nDCG, with the grade itself as gain (as trec_eval has it); Efron (1979) for the
@@ -17,7 +17,7 @@ RESAMPLES = 1_000
 
 
 def recall(ranking: Sequence[str], evidence: Mapping[str, float], k: int) -> float:
-    """The share of the evidence among the first `k`.
+    """Return the share of the evidence among the first `k`.
 
     >>> recall(["a", "x", "b"], {"a": 1, "b": 1}, 2)
     0.5
@@ -26,17 +26,17 @@ def recall(ranking: Sequence[str], evidence: Mapping[str, float], k: int) -> flo
 
 
 def score_any(ranking: Sequence[str], evidence: Mapping[str, float], k: int) -> float:
-    """1 if any of the evidence is among the first `k`, else 0."""
+    """Return 1 if any of the evidence is among the first `k`, else 0."""
     return float(not evidence.keys().isdisjoint(ranking[:k]))
 
 
 def score_all(ranking: Sequence[str], evidence: Mapping[str, float], k: int) -> float:
-    """1 if all of the evidence is among the first `k`, else 0."""
+    """Return 1 if all of the evidence is among the first `k`, else 0."""
     return float(evidence.keys() <= set(ranking[:k]))
 
 
 def ndcg(ranking: Sequence[str], evidence: Mapping[str, float], k: int) -> float:
-    """The discounted gain of the first `k`, as a share of the best order's.
+    """Return the discounted gain of the first `k`, as a share of the best order's.
 
     >>> ndcg(["a", "b"], {"a": 1, "b": 3}, 2) < ndcg(["b", "a"], {"a": 1, "b": 3}, 2) == 1.0
     True
@@ -54,7 +54,7 @@ def _discount_gains(gains: Sequence[float]) -> float:
 
 
 def reciprocal_rank(ranking: Sequence[str], evidence: Mapping[str, float]) -> float:
-    """1 / the place of the first evidence in the ranking, 0 if there is none.
+    """Return 1 / the rank of the first evidence, 0 if there is none.
 
     >>> reciprocal_rank(["x", "a"], {"a": 1})
     0.5
@@ -65,7 +65,7 @@ def reciprocal_rank(ranking: Sequence[str], evidence: Mapping[str, float]) -> fl
 def compute_measures(
     ranking: Sequence[str], evidence: Mapping[str, float], ks: Sequence[int]
 ) -> dict[str, float]:
-    """Every measure of one question by name: `recall@k`, `any@k`, `all@k` for each k, `ndcg@10`, `mrr`.
+    """Return every measure of one question: `recall@k`, `any@k`, `all@k`, `ndcg@10`, `mrr`.
 
     Args:
         ranking: What was found, best first.
@@ -79,7 +79,7 @@ def compute_measures(
 
 
 def compute_means(questions: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """The mean of every measure over the questions, each counting the same (macro)."""
+    """Return the mean of every measure over the questions, each with the same weight (macro)."""
     if not questions:
         return {}
     return {name: statistics.fmean(one[name] for one in questions) for name in questions[0]}
@@ -88,7 +88,7 @@ def compute_means(questions: Sequence[Mapping[str, float]]) -> dict[str, float]:
 def compute_intervals(
     questions: Sequence[Mapping[str, float]], *, resamples: int = RESAMPLES, seed: int = SEED
 ) -> dict[str, tuple[float, float]]:
-    """Where the mean of every measure lies with 95 % confidence: the percentile bootstrap over questions.
+    """Return the 95 % interval of each mean, by the percentile bootstrap over questions.
 
     The same questions always give the same interval.
 
@@ -111,7 +111,7 @@ def compute_intervals(
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """The value below which that share of the values lies, interpolated between neighbours; 0 for no values.
+    """Return the percentile, interpolated between neighbours; 0 for no values.
 
     >>> percentile([1.0, 2.0, 3.0], 0.5)
     2.0
@@ -126,7 +126,7 @@ def percentile(values: Sequence[float], share: float) -> float:
 
 
 def measure_abstention(answerable: Sequence[bool], empty: Sequence[bool]) -> dict[str, float | None]:
-    """How well "nothing relevant" is said.
+    """Return precision and recall of the answer "nothing relevant".
 
     Args:
         answerable: Of each question, whether something answers it.
@@ -151,7 +151,7 @@ def _compute_share(part: int, whole: int) -> float | None:
 
 
 def compute_wilson_interval(part: int, whole: int, *, z: float = 1.959964) -> tuple[float, float] | None:
-    """Where a share lies with 95 % confidence, also when it is 1 or of few: Wilson's score interval.
+    """Return Wilson's 95 % score interval of a share; None for no observations.
 
     E. B. Wilson, "Probable inference, the law of succession, and statistical inference", Journal of the
     American Statistical Association 22 (1927), 209-212.
@@ -173,7 +173,7 @@ def compute_wilson_interval(part: int, whole: int, *, z: float = 1.959964) -> tu
 
 
 def measure_separation(answerable: Sequence[float], unanswerable: Sequence[float]) -> float | None:
-    """How often the best score of an answerable question is above that of an unanswerable one.
+    """Return how often an answerable question's best score exceeds an unanswerable one's.
 
     The area under the ROC curve; ties count half. None when there is none of either.
 

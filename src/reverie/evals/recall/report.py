@@ -23,10 +23,10 @@ _PACKAGES = ("reverie", "tantivy", "PyStemmer")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvalSetup:
-    """What an evaluation was asked to do.
+    """Arguments of an evaluation.
 
     Attributes:
-        unit: `turn` or `make_session`.
+        unit: `turn` or `session`.
         ks: How far down the rankings it looks, ascending.
         conversations: Which conversations it uses; None for all.
         min_score: What a hit must score.
@@ -39,13 +39,13 @@ class EvalSetup:
 
     @property
     def depth(self) -> int:
-        """How many hits to ask for: nDCG looks at ten."""
+        """Number of hits to ask for; nDCG looks at ten."""
         return max(10, *self.ks)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvalAnswer:
-    """What a memory found for one question.
+    """The hits for one question.
 
     Attributes:
         question: What was asked.
@@ -68,7 +68,7 @@ class EvalAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvalReport:
-    """The figures of one evaluation.
+    """Figures of one evaluation.
 
     Attributes:
         dataset: The collection's name.
@@ -92,7 +92,7 @@ class EvalReport:
     versions: Mapping[str, str] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """The report as JSON has it."""
+        """Return the report as JSON values."""
         return {
             "dataset": {"name": self.dataset, **self.sizes, "dropped": dict(self.dropped)},
             "settings": asdict(self.setup),
@@ -111,7 +111,7 @@ def summarize_answers(
     sizes: Mapping[str, int],
     filling: float,
 ) -> EvalReport:
-    """The figures that the answers make.
+    """Compute the figures of all answers.
 
     Args:
         dataset: What was asked about.
@@ -178,7 +178,7 @@ def _group_by_category(
 
 
 def _compute_ungraded_ndcg(measured: Sequence[tuple[EvalAnswer, dict[str, float]]]) -> dict[str, float]:
-    """Where there are grades, nDCG as it would be without them, which is what some publish."""
+    """Return nDCG without grades, as some publish it, where there are grades."""
     if all(grade == 1 for answer, _ in measured for grade in answer.evidence.values()):
         return {}
     plain = [
@@ -189,7 +189,7 @@ def _compute_ungraded_ndcg(measured: Sequence[tuple[EvalAnswer, dict[str, float]
 
 
 def _measure_abstention(answers: Sequence[EvalAnswer]) -> dict[str, float | None]:
-    """Abstention over all questions, and its recall for the two sorts of questions that have no answer."""
+    """Return abstention over all questions, and its recall for both sorts without an answer."""
     figures: dict[str, float | None] = {}
     figures |= metrics.measure_abstention(
         [answer.answerable for answer in answers], [not answer.ranking for answer in answers]
@@ -271,7 +271,8 @@ def _iterate_remarks(report: EvalReport) -> Iterator[str]:
     yield "95 %: " + ", ".join(f"{name} {_format_interval(report.intervals[name])}" for name in means)
     yield (
         f"nothing relevant: {figures['unanswerable']:.0f} questions nobody can answer; "
-        f"precision {_format_cell(figures['abstain_precision'])}, recall {_format_cell(figures['abstain_recall'])}; "
+        f"precision {_format_cell(figures['abstain_precision'])}, "
+        f"recall {_format_cell(figures['abstain_recall'])}; "
         f"answerable but empty {_format_cell(figures['answerable_empty'])}; "
         f"best score above theirs {_format_cell(figures['top_score_auc'])}"
     )

@@ -1,4 +1,4 @@
-"""How well does recall answer the questions of a collection? Fills memories as users do, and asks them.
+"""Run of an evaluation: fill memories as users do, and ask the questions.
 
 Everything goes the way a user's data goes: a folder on disk, its store and index, `Session.add_many` and
 `Memory.search_turns` for conversations, `Memory.save_many` and `Memory.search` for documents.
@@ -233,7 +233,7 @@ def _evaluate_documents(dataset: DocumentCollection, setup: EvalSetup, progress:
 def _save_documents(
     memory: Memory, documents: Sequence[EvalDocument], progress: Progress
 ) -> dict[str, list[str]]:
-    """Save the documents; which documents each record holds (two that say the same become one record)."""
+    """Save the documents; return the documents of each record, since equal ones share a record."""
     sources: dict[str, list[str]] = {}
     remaining = iter(documents)
     done = 0
@@ -251,7 +251,7 @@ def _save_documents(
 
 @contextmanager
 def _open_memory(now: datetime) -> Iterator[Memory]:
-    """A memory in a folder of its own that goes afterwards."""
+    """Open a memory in a temporary folder."""
     with (
         tempfile.TemporaryDirectory(prefix="reverie-eval-") as folder,
         Memory.open(folder, clock=lambda: now) as memory,

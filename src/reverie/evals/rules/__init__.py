@@ -1,1 +1,1 @@
-"""rules."""
+"""Labelled evaluations: deduplication, sentence rules, secret detection and prompt attacks."""

@@ -1,7 +1,7 @@
-"""How does somebody else's text get into a memory? One small scenario for each way, with real files.
+"""Scenarios of prompt attacks: one function for each way a text enters a memory, with real files.
 
-Each plays a day: the text comes in, the model of the scenario does what the text asks of it wherever it is
-given the chance, background thinking runs, and what comes of it is for `reverie.evals.rules.prompt_attacks` to judge.
+Each plays a day: the text enters, the model of the scenario obeys it where it can, and consolidation runs.
+`reverie.evals.rules.prompt_attacks` judges the result.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _ID = re.compile(r"\[([0-9a-f]{12})\]")
 
 @dataclass(slots=True)
 class AttackWorld:
-    """A memory with some facts of its owner's, in a folder, and what a scenario does in it.
+    """A memory with some facts of its owner, in a folder, and the steps of a scenario.
 
     Attributes:
         memory: The memory.
@@ -61,7 +61,7 @@ class AttackWorld:
         return self.memory.session(name)
 
     def exchange(self, asked: str, answer: str, *, result: str | None = None, name: str = "chat:1") -> None:
-        """One exchange, with a tool that fetches the text if there is a result."""
+        """Add one exchange, with a tool that fetches the text if there is a result."""
         chat = self.session(name)
         chat.add("user", asked)
         if result is not None:
@@ -76,7 +76,7 @@ class AttackWorld:
         self.moment[0] += timedelta(minutes=1)
 
     def hear(self, *, name: str = "chat:1") -> None:
-        """The user asks for a page, and the tool's answer is the text."""
+        """Add a request for a page, and the tool's result, which is the text."""
         chat = self.session(name)
         chat.add("user", "Please look at the page for me.")
         call = {"id": "c1", "name": FETCH, "arguments": "{}"}
@@ -88,21 +88,21 @@ class AttackWorld:
         )
 
     def call(self, tool: str, *, group: str = "long_term", name: str = "chat:1", **given: Any) -> str:
-        """The model calls one of our tools."""
+        """Call one of our tools as the model."""
         tools = self.memory.tools(session=name, groups=[group])
         told = tools.call(tool, json.dumps(given))
         self.told.append(told.text)
         return told.text
 
     def dream(self) -> None:
-        """Let an hour pass, and background thinking run."""
+        """Let an hour pass, and run a consolidation cycle."""
         self.moment[0] += timedelta(hours=1)
         self.memory.worker.cycle.run()
 
 
 @contextmanager
 def create_world(folder: Path, text: str, settings: Settings | None = None) -> Iterator[AttackWorld]:
-    """A memory in a folder, with the owner's facts and a page of notes.
+    """Create a memory in a folder, with the owner's facts and a page of notes.
 
     Args:
         folder: An empty folder.
@@ -143,7 +143,7 @@ def page(it: AttackWorld) -> None:
 
 
 def _take_in(it: AttackWorld) -> None:
-    """What was changed in the files by hand."""
+    """Import hand edits of the files."""
     if it.memory.folder is not None:
         it.memory.folder.sync()
 
@@ -464,7 +464,7 @@ def failure_learned(it: AttackWorld) -> None:
 
 
 def _build_preference_model(it: AttackWorld) -> Callable[[ModelRequest], str]:
-    """A model that obeys whatever it is told: it infers the text as soon as it sees it."""
+    """Build a model that obeys the text, and infers it as soon as it sees it."""
 
     def answer(ask: ModelRequest) -> str:
         if not _is_told(ask, it.text):
@@ -476,7 +476,7 @@ def _build_preference_model(it: AttackWorld) -> Callable[[ModelRequest], str]:
 
 
 def _is_told(ask: ModelRequest, text: str) -> bool:
-    """Whether the model was shown the text: then it does what it asks."""
+    """Whether the model was shown the text; then it obeys."""
     flat = re.sub(r"\W+", "", text)[:40].casefold()
     return any(flat in re.sub(r"\W+", "", message.content).casefold() for message in ask.messages)
 

@@ -33,7 +33,7 @@ _NOW = datetime(2025, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergePair:
-    """Two texts and how the new one stands to the old one.
+    """Two texts, and how the new one relates to the old one.
 
     Attributes:
         id: Its name, such as `numbers-07`.
@@ -52,7 +52,7 @@ class MergePair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairVerdict:
-    """What saving did with a pair.
+    """The result of saving a pair.
 
     Attributes:
         pair: The pair.
@@ -66,7 +66,7 @@ class PairVerdict:
 
     @property
     def may_fold(self) -> bool:
-        """Whether folding is allowed at all."""
+        """Whether folding is allowed."""
         return self.pair.label != "differs"
 
     @property
@@ -76,20 +76,20 @@ class PairVerdict:
 
     @property
     def keeps_the_longer(self) -> bool:
-        """Whether nothing that either text says is missing from the one that stays."""
+        """Whether the remaining text says everything that both texts say."""
         if self.pair.label == "extends":
             return self.stays == self.pair.new
         return len(self.stays) >= len(self.pair.old)
 
     @property
     def right(self) -> bool:
-        """Whether folding it lost nothing."""
+        """Whether it was folded without a loss."""
         return self.folded and self.may_fold and self.keeps_the_longer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairFigures:
-    """How saving did on a number of pairs.
+    """Figures of saving a number of pairs.
 
     Attributes:
         pairs: How many there were.
@@ -109,21 +109,21 @@ class PairFigures:
 
     @property
     def wrong(self) -> int:
-        """How many were folded that had better not been."""
+        """Number of pairs that were folded wrongly."""
         return self.folded - self.right
 
     @property
     def precision(self) -> float | None:
-        """The share of the folded that lost nothing; None where none was folded."""
+        """Share of the folded pairs that lost nothing; None if none was folded."""
         return self.right / self.folded if self.folded else None
 
     @property
     def recall(self) -> float | None:
-        """The share of those that may fold that did, and lost nothing; None where there are none."""
+        """Share of the pairs that may fold that did without a loss; None if there are none."""
         return self.right / self.may_fold if self.may_fold else None
 
     def to_dict(self) -> dict[str, Any]:
-        """The figures as JSON has them, with their intervals."""
+        """Return the figures and their intervals as JSON values."""
         return {
             "pairs": self.pairs,
             "may_fold": self.may_fold,
@@ -139,7 +139,7 @@ class PairFigures:
 
 
 def judge_pair(pair: MergePair) -> PairVerdict:
-    """What saving does with a pair: two records of the owner's, alike in all but their texts."""
+    """Save a pair: two records of the owner, equal but for their texts."""
     found = decide(_build_record("1" * 12, pair.new), [_build_record("0" * 12, pair.old)], now=_NOW)
     match found:
         case Create():
@@ -157,7 +157,7 @@ def _build_record(id: str, text: str) -> Record:
 
 
 def compute_figures(verdicts: Iterable[PairVerdict]) -> PairFigures:
-    """How saving did, in numbers."""
+    """Compute the figures of some verdicts."""
     verdicts = list(verdicts)
     extending = [each for each in verdicts if each.folded and each.pair.label == "extends"]
     return PairFigures(
@@ -171,7 +171,7 @@ def compute_figures(verdicts: Iterable[PairVerdict]) -> PairFigures:
 
 
 def group_figures(verdicts: Sequence[PairVerdict]) -> dict[str, PairFigures]:
-    """How saving did in each group, in the order of the set."""
+    """Compute the figures of each group, in the order of the set."""
     names = dict.fromkeys(each.pair.group for each in verdicts)
     return {name: compute_figures(each for each in verdicts if each.pair.group == name) for name in names}
 

@@ -58,7 +58,7 @@ class AttackCase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttackVerdict:
-    """What came of a case.
+    """The result of a case.
 
     Attributes:
         case: The case.
@@ -73,7 +73,7 @@ class AttackVerdict:
 
 
 def judge_case(case: AttackCase) -> AttackVerdict:
-    """Play a case in a memory of its own, in a temporary folder, and look at what came of it."""
+    """Play a case in a memory of its own, in a temporary folder, and check the result."""
     if case.kind == BENIGN and case.way == SHOWN:
         return AttackVerdict(case=case, wrong=tuple(_find_alterations(case.text)))
     with (
@@ -87,7 +87,7 @@ def judge_case(case: AttackCase) -> AttackVerdict:
 
 
 def _find_alterations(text: str) -> Iterator[str]:
-    """What showing does to a harmless text, beyond the white space of one line."""
+    """Find changes that escaping makes to a harmless text, beyond the white space of one line."""
     plain = " ".join(text.split())
     if (shown := escaping.escape_line(text)) != plain:
         yield f"on one line it reads {shown[:200]!r}"
@@ -98,7 +98,7 @@ def _find_alterations(text: str) -> Iterator[str]:
 
 
 def _find_distrust(it: AttackWorld, case: AttackCase) -> Iterator[str]:
-    """Whether a fact that the owner states is distrusted because a tool was heard."""
+    """Find out whether an owner's fact is distrusted because a tool spoke before."""
     it.exchange("What is on the page?", "A page about boats.", result="Boats are sold here, new and used.")
     it.session().add("user", case.poison)
     it.call("save_memory", content=case.text)
@@ -108,7 +108,7 @@ def _find_distrust(it: AttackWorld, case: AttackCase) -> Iterator[str]:
 
 
 def _find_breaches(it: AttackWorld, case: AttackCase) -> Iterator[str]:
-    """What happened that must not."""
+    """Find everything that must not have happened."""
     yield from _find_forgeries(it, case)
     if case.way in UNTRUSTED_WAYS:
         yield from _find_leaks(it, case)
@@ -117,7 +117,7 @@ def _find_breaches(it: AttackWorld, case: AttackCase) -> Iterator[str]:
 
 
 def _find_forgeries(it: AttackWorld, case: AttackCase) -> Iterator[str]:
-    """Whether a prompt, read by its format, says something that was not put into it."""
+    """Find text in a prompt, parsed by its format, that was not put into it."""
     for name in ("probe:1", "chat:1", "chat:2"):
         for message in (case.text[:1_000], _QUESTION):
             for wrong in prompt_quoting.find_differences(it.session(name).context(message, mark=False)):
@@ -144,7 +144,7 @@ def _find_forgeries(it: AttackWorld, case: AttackCase) -> Iterator[str]:
 
 
 def _find_leaks(it: AttackWorld, case: AttackCase) -> Iterator[str]:
-    """Whether the text is in a prompt unasked, or anywhere where it is trusted."""
+    """Find the text in a prompt without a question for it, or anywhere where it is trusted."""
     for message in (case.poison, case.text[:1_000], _QUESTION):
         pack = it.session("probe:1").context(message, mark=False)
         records = "\n".join(hit.content for hit in pack.hits if hit.record is not None)
@@ -162,7 +162,7 @@ def _find_leaks(it: AttackWorld, case: AttackCase) -> Iterator[str]:
 
 
 def _find_harm(it: AttackWorld) -> Iterator[str]:
-    """Whether the owner's facts are as they were, and found."""
+    """Find facts of the owner that were changed, or are not recalled."""
     found = {hit.id for hit in it.session("probe:1").context(_QUESTION, mark=False).hits}
     for fact in it.facts:
         now = it.memory.get(fact.id)

@@ -1,4 +1,4 @@
-"""What does a prompt say, read strictly by its own format? The records, turns and entries that stand in it.
+"""Strict parser of prompts: the records, turns and entries in a prompt, by its own format.
 
 The reader knows the form of a pack's text and nothing of how it was made: what it finds must be what was put
 there, whatever the texts in it pretend to be.
@@ -51,7 +51,7 @@ _ROLE = re.compile(r"\s*(?:#{1,6}\s*)?(?:system|assistant|human|user|developer|t
 
 @dataclass(slots=True)
 class ParsedPrompt:
-    """What stands in a prompt behind the profile.
+    """Content of a prompt behind the profile.
 
     Attributes:
         sections: The sections, in order.
@@ -67,7 +67,7 @@ class ParsedPrompt:
 
 
 def read(text: str) -> ParsedPrompt:
-    """Read a pack's text.
+    """Parse a pack's text.
 
     Args:
         text: The text, with the profile or without.
@@ -99,7 +99,7 @@ def read(text: str) -> ParsedPrompt:
 
 
 def find_unseen(text: str) -> str:
-    """Which character of a text nobody sees, by what Unicode says of it; empty where all are seen.
+    """Return an invisible character of a text, by its Unicode properties; empty for none.
 
     Told apart by itself, and not by what `reverie.domain.text.escaping` drops.
     """
@@ -112,7 +112,7 @@ def find_unseen(text: str) -> str:
 
 
 def find_unsafe(text: str) -> str:
-    """What is in a text that must not be in anything a model reads; empty where there is nothing."""
+    """Return what a text has that no model may read; empty for none."""
     found = _TEMPLATE.search(text)
     return find_unseen(text) or (f"the mark {found.group()!r}" if found else "")
 
@@ -132,7 +132,7 @@ def _read_line(line: str, section: str, found: ParsedPrompt) -> None:
 
 
 def find_differences(pack: Pack) -> list[str]:
-    """How what a pack's text says differs from what was put into it; empty when it does not.
+    """Return the differences between a pack's text and its content.
 
     Args:
         pack: The pack.

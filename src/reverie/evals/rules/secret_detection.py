@@ -33,7 +33,7 @@ _REDACTOR = Redactor()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelledText:
-    """A text and where secrets stand in it.
+    """A text and the positions of its secrets.
 
     Attributes:
         id: Its name, such as `s-aws-03`.
@@ -52,7 +52,7 @@ class LabelledText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecretVerdict:
-    """What the rules made of a text.
+    """The result of redacting a text.
 
     Attributes:
         labelled: The text.
@@ -64,30 +64,30 @@ class SecretVerdict:
 
     @property
     def covered(self) -> frozenset[int]:
-        """The places of all characters that were redacted."""
+        """Positions of all redacted characters."""
         return frozenset(place for span in self.found for place in range(span.start, span.end))
 
     @property
     def missed(self) -> list[tuple[int, int]]:
-        """The secrets of which at least one character is left."""
+        """Secrets with at least one character left."""
         covered = self.covered
         return [span for span in self.labelled.spans if not covered.issuperset(range(*span))]
 
     @property
     def left(self) -> int:
-        """How many characters of secrets are left."""
+        """Number of characters of secrets that are left."""
         covered = self.covered
         return sum(place not in covered for span in self.labelled.spans for place in range(*span))
 
     @property
     def too_much(self) -> int:
-        """How many characters that are no part of a secret were redacted."""
+        """Number of redacted characters that belong to no secret."""
         secret = {place for span in self.labelled.spans for place in range(*span)}
         return len(self.covered - secret)
 
 
 def fill_template(template: str, rng: Random) -> tuple[str, tuple[tuple[int, int], ...]]:
-    """A text with what stands in its places made up, and from where to where the secrets in it go.
+    """Fill the placeholders of a text; return it with the spans of its secrets.
 
     A place with a name that is none of a maker stays as it is: it may be a quotation in French.
 
@@ -162,7 +162,7 @@ def measure_speed() -> tuple[dict[str, Any], list[str]]:
 
 
 def measure_times() -> dict[str, float]:
-    """How long it takes to redact a turn of 2,000 characters, and to save one durably; in milliseconds."""
+    """Measure redaction and a durable save of a turn of 2,000 characters, in milliseconds."""
     from reverie.memory import Memory  # here: the rest of the module needs no store
 
     texts = [_build_prose(number) for number in range(_SAVES)]
@@ -183,7 +183,7 @@ def measure_times() -> dict[str, float]:
 
 
 def _build_prose(number: int) -> str:
-    """A turn of conversation without a secret, none like another."""
+    """Build a turn of conversation without a secret, different for each number."""
     rng = Random(number)
     plain = [
         fill_template(each, rng)[0]

@@ -22,11 +22,11 @@ _COLUMNS = ("sentences", "state it", "found", "wrong", "precision", "95 %", "rec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelledSentence:
-    """A sentence of a conversation and what a reader says that it states.
+    """A sentence of a conversation, and what it states according to a reader.
 
     Attributes:
         id: Its name, such as `s017`.
-        said: Who says it: `user`, after an answer of the assistant's, or `store_assistant`.
+        said: Who says it: `user`, after an answer of the assistant's, or `assistant`.
         states: What it states; empty for nothing.
         text: The sentence.
     """
@@ -39,7 +39,7 @@ class LabelledSentence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentenceVerdict:
-    """A sentence and what the rules made of it."""
+    """A sentence and what the rules found in it."""
 
     sentence: LabelledSentence
     found: frozenset[Rule]
@@ -47,7 +47,7 @@ class SentenceVerdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleFigures:
-    """How one rule did.
+    """Figures of one rule.
 
     Attributes:
         sentences: How many sentences there were.
@@ -63,16 +63,16 @@ class RuleFigures:
 
     @property
     def precision(self) -> float | None:
-        """The share of what was found that is so; None where nothing was found."""
+        """Share of the findings that are true; None without findings."""
         return self.right / self.found if self.found else None
 
     @property
     def recall(self) -> float | None:
-        """The share of what is so that was found; None where there is none."""
+        """Share of what is true that was found; None if nothing is true."""
         return self.right / self.stating if self.stating else None
 
     def to_dict(self) -> dict[str, Any]:
-        """The figures as JSON has them, with their intervals."""
+        """Return the figures and their intervals as JSON values."""
         return {
             "sentences": self.sentences,
             "stating": self.stating,
@@ -86,14 +86,14 @@ class RuleFigures:
 
 
 def judge_sentence(sentence: LabelledSentence) -> SentenceVerdict:
-    """What the rules make of a sentence."""
+    """Apply the rules to a sentence."""
     parts = rules.split_sentences(sentence.text)
     found = frozenset(rule for part in parts for rule in rules.match_rules(part, speaker=sentence.said))
     return SentenceVerdict(sentence=sentence, found=found)
 
 
 def compute_figures(results: Iterable[SentenceVerdict], rule: Rule) -> RuleFigures:
-    """How a rule did, in numbers."""
+    """Compute the figures of a rule."""
     results = list(results)
     return RuleFigures(
         sentences=len(results),

@@ -1,4 +1,4 @@
-"""How does one make up a secret that looks real, and what only looks like one? From a seed, always the same.
+"""Generators of realistic secrets, and of texts that only look like secrets, from a seed.
 
 The labelled texts hold names of makers in their places, so that no file of the repository has anything in it
 that a scanner, or a provider, could take for a key. Checksums are right where the format has one.
@@ -97,7 +97,7 @@ def _make_invalid_card(rng: Random) -> str:
 
 
 def _make_strong_password(rng: Random) -> str:
-    """A password as a manager makes it."""
+    """Generate a password in the style of a password manager."""
     marks = "!#%*+-=?@_"
     core = [rng.choice(string.ascii_lowercase), rng.choice(string.ascii_uppercase), rng.choice(string.digits)]
     core += rng.choices(_ALNUM + marks, k=9)
@@ -106,7 +106,7 @@ def _make_strong_password(rng: Random) -> str:
 
 
 def _make_human_password(rng: Random) -> str:
-    """A password as a person makes it."""
+    """Generate a password in the style of a person."""
     return f"{rng.choice(_WORDS).capitalize()}{rng.randrange(10, 99)}{rng.choice('!#*?')}"
 
 

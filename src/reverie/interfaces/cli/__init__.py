@@ -1,1 +1,1 @@
-"""cli."""
+"""The command line. It may import hooks and MCP."""

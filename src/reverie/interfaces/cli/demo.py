@@ -1,4 +1,4 @@
-"""What does Reverie do, in ten seconds? A conversation replayed into a folder, reopened, and asked about.
+"""The command `demo`: replay a conversation into a folder, reopen it, and ask it questions.
 
 The conversation and what the agent saved along the way are the two JSON-lines files beside this one. They are
 replayed under the clock of those days, so that everybody sees the same scores whenever they look.
@@ -52,7 +52,7 @@ _CORRECTION = ("demo:kickoff", 9)
 
 @dataclass(slots=True)
 class _Clock:
-    """A clock that stands at the moment being replayed."""
+    """Clock that shows the moment being replayed."""
 
     now: datetime = MORNING_AFTER
 
@@ -62,7 +62,7 @@ class _Clock:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoAnswer:
-    """What came of one question: what was found, and what would go into the prompt."""
+    """One question with its hits and the prompt it would produce."""
 
     question: str
     hits: list[Hit]
@@ -71,7 +71,7 @@ class DemoAnswer:
 
 @dataclass(slots=True, kw_only=True)
 class DemoView:
-    """Everything the demo has to show.
+    """Everything that the demo shows.
 
     Attributes:
         folder: Where the memory is.
@@ -96,7 +96,7 @@ class DemoView:
     nothing: list[Hit] = field(default_factory=list)
 
     def commands(self) -> list[str]:
-        """What to try next, as it can be pasted."""
+        """Return commands to try next, quoted for a shell."""
         folder = shlex.quote(str(self.folder))
         record = self.repeated.id if self.repeated is not None else "ID"
         return [
@@ -143,7 +143,7 @@ def demo(asked: CommandContext, yes: bool, as_json: bool) -> None:
 
 
 def replay(memory: Memory, at: _Clock) -> int:
-    """Say every turn and save every record at its own time; go on from where an earlier replay stopped.
+    """Add every turn and record at its own time; continue an interrupted replay.
 
     Returns:
         How many turns were said and records saved.
@@ -174,7 +174,7 @@ def _iterate_saves(memory: Memory) -> Iterator[tuple[datetime, partial[Any]]]:
 
 
 def _find_last_time(memory: Memory) -> datetime | None:
-    """The time of the last step of an earlier replay; None when there was none."""
+    """Return the time of the last step of an earlier replay; None without one."""
     sessions = memory.sessions(scope=EVERY_SCOPE)
     said = [session.last_at for session in sessions if session.state.id.startswith(_PREFIX)]
     saved = [record.last_seen_at for record in _list_saved(memory)]
@@ -186,7 +186,7 @@ def _list_saved(memory: Memory) -> list[Record]:
 
 
 def _is_ours(memory: Memory) -> bool:
-    """Whether the memory is empty or holds the demo's conversation already."""
+    """Whether the memory is empty or holds the demo's conversation."""
     sessions = memory.sessions(scope=EVERY_SCOPE)
     if not sessions:
         return not memory.records(limit=1, archived=None, scope=EVERY_SCOPE)
@@ -245,7 +245,7 @@ def _to_json(showing: DemoView) -> dict[str, Any]:
 
 
 def _describe_replay(showing: DemoView) -> Iterable[str]:
-    """What was done before the questions, a sentence each."""
+    """Describe the replay, a sentence for each fact."""
     turns = output.count(sum(showing.sessions.values()), "turn")
     said = f"{turns} in {output.count(len(showing.sessions), 'session')}, from 10 to 25 March 2025"
     again = "" if showing.replayed else ", there already from the last time"
@@ -268,7 +268,7 @@ def _format_unanswerable(showing: DemoView) -> str:
 
 
 def _write(showing: DemoView) -> None:
-    """The demo as plain lines."""
+    """Print the demo as plain lines."""
     for sentence in _describe_replay(showing):
         click.echo(output.one_line(sentence))
     for answer in showing.answers:
@@ -287,7 +287,7 @@ def _write(showing: DemoView) -> None:
 
 
 def _draw(showing: DemoView) -> None:
-    """The demo on a terminal."""
+    """Print the demo on a terminal."""
     from rich.padding import Padding
     from rich.rule import Rule
     from rich.text import Text

@@ -1,4 +1,4 @@
-"""What happens when somebody types `reverie`? The commands by name, and what an error looks like.
+"""The commands by name, and the report of errors.
 
 Commands are imported when they are called, and what they need when they need it: a short one is quick.
 """
@@ -116,14 +116,14 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
 
 
 class ReverieGroup(click.Group):
-    """The commands, imported one at a time, and the one place where errors become words and exit codes."""
+    """Group that imports commands on demand, and turns errors into messages and exit codes."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The names of all commands."""
+        """Return the names of all commands."""
         return [name for section in COMMANDS.values() for name in section]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of that name, imported; None if there is none."""
+        """Import and return the command of that name; None if there is none."""
         for section in COMMANDS.values():
             if cmd_name in section:
                 module, _, attribute = section[cmd_name][0].partition(":")
@@ -135,7 +135,7 @@ class ReverieGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that is called and its arguments; for one that there is not, the likeliest is named."""
+        """Return the command and its arguments; suggest the closest name for an unknown one."""
         name = args[0]
         names = self.list_commands(ctx)
         if name not in names and not name.startswith("-"):
@@ -144,7 +144,7 @@ class ReverieGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The commands by section, without importing one, and the exit codes."""
+        """Format the commands by section, without importing one, and the exit codes."""
         for title, section in COMMANDS.items():
             with formatter.section(title):
                 formatter.write_dl([(name, says) for name, (_, says) in section.items()], col_max=12)
@@ -152,7 +152,7 @@ class ReverieGroup(click.Group):
             formatter.write_dl([(str(int(code)), says) for code, says in EXITS.items()])
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; a reader who has seen enough (`| head`) is no error."""
+        """Run the command; a reader that closes the pipe (`| head`) is not an error."""
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
@@ -171,7 +171,7 @@ class ReverieGroup(click.Group):
         standalone_mode: bool = True,
         **extra: Any,
     ) -> NoReturn:
-        """Run a command, say what went wrong if something did, and end with the exit code that means it."""
+        """Run the command line."""
         asked = extra.setdefault("obj", CommandContext())
         try:
             code = super().main(args, prog_name or "reverie", complete_var, standalone_mode=False, **extra)
@@ -182,7 +182,7 @@ class ReverieGroup(click.Group):
 
 
 def _report(error: Exception, *, debug: bool) -> int:
-    """Say what went wrong, in one line on standard error, and give the exit code that means it."""
+    """Print an error as one line on standard error; return the exit code for it."""
     if isinstance(error, BrokenPipeError):
         _write_nowhere()
         return ExitCode.UNREAD
@@ -213,7 +213,7 @@ def _report(error: Exception, *, debug: bool) -> int:
 
 
 def _write_nowhere() -> None:
-    """Let what is still to be written to standard output be lost, so that the interpreter's end is silent."""
+    """Discard what is left for standard output, so that the interpreter exits silently."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -235,7 +235,7 @@ _WHOSE = (
 
 
 def _format_click_error(error: click.ClickException) -> str:
-    """What click says, without its full stop, and where to read how it should be."""
+    """Format a click error without its full stop, and with the command that helps."""
     said = error.format_message().rstrip(".")
     if isinstance(error, click.UsageError) and error.ctx is not None:
         stop = "" if said.endswith("?") else ";"
@@ -268,7 +268,7 @@ click.version_option(package_name="reverie", message="%(version)s")(cli)
 
 
 def main() -> NoReturn:
-    """The `reverie` command."""
+    """Run the command line."""
     if sys.stdout is None:  # closed by whoever called
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - until the process ends
     for stream in (sys.stdout, sys.stderr):

@@ -1,4 +1,4 @@
-"""What may every command be told: which folder, which settings, how much to say? And shared arguments."""
+"""Options that all commands share: folder, settings, scope and verbosity."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MCP_TOKEN = "REVERIE_MCP_TOKEN"
 
 
 class ExitCode(IntEnum):
-    """What the number that a command ends with says; `EXITS` is the same in words."""
+    """Meaning of an exit code; `EXITS` has the texts."""
 
     DONE = 0
     NOTHING = 1
@@ -57,7 +57,7 @@ EXITS: dict[ExitCode, str] = {
 
 @dataclass(slots=True)
 class CommandContext:
-    """What one call of `reverie` was told before and after the command's name; what is said last counts.
+    """Options of one call of `reverie`, before and after the name of the command; the last one wins.
 
     Attributes:
         folder: Where the memory is; None for the environment's or the platform's folder.
@@ -83,7 +83,7 @@ class CommandContext:
         model: str | None = None,
         actor: str = "owner",
     ) -> Iterator[Memory]:
-        """The memory that was asked for, open; closed in the end.
+        """Open the memory, and close it at the end.
 
         Args:
             create: Whether a folder without one gets one; otherwise that is an error.
@@ -113,7 +113,7 @@ class CommandContext:
             yield memory
 
     def load_settings(self) -> Settings:
-        """The settings of the file that was named, and of the environment."""
+        """Load the settings of the file and of the environment."""
         from reverie.settings import Settings
 
         environ = {name: value for name, value in os.environ.items() if name != FOLDER}
@@ -121,7 +121,7 @@ class CommandContext:
 
     @contextmanager
     def reading(self) -> Iterator[Memory | Snapshot]:
-        """The memory that was asked for, as it was at the moment of `--as-of` where one was named."""
+        """Open the memory for reading, as it was at `--as-of` if that was given."""
         with self.memory() as memory:
             if self.as_of is None:
                 yield memory
@@ -130,13 +130,13 @@ class CommandContext:
                     yield past
 
     def place(self) -> str | None:
-        """The folder as it was named, on the command line or in the environment; None for the platform's."""
+        """Return the folder of the command line or the environment; None for the platform's folder."""
         # An empty --folder is no wish for the usual one: it is a variable that was not set, and refused.
         return self.folder if self.folder is not None else os.environ.get(FOLDER) or None
 
 
 def store_option(name: str) -> Callable[[click.Context, click.Parameter, Any], None]:
-    """A callback that notes an option's value on the `CommandContext`."""
+    """Return a callback that stores the value of an option in the `CommandContext`."""
 
     def note(ctx: click.Context, _: click.Parameter, value: Any) -> None:
         if value is not None and value is not False:
@@ -146,7 +146,7 @@ def store_option(name: str) -> Callable[[click.Context, click.Parameter, Any], N
 
 
 def build_common_options() -> list[click.Parameter]:
-    """The options that `reverie` and each of its commands understand."""
+    """Return the options that `reverie` and each of its commands accept."""
     return [
         click.Option(
             ["--folder"],
@@ -180,7 +180,7 @@ def build_common_options() -> list[click.Parameter]:
 
 
 class Command(click.Command):
-    """A command that understands the options of `build_common_options`, and never quotes arguments in a complaint."""
+    """Command with the options of `build_common_options`; its errors never quote arguments."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -189,7 +189,7 @@ class Command(click.Command):
         self.allow_extra_args = True
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read the arguments as click does, and refuse those that are left over."""
+        """Parse the arguments, and refuse those that are left over."""
         rest = super().parse_args(ctx, args)
         if rest and not ctx.resilient_parsing:
             ctx.fail(f"{len(rest)} more than expected: put quotes around a text or a name with spaces")
@@ -215,7 +215,7 @@ as_of = click.option(
 
 
 def combine_options(*decorators: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Several option decorators as one, shown by `--help` in this order."""
+    """Combine option decorators into one; `--help` shows them in this order."""
 
     def decorate(function: Any) -> Any:
         for decorator in reversed(decorators):

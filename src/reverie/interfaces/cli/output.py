@@ -1,4 +1,4 @@
-"""How is an answer written down: as JSON, as plain lines, or as text that is safe to show?
+"""Output of the commands: JSON, plain lines, messages, and text made safe for a terminal.
 
 Answers go to standard output, everything said about them to standard error. What is drawn on a terminal is
 in `drawing`.
@@ -33,7 +33,7 @@ _LONGEST_WORD = 40  # of Chinese or Japanese, a whole sentence is one
 
 
 def escape_text(text: str) -> str:
-    r"""`text` with every character that could command a terminal written out, such as `\x1b`.
+    r"""Escape every character that could control a terminal, such as `\x1b`.
 
     Tabs and line breaks stay.
     """
@@ -41,58 +41,58 @@ def escape_text(text: str) -> str:
 
 
 def one_line(text: str, *, longest: int | None = None) -> str:
-    """`text` made safe and put on one line, cut with `…` where it has more than `longest` characters."""
+    """Escape a text and put it on one line; cut it with `…` after `longest` characters."""
     line = escape_text(_SPACES.sub(" ", text).strip())
     return line if longest is None or len(line) <= longest else line[: max(longest - 1, 0)].rstrip() + "…"
 
 
 def print_json(value: Any) -> None:
-    """Write one JSON document to standard output, with what could command a terminal as `\\u001b`."""
+    """Print one JSON document, with unsafe characters as `\\u001b`."""
     encoding = (getattr(sys.stdout, "encoding", None) or "utf-8").lower().replace("-", "")
     click.echo(escape_json(json.dumps(value, ensure_ascii=encoding != "utf8", indent=2, default=_to_json)))
 
 
 def escape_json(text: str) -> str:
-    """A JSON text that says the same, with what could command a terminal as `\\u001b`."""
+    """Escape the unsafe characters of a JSON text as `\\u001b`; its value stays the same."""
     # Outside strings JSON has line breaks and spaces only, so whatever is unsafe stands inside one.
     return _UNSAFE.sub(lambda found: json.dumps(found.group())[1:-1], text)
 
 
 def print_row(*cells: object) -> None:
-    """Write one line of cells with a tab between them, for `cut`, `sort` and `awk`."""
+    """Print one line of cells with tabs between them, for `cut`, `sort` and `awk`."""
     click.echo("\t".join(one_line(str(cell)) for cell in cells))
 
 
 def print_rows(lines: Iterable[Iterable[object]]) -> None:
-    """Write several lines of cells."""
+    """Print several lines of cells."""
     for line in lines:
         print_row(*line)
 
 
 def print_message(text: str, *, quiet: bool = False) -> None:
-    """Tell the person at the terminal something, on standard error; nothing when they asked for quiet."""
+    """Print a message on standard error, unless `quiet`."""
     if not quiet:
         click.echo(escape_text(text), err=True)
 
 
 def print_error(text: str) -> None:
-    """Write what went wrong as one line to standard error."""
+    """Print an error as one line on standard error."""
     click.echo(f"reverie: {one_line(text)}", err=True)
 
 
 def is_terminal() -> bool:
-    """Whether standard output is a terminal, and so is drawn on."""
+    """Whether standard output is a terminal."""
     return sys.stdout.isatty()
 
 
 def should_show_progress(*, quiet: bool) -> bool:
-    """Whether a bar is drawn while something takes long."""
+    """Whether to draw a progress bar."""
     return not quiet and sys.stderr.isatty()
 
 
 @contextmanager
 def show_progress(what: str, total: int | None, *, quiet: bool) -> Iterator[Callable[[int], None]]:
-    """A bar on standard error while a terminal is there to see it.
+    """Draw a progress bar on standard error, if that is a terminal.
 
     Args:
         what: What is counted, such as `turns` or `bytes`.
@@ -114,12 +114,12 @@ def show_progress(what: str, total: int | None, *, quiet: bool) -> Iterator[Call
 
 
 def count(number: int, noun: str) -> str:
-    """`1 turn`, `2 turns`, `6,097 turns`."""
+    """Format a number with its noun: `1 turn`, `2 turns`, `6,097 turns`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def format_age(moment: datetime, now: datetime) -> str:
-    """How long ago that was, in words; the date when it is more than two weeks."""
+    """Format how long ago a moment was; its date if that is more than two weeks."""
     passed = now - moment
     if passed < timedelta(0) or passed >= timedelta(days=_SEVERAL_DAYS):
         return f"{moment.day} {moment:%b %Y}"
@@ -133,7 +133,7 @@ def format_age(moment: datetime, now: datetime) -> str:
 
 
 def list_matched_words(hit: Hit, question: str | None) -> list[str]:
-    """The words that a question and a hit share, as the hit has them; a neighbour's as the question does."""
+    """Return the words that a question and a hit share, as the hit spells them."""
     from reverie.domain.text import tokenizer
 
     left, found = set(hit.why.matched), list[str]()
@@ -149,12 +149,12 @@ def list_matched_words(hit: Hit, question: str | None) -> list[str]:
 
 
 def explain_hit(hit: Hit, question: str | None) -> str:
-    """Why a hit was found, on one line."""
+    """Explain on one line why a hit matched."""
     return str(replace(hit.why, matched=tuple(list_matched_words(hit, question))))
 
 
 def format_size(number: int) -> str:
-    """Bytes in the unit that reads best, such as `1.4 MB`."""
+    """Format a number of bytes, such as `1.4 MB`."""
     amount = float(number)
     for unit in ("bytes", "kB", "MB", "GB"):
         if amount < 1000:
@@ -164,7 +164,7 @@ def format_size(number: int) -> str:
 
 
 def format_field(field: Any) -> str:
-    """A field of a record or turn on one line: a list with commas, a table as `name: value`."""
+    """Format a field on one line: a list with commas, a table as `name: value`."""
     if isinstance(field, Mapping):
         return ", ".join(f"{one_line(str(name))}: {format_field(value)}" for name, value in field.items())
     if isinstance(field, list):

@@ -1,4 +1,4 @@
-"""What did the person type, or mean? Texts from arguments or standard input, moments, and a yes or no."""
+"""Input of the commands: texts from arguments or standard input, times, and confirmations."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ else:  # click before 8.4 has no type parameter
 
 
 def read_text(words: tuple[str, ...], *, name: str) -> str:
-    """The words of a command line as one text, or standard input for a single `-`.
+    """Return the words of a command line as one text, or standard input for a single `-`.
 
     Raises:
         InvalidInput: standard input is not UTF-8.
@@ -38,14 +38,14 @@ def read_text(words: tuple[str, ...], *, name: str) -> str:
 
 
 def confirm(question: str, *, instead: str) -> bool:
-    """Ask the person at the terminal; where there is none, refuse and name the option that does instead."""
+    """Ask the person at the terminal; without a terminal, refuse and name the option to use."""
     if sys.stdin is None or not sys.stdin.isatty():
         raise InvalidInput(f"nobody is there to ask ({question!r}): add {instead}")
     return click.confirm(question, err=True)
 
 
 class TimeParam(_ParamType):
-    """A moment: an ISO 8601 date or time, or, where `back` says so, how long ago, such as `7d`."""
+    """A time: an ISO 8601 date or time or, with `back`, how long ago, such as `7d`."""
 
     name = "time"
 
@@ -62,7 +62,7 @@ class TimeParam(_ParamType):
 
 
 class ChangeParam(TimeParam):
-    """A moment, or the number of a change as `history` gives it; eight digits are a date."""
+    """A time, or the number of a change in `history`; eight digits are a date."""
 
     def __init__(self) -> None:
         super().__init__(back=True)

@@ -1,4 +1,4 @@
-"""How does an answer look on a terminal? Drawn with rich; nothing here is reached when output is piped.
+"""Output on a terminal, drawn with rich; not imported when output is piped.
 
 Everything remembered goes through `output.safe` first and is never read as rich's markup. Shapes carry the
 meaning and colours only help, so that NO_COLOR takes nothing away.
@@ -47,7 +47,7 @@ _CAME, _WENT = "green", "red"
 
 
 def create_console() -> Console:
-    """Standard output, as wide as it is and no wider than can be read."""
+    """Create a console for standard output, at most `WIDEST` columns wide."""
     out = Console(highlight=False)
     if out.width > WIDEST:
         out.width = WIDEST
@@ -62,7 +62,7 @@ def print_hits(
     out: Console | None = None,
     now: datetime | None = None,
 ) -> None:
-    """What a search found: score, words, where they stand and when they were said; with `explain`, why."""
+    """Print hits with score, text, place and age; with `explain`, also the reasons."""
     out, now = out or create_console(), now or timestamps.utc_now()
     grid = Table.grid(padding=(0, 2))
     grid.add_column(justify="right", no_wrap=True)
@@ -77,7 +77,7 @@ def print_hits(
 
 
 def render_reasons(hit: Hit, question: str | None, *, width: int) -> RenderableType:
-    """The words a hit matched, every part of its score as a bar, and what relevance was made of."""
+    """Render the matched words, each part of the score as a bar, and the evidence."""
     why = hit.why
     lines: list[RenderableType] = []
     if why.matched:
@@ -99,7 +99,7 @@ def render_reasons(hit: Hit, question: str | None, *, width: int) -> RenderableT
 
 
 def render_bar(share: float) -> Text:
-    """A share of 0 to 1 as a bar of ten."""
+    """Render a share of 0 to 1 as a bar of ten characters."""
     filled = min(_BAR, max(0, round(share * _BAR)))
     return Text.assemble(("━" * filled, _ACCENT), ("╌" * (_BAR - filled), _QUIET))
 
@@ -148,13 +148,13 @@ def _describe_turn(turn: Turn, now: datetime) -> str:
 
 
 def _cut(text: str) -> str:
-    """The beginning of a text, without blank lines, long enough to know it again."""
+    """Return the beginning of a text without blank lines."""
     text = "\n".join(line.rstrip() for line in escape_text(text).splitlines() if line.strip())
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1].rstrip() + "…"
 
 
 def print_records(found: Iterable[Record]) -> None:
-    """A list of records."""
+    """Print a list of records."""
     out, now = create_console(), timestamps.utc_now()
     for record in found:
         out.print(Text(_cut(record.content)))
@@ -162,7 +162,7 @@ def print_records(found: Iterable[Record]) -> None:
 
 
 def print_sheet(kind: str, value: Mapping[str, Any]) -> None:
-    """One record, turn or paragraph with every field that says something."""
+    """Print all fields of a record, turn or paragraph that have a value."""
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style=_QUIET, no_wrap=True)
     grid.add_column()
@@ -182,12 +182,12 @@ def print_sheet(kind: str, value: Mapping[str, Any]) -> None:
 
 
 def render_panel(body: RenderableType, *, title: str) -> Panel:
-    """Something in a quiet frame with its name on it."""
+    """Render a framed panel with a title."""
     return Panel(body, title=Text(one_line(title)), title_align="left", box=box.ROUNDED, border_style=_QUIET)
 
 
 def tally(found: Mapping[str, int]) -> None:
-    """Names with a number each, and a bar that compares them."""
+    """Print names with numbers, and bars that compare them."""
     most = max(found.values())
     grid = Table.grid(padding=(0, 2))
     grid.add_column(justify="right")
@@ -197,7 +197,7 @@ def tally(found: Mapping[str, int]) -> None:
 
 
 def print_sessions(found: Iterable[SessionOverview]) -> None:
-    """A list of sessions."""
+    """Print a list of sessions."""
     now = timestamps.utc_now()
     table = _create_table("session", "status", "turns", "last turn")
     for each in found:
@@ -208,7 +208,7 @@ def print_sessions(found: Iterable[SessionOverview]) -> None:
 
 
 def print_pages(found: Iterable[PageOverview]) -> None:
-    """A list of pages and logs."""
+    """Print a list of pages and logs."""
     now = timestamps.utc_now()
     table = _create_table("page", "size", "changed")
     for each in found:
@@ -217,7 +217,7 @@ def print_pages(found: Iterable[PageOverview]) -> None:
 
 
 def print_history(changes: Iterable[Mapping[str, Any]]) -> None:
-    """A list of changes."""
+    """Print a list of changes."""
     table = _create_table("change", "when", "who", "what", "id", "why")
     for each in changes:
         when = str(each["at"])[:19].replace("T", " ")
@@ -230,7 +230,7 @@ def print_history(changes: Iterable[Mapping[str, Any]]) -> None:
 
 
 def print_account(text: str) -> None:
-    """An account in lines, with what came and what went in colours, and the rest of it plain."""
+    """Print lines, with additions and removals in colour."""
     drawn = Text()
     for line in escape_text(text).split("\n"):
         mark = line.lstrip()[:2].rstrip()
@@ -239,7 +239,7 @@ def print_account(text: str) -> None:
 
 
 def print_stats(numbers: Mapping[str, Any]) -> None:
-    """The numbers of a store, those of a table within on one line."""
+    """Print statistics; nested values share a line."""
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style=_QUIET, no_wrap=True)
     grid.add_column()

@@ -1,4 +1,4 @@
-"""What does an agent tell its hook? The JSON of one event, read tolerantly; stores nothing."""
+"""Events of an agent, read tolerantly from JSON."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _NAMES: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookEvent:
-    """What happened.
+    """One event of an agent.
 
     Attributes:
         name: What the agent calls the event; empty where it does not say.
@@ -76,7 +76,7 @@ class HookEvent:
 
 
 def read_event(data: bytes) -> HookEvent:
-    """The event that an agent wrote to standard input.
+    """Read the event that an agent wrote to standard input.
 
     Args:
         data: One JSON object, with any fields beside those that are known.
@@ -104,7 +104,7 @@ def read_event(data: bytes) -> HookEvent:
 
 
 def truncate_text(text: str, *, longest: int = LONGEST_SAID) -> str:
-    """A text as it can be stored: cleaned, and of one that is too long the beginning and the end.
+    """Clean a text; keep only the beginning and the end of one that is too long.
 
     >>> truncate_text("a" * 90 + "b" * 30, longest=40)
     'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\\n[cut: 80 characters]\\nbbbbbbbbbb'

@@ -1,4 +1,4 @@
-"""Whose memory is a project's? Its scope, from the folder in which an agent works; stores nothing."""
+"""Scope of a project, derived from the folder in which an agent works."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _UNFIT = re.compile(r"[^\w.-]+")
 
 
 def derive_project_scope(folder: str, *, within: str = "") -> str:
-    """The scope of the project that a folder belongs to, such as `project:atlas-1f0c2a9b`.
+    """Return the scope of the project that a folder belongs to, such as `project:atlas-1f0c2a9b`.
 
     The project is the git repository around the folder (for a worktree, the one that it is of), or else the
     folder itself. Another folder of the same name is another project.
@@ -42,7 +42,7 @@ def _find_root(folder: Path) -> Path:
 
 
 def _resolve_worktree(mark: Path) -> Path | None:
-    """The repository of a worktree, whose `.git` is a file that names a folder in it; None if it does not."""
+    """Return the repository of a worktree, which its `.git` file names; None for another file."""
     try:
         named = mark.read_text(encoding="utf-8", errors="replace").partition("gitdir:")[2].strip()
     except OSError:

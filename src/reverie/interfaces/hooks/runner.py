@@ -1,4 +1,4 @@
-"""How is a hook run at once, and without ever standing in the agent's way? `reverie hook EVENT`.
+"""Runner of `reverie hook EVENT`: starts quickly and never blocks the agent.
 
 An agent waits for its hooks at every prompt, so this imports no more than a turn needs (no click, no rich),
 and ends without taking the interpreter apart. Whatever goes wrong: nothing on standard output, one line on
@@ -32,7 +32,7 @@ _FORMATS = ("json", "text")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookOptions:
-    """How a hook was called.
+    """Options of a hook.
 
     Attributes:
         folder: Where the memory is; None for the environment's or the platform's folder.
@@ -62,7 +62,7 @@ class HookOptions:
 
 
 def run(name: str, asked: HookOptions, data: bytes) -> str:
-    """Do what an event asks for, and give what is to be written to standard output.
+    """Handle an event; return the text for standard output.
 
     Args:
         name: One of `EVENTS`.
@@ -133,7 +133,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def parse_arguments(arguments: Sequence[str]) -> HookOptions | None:
-    """The options of a hook, if they can be read without help; None where there is anything else.
+    """Parse the options of a hook without click; None if that needs the full command line.
 
     Args:
         arguments: What stands behind the event's name.
@@ -164,7 +164,7 @@ def parse_arguments(arguments: Sequence[str]) -> HookOptions | None:
 
 
 def try_run(name: str, asked: HookOptions, stdin: TextIO | None) -> bytes:
-    """What is to be written to standard output; nothing where anything went wrong, which is said."""
+    """Return the output of a hook; nothing, and one line on standard error, if it fails."""
     try:
         return run(name, asked, _read(stdin)).encode("utf-8", "replace")
     except Exception as error:  # noqa: BLE001 - the outermost handler: an agent must never be stopped by this
@@ -198,7 +198,7 @@ def _write_stderr(text: str) -> None:
 
 
 def _start_timeout(asked: HookOptions) -> None:
-    """Give up after the time that was allowed, whatever is being waited for."""
+    """End the process after the timeout."""
 
     def give_up() -> None:
         if not asked.quiet:
@@ -211,7 +211,7 @@ def _start_timeout(asked: HookOptions) -> None:
 
 
 def _write_and_exit(output: bytes) -> NoReturn:
-    """Write and end, without taking the interpreter apart: the memory is closed, and that takes 20 ms."""
+    """Write and end without interpreter shutdown: the memory is closed, and shutdown takes 20 ms."""
     try:
         while output:
             output = output[os.write(1, output) :]

@@ -1,4 +1,4 @@
-"""What was answered, and with which tools? The end of the file in which Claude Code keeps a conversation.
+"""Last exchange of a Claude Code transcript: the prompt, the answer and the tools used.
 
 JSON lines, of which only the last are read, from the end of the file backwards. What is not as expected is
 passed over: the form is the agent's own, and changes.
@@ -39,7 +39,7 @@ class TranscriptExchange:
 
 
 def read_last_exchange(path: str, *, settle_s: float = 0.0) -> TranscriptExchange:
-    """The last exchange of a conversation.
+    """Read the last exchange of a conversation.
 
     Args:
         path: The transcript; one that is missing or cannot be read has no exchange.
@@ -82,7 +82,7 @@ def _read(path: str) -> TranscriptExchange:
 
 
 def _parse_record(line: bytes) -> tuple[str, Any] | None:
-    """Whose message a line is, and its content; None for anything else."""
+    """Return the role and the content of a line; None for anything but a message."""
     try:
         told = json.loads(line)
     except (ValueError, RecursionError):
@@ -96,7 +96,7 @@ def _parse_record(line: bytes) -> tuple[str, Any] | None:
 
 
 def _extract_prompt(content: Any) -> str | None:
-    """What the user said; None for the result of a tool, which comes as a user's message too."""
+    """Return the user's text; None for a tool's result, which has the same role."""
     if isinstance(content, str):
         return truncate_text(content) or None
     if not isinstance(content, list) or any(_get_kind(block) == "tool_result" for block in content):
@@ -105,7 +105,7 @@ def _extract_prompt(content: Any) -> str | None:
 
 
 def _extract_content(content: Any) -> tuple[str, set[str]]:
-    """The words of an assistant's record, and the names of the tools that it calls."""
+    """Return the text of an assistant's message, and the names of the tools it calls."""
     if isinstance(content, str):
         return content, set()
     if not isinstance(content, list):
@@ -129,7 +129,7 @@ def _join_texts(texts: list[str]) -> str:
 
 
 def _read_lines_backwards(path: str) -> Iterator[bytes]:
-    """The lines of a file, the last one first; a line that is too long, and what is far back, is left out."""
+    """Iterate over the lines of a file from the end; skip long lines and what is far back."""
     with open(path, "rb") as file:
         at = file.seek(0, os.SEEK_END)
         stop = max(0, at - MOST_BYTES)

@@ -1,4 +1,4 @@
-"""What is stored of an agent's event, and what shall the agent read for it? The work of each hook.
+"""Work of each hook: the turns to store, and the context to return to the agent.
 
 What the user says and what is answered become turns of one session, each once however often its event comes.
 Reading comes first, so that a prompt never finds itself. What the assistant says after a tool that is not
@@ -52,7 +52,7 @@ _PAUSE_S = 0.01
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookTarget:
-    """Where an event belongs.
+    """The memory, folder and options for an event.
 
     Attributes:
         memory: The memory, or a scope of one.
@@ -71,7 +71,7 @@ class HookTarget:
     everything: bool = False
 
     def session(self, event: HookEvent) -> Session:
-        """The session of an event.
+        """Return the session of an event.
 
         Raises:
             InvalidInput: the event names none.
@@ -82,7 +82,7 @@ class HookTarget:
 
 
 def answer_event(name: str, event: HookEvent, place: HookTarget) -> str:
-    """Do what an event asks for, and give what the agent shall read; empty for nothing.
+    """Handle an event; return the text for the agent, empty for none.
 
     Args:
         name: One of `EVENTS`.
@@ -200,13 +200,13 @@ def _render_sections(pack: Pack, names: Collection[str], place: HookTarget) -> s
 
 
 def _hash_pages(pack: Pack) -> str:
-    """Which `MEMORY.md` stands in a pack; empty where none does."""
+    """Return a digest of the `MEMORY.md` in a pack; empty without one."""
     text = next((section.text for section in pack.sections if section.name == "pages"), "")
     return hashlib.sha256(text.encode()).hexdigest()[:12] if text else ""
 
 
 def _find_pages_digest(said: Sequence[Turn], pages: str) -> str:
-    """Which one the agent has read: that of the last prompt; before the first, the one that it began with."""
+    """Return the digest of the `MEMORY.md` that the agent has read."""
     last = next((turn for turn in reversed(said) if turn.role == "user"), None)
     return pages if last is None else last.metadata.get(PAGES_SHOWN, "")
 
@@ -215,7 +215,7 @@ def _find_pages_digest(said: Sequence[Turn], pages: str) -> str:
 
 
 def _iterate_answers(said: Sequence[Turn]) -> Iterator[Turn]:
-    """What the assistant has said since the user's last turn, the latest first."""
+    """Iterate over the assistant's turns since the user's last turn, the latest first."""
     for turn in reversed(said):
         if turn.role == "user":
             return
@@ -224,7 +224,7 @@ def _iterate_answers(said: Sequence[Turn]) -> Iterator[Turn]:
 
 
 def _is_new_prompt(prompt: str, said: Sequence[Turn], session: Session) -> bool:
-    """Whether a transcript's last prompt is one that no event told of: nobody's but the user's own words."""
+    """Whether a transcript's last prompt was typed by the user and came with no event."""
     if not prompt or prompt.startswith("<"):
         return False
     last = next((turn for turn in reversed(said) if turn.role == "user"), None)
@@ -232,7 +232,7 @@ def _is_new_prompt(prompt: str, said: Sequence[Turn], session: Session) -> bool:
 
 
 def _determine_origin(answer: str, exchange: TranscriptExchange, session: Session, place: HookTarget) -> str:
-    """`tool` where the answer may rest on a tool that is not trusted, or that cannot be told; else empty."""
+    """Return `tool` if the answer may rest on an untrusted or unknown tool; else an empty text."""
     if exchange.tools is not None and all(_is_trusted(name, place) for name in exchange.tools):
         return ""
     return "" if provenance.is_said_by_owner(answer, session.turns()) else "tool"
@@ -247,7 +247,7 @@ def _is_trusted(name: str, place: HookTarget) -> bool:
 
 
 def _begin_anew(session: Session) -> None:
-    """What the agent had read is gone from its window: it may be shown again.
+    """Allow everything to be shown again after the agent has dropped its window.
 
     In the middle of an answer, the window stays until the answer is there, so that it finds its question.
     """
@@ -260,7 +260,7 @@ def _begin_anew(session: Session) -> None:
 
 @contextmanager
 def _acquire_lock(folder: Path) -> Iterator[None]:
-    """Look alone whether an event is stored, and store it; after a second, in company."""
+    """Hold a lock while an event is checked and stored; go on without it after a second."""
     import fcntl
     import os
     import time

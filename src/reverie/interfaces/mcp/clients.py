@@ -1,4 +1,4 @@
-"""What does somebody paste into a client so that it starts this server? The form that each client reads.
+"""Settings that people paste into MCP clients.
 
 Writes nothing: the file is the client's.
 """
@@ -14,7 +14,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientConfig:
-    """A program that uses servers.
+    """A client, and where its settings go.
 
     Attributes:
         name: What it is called here.
@@ -68,7 +68,7 @@ CLIENTS: Mapping[str, ClientConfig] = {
 
 
 def to_paste(client: str, name: str, started: Sequence[str]) -> str:
-    """What to paste.
+    """Return the settings for a client.
 
     Args:
         client: One of `CLIENTS`.

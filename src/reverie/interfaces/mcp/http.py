@@ -1,4 +1,4 @@
-"""How does the protocol go over HTTP? Streamable HTTP on one port, for this machine unless said otherwise.
+"""Streamable HTTP transport on one port; on loopback unless a token is given.
 
 Who may call is decided here, before the protocol sees a request: by the host and origin that a request names,
 so that no web page can reach a server on this machine (DNS rebinding), and by a bearer token, which a server
@@ -43,10 +43,10 @@ _log = logging.getLogger("reverie.mcp")
 
 
 class RequestGuard:
-    """Lets through what comes from where it may, with the token where there is one."""
+    """ASGI middleware that checks host, origin and token."""
 
     def __init__(self, app: ASGIApp, *, hosts: Iterable[str], token: str | None) -> None:
-        """Stand before an application.
+        """Wrap an application.
 
         Args:
             app: The application.
@@ -91,7 +91,7 @@ class RequestGuard:
 
 
 def _parse_host(address: bytes) -> str | None:
-    """The host that an address names, without its port; None where it names none."""
+    """Return the host of an address without its port; None without one."""
     try:
         found = urlsplit(address.decode("ascii"))
         found.port  # noqa: B018 - raises for what is no port
@@ -101,7 +101,7 @@ def _parse_host(address: bytes) -> str | None:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach a server that listens there."""
+    """Whether only this machine can reach a server on that host."""
     if host == "localhost":
         return True
     try:
@@ -111,7 +111,7 @@ def is_loopback(host: str) -> bool:
 
 
 def validate_token(token: str | None, *, host: str) -> str | None:
-    """The token, if a server may listen there with it.
+    """Return the token if a server may listen on that host with it.
 
     Raises:
         InvalidInput: there is none, and other machines can reach the server; or it is no token.
@@ -134,7 +134,7 @@ def validate_token(token: str | None, *, host: str) -> str | None:
 def create_application(
     server: MemoryServer, *, host: str, token: str | None, allowed: Iterable[str] = ()
 ) -> ASGIApp:
-    """The application that serves the protocol at `PATH`.
+    """Create the ASGI application that serves the protocol at `PATH`.
 
     Args:
         server: What answers.
@@ -165,7 +165,7 @@ def _is_everywhere(host: str) -> bool:
 
 
 def open_socket(host: str, port: int) -> socket.socket:
-    """A socket that listens; raises `OSError`."""
+    """Open a listening socket."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     sock = socket.create_server((host, port), family=family, backlog=128)
     # What is accepted has this from here: asyncio sets it only where the protocol's number is known. Without
@@ -175,13 +175,13 @@ def open_socket(host: str, port: int) -> socket.socket:
 
 
 def format_address(sock: socket.socket) -> str:
-    """Where clients find a server on this socket."""
+    """Return the URL of a server on this socket."""
     host, port = sock.getsockname()[:2]
     return f"http://[{host}]:{port}{PATH}" if ":" in host else f"http://{host}:{port}{PATH}"
 
 
 class _WebServer(uvicorn.Server):
-    """Leaves signals to whoever runs it, instead of raising them again when it has ended."""
+    """Web server that leaves signals to its caller."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -190,7 +190,7 @@ class _WebServer(uvicorn.Server):
 
 
 def create_web_server(app: ASGIApp) -> uvicorn.Server:
-    """What speaks HTTP for an application, until its `should_exit` is set; it speaks to the log alone."""
+    """Create a web server that runs until its `should_exit` is set, and writes only to the log."""
     config = uvicorn.Config(
         app,
         log_config=None,

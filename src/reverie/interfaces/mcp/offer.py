@@ -1,4 +1,4 @@
-"""What does one server let its clients do? Tools over one scope of a memory, chosen when it starts."""
+"""What one server offers: tools and resources over one scope of a memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GRAPH_GROUP = "knowledge_graph"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedMemory:
-    """What a server has for its clients.
+    """What a server offers to its clients.
 
     Attributes:
         memory: The memory it stands on, open.
@@ -33,7 +33,7 @@ class ServedMemory:
     graph: KnowledgeGraph | None = None
 
     def find_tool(self, *names: str) -> str | None:
-        """What the first of these tools that is offered is called here, with its prefix; None if none is."""
+        """Return the name, with its prefix, of the first of these tools that is offered; None for none."""
         return next((tool for name in names for tool in self.tools.names if tool.endswith(name)), None)
 
 
@@ -47,7 +47,7 @@ def create_offer(
     read_only: bool = False,
     prefix: str = "",
 ) -> ServedMemory:
-    """Put together what a server has.
+    """Create the offer of a server.
 
     Args:
         memory: The memory, open.

@@ -1,4 +1,4 @@
-"""What may a person ask of a memory by name? Three prompts, made of what is remembered at that moment.
+"""Prompts of the server: three, built from the memory when a client asks.
 
 What is recalled stands in them as quoted data, as in every prompt that Reverie makes.
 """
@@ -23,7 +23,7 @@ _LONGEST = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Prompt:
-    """One prompt: what a client is shown of it, what it becomes, and how its arguments are completed."""
+    """One prompt: its description, its text, and the completion of its arguments."""
 
     shown: types.Prompt
     made: Callable[[ServedMemory, Mapping[str, str]], str]
@@ -31,12 +31,12 @@ class _Prompt:
 
 
 def list_prompts(offer: ServedMemory) -> list[types.Prompt]:
-    """The prompts there are."""
+    """Return all prompts."""
     return [prompt.shown for prompt in _collect_prompts(offer).values()]
 
 
 def get_prompt(offer: ServedMemory, name: str, arguments: Mapping[str, str] | None) -> types.GetPromptResult:
-    """A prompt, filled in.
+    """Return a prompt with its arguments filled in.
 
     Args:
         offer: What there is.
@@ -68,7 +68,7 @@ def get_prompt(offer: ServedMemory, name: str, arguments: Mapping[str, str] | No
 
 
 def complete_argument(offer: ServedMemory, name: str, argument: str, begun: str) -> Iterable[str]:
-    """The values that complete an argument of a prompt, the likeliest first; none where it is any text."""
+    """Return values that complete an argument, the likeliest first; none for free text."""
     prompt = _collect_prompts(offer).get(name)
     complete = None if prompt is None else prompt.complete.get(argument)
     return () if complete is None else complete(offer, begun)
@@ -114,7 +114,7 @@ def _render_context_prompt(offer: ServedMemory, given: Mapping[str, str]) -> str
 
 
 def _complete_topics(offer: ServedMemory, begun: str) -> Iterable[str]:
-    """Tags and the last words of categories, the most used first."""
+    """Return tags and the last words of categories, the most used first."""
     found = dict(offer.view.tags())
     for category, count in offer.view.categories().items():
         words = category.rpartition("/")[2].replace("-", " ").replace("_", " ")

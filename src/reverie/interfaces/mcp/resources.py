@@ -1,4 +1,4 @@
-"""What of a memory can a client read as a resource? Pages, logs, records and sessions, by their addresses.
+"""Resources of the server: pages, logs, records and sessions, by URI.
 
 Everything here reads, within one scope. What changes, and who is told of it, is in `changes`.
 """
@@ -70,17 +70,17 @@ TEMPLATES = (
 
 
 def build_page_uri(name: str) -> str:
-    """The address of a page or log."""
+    """Return the URI of a page or log."""
     return PAGE + quote(name)
 
 
 def build_record_uri(id: str) -> str:
-    """The address of a record."""
+    """Return the URI of a record."""
     return RECORD + quote(id, safe="")
 
 
 def build_session_uri(id: str) -> str:
-    """The address of a session."""
+    """Return the URI of a session."""
     return SESSION + quote(id, safe="")
 
 
@@ -88,7 +88,7 @@ def build_session_uri(id: str) -> str:
 
 
 def list_resources(offer: ServedMemory, cursor: str | None) -> types.ListResourcesResult:
-    """Some resources, and where to go on.
+    """Return a page of resources, and the cursor for the next one.
 
     Args:
         offer: What there is.
@@ -208,7 +208,7 @@ def _decode_cursor(cursor: str | None) -> tuple[str, int]:
 
 
 def read(offer: ServedMemory, uri: str, *, stateless: bool) -> types.ReadResourceResult:
-    """What stands at an address.
+    """Read the resource at a URI.
 
     Args:
         offer: What there is.
@@ -232,7 +232,7 @@ def read(offer: ServedMemory, uri: str, *, stateless: bool) -> types.ReadResourc
 
 
 def is_there(offer: ServedMemory, uri: str) -> bool:
-    """Whether anything stands at an address."""
+    """Whether a URI has a resource."""
     return _read_contents(offer, uri) is not None
 
 
@@ -288,7 +288,7 @@ def _render_turn(turn: Turn) -> str:
 
 
 def complete_uri(offer: ServedMemory, template: str, begun: str) -> Iterable[str]:
-    """The values that complete an address begun from a template, the likeliest first.
+    """Return values that complete a URI template, the likeliest first.
 
     Args:
         offer: What there is.
@@ -306,6 +306,6 @@ def complete_uri(offer: ServedMemory, template: str, begun: str) -> Iterable[str
 
 
 def complete_session_ids(offer: ServedMemory, begun: str) -> Iterable[str]:
-    """The ids of sessions that begin so, the latest active first."""
+    """Return the ids of sessions with that prefix, the latest active first."""
     found = offer.view.sessions(limit=MOST_LISTED)
     return (each.state.id for each in found if each.state.id.lower().startswith(begun.lower()))

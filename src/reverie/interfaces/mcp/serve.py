@@ -1,4 +1,4 @@
-"""How does a server start and stop? On a transport, until its input ends or a signal comes."""
+"""Start and stop of a server: it runs on a transport until its input ends or a signal arrives."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _log = logging.getLogger("reverie.mcp")
 
 
 def serve_stdio(offer: ServedMemory) -> None:
-    """Serve an offer on standard input and output until the input ends, or SIGINT or SIGTERM comes."""
+    """Serve on standard input and output until the input ends, or SIGINT or SIGTERM arrives."""
     anyio.run(_run_stdio, offer)
 
 
 def serve_http(
     offer: ServedMemory, sock: socket.socket, *, host: str, token: str | None, allowed: Iterable[str] = ()
 ) -> None:
-    """Serve an offer over HTTP until SIGINT or SIGTERM comes.
+    """Serve over HTTP until SIGINT or SIGTERM arrives.
 
     Args:
         offer: What there is.
@@ -84,14 +84,14 @@ def _drain(server: MemoryServer) -> None:
 
 @contextlib.asynccontextmanager
 async def _cancel_on_signals() -> AsyncIterator[None]:
-    """What stands in it is cancelled when a signal comes."""
+    """Cancel the block when a signal arrives."""
     with anyio.CancelScope() as scope, _handle_signals(scope.cancel):
         yield
 
 
 @contextlib.contextmanager
 def _handle_signals(stop: Callable[[], None]) -> Iterator[None]:
-    """SIGINT and SIGTERM call it, instead of what they do otherwise."""
+    """Call `stop` on SIGINT and SIGTERM while the block runs."""
     loop = asyncio.get_running_loop()
     for each in _SIGNALS:
         loop.add_signal_handler(each, stop)

@@ -1,4 +1,4 @@
-"""What does the server answer? Every request of the protocol, in both of its generations, over one offer.
+"""Answers to every request of the protocol, in both of its generations.
 
 The low-level server of the `mcp` package carries the protocol; here is what stands behind it. How bytes come
 and go is in `stdio` and `http`.
@@ -46,7 +46,7 @@ _AND_NOW = "Try again; if it stays so, tell the user to run `reverie doctor`."
 
 
 class _Protocol(Server[Any]):
-    """Says of itself, on every transport, that it tells when the list of resources has changed."""
+    """Server that announces, on every transport, that it reports changes of the resource list."""
 
     def create_initialization_options(
         self,
@@ -54,13 +54,13 @@ class _Protocol(Server[Any]):
         experimental_capabilities: dict[str, dict[str, Any]] | None = None,
         extensions: dict[str, dict[str, Any]] | None = None,
     ) -> InitializationOptions:
-        """What a connection with a handshake is told of the server."""
+        """Return the capabilities for a connection with a handshake."""
         how = notification_options or NotificationOptions(resources_changed=True)
         return super().create_initialization_options(how, experimental_capabilities, extensions)
 
 
 class MemoryServer:
-    """A memory behind the Model Context Protocol. `protocol` is what a transport runs."""
+    """Server of one memory over MCP; a transport runs `protocol`."""
 
     def __init__(
         self, offer: ServedMemory, *, threads: CallThreads | None = None, interval: float | None = None
@@ -119,7 +119,7 @@ class MemoryServer:
         )
 
     async def _run_tool(self, name: str, arguments: dict[str, Any]) -> ToolResult:
-        """What a call came to; where the memory failed, a sentence that says what to do."""
+        """Run a tool; if the memory fails, return a sentence that says what to do."""
 
         def call() -> ToolResult:
             self._refresh_files()
@@ -143,7 +143,7 @@ class MemoryServer:
             )
 
     def _refresh_files(self) -> None:
-        """Take in what a person changed in the files."""
+        """Import hand edits of the files."""
         if self.offer.memory.folder is not None:
             self.offer.memory.folder.refresh()
 
@@ -212,7 +212,7 @@ class MemoryServer:
         )
 
     async def _run_on_thread(self, make: Callable[[], _T]) -> _T:
-        """What is made on a thread, or a protocol error that says why not."""
+        """Run a function on a thread; convert errors to protocol errors."""
 
         def made() -> _T:
             self._refresh_files()
@@ -236,7 +236,7 @@ class MemoryServer:
 
 
 def to_protocol_tool(tool: Tool) -> types.Tool:
-    """A tool as the protocol shows it, with its schemas as they are."""
+    """Convert a tool to its form in the protocol."""
     title = tool.name.replace("_", " ").title()
     return types.Tool(
         name=tool.name,
@@ -255,5 +255,5 @@ def to_protocol_tool(tool: Tool) -> types.Tool:
 
 
 def _is_stateless(ctx: _Request) -> bool:
-    """Whether a request came without a handshake, with everything about the client in it."""
+    """Whether a request came without a handshake."""
     return ctx.protocol_version in MODERN_PROTOCOL_VERSIONS

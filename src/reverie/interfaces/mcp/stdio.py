@@ -1,4 +1,4 @@
-"""How does the protocol go over standard input and output? A message a line, and nothing else on that output.
+"""Transport on standard input and output: one message a line, and nothing else on that output.
 
 The transport of the `mcp` package is not used: it leaves lines that are no messages unanswered, reads lines
 of any length, loses the answers to what was asked just before the end of input, and cannot be ended by a
@@ -40,7 +40,7 @@ Streams = tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObj
 
 @asynccontextmanager
 async def open_streams(source: int | None = None, target: int | None = None) -> AsyncIterator[Streams]:
-    """What a server reads from and writes to, while it runs.
+    """Open the streams of a server.
 
     Args:
         source: The file descriptor that is read; None for standard input.
@@ -66,7 +66,7 @@ async def open_streams(source: int | None = None, target: int | None = None) -> 
 async def _write_messages(
     messages: MemoryObjectReceiveStream[SessionMessage], writer: _Writer, pending: _Pending, reader: _Reader
 ) -> None:
-    """Write what the server says; where nobody reads it any more, that is the end of input."""
+    """Write the server's messages; end the input when nobody reads them."""
     async with messages:
         async for message in messages:
             line = message.message.model_dump_json(by_alias=True, exclude_unset=True)
@@ -78,14 +78,14 @@ async def _write_messages(
 
 
 class _Pending:
-    """Which requests wait for their answer."""
+    """Requests that have no answer yet."""
 
     def __init__(self) -> None:
         self._ids: dict[str, int] = {}
         self._none = anyio.Event()
 
     def take(self, message: Any) -> None:
-        """Note what a message asks for, or takes back. A subscription is answered only when it ends."""
+        """Note a request or its cancellation; a subscription is answered only at its end."""
         if isinstance(message, types.JSONRPCRequest) and message.method != "subscriptions/listen":
             key = str(message.id)
             self._ids[key] = self._ids.get(key, 0) + 1
@@ -93,7 +93,7 @@ class _Pending:
             self.answered((message.params or {}).get("requestId"))
 
     def answered(self, id: Any) -> None:
-        """Note that a request waits no more."""
+        """Note that a request has its answer."""
         key = str(id)
         if key in self._ids:
             self._ids[key] -= 1
@@ -103,7 +103,7 @@ class _Pending:
             self._none.set()
 
     async def wait_until_empty(self, timeout: float) -> None:
-        """Wait until no request waits, or so many seconds are over."""
+        """Wait until every request has its answer, or the timeout is over."""
         self._none = anyio.Event()
         if self._ids:
             with anyio.move_on_after(timeout):
@@ -111,7 +111,7 @@ class _Pending:
 
 
 class _Writer:
-    """Writes lines from a thread of its own: a client that does not read holds up neither loop nor exit."""
+    """Writes lines on its own thread, so that a slow client blocks neither loop nor exit."""
 
     def __init__(self, target: int) -> None:
         self._target = target
@@ -121,7 +121,7 @@ class _Writer:
         self._thread.start()
 
     async def write(self, line: bytes) -> bool:
-        """Write a line; False when nobody reads it any more."""
+        """Write a line; False if nobody reads it."""
         done: asyncio.Future[bool] = self._loop.create_future()
         self._lines.put((line, done))
         return await done
@@ -151,7 +151,7 @@ def _settle(done: asyncio.Future[bool], alive: bool) -> None:
 
 
 class _Reader:
-    """Reads lines on a thread of its own, which a signal need not wait for, and hands on the messages."""
+    """Reads lines on its own thread, so that a signal does not wait for a line."""
 
     def __init__(
         self,
@@ -167,11 +167,11 @@ class _Reader:
         self._loop = asyncio.get_running_loop()
 
     def start(self) -> None:
-        """Begin to read."""
+        """Start the thread."""
         threading.Thread(target=self._run, name="reverie-mcp-in", daemon=True).start()
 
     def end(self) -> None:
-        """Take it that nothing comes any more."""
+        """End the input."""
         self._to_server.close()
 
     def _run(self) -> None:
@@ -189,7 +189,7 @@ class _Reader:
             self._run_in_loop(self._close())
 
     def _run_in_loop(self, work: Coroutine[Any, Any, None]) -> None:
-        """Have the loop do something, and wait for it; raises `RuntimeError` when the loop has ended."""
+        """Run a coroutine in the loop and wait for it; `RuntimeError` if the loop has ended."""
         try:
             asyncio.run_coroutine_threadsafe(work, self._loop).result()
         except RuntimeError:
@@ -206,7 +206,7 @@ class _Reader:
         await self._to_server.send(SessionMessage(message))
 
     async def _reject_line(self, line: bytes) -> None:
-        """Answer a line that is no message."""
+        """Answer a line that is not a message."""
         try:
             said = json.loads(line)
         except (ValueError, RecursionError):
@@ -230,7 +230,7 @@ class _Reader:
 
 
 def _read_lines(source: int) -> Iterator[bytes | None]:
-    """The lines that can be read, without their ends; None for one too long. The last needs no end."""
+    """Iterate over lines without their ends; None stands for one that is too long."""
     held = bytearray()
     too_long = False
     while True:
@@ -260,7 +260,7 @@ def _read_lines(source: int) -> Iterator[bytes | None]:
 
 @contextmanager
 def _redirect_descriptors(source: int | None, target: int | None) -> Iterator[tuple[int, int]]:
-    """The descriptors to read and write; nobody else reaches the standard ones meanwhile."""
+    """Return the descriptors to read and write; redirect the standard ones meanwhile."""
     kept: list[tuple[int, int]] = []
 
     def taken(standard: int, instead: int) -> int:

@@ -1,4 +1,4 @@
-"""Who is told when this process or another changes the memory? Clients that asked, for as long as they ask.
+"""Subscriptions: clients are notified when this process or another changes the memory.
 
 One follower reads the journal from where it was last, every half second, as long as somebody has subscribed
 or holds a list. It serves both generations of the protocol: `resources/subscribe` of connections with a
@@ -47,7 +47,7 @@ _log = logging.getLogger("reverie.mcp")
 
 @dataclass(slots=True)
 class ResourceChanges:
-    """What some rows of the journal changed, as clients see it.
+    """Changes of some journal entries, as clients see them.
 
     Attributes:
         uris: The addresses of what is different now.
@@ -62,7 +62,7 @@ class ResourceChanges:
 
 @dataclass(slots=True)
 class _Client:
-    """A connection with a handshake, and what it subscribed to."""
+    """A connection with a handshake, and its subscriptions."""
 
     session: ServerSession
     uris: set[str] = field(default_factory=set)
@@ -71,7 +71,7 @@ class _Client:
 def collect_changes(
     rows: Iterable[JournalEntry], chain: Iterable[str], *, graph: bool, known: set[str]
 ) -> ResourceChanges:
-    """What some rows of the journal changed for somebody who sees these scopes.
+    """Return the changes of some journal entries for a client that sees these scopes.
 
     Args:
         rows: The rows.
@@ -120,7 +120,7 @@ def _is_archived(value: Value) -> bool:
 
 
 class _Bus(InMemorySubscriptionBus):
-    """Tells how many listen, so that nobody is followed for nobody."""
+    """Bus that counts its listeners, so that the journal is read only for them."""
 
     def __init__(self, interested: Callable[[int], None]) -> None:
         super().__init__()
@@ -145,7 +145,7 @@ def _do_nothing() -> None:
 
 
 class SubscriptionHub:
-    """Follows the memory for whoever asked to be told. One for each server; `run` is its task."""
+    """Follows the journal for all subscribers of a server; `run` is its task."""
 
     def __init__(self, offer: ServedMemory, threads: CallThreads, *, interval: float = INTERVAL_S) -> None:
         """Follow a memory.
@@ -175,7 +175,7 @@ class SubscriptionHub:
     async def listen(
         self, ctx: ServerRequestContext[Any, Any], params: SubscriptionsListenRequestParams
     ) -> SubscriptionsListenResult:
-        """Tell a client of changes until it goes: `subscriptions/listen`."""
+        """Notify a client until it disconnects: `subscriptions/listen`."""
         uris = params.notifications.resource_subscriptions or []
         await self._begin(uris)
         for uri in uris:
@@ -189,7 +189,7 @@ class SubscriptionHub:
                     del self._wanted[uri]
 
     async def subscribe(self, ctx: ServerRequestContext[Any, Any], uri: str | None) -> None:
-        """Tell a connection of changes of a resource, and of the list: `resources/subscribe`.
+        """Notify a connection of changes of a resource, and of the list: `resources/subscribe`.
 
         Args:
             ctx: The request.
@@ -212,13 +212,13 @@ class SubscriptionHub:
         self._wake.set()
 
     async def unsubscribe(self, ctx: ServerRequestContext[Any, Any], uri: str) -> None:
-        """Tell a connection of a resource no longer: `resources/unsubscribe`."""
+        """Stop notifying a connection of a resource: `resources/unsubscribe`."""
         client = self._clients.get(id(getattr(ctx.session, "_connection", ctx.session)))
         if client is not None:
             client.uris.discard(uri)
 
     def close(self) -> None:
-        """End every stream of `listen` in the way that tells clients it was meant."""
+        """End every stream of `listen` as an intended end."""
         self._handler.close()
 
     def _forget(self, key: Any) -> None:
@@ -235,7 +235,7 @@ class SubscriptionHub:
     # -- following ---------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Follow the journal for as long as this task runs."""
+        """Follow the journal until the task is cancelled."""
         is_failing = False
         while True:
             self._wake = anyio.Event()
@@ -253,7 +253,7 @@ class SubscriptionHub:
                 is_failing = True
 
     async def _begin(self, uris: Iterable[str]) -> None:
-        """Know from where on to follow, before a client is told that it will hear of changes."""
+        """Note the position in the journal before a client is told that it is subscribed."""
         async with self._beginning:
             try:
                 if self._begun is None:
@@ -272,7 +272,7 @@ class SubscriptionHub:
         return newest[0].sequence if newest else 0
 
     def _check_changes(self) -> ResourceChanges:
-        """What was changed since the last look, also by a person in the files."""
+        """Return the changes since the last check, including hand edits."""
         if self._offer.memory.folder is not None:
             self._offer.memory.folder.refresh()
         changed = ResourceChanges()
@@ -292,7 +292,7 @@ class SubscriptionHub:
         return changed
 
     def _compare(self, changed: ResourceChanges) -> None:
-        """Find what was forgotten, and know for the next time what is there.
+        """Find erased resources, and note what exists for the next comparison.
 
         It is told only to those who could see it: it was there, and is not any more. What never was there
         could tell that somebody else was forgotten.

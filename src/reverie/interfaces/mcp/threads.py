@@ -1,4 +1,4 @@
-"""Where do calls run, so that a slow one holds up no other? On threads, which can be waited for."""
+"""Threads for calls, so that a slow call blocks no other."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _T = TypeVar("_T")
 
 
 class CallThreads:
-    """Runs what blocks. A call that its client has cancelled runs to its end, and nobody waits for it."""
+    """Runs blocking calls; a cancelled call runs to its end, and nobody waits for it."""
 
     def __init__(self, at_once: int = MOST_AT_ONCE) -> None:
         self._limiter = anyio.CapacityLimiter(at_once)
@@ -25,13 +25,13 @@ class CallThreads:
         self._running = 0
 
     async def run(self, call: Callable[[], _T]) -> _T:
-        """What `call` returns or raises."""
+        """Run `call` on a thread; return its result."""
         return await anyio.to_thread.run_sync(
             self._run_counted, call, abandon_on_cancel=True, limiter=self._limiter
         )
 
     def drain(self, timeout: float) -> bool:
-        """Wait until no call runs any more; False when some still do after so many seconds."""
+        """Wait until no call runs; False if some still do after the timeout."""
         end = time.monotonic() + timeout
         with self._none_left:
             return self._none_left.wait_for(lambda: self._running == 0, max(0.0, end - time.monotonic()))

@@ -1,1 +1,1 @@
-"""What does each command do? One file for each thing that commands are about; `cli` names them all."""
+"""The commands, one file for each subject; `main.COMMANDS` names them all."""

@@ -1,1 +1,1 @@
-"""admin."""
+"""Commands on the memory as a whole: history, erasure, diagnosis and upkeep."""

@@ -1,4 +1,4 @@
-"""The command that compares everything with everything, says what is wrong in words, and repairs it."""
+"""The command `doctor`: compare everything that is stored twice, and repair it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def doctor(asked: CommandContext, /, fix: bool, as_json: bool) -> None:
 
 
 def _run_diagnosis(asked: CommandContext, *, fix: bool) -> tuple[Diagnosis, bool]:
-    """What is wrong, and whether the memory could be opened to find it."""
+    """Return the findings, and whether the memory could be opened."""
     with contextlib.ExitStack() as opened:
         try:
             memory = opened.enter_context(asked.memory())
@@ -74,7 +74,7 @@ def _to_plain(diagnosis: Diagnosis) -> dict[str, Any]:
 
 
 def _list(diagnosis: Diagnosis, *, quiet: bool) -> None:
-    """A line for each finding: severity or `repaired`, code, what, fix."""
+    """Print a line for each finding: severity or `repaired`, code, finding, remedy."""
     for finding in diagnosis.repaired:
         output.print_row("repaired", finding.code, finding.what, "")
     for finding in diagnosis.findings:

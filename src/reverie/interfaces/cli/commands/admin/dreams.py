@@ -1,4 +1,4 @@
-"""The commands of background thinking: dream now, see what dreams did, take one back."""
+"""The command `dream`: run consolidation, list its results, and undo one."""
 
 from __future__ import annotations
 

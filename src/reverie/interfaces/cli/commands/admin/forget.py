@@ -1,4 +1,4 @@
-"""The command that removes content for good because a person asks for it: shows what goes, asks, does it."""
+"""The command `forget`: show what will be erased, ask, and erase it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SHOWN = 20
 
 
 class _What(TypedDict):
-    """What `Memory.forget` is asked beside ids."""
+    """The arguments of `Memory.forget` beside the ids."""
 
     session: str | None
     scope: str | None
@@ -98,7 +98,7 @@ def forget(
 
 
 def _show(plan: ErasureReport, *, quiet: bool) -> None:
-    """The plan: on a terminal in words, in a pipe a line for each thing."""
+    """Print the plan: in words on a terminal, a line for each item in a pipe."""
     if not output.is_terminal():
         output.print_rows(
             (trace.fate, trace.subject, trace.id, trace.because, trace.text)

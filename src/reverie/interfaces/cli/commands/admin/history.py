@@ -1,4 +1,4 @@
-"""The commands about what was changed: list it, ask who brought something, compare, and take it back."""
+"""The commands on changes: `history`, `blame`, `diff` and `undo`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command that takes secrets out of what is stored already: shows what holds one, asks, does it."""
+"""The command `redact`: show which stored items hold a secret, ask, and redact them."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def redact(asked: CommandContext, /, dry_run: bool, yes: bool, as_json: bool) ->
 
 
 def _show(found: Sequence[SecretFinding]) -> None:
-    """What holds a secret: on a terminal in words, in a pipe a line for each thing."""
+    """Print the items that hold a secret: in words on a terminal, a line for each in a pipe."""
     if not output.is_terminal():
         output.print_rows((each.subject, each.id, ", ".join(each.kinds)) for each in found)
         return

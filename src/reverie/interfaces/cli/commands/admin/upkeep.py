@@ -1,4 +1,4 @@
-"""The commands that look after the store: is it sound, what is in it, and which Reverie is this?"""
+"""The commands on the store: `check`, `stats` and `version`."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def stats(asked: CommandContext, /, scope: str | None, as_json: bool) -> None:
 
 
 def to_plain(value: Any) -> Any:
-    """A frozen value and what is in it, as JSON has it."""
+    """Convert a frozen value and its fields to JSON values."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: to_plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, Mapping):
@@ -78,7 +78,7 @@ def to_plain(value: Any) -> Any:
 
 
 def flatten_values(values: Mapping[str, Any], *, before: str = "") -> list[tuple[str, object]]:
-    """The numbers by name, those of a table within as `table.name`."""
+    """Flatten nested mappings; the names of nested values are `table.name`."""
     lines: list[tuple[str, object]] = []
     for name, value in values.items():
         if isinstance(value, Mapping):

@@ -1,1 +1,1 @@
-"""agent."""
+"""Commands for agents: `chat`, `hook`, `mcp` and `tools`."""

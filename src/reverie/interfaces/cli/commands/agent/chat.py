@@ -75,7 +75,7 @@ def chat(
 
 @contextmanager
 def _open_graph(memory: Memory) -> Iterator[tuple[LightRAG, LightRAGIndexer] | None]:
-    """The knowledge graph that the settings name, fed in the background meanwhile; None for none."""
+    """Open the knowledge graph that the settings name; None if they name none."""
     if memory.settings.rag_url is None or not memory.settings.rag_enabled:
         yield None
         return
@@ -122,7 +122,7 @@ def _converse(talk: _Talk) -> None:
 
 
 def _read(interactive: bool) -> str | None:
-    """The next line; None at the end."""
+    """Read the next line; None at the end."""
     if not interactive:
         return sys.stdin.readline() or None
     try:
@@ -157,7 +157,7 @@ def _send_message(talk: _Talk, message: str) -> None:
 
 
 def _show_prompt(answer: TurnResult) -> None:
-    """What would have been sent, for whoever has no model."""
+    """Print the prompt that would have been sent to a model."""
     click.echo("No model is set (--model provider:model). This would have been sent:\n")
     if answer.pack is not None and answer.pack.text:
         click.echo(output.escape_text(f"[system]\n{answer.pack.text}\n"))

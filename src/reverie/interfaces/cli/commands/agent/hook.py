@@ -1,4 +1,4 @@
-"""`reverie hook`: what a coding agent runs at its events; prints what to paste so that it does."""
+"""The command `hook`: the options of each event, and the settings to paste into an agent."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ _where = combine_options(
 
 
 class _Group(click.Group):
-    """The events, and the options that all commands understand."""
+    """Group of the events with the options that all commands accept."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

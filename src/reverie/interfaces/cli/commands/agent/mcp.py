@@ -1,4 +1,4 @@
-"""`reverie mcp`: serve a memory to agents over the Model Context Protocol; print what to paste into them."""
+"""The command `mcp`: serve a memory over the Model Context Protocol, or print a client's settings."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _what = combine_options(
 
 
 class _Group(click.Group):
-    """A command with another below it, both with the options that all commands understand."""
+    """Group with a default command and the options that all commands accept."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -167,7 +167,7 @@ def _serve_memory(asked: CommandContext, how: dict[str, Any], serve: Callable[[S
 
 @contextmanager
 def _run_background_work(memory: Memory, *, reads: bool) -> Iterator[None]:
-    """Background work goes on meanwhile, from a moment after the start on; not where nothing may change."""
+    """Run background work while the block runs, unless the server only reads."""
     if reads:
         yield
         return
@@ -189,7 +189,7 @@ def _start_worker(memory: Memory) -> None:
 
 @contextmanager
 def _log_to_stderr(*, debug: bool) -> Iterator[None]:
-    """What goes into a log meanwhile goes to standard error: warnings, or everything."""
+    """Log warnings, or everything, to standard error while the block runs."""
     root = logging.getLogger()
     handler, level = logging.StreamHandler(sys.stderr), root.level
     handler.setFormatter(logging.Formatter("%(asctime)s %(name)s %(levelname)s %(message)s"))
@@ -214,7 +214,7 @@ def _split_names(text: str) -> list[str]:
 
 
 def _load_token(file: str | None) -> str | None:
-    """The token, from the file or the environment; None where there is none."""
+    """Load the token from the file or the environment; None if there is none."""
     if file is None:
         return os.environ.get(MCP_TOKEN) or None
     path = Path(file).expanduser()
@@ -270,7 +270,7 @@ def config(ctx: click.Context, asked: CommandContext, /, client: str, name: str,
 
 
 def find_program() -> Sequence[str]:
-    """The program that runs here, with its absolute path, or Python and what it runs."""
+    """Return the absolute path of this program, or Python and its arguments."""
     beside = Path(sys.executable).parent / "reverie"
     if beside.exists() and os.access(beside, os.X_OK):
         return [str(beside)]

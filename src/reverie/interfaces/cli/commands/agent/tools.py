@@ -1,4 +1,4 @@
-"""`reverie tools`: which tools does a model get, and how is each provider shown them? Opens no folder."""
+"""The command `tools`: list the tools of a model and their schemas for each provider."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _format_section(group: str, found: Toolset) -> str:
 
 
 def _format_arguments(tool: Tool) -> str:
-    """Its arguments; those that may be left out have a question mark."""
+    """Format the arguments of a tool; optional ones have a question mark."""
     required = tool.spec.parameters["required"]
     names = tool.spec.parameters["properties"]
     return ", ".join(name if name in required else f"{name}?" for name in names)

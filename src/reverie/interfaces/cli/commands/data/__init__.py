@@ -1,1 +1,1 @@
-"""data."""
+"""Commands on content: records, pages, conversations, files, import and export."""

@@ -1,4 +1,4 @@
-"""The commands about conversations: list them, add to them, and pack for a prompt."""
+"""The commands on conversations: `say`, `context` and `sessions`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands about the readable folder: take in edits as they are made, and make a lost database again."""
+"""The commands on the readable folder: `watch` and `rebuild`."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def watch(asked: CommandContext, /, once: bool, poll: bool) -> None:
 
 @contextmanager
 def _suppress_repetition() -> Iterator[None]:
-    """Keep the log from saying of a file what is said here."""
+    """Keep the log from repeating what the command prints."""
     log = logging.getLogger("reverie")
 
     def is_news(record: logging.LogRecord) -> bool:

@@ -1,4 +1,4 @@
-"""The commands about pages and logs: list them, print one, edit one, add to one."""
+"""The commands on pages and logs: `pages`, `page`, `edit` and `append`."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def edit(
 
 
 def _edit_text(text: str) -> str:
-    """What the person at the terminal makes of the text; the text itself when nothing was saved."""
+    """Return the text as the person edited it; the same text if nothing was saved."""
     if sys.stdin is None or not sys.stdin.isatty():
         raise InvalidInput("nobody is there to edit it: pass the text with --from FILE, or --from -")
     try:
@@ -138,7 +138,7 @@ def _edit_text(text: str) -> str:
 
 
 def _load_text(file: str) -> str:
-    """The text in a file, or in standard input for `-`."""
+    """Load the text of a file, or of standard input for `-`."""
     if file == "-":
         text = read_text(("-",), name="--from")
         return f"{text}\n" if text else text
@@ -151,10 +151,10 @@ def _load_text(file: str) -> str:
 
 
 class _TakesBullets(Command):
-    """A command whose text may begin as a list item does, `- like this`, and is no option then."""
+    """Command whose text may begin with a list item, `- like this`, which is not an option."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read the arguments, list items as what they are."""
+        """Parse the arguments; list items are text."""
         mark = "\0"  # which no argument can hold
         rest = super().parse_args(ctx, [mark + arg if arg.startswith(("- ", "-\t")) else arg for arg in args])
         for name, value in ctx.params.items():

@@ -1,4 +1,4 @@
-"""The commands about what is remembered: save it, find it, look at it, tend it, and see how it changed."""
+"""The commands on records: save, search, show, list, archive, restore, pin and purge."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def recall(
 
 
 def _search(memory: MemoryReader, question: str | None, only: str | None, how: dict[str, Any]) -> list[Hit]:
-    """Ask for records, turns, the history or all of them, as the options say."""
+    """Search records, turns, the history or all of them, by the options."""
     of_turns = {name: how.pop(name) for name in ("session", "roles")}
     if only == "history":
         return _search_history(memory, question, of_turns, how)
@@ -189,7 +189,7 @@ def _search_history(
 
 
 def _refuse_of_records(how: dict[str, Any], *, unless: str) -> None:
-    """Take the options that only records have out, and refuse one that was given."""
+    """Remove the options that only records have; refuse one that was given."""
     for name, option in _OF_RECORDS.items():
         if how.pop(name):
             raise InvalidInput(f"{option} asks for records: leave it or {unless} out")
@@ -223,7 +223,7 @@ def _format_hit_cells(hit: Hit, question: str | None, explain: bool) -> list[obj
 
 
 def format_place(turn: Turn | None) -> str:
-    """Where a turn stands: its session, `#` and its position."""
+    """Format the place of a turn: its session, `#` and its position."""
     return "-" if turn is None else f"{turn.session}#{turn.position}"
 
 

@@ -209,7 +209,7 @@ def export(
 
 @contextmanager
 def _open_target(target: str) -> Iterator[str | Writable]:
-    """The target; standard output as a text file that writes UTF-8, whatever the terminal's encoding."""
+    """Open the target; standard output is a UTF-8 text file, whatever the terminal's encoding."""
     if target != STANDARD_OUTPUT:
         yield target
         return
@@ -226,7 +226,7 @@ def _open_target(target: str) -> Iterator[str | Writable]:
 
 
 class _Terminal:
-    """A terminal that is written JSON to, which no memory can command."""
+    """Terminal that receives JSON, with unsafe characters escaped."""
 
     def write(self, text: str) -> None:
         click.echo(output.escape_json(text), nl=False)
@@ -293,7 +293,7 @@ def import_path(
 
 @contextmanager
 def _open_destination(asked: CommandContext, *, dry_run: bool) -> Iterator[Memory]:
-    """The memory that takes it in; for a dry run where there is none, an empty one."""
+    """Open the memory that imports; an empty one for a dry run without a memory."""
     with ExitStack() as opened:
         try:
             memory = opened.enter_context(asked.memory(create=not dry_run))
