@@ -23,7 +23,7 @@ from tests.interfaces.conftest import environment, measure_width, run_cli, run_o
 Call = Callable[..., Result]
 Answer = Callable[..., Any]
 
-GOLDEN = Path(__file__).parents[1] / "golden"
+GOLDEN = Path(__file__).parent / "golden"
 RECORD_KEYS = {
     "id", "content", "created_at", "updated_at", "last_seen_at", "category", "kind", "layer", "tags",
     "confidence", "importance", "source", "references", "origin", "scope", "pinned", "seen_count",
@@ -83,7 +83,8 @@ def test_help_imports_no_command_and_nothing_to_draw_with() -> None:
         "import sys; from reverie.interfaces.cli.main import cli\n"
         "try: cli.main(['--help'])\n"
         "except SystemExit: pass\n"
-        "print({'rich', 'reverie.evals', 'reverie.interfaces.cli.commands'} & set(sys.modules), file=sys.stderr)"
+        "loaded = {'rich', 'reverie.evals', 'reverie.interfaces.cli.commands'} & set(sys.modules)\n"
+        "print(loaded, file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment())
     assert done.stderr == "set()\n"
