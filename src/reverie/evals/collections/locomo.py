@@ -1,7 +1,7 @@
 """Reader of LoCoMo: long conversations of two people, and questions with the turns that answer them.
 
 A JSON list of samples: `conversation` (read by `reverie.admin.transfer.conversations`) and `qa`, a list of
-`question`, `evidence` (ids of turns) and `category` (1 to 5). People write the evidence: several ids may stand
+`question`, `evidence` (ids of turns) and `category` (1 to 5). People write the evidence: several ids may be
 in one text, with zeros before the number, cut short, or naming turns that do not exist. What can be read is
 used; the rest is counted.
 """
