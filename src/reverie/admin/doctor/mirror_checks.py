@@ -126,10 +126,10 @@ def _find_foreign_files(root: Path) -> list[str]:
     foreign = []
     for top in (MEMORY, SESSIONS):
         for place, folders, files in os.walk(root / top):
-            here = Path(place).relative_to(root).as_posix()
-            folders[:] = [name for name in folders if not is_ignored(name) or here == MEMORY]
+            folder = Path(place).relative_to(root).as_posix()
+            folders[:] = [name for name in folders if not is_ignored(name) or folder == MEMORY]
             for name in files:
-                path = f"{here}/{name}"
+                path = f"{folder}/{name}"
                 known = parse_path(path) or parse_recovered_path(path) or name.endswith(CONFLICT)
                 if not known and not is_ignored(name):
                     foreign.append(path)

@@ -100,8 +100,8 @@ class EraseRequest:
                 raise InvalidInput(f"id is {name!r}: pass a string")
         given = [bool(self.ids), *(each is not None for each in (self.session, self.scope, self.match))]
         if sum(given) != 1:
-            said = "ids, session, scope, match go alone" if any(given) else "nothing says what to forget"
-            raise InvalidInput(f"{said}: pass ids, or session=, or scope=, or match=")
+            problem = "ids, session, scope, match go alone" if any(given) else "nothing says what to forget"
+            raise InvalidInput(f"{problem}: pass ids, or session=, or scope=, or match=")
         if self.scope is not None and not validate_scope(self.scope):
             raise InvalidInput("scope is empty, and that is everybody's: pass one such as 'user:alice'")
         if self.match is not None:
@@ -643,8 +643,8 @@ def build_purge_edits(names: Sequence[tuple[str, str]], now: datetime) -> list[C
             things.append(Page(name=name, content="", updated_at=now))
         elif subject == "paragraph":
             things.append(Paragraph(id=name, page="0001-01-01.md", position=0.0, at=now, content=FORGOTTEN))
-    there = [Change(before=None, after=thing) for thing in things]
-    return [*there, *(edit.invert() for edit in reversed(there))]
+    additions = [Change(before=None, after=thing) for thing in things]
+    return [*additions, *(edit.invert() for edit in reversed(additions))]
 
 
 def _list_versions(row: JournalEntry) -> list[Value]:

@@ -210,8 +210,8 @@ def format_preview(value: Value | Entry | None) -> str:
     """Return the beginning of a thing's text, on one line."""
     if value is None:
         return ""
-    said = value.data if isinstance(value, Entry) else extract_texts(value, by_label=False)[0]
-    text = " ".join(said[: 4 * _FIRST_WORDS].split())
+    content = value.data if isinstance(value, Entry) else extract_texts(value, by_label=False)[0]
+    text = " ".join(content[: 4 * _FIRST_WORDS].split())
     return text if len(text) <= _FIRST_WORDS else f"{text[: _FIRST_WORDS - 1].rstrip()}…"
 
 
@@ -329,12 +329,12 @@ class MatchCollector:
         return match
 
     def _find_hits(self, value: Value | Entry) -> tuple[bool, set[Phrase]]:
-        phrases, met, piece = self._sought.phrases, set[Phrase](), False
+        phrases, hits, piece = self._sought.phrases, set[Phrase](), False
         for text in (*extract_texts(value, by_label=True), *extract_side_texts(value)):
             if text:
-                met |= phrases.found(text)
+                hits |= phrases.found(text)
                 piece = piece or phrases.has_piece(text)
-        return piece, met
+        return piece, hits
 
     def _register_note(self, value: Value | Entry) -> Match | None:
         """Return one match for all versions of a paragraph, in case its source turn is erased."""
@@ -419,12 +419,12 @@ def _remove_from_session(state: SessionState, query: PhraseMatcher) -> SessionSt
 def _remove_from_mapping(
     metadata: Mapping[str, str], query: PhraseMatcher, labels: Collection[str]
 ) -> Mapping[str, str]:
-    kept = {
+    remaining = {
         key: text
         for key, text in metadata.items()
         if not query.has_match(key) and not query.has_match(text) and text not in labels
     }
-    return metadata if len(kept) == len(metadata) else MappingProxyType(kept)
+    return metadata if len(remaining) == len(metadata) else MappingProxyType(remaining)
 
 
 # -- what becomes of all that was match --------------------------------------------------------------
@@ -487,8 +487,8 @@ def _is_repetition(match: Match, phrase: Phrase, query: EraseQuery, common: set[
     """Whether a shingle makes a thing a repetition of the text to erase."""
     if phrase in query.always:
         return True
-    said, had = query.said_at.get(phrase), match.once_had.get(phrase)
-    was_there_before = said is not None and had is not None and had < said - _BEFORE
+    in_request, in_thing = query.said_at.get(phrase), match.once_had.get(phrase)
+    was_there_before = in_request is not None and in_thing is not None and in_thing < in_request - _BEFORE
     return (match.name[0], phrase) not in common and not was_there_before
 
 
@@ -496,13 +496,13 @@ def _decide_asked(match: Match, query: EraseQuery) -> EraseDecision:
     now = match.now
     keeps_place = isinstance(now, Turn) and now.session not in query.sessions
     after = empty_turn(now) if keeps_place and isinstance(now, Turn) else None
-    said = [] if now is None or isinstance(now, Entry) else [now]
+    present = [] if now is None or isinstance(now, Entry) else [now]
     return _build_decision(
         match,
         "emptied" if keeps_place else "removed",
         match.asked,
         after,
-        forgotten=[*said, *match.versions],
+        forgotten=[*present, *match.versions],
     )
 
 
@@ -549,11 +549,11 @@ def _build_decision(
     match: Match, fate: Fate, because: str, after: Value | None, *, forgotten: Sequence[Value] = ()
 ) -> EraseDecision:
     subject, name = match.name
-    said = match.now
-    if fate == "past" or (isinstance(said, Page) and forgotten):
-        said = forgotten[0] if forgotten else None
+    shown = match.now
+    if fate == "past" or (isinstance(shown, Page) and forgotten):
+        shown = forgotten[0] if forgotten else None
     item = ErasureItem(
-        subject=subject, id=name.replace("\n", " "), fate=fate, because=because, text=format_preview(said)
+        subject=subject, id=name.replace("\n", " "), fate=fate, because=because, text=format_preview(shown)
     )
     return EraseDecision(match=match, item=item, after=after, forgotten=forgotten)
 

@@ -158,13 +158,13 @@ class Blame:
             last = "" if self.recalled_at is None else f", last at {_format_time(self.recalled_at)}"
             times = {0: "never", 1: "once"}.get(self.recalled, f"{self.recalled:,} times")
             lines.append(f"recalled {times}{last}")
-        for title, told in (
+        for title, entries in (
             ("said again", self.repetitions),
             ("changes", self.changes),
             ("lines", self.lines),
         ):
-            if told:
-                lines += ["", f"{title}:", *(f"  {each}" for each in told)]
+            if entries:
+                lines += ["", f"{title}:", *(f"  {each}" for each in entries)]
         return lines
 
     def to_dict(self) -> dict[str, Any]:
@@ -201,21 +201,21 @@ class Blame:
 
 def describe_change(row: JournalEntry) -> BlameChange:
     """Describe a change in one line."""
-    found = compute_difference(row)
+    difference = compute_difference(row)
     return BlameChange(
         sequence=row.sequence,
         batch=row.batch,
         at=row.at,
         actor=row.actor,
         reason=row.reason,
-        what=found.what,
-        brief=found.brief,
+        what=difference.what,
+        brief=difference.brief,
     )
 
 
 def find_repetitions(rows: Iterable[JournalEntry]) -> tuple[Repetition, ...]:
     """Return the changes that were saves of the same content or of more."""
-    found = []
+    repetitions = []
     for row in rows:
         before, after = (None, None) if row.edit is None else (row.edit.before, row.edit.after)
         if not isinstance(before, Record) or not isinstance(after, Record):
@@ -224,7 +224,7 @@ def find_repetitions(rows: Iterable[JournalEntry]) -> tuple[Repetition, ...]:
             continue
         labels = [label for label in (*after.tags, *after.references)]
         known = {*before.tags, *before.references}
-        found.append(
+        repetitions.append(
             Repetition(
                 change=row.sequence,
                 at=row.at,
@@ -234,7 +234,7 @@ def find_repetitions(rows: Iterable[JournalEntry]) -> tuple[Repetition, ...]:
                 labels=tuple(label for label in labels if label not in known),
             )
         )
-    return tuple(found)
+    return tuple(repetitions)
 
 
 def find_merged_ids(record: Record, transaction: Sequence[JournalEntry], merged_from: str) -> list[str]:

@@ -101,13 +101,13 @@ class Difference:
     def fields(self) -> tuple[FieldChange, ...]:
         """Return the fields that differ, in a fixed order; of a new or removed thing those with a value."""
         was, now = _flatten_fields(self.before), _flatten_fields(self.after)
-        there = now if self.after is not None else was
-        names = [*there, *(name for name in was if name not in there)]
+        present = now if self.after is not None else was
+        names = [*present, *(name for name in was if name not in present)]
         return tuple(
             FieldChange(name=name, before=was.get(name), after=now.get(name))
             for name in names
             if was.get(name) != now.get(name)
-            and not (self._is_one_sided and (there.get(name) in _NOTHING or there[name] == self.id))
+            and not (self._is_one_sided and (present.get(name) in _NOTHING or present[name] == self.id))
         )
 
     @property
@@ -125,8 +125,8 @@ class Difference:
         fields = self.fields
         if self.what in ("archived", "restored"):
             return "; ".join(field.brief for field in fields if field.name not in (*_UNTOLD, *_ARCHIVING))
-        told = [field for field in fields if field.name not in _UNTOLD] or fields
-        return "; ".join(field.brief for field in told)
+        shown = [field for field in fields if field.name not in _UNTOLD] or fields
+        return "; ".join(field.brief for field in shown)
 
     @property
     def text(self) -> str:
@@ -135,9 +135,9 @@ class Difference:
         Of what was added or removed, default values and the times that all things have are left out.
         """
         head = " ".join(filter(None, (self.subject, self.id, self.what)))
-        untold = _list_hidden_fields(self.before or self.after) if self._is_one_sided else ()
-        told = [field for field in self.fields if field.name not in untold]
-        lines = (line for field in told for line in field.lines(only_value=self._is_one_sided))
+        hidden = _list_hidden_fields(self.before or self.after) if self._is_one_sided else ()
+        shown = [field for field in self.fields if field.name not in hidden]
+        lines = (line for field in shown for line in field.lines(only_value=self._is_one_sided))
         return "\n".join([head, *(f"  {line}" for line in lines)])
 
     def to_dict(self) -> dict[str, Any]:
@@ -171,12 +171,12 @@ def extract_added_words(before: str, after: str) -> str:
     'the shop … at noon'
     """
     was, now = before.split(), after.split()
-    kept = {j for _, j in match_items(was, now)}
+    unchanged = {j for _, j in match_items(was, now)}
     runs: list[list[str]] = []
     for j, word in enumerate(now):
-        if j in kept:
+        if j in unchanged:
             continue
-        if not runs or j - 1 in kept:
+        if not runs or j - 1 in unchanged:
             runs.append([])
         runs[-1].append(word)
     return " … ".join(" ".join(run) for run in runs)
@@ -191,18 +191,18 @@ def format_unified_diff(before: str, after: str, *, context: int = CONTEXT) -> l
     ['  one', '- two', '+ 2']
     """
     was, now = list(_split_pieces(before)), list(_split_pieces(after))
-    told: list[tuple[str, str]] = []
+    pieces: list[tuple[str, str]] = []
     i = j = 0
     for a, b in [*match_items(was, now), (len(was), len(now))]:
-        told += [("-", piece) for piece in was[i:a]]
-        told += [("+", piece) for piece in now[j:b]]
-        told += [(" ", piece) for piece in was[a : a + 1]]
+        pieces += [("-", piece) for piece in was[i:a]]
+        pieces += [("+", piece) for piece in now[j:b]]
+        pieces += [(" ", piece) for piece in was[a : a + 1]]
         i, j = a + 1, b + 1
     near = {
-        n + away for n, (mark, _) in enumerate(told) if mark != " " for away in range(-context, context + 1)
+        n + away for n, (mark, _) in enumerate(pieces) if mark != " " for away in range(-context, context + 1)
     }
     lines: list[str] = []
-    for n, (mark, piece) in enumerate(told):
+    for n, (mark, piece) in enumerate(pieces):
         if n in near:
             lines.append(f"{mark} {piece}".rstrip())
         elif not lines or lines[-1] != "…":
@@ -250,13 +250,13 @@ def _describe_amount(before: str, after: str) -> str:
     """Describe how much of a long text changed, in lines if it has several, else in words."""
     several = "\n" in before or "\n" in after
     was, now = (_split_lines(text) if several else text.split() for text in (before, after))
-    kept = len(match_items(was, now))
-    said = [
+    unchanged = len(match_items(was, now))
+    amounts = [
         f"{count:,} {'line' if several else 'word'}{'' if count == 1 else 's'} {what}"
-        for count, what in ((len(now) - kept, "added"), (len(was) - kept, "removed"))
+        for count, what in ((len(now) - unchanged, "added"), (len(was) - unchanged, "removed"))
         if count
     ]
-    return ", ".join(said) or "white space"
+    return ", ".join(amounts) or "white space"
 
 
 def _format_label_changes(before: Sequence[Any], after: Sequence[Any]) -> str:

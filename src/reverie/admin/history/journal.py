@@ -246,7 +246,7 @@ class Journal:
             MERGED_FROM,  # here: most programs never ask this
         )
 
-        found: dict[str, Record] = {}
+        merged: dict[str, Record] = {}
         for row in rows:
             after = None if row.edit is None else row.edit.after
             if not isinstance(after, Record) or after.archived or not _is_content_change(row):
@@ -255,13 +255,13 @@ class Journal:
             for name in blame.find_merged_ids(after, together, MERGED_FROM):
                 record = named.get(name) or self._find_last_known(name)
                 if record is not None:
-                    found[name] = record
-        return found
+                    merged[name] = record
+        return merged
 
     def _find_last_known(self, id: str) -> Record | None:
         """Return the present or the last version of a record."""
-        if there := self._things.records([id]):
-            return there[0]
+        if records := self._things.records([id]):
+            return records[0]
         value = _find_latest_value(self._store.journal(id=id, until=self._until, limit=1, newest_first=True))
         return value if isinstance(value, Record) else None
 
@@ -269,19 +269,19 @@ class Journal:
 def compute_net_differences(rows: Iterable[JournalEntry]) -> list[Difference]:
     """Return the net differences of changes, one for each thing that differs."""
     names: dict[int, str | int] = {}
-    found: dict[tuple[Subject, str | int], Difference] = {}
+    differences: dict[tuple[Subject, str | int], Difference] = {}
     for row in rows:
         one = compute_difference(row)
         name = (row.subject, names.setdefault(row.key, one.id or row.key))
-        if (known := found.get(name)) is not None:
+        if (known := differences.get(name)) is not None:
             one = replace(
                 one,
                 id=one.id or known.id,
                 before=known.before,
                 forgotten=known.forgotten or one.forgotten,
             )
-        found[name] = one
-    return [one for one in found.values() if one.what != "unchanged"]
+        differences[name] = one
+    return [one for one in differences.values() if one.what != "unchanged"]
 
 
 def _find_latest_value(rows: Sequence[JournalEntry]) -> Value | None:

@@ -51,10 +51,10 @@ def get_row(store: Store, number: int) -> JournalEntry:
     Raises:
         NotFound: there is no such change.
     """
-    found = store.journal(after=number - 1, until=number, limit=1) if number > 0 else []
-    if not found:
+    rows = store.journal(after=number - 1, until=number, limit=1) if number > 0 else []
+    if not rows:
         raise NotFound(f"there is no change {number}: the last one is {store.sequence()}")
-    return found[0]
+    return rows[0]
 
 
 def iter_rows_backwards(

@@ -88,8 +88,8 @@ class SnapshotStore(InMemoryStore):
         with self._open():
             keys = sorted(
                 key
-                for key, kept in self._data.keys.items()
-                if key > after and (until is None or key <= until) and (id is None or kept.value.id == id)
+                for key, entry in self._data.keys.items()
+                if key > after and (until is None or key <= until) and (id is None or entry.value.id == id)
             )
             if newest_first:
                 keys.reverse()
@@ -129,9 +129,9 @@ class SnapshotStore(InMemoryStore):
     def analysis(self, value: Record | Turn | Paragraph) -> AnalyzedText:
         """Return the analysis of a value, of this store or any other."""
         self._load_words()
-        kept = self._data.things.get((get_subject(value), value.id))
-        if kept is not None and kept.analysis is not None and kept.value == value:
-            return kept.analysis
+        stored = self._data.things.get((get_subject(value), value.id))
+        if stored is not None and stored.analysis is not None and stored.value == value:
+            return stored.analysis
         return self._read_words(value)
 
     def _load_words(self) -> None:
@@ -139,25 +139,27 @@ class SnapshotStore(InMemoryStore):
             if self._has_words:
                 return
             known = self._read_known_words()
-            for key, kept in list(self._data.keys.items()):
-                if kept.analysis is not None:
-                    assert isinstance(kept.value, Record | Turn | Paragraph)
-                    self._swap(kept, replace(kept, analysis=known.get(key) or self._read_words(kept.value)))
+            for key, stored in list(self._data.keys.items()):
+                if stored.analysis is not None:
+                    assert isinstance(stored.value, Record | Turn | Paragraph)
+                    self._swap(
+                        stored, replace(stored, analysis=known.get(key) or self._read_words(stored.value))
+                    )
             self._has_words = True
 
     def _read_known_words(self) -> dict[int, AnalyzedText]:
         """Return the present store's analysis of things that did not change since."""
         sequence = self._source.sequence()
         changed = {row.key for row in iter_rows_forwards(self._source, after=self.last)}
-        found: dict[int, AnalyzedText] = {}
+        analyses: dict[int, AnalyzedText] = {}
         for subject in SEARCHABLE:
             keys = [
                 key
-                for key, kept in self._data.keys.items()
-                if get_subject(kept.value) == subject and key not in changed
+                for key, stored in self._data.keys.items()
+                if get_subject(stored.value) == subject and key not in changed
             ]
             for passage in self._source.passages(subject, keys):
-                found[passage.key] = AnalyzedText(
+                analyses[passage.key] = AnalyzedText(
                     terms=passage.terms,
                     length=passage.length,
                     speaker=passage.speaker,
@@ -165,8 +167,8 @@ class SnapshotStore(InMemoryStore):
                     dates=passage.dates,
                 )
         for row in iter_rows_forwards(self._source, after=sequence):  # changed while it was read
-            found.pop(row.key, None)
-        return found
+            analyses.pop(row.key, None)
+        return analyses
 
     # -- what is refused -------------------------------------------------------------------------------
 
@@ -211,16 +213,16 @@ class SnapshotStore(InMemoryStore):
 
 def _select_present_values(store: Store, last: int) -> dict[int, Value]:
     """Return every thing that existed after a change, by its key."""
-    found: dict[int, Value | None] = {}
+    versions: dict[int, Value | None] = {}
     forgotten: set[int] = set()
     for row in iter_rows_backwards(store, until=last):
-        if row.key not in found:
-            found[row.key] = None if row.edit is None else row.edit.after
+        if row.key not in versions:
+            versions[row.key] = None if row.edit is None else row.edit.after
             if row.edit is None:
                 forgotten.add(row.key)
     if forgotten:
-        found |= _select_remaining_values(store, forgotten, last)
-    things = {key: value for key, value in found.items() if value is not None}
+        versions |= _select_remaining_values(store, forgotten, last)
+    things = {key: value for key, value in versions.items() if value is not None}
     sessions = {value.id for value in things.values() if isinstance(value, SessionState)}
     return {
         key: value
@@ -231,8 +233,13 @@ def _select_present_values(store: Store, last: int) -> dict[int, Value]:
 
 def _select_remaining_values(store: Store, keys: set[int], last: int) -> dict[int, Value]:
     """Return what an erasure left of things whose earlier versions it removed."""
-    found: dict[int, Value] = {}
+    remaining: dict[int, Value] = {}
     for row in iter_rows_forwards(store, after=last):
-        if row.key in keys and row.key not in found and row.edit is not None and row.edit.after is not None:
-            found[row.key] = row.edit.after
-    return found
+        if (
+            row.key in keys
+            and row.key not in remaining
+            and row.edit is not None
+            and row.edit.after is not None
+        ):
+            remaining[row.key] = row.edit.after
+    return remaining

@@ -130,17 +130,17 @@ class Undo:
         def attempt(tries: int) -> UndoResult:
             sequence = self._store.sequence()
             asked = self._resolve_request(what, batch, since)
-            taken, kept = _partition_rows(asked)
+            taken, left = _partition_rows(asked)
             edits = list(self._build_edits(taken))
-            if kept and (torn := self._find_torn_sessions(edits)):
-                taken, kept = _partition_rows(asked, torn)
+            if left and (torn := self._find_torn_sessions(edits)):
+                taken, left = _partition_rows(asked, torn)
                 edits = list(self._build_edits(taken))
             if not asked.is_tail:
                 self._refuse_broken(edits)
             result = UndoResult(
                 changes=tuple(row.sequence for row in reversed(taken)),
                 differences=_compute_net_differences(edits),
-                left=kept,
+                left=left,
                 dry_run=dry_run,
             )
             if dry_run or not edits:
@@ -293,8 +293,8 @@ class Undo:
                 if isinstance(turn, Turn):
                     if turn.session not in places:
                         places[turn.session] = set(range(self._count_turns(turn.session)))
-                    here = places[turn.session]
-                    here.add(turn.position) if turn is edit.after else here.discard(turn.position)
+                    positions = places[turn.session]
+                    positions.add(turn.position) if turn is edit.after else positions.discard(turn.position)
         return places
 
     def _is_there(self, session: str, final: dict[Name, Value | None]) -> bool:
@@ -347,9 +347,9 @@ def _revert_edit(edit: Change, value: Value | None) -> Value | None:
 
 def _has_overlap(before: str, after: str, now: str) -> bool:
     """Whether a later change touched the lines of this one."""
-    was, then, here = (text.split("\n") for text in (before, after, now))
+    was, then, present = (text.split("\n") for text in (before, after, now))
     first = [stretch for _, stretch in _find_changed_ranges(was, then)]
-    since = [stretch for stretch, _ in _find_changed_ranges(then, here)]
+    since = [stretch for stretch, _ in _find_changed_ranges(then, present)]
     # A stretch without lines is a place between two of them.
     return any(one == other or (one[0] < other[1] and other[0] < one[1]) for one in first for other in since)
 
@@ -380,13 +380,13 @@ def _partition_rows(
             cut[row.key] = row.sequence
             sessions |= _extract_session(row)
     taken: list[JournalEntry] = []
-    kept: dict[int, list[JournalEntry]] = {}
+    left: dict[int, list[JournalEntry]] = {}
     for row in asked.rows:
         if row.sequence <= cut.get(row.key, 0) or _extract_session(row) & sessions:
-            kept.setdefault(row.key, []).append(row)
+            left.setdefault(row.key, []).append(row)
         else:
             taken.append(row)
-    return taken, tuple(_build_left(rows, cut) for rows in kept.values())
+    return taken, tuple(_build_left(rows, cut) for rows in left.values())
 
 
 def _build_left(rows: Sequence[JournalEntry], cut: dict[int, int]) -> NotUndone:
@@ -408,12 +408,12 @@ def _extract_session(row: JournalEntry) -> set[str]:
 
 def _compute_net_differences(edits: Sequence[Change]) -> tuple[Difference, ...]:
     """Return the net change of each thing."""
-    found: dict[Name, Difference] = {}
+    differences: dict[Name, Difference] = {}
     for edit in edits:
         name = (edit.subject, edit.id)
-        before = found[name].before if name in found else edit.before
-        found[name] = Difference(subject=edit.subject, id=edit.id, before=before, after=edit.after)
-    return tuple(one for one in found.values() if one.before != one.after)
+        before = differences[name].before if name in differences else edit.before
+        differences[name] = Difference(subject=edit.subject, id=edit.id, before=before, after=edit.after)
+    return tuple(one for one in differences.values() if one.before != one.after)
 
 
 def _format_reason(numbers: Sequence[int]) -> str:
@@ -428,8 +428,8 @@ def _format_numbers(numbers: Sequence[int]) -> str:
     """Format numbers as `3`, `3 to 9`, or `3, 5, 9 and others`."""
     if len(numbers) > 2 and all(b == a + 1 for a, b in pairwise(numbers)):
         return f"{numbers[0]} to {numbers[-1]}"
-    told = ", ".join(map(str, numbers[:_MOST_NAMED]))
-    return told if len(numbers) <= _MOST_NAMED else f"{told} and {len(numbers) - _MOST_NAMED} others"
+    first = ", ".join(map(str, numbers[:_MOST_NAMED]))
+    return first if len(numbers) <= _MOST_NAMED else f"{first} and {len(numbers) - _MOST_NAMED} others"
 
 
 def _validate_number(value: object, name: str) -> int:

@@ -213,13 +213,13 @@ def _list_profile_files(profile: Path | None, also: Iterable[str]) -> list[tuple
     names = {file.name for file in profile.glob("*.md")} | {
         name for name in also if not Path(name).is_absolute()
     }
-    found = []
+    files = []
     for name in sorted(names):
         file = profile / name
         named = _is_allowed(f"{PROFILE}/{name}")
         if named and file.is_file() and file.stat().st_size <= _LARGEST_PROFILE_FILE:
-            found.append((f"{PROFILE}/{name}", file))
-    return found
+            files.append((f"{PROFILE}/{name}", file))
+    return files
 
 
 def _pack(
@@ -288,10 +288,10 @@ class _Opened:
 
     def backup(self) -> Backup:
         """Return the description in the manifest."""
-        said = self.manifest
+        manifest = self.manifest
         try:
-            counts = {name: int(said[name]) for name in _COUNTS}
-            made_at = timestamps.parse_time(str(said["made_at"]), name="made_at")
+            counts = {name: int(manifest[name]) for name in _COUNTS}
+            made_at = timestamps.parse_time(str(manifest["made_at"]), name="made_at")
         except (KeyError, TypeError, ValueError):
             raise self._build_damaged_error("its manifest is not complete") from None
         profile = tuple(name.removeprefix(f"{PROFILE}/") for name in self.files if name != DATABASE)
@@ -339,20 +339,20 @@ class _Opened:
 
     def _parse_files(self) -> dict[str, _File]:
         listed = self.manifest.get("files")
-        found: dict[str, _File] = {}
+        files: dict[str, _File] = {}
         for entry in listed if isinstance(listed, list) else []:
             fields = entry if isinstance(entry, dict) else {}
             name, size, digest = (fields.get(key) for key in ("name", "bytes", "sha256"))
             if not (isinstance(name, str) and isinstance(size, int) and isinstance(digest, str)):
                 raise self._build_damaged_error("its manifest is not complete")
-            if not _is_allowed(name) or not _SHA256.fullmatch(digest) or size < 0 or name in found:
+            if not _is_allowed(name) or not _SHA256.fullmatch(digest) or size < 0 or name in files:
                 raise self._build_foreign_error(f"it holds {name!r}, which no backup does")
-            found[name] = _File(size, digest)
-        if DATABASE not in found:
+            files[name] = _File(size, digest)
+        if DATABASE not in files:
             raise self._build_damaged_error("there is no database in it")
-        if sorted(self._archive.namelist()) != sorted([*found, MANIFEST]):
+        if sorted(self._archive.namelist()) != sorted([*files, MANIFEST]):
             raise self._build_damaged_error("it does not hold the files that its manifest names")
-        return found
+        return files
 
     def _translate_errors(self, act: Callable[[], Any]) -> Any:
         try:
@@ -567,8 +567,8 @@ class _Recovery:
         )
 
     def _is_different(self, name: str) -> bool:
-        there, new = self._own / name, self._staged / PROFILE / name
-        return there.exists() and there.read_bytes() != new.read_bytes()
+        present, new = self._own / name, self._staged / PROFILE / name
+        return present.exists() and present.read_bytes() != new.read_bytes()
 
     def _choose_aside_path(self) -> Path:
         stamp = self._moment.astimezone(UTC).strftime("%Y%m%dT%H%M%SZ")
@@ -580,17 +580,17 @@ class _Recovery:
 
     def _put_profile(self, aside: Path) -> None:
         for name in self._profile:
-            there, new = self._own / name, self._staged / PROFILE / name
+            present, new = self._own / name, self._staged / PROFILE / name
             if name in self._differing:
-                kept = _ensure_folder((_ensure_folder(aside) / PROFILE / name).parent) / there.name
-                shutil.copyfile(there, kept)
-                kept.chmod(0o600)
-            if name in self._differing or not there.exists():
-                make_folder(there.parent)
-                self._write_profile(new.read_bytes(), there)
+                aside_path = _ensure_folder((_ensure_folder(aside) / PROFILE / name).parent) / present.name
+                shutil.copyfile(present, aside_path)
+                aside_path.chmod(0o600)
+            if name in self._differing or not present.exists():
+                make_folder(present.parent)
+                self._write_profile(new.read_bytes(), present)
 
-    def _write_profile(self, data: bytes, there: Path) -> None:
-        with create_file(there, overwrite=True) as file:
+    def _write_profile(self, data: bytes, target: Path) -> None:
+        with create_file(target, overwrite=True) as file:
             file.write(data)
 
 

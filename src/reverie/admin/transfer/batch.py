@@ -131,12 +131,12 @@ class ImportBatch:
     # -- records ---------------------------------------------------------------------------------------
 
     def _add_record(self, item: FoundRecord) -> None:
-        record, here, met = self._resolve_identity(item.record, item.form, self._find_stored_record)
-        if met:
+        record, stored, is_repeated = self._resolve_identity(item.record, item.form, self._find_stored_record)
+        if is_repeated:
             self._skip("record", item.place, "repeated", f"record {record.id!r}")
-        elif here is not None:
+        elif stored is not None:
             self._record_met(record)
-            same = (here.kind, here.content) == (record.kind, record.content)
+            same = (stored.kind, stored.content) == (record.kind, record.content)
             self._skip("record", item.place, "known" if same else "differs", f"record {record.id!r}")
         elif twin := self._find_twin(record):
             self._skip("record", item.place, "known", f"record {twin!r} says the same")
@@ -148,36 +148,36 @@ class ImportBatch:
                 self.met.said[record.scope, record.fingerprint] = record.id
 
     def _find_stored_record(self, name: str) -> Record | None:
-        found = self._store.records([name])
-        return found[0] if found else None
+        records = self._store.records([name])
+        return records[0] if records else None
 
     def _find_twin(self, record: Record) -> str | None:
         """Return the id of a live record with the same content, here or earlier in the source."""
         if record.archived:
             return None
-        said = (record.scope, record.fingerprint)
-        earlier = self.met.said.get(said) or self._before.said.get(said)
+        identity = (record.scope, record.fingerprint)
+        earlier = self.met.said.get(identity) or self._before.said.get(identity)
         if earlier is not None:
             return earlier
-        twin = self._store.record_like(*said)
+        twin = self._store.record_like(*identity)
         return None if twin is None else twin.id
 
     # -- turns -----------------------------------------------------------------------------------------
 
     def _add_turns(self, item: FoundTurns) -> None:
-        here = self._find_session(item.state.id)
-        if here is not None and here.scope != item.state.scope:
-            detail = f"session {here.id!r} belongs to the scope {here.scope!r}"
+        stored = self._find_session(item.state.id)
+        if stored is not None and stored.scope != item.state.scope:
+            detail = f"session {stored.id!r} belongs to the scope {stored.scope!r}"
             self._skip("turn", item.place, "differs", detail, len(item.turns))
             return
         left_out = Counter[Reason]()
         fresh = list(self._select_fresh_turns(item, left_out))
         for why, count in left_out.items():
             self._skip("turn", item.place, why, f"session {item.state.id!r}", count)
-        if here is None and (fresh or not item.turns):
+        if stored is None and (fresh or not item.turns):
             self._begin(item.state)
-        elif here is not None and not item.turns:
-            self._skip("session", item.place, "known", f"session {here.id!r}")
+        elif stored is not None and not item.turns:
+            self._skip("session", item.place, "known", f"session {stored.id!r}")
         following = self._get_next_position(item.state.id) if fresh else 0
         for position, turn in enumerate(fresh, start=following):
             self._take(replace(turn, position=position))
@@ -200,8 +200,8 @@ class ImportBatch:
             return found[0] if found else None
 
         for each in item.turns:
-            turn, here, met = self._resolve_identity(each, item.form, look)
-            if met:
+            turn, here, is_repeated = self._resolve_identity(each, item.form, look)
+            if is_repeated:
                 left_out["repeated"] += 1
             elif here is not None:
                 self._record_met(turn)
@@ -215,10 +215,10 @@ class ImportBatch:
     def _find_stored_turns(self, names: Sequence[str]) -> dict[str, Turn | None]:
         """Return the turns of those ids, None for missing ones; nothing if one is unreadable."""
         try:
-            found = {turn.id: turn for turn in self._store.turns(names)}
+            turns = {turn.id: turn for turn in self._store.turns(names)}
         except StoreCorrupt:
             return {}
-        return {name: found.get(name) for name in names}
+        return {name: turns.get(name) for name in names}
 
     def _find_session(self, name: str) -> SessionState | None:
         if name in self.met.sessions:
@@ -238,22 +238,22 @@ class ImportBatch:
         page = drop_forgotten(self._store, item.page)
         if lines := item.page.content.count("\n") - page.content.count("\n"):
             self._skip("page", item.place, "forgotten", "lines of it", lines)
-        here = self._find_page(page.name)
-        if here is not None and here.content == page.content:
+        stored = self._find_page(page.name)
+        if stored is not None and stored.content == page.content:
             self._skip("page", item.place, "known", f"page {page.name!r}")
             return
-        after = page if here is None else self._add_missing_lines(here, page)
+        after = page if stored is None else self._add_missing_lines(stored, page)
         if len(after.content) > LONGEST_PAGE:
             detail = f"page {page.name!r} would have over {LONGEST_PAGE:,} characters: shorten it first"
             self._skip("page", item.place, "too large", detail)
             return
         self._keep_lines(page)
-        if after == here:
+        if after == stored:
             detail = f"page {page.name!r} has every line, or had it once"
             self._skip("page", item.place, "known", detail)
             return
         begun = self._pages.get(page.name)
-        before = here if begun is None else begun.before
+        before = stored if begun is None else begun.before
         self._pages[page.name] = Change(before=before, after=after)
         self.met.pages[page.name] = after
         self.taken["page"] += 1
@@ -263,18 +263,18 @@ class ImportBatch:
             return self.met.pages[name]
         if self._dry_run and name in self._before.pages:
             return self._before.pages[name]
-        found = self._store.pages([name])
-        return found[0] if found else None
+        pages = self._store.pages([name])
+        return pages[0] if pages else None
 
-    def _add_missing_lines(self, here: Page, page: Page) -> Page:
-        there = {line.strip() for line in here.content.split("\n")}
+    def _add_missing_lines(self, stored: Page, page: Page) -> Page:
+        present = {line.strip() for line in stored.content.split("\n")}
         once = set((self._read_cursor(page.name) or "").split())
         lines = page.content.rstrip("\n").split("\n")
-        missing = [line for line in lines if line.strip() not in there and _hash_line(line) not in once]
+        missing = [line for line in lines if line.strip() not in present and _hash_line(line) not in once]
         if not any(line.strip() for line in missing):
-            return here
-        content = "\n\n".join(part for part in (here.content.rstrip(), "\n".join(missing)) if part)
-        return replace(here, content=f"{content}\n", updated_at=self._now)
+            return stored
+        content = "\n\n".join(part for part in (stored.content.rstrip(), "\n".join(missing)) if part)
+        return replace(stored, content=f"{content}\n", updated_at=self._now)
 
     def _keep_lines(self, page: Page) -> None:
         once = (self._read_cursor(page.name) or "").split()
@@ -290,10 +290,12 @@ class ImportBatch:
         return self._store.cursor(name)
 
     def _add_paragraph(self, item: FoundParagraph) -> None:
-        paragraph, here, met = self._resolve_identity(item.paragraph, item.form, self._find_stored_paragraph)
-        if met:
+        paragraph, stored, is_repeated = self._resolve_identity(
+            item.paragraph, item.form, self._find_stored_paragraph
+        )
+        if is_repeated:
             self._skip("paragraph", item.place, "repeated", f"paragraph {paragraph.id!r}")
-        elif self._is_known_paragraph(paragraph, here is not None, item.form):
+        elif self._is_known_paragraph(paragraph, stored is not None, item.form):
             self._record_met(paragraph)
             self._skip("paragraph", item.place, "known", f"page {paragraph.page!r}")
         elif self._is_forgotten(paragraph):
@@ -306,8 +308,8 @@ class ImportBatch:
             self._take(paragraph)
 
     def _find_stored_paragraph(self, name: str) -> Paragraph | None:
-        found = self._store.paragraphs([name])
-        return found[0] if found else None
+        paragraphs = self._store.paragraphs([name])
+        return paragraphs[0] if paragraphs else None
 
     def _is_known_paragraph(self, paragraph: Paragraph, is_here: bool, form: str) -> bool:
         """Whether the log has a paragraph, by id or, for ids derived from the text, by its text.
@@ -319,8 +321,8 @@ class ImportBatch:
             return is_here
         if name not in self._before.had:
             self._before.had[name] = Counter(each.content for each in self._store.paragraphs(page=name))
-        found = sum(met.found.get(name, Counter())[content] for met in (self.met, self._before))
-        has_more = self._before.had[name][content] > found
+        matched = sum(met.found.get(name, Counter())[content] for met in (self.met, self._before))
+        has_more = self._before.had[name][content] > matched
         if is_here or has_more:
             self.met.found.setdefault(name, Counter())[content] += 1
         return is_here or has_more
@@ -376,8 +378,8 @@ def _mark(value: Record | Turn | Paragraph) -> str:
     return hash_texts(_get_owner(value), given or value.content)[:_MARK]
 
 
-def _has_same_content(here: _T, value: _T) -> bool:
-    return (_get_owner(here), here.content) == (_get_owner(value), value.content)
+def _has_same_content(stored: _T, value: _T) -> bool:
+    return (_get_owner(stored), stored.content) == (_get_owner(value), value.content)
 
 
 def _get_owner(value: Record | Turn | Paragraph) -> str:

@@ -120,16 +120,16 @@ def take_in(
         validate_scope(scope)
     if origin is not None:
         validate_choice(origin, ORIGINS, name="origin")
-    found = detection.detect_format(path) if form is None else validate_form(form)
+    detected = detection.detect_format(path) if form is None else validate_form(form)
     intake = Importer(
         writer=writer,
         source=path.name,
-        reason=f"import {found}",
+        reason=f"import {detected}",
         dry_run=dry_run,
         progress=progress or _ignore_progress,
     )
     return intake.take(
-        registry.read(path, found, ImportTerms(now=writer.clock(), scope=scope, origin=origin)), found
+        registry.read(path, detected, ImportTerms(now=writer.clock(), scope=scope, origin=origin)), detected
     )
 
 

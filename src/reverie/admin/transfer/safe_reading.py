@@ -158,8 +158,8 @@ class _Text:
     def skip(self, between: re.Pattern[str]) -> str:
         """Advance past the match and return the next character; empty at the end."""
         while True:
-            found = between.match(self._text, self._at)
-            self._at = found.end() if found else self._at
+            match = between.match(self._text, self._at)
+            self._at = match.end() if match else self._at
             if self._at < len(self._text):
                 return self._text[self._at]
             if not self._read_more(_CHUNK):
@@ -201,11 +201,11 @@ class _Text:
     def word(self) -> str:
         """Return the number or word at the position, and advance past it."""
         begin = self._at
-        while (found := _WORD.match(self._text, begin)) and found.end() == len(self._text):
+        while (match := _WORD.match(self._text, begin)) and match.end() == len(self._text):
             self._refuse_large()
             if not self._read_more(_CHUNK):
                 break
-        self._at = found.end() if found else begin + 1
+        self._at = match.end() if match else begin + 1
         return self._text[begin : self._at]
 
     def _read_more(self, size: int) -> bool:

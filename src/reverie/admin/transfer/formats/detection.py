@@ -142,8 +142,8 @@ def _detect_folder_format(folder: Path) -> Form:
 
 
 def _list_names(folder: Path) -> list[tuple[str, Path]]:
-    found = [(name, path) for name, path in safe_reading.iter_files(folder) if path is not None]
-    return found[:_LOOKED_AT]
+    names = [(name, path) for name, path in safe_reading.iter_files(folder) if path is not None]
+    return names[:_LOOKED_AT]
 
 
 def _detect_file_format(name: str, path: Path) -> Form | None:

@@ -113,8 +113,8 @@ def parse_moment(name: str, content: str) -> datetime | None:
     day = parse_daily_note_day(name)
     try:
         if day is None:
-            found = _STAMP.match(content)
-            return datetime.fromisoformat(f"{found[1]}T{found[2]}").replace(tzinfo=UTC) if found else None
+            stamp = _STAMP.match(content)
+            return datetime.fromisoformat(f"{stamp[1]}T{stamp[2]}").replace(tzinfo=UTC) if stamp else None
         hour = _HOUR.match(content)
         return datetime.combine(day, time(int(hour[1]), int(hour[2])), UTC) if hour else None
     except ValueError:
@@ -158,17 +158,19 @@ def _parse_log(name: str, text: str, terms: ImportTerms, *, place: str, at: date
     for where, raw in split_paragraphs(name, text, place):
         content = fold_paragraph(raw, name)
         try:
-            found = build_paragraph(name, content, form=FORM, at=last, nth=seen[content])
+            paragraph = build_paragraph(name, content, form=FORM, at=last, nth=seen[content])
         except InvalidInput as error:
             yield Skipped(what="paragraph", place=where, why=get_skip_reason(error), detail=str(error))
             continue
         seen[content] += 1
-        last = found.at
+        last = paragraph.at
         if terms.trusted:
-            yield FoundParagraph(place=where, paragraph=found, form=FORM)
+            yield FoundParagraph(place=where, paragraph=paragraph, form=FORM)
         else:
             nth = seen[content] - 1
-            yield _build_record_item(name, content, terms, place=where, at=found.at, nth=nth, kind="event")
+            yield _build_record_item(
+                name, content, terms, place=where, at=paragraph.at, nth=nth, kind="event"
+            )
 
 
 def _parse_facts(name: str, text: str, terms: ImportTerms, *, place: str, at: datetime) -> Iterator[Item]:

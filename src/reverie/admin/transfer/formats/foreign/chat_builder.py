@@ -62,10 +62,10 @@ class ConversationBuilder:
         self._turns: list[Turn] = []
         self._left_out = Counter[tuple[What, Reason, str]]()
         self._last = begun
-        kept = {name: to_storable(text) for name, text in metadata.items() if text}
+        storable = {name: to_storable(text) for name, text in metadata.items() if text}
         self._state = validate_session(
             SessionState(
-                id=session, created_at=begun, scope=scope, status=status, metadata=MappingProxyType(kept)
+                id=session, created_at=begun, scope=scope, status=status, metadata=MappingProxyType(storable)
             )
         )
 
@@ -94,7 +94,7 @@ class ConversationBuilder:
             self.leave_out("turn", "empty")
             return
         self._last = at or self._last
-        kept = {name: to_storable(value) for name, value in metadata.items() if value}
+        storable = {name: to_storable(value) for name, value in metadata.items() if value}
         turn = Turn(
             id=build_stable_id(self._form, self._state.id, source_id),
             session=self._state.id,
@@ -105,7 +105,7 @@ class ConversationBuilder:
             speaker=clean_text(speaker).strip()[:LONGEST_NAME],
             tool_calls=tuple(tool_calls),
             tool_call_id=clean_text(tool_call_id)[:LONGEST_NAME],
-            metadata=add_source_id(kept, source_id),
+            metadata=add_source_id(storable, source_id),
             scope=self._state.scope,
         )
         try:

@@ -123,8 +123,8 @@ class _Message:
             return
         for block in self._blocks:
             self._add_block(block, role)
-        said = any(text.strip() for text in self._texts)
-        if not said and not self._pieces and isinstance(text := self._message.get("text"), str):
+        has_text = any(text.strip() for text in self._texts)
+        if not has_text and not self._pieces and isinstance(text := self._message.get("text"), str):
             self._texts = [text]
         self._add_attachments()
         if self._calls or any(text.strip() for text in self._texts) or not self._pieces:

@@ -129,21 +129,21 @@ def parse_moment(value: Any) -> datetime | None:
     (datetime.datetime(2026, 2, 7, 13, 15, 0, 123456, tzinfo=datetime.timezone.utc), \
 datetime.datetime(2026, 2, 7, 13, 15, tzinfo=datetime.timezone.utc))
     """
-    found: datetime | None = None
+    moment: datetime | None = None
     try:
         if isinstance(value, str):
             read = datetime.fromisoformat(value.strip())
-            found = read.replace(tzinfo=UTC) if read.tzinfo is None else read.astimezone(UTC)
+            moment = read.replace(tzinfo=UTC) if read.tzinfo is None else read.astimezone(UTC)
         elif isinstance(value, int | float) and not isinstance(value, bool):
             # No memory was made after the year 5138, so a number as large as that counts milliseconds.
             seconds = value / 1000 if abs(value) >= 1e11 else value
-            found = _EPOCH + timedelta(seconds=seconds)
+            moment = _EPOCH + timedelta(seconds=seconds)
         elif isinstance(value, list) and 3 <= len(value) <= 7 and all(type(part) is int for part in value):
             nanoseconds = value[6] if len(value) == 7 else 0
-            found = datetime(*value[:6], microsecond=nanoseconds // 1000, tzinfo=UTC)  # type: ignore[misc]
+            moment = datetime(*value[:6], microsecond=nanoseconds // 1000, tzinfo=UTC)  # type: ignore[misc]
     except (ValueError, OverflowError):
         return None
-    return found if found is not None and found >= _EARLIEST else None
+    return moment if moment is not None and moment >= _EARLIEST else None
 
 
 def infer_kind(category: str | None) -> Kind:

@@ -81,10 +81,10 @@ def _parse_fields(lines: list[str]) -> dict[str, Any]:
         if item is not None and may_list:
             fields[name] = [*(fields[name] or ()), _parse_value(item[1])]
             continue
-        found = _FIELD.fullmatch(line)
-        if found is None:
+        field = _FIELD.fullmatch(line)
+        if field is None:
             raise InvalidInput(f"line {number} is no field: write 'name: value', or '- value' in a list")
-        name, value = found.groups()
+        name, value = field.groups()
         if name in fields:
             raise InvalidInput(f"line {number}: the field {name!r} stands twice")
         may_list = not value

@@ -226,15 +226,15 @@ def _parse_turns(body: str) -> Iterator[tuple[int, str, str]]:
     number = 0
     block: list[str] = []
     for line in (*body.split("\n"), None):
-        found = None if line is None else _TURN.fullmatch(line)
-        if line is not None and found is None:
+        next_heading = None if line is None else _TURN.fullmatch(line)
+        if line is not None and next_heading is None:
             block.append(line)
             continue
         if heading is not None:
             yield number, heading, _extract_content(block)
         elif any(text.strip() for text in block):
             raise InvalidInput("there is text above the first turn: give it the heading of a turn")
-        heading, block, number = (found["fields"] if found else None), [], number + 1
+        heading, block, number = (next_heading["fields"] if next_heading else None), [], number + 1
 
 
 def _extract_content(block: list[str]) -> str:
