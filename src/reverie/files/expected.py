@@ -101,7 +101,7 @@ def select_day_records(store: Store, day: str) -> list[Record]:
 def is_earlier_version(store: Store, path: str, data: bytes) -> bool:
     """Return whether a file should have had this content at some time, as far as the journal tells.
 
-    A session or log may lack its last turns or paragraphs, and the lines of a session may be earlier versions.
+    A session or log may lack its last turns or paragraphs, and lines of a session may be earlier versions.
     """
     return _is_earlier_version(store, path, data, torn=False)
 

@@ -1,13 +1,13 @@
-"""When are files written and hand edits taken in? The readable folder of one memory, and who works on it.
+"""The readable folder of one memory: when files are written and hand edits imported.
 
 After every change of this process its files are written at once (`notice`). At every turn the files are
-looked at (`refresh`): the pages that stand in prompts always; all others too where that takes a few
-milliseconds, else the folders' times, and all files in the background, so seldom that it takes a fiftieth
-of the time. What would keep somebody waiting, such as writing a lost folder again, is done by a thread in
-the background as well, which ends when it has nothing to do.
+examined (`refresh`): the pages that stand in prompts always, and all others if that takes a few
+milliseconds. Otherwise the modification times of folders are compared, and all files are scanned in the
+background, in at most a fiftieth of the time. Long work, such as writing a lost folder again, is done in the
+background too.
 
-How a file is written stands in `mirror`, how an edit comes in in `handedits`. Nothing here raises because
-of a file: what cannot be read or written is logged, counted, and told by `find_problems`.
+`mirror` writes files, and `hand_edits` imports edits. Nothing here raises because of a file: what cannot be
+read or written is logged, counted, and returned by `problems`.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ from reverie.stores.writer import StoreWriter
 _log = logging.getLogger("reverie")
 
 QUICK_S = 0.004
-"""Looking at all files at every turn may take so long; above, it is done in the background."""
+"""How long a scan of all files at every turn may take; longer ones are done in the background."""
 
 SHARE = 0.02
-"""The share of the time that looking at all files in the background may take."""
+"""Share of the time that scans in the background may take."""
 
 _FEW_FILES = 2_000
 _FEW_IN_FOLDER = 1_000
@@ -53,7 +53,7 @@ _TAKE, _WRITE = "take in", "write"
 
 
 class MemoryFolder:
-    """The files of one memory. Safe for several threads, several processes, and across forks."""
+    """Files of one memory. Safe for several threads, several processes, and across forks."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class MemoryFolder:
         """Keep the files of a store in `root`; nothing is read or written before `start`.
 
         Args:
-            root: The memory's folder, which is there.
+            root: The memory's folder, which must exist.
             writer: Commits hand edits; it publishes them to others, not to this folder.
         """
         self._root = root
@@ -88,7 +88,7 @@ class MemoryFolder:
     # -- opening and closing -----------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Take in what people changed and write what is missing; in the background where that is much."""
+        """Import hand edits and write what is missing; in the background if that is much."""
         with self._suppress_errors():
             self._mirror.prepare()
             if self._state.count() <= _FEW_FILES and self._mirror.count_pending_changes() <= AT_ONCE:
@@ -97,7 +97,7 @@ class MemoryFolder:
                 self._schedule_job(_TAKE)
 
     def close(self) -> None:
-        """Finish the batch of files that is being written, and let go of the folder. Twice is fine."""
+        """Finish the current batch of files, and close the state. Closing twice is allowed."""
         with self._changed:
             self._closed = True
             thread = self._thread
@@ -106,13 +106,13 @@ class MemoryFolder:
         self._state.close()
 
     def flush(self, timeout_s: float = 60.0) -> bool:
-        """Wait until what is being done in the background is done.
+        """Wait until the background has nothing to do.
 
         Args:
-            timeout_s: For how long at most, in seconds.
+            timeout_s: How long to wait at most, in seconds.
 
         Returns:
-            Whether it is.
+            Whether the background has finished.
         """
         with self._changed:
             return self._changed.wait_for(lambda: not (self._wanted or self._working), timeout_s)
@@ -123,18 +123,18 @@ class MemoryFolder:
         """Write the files of changes just made by this process.
 
         Args:
-            rows: The journal rows of one commit.
+            rows: The journal entries of one commit.
         """
-        if self._closed or not rows or self._catching_up:  # who is catching up comes to these as well
+        if self._closed or not rows or self._catching_up:  # catching up reaches these too
             return
         if not self._mirror.notice(rows).complete:
             self._schedule_job(_WRITE)
 
     def refresh(self) -> None:
-        """Look at the files, as is done at every turn, and take in what people have changed.
+        """Import hand edits; called at every turn.
 
-        The two pages that stand in prompts, and today's notes, are always looked at; all files too if that
-        takes at most 4 ms.
+        The two pages that stand in prompts, and today's notes, are always examined; all files if that takes
+        at most 4 ms.
         """
         if self._closed or self._catching_up:
             return
@@ -151,13 +151,13 @@ class MemoryFolder:
             self._follow()
 
     def take_in(self, paths: Iterable[str] | None = None) -> HandEditReport:
-        """Take in hand edits, and write what comes of them.
+        """Import hand edits, and write the files that change.
 
         Args:
-            paths: Which files or folders to look at, relative to the memory's folder; None for all.
+            paths: Which files or folders to examine, relative to the memory's folder; None for all.
 
         Returns:
-            What was taken in; nothing if the files could not be looked at, which is logged.
+            The hand edits; none if the files could not be examined, which is logged.
         """
         taken = HandEditReport()
         if not (self._closed or self._catching_up):
@@ -169,10 +169,10 @@ class MemoryFolder:
         return taken
 
     def sync(self, *, wait: bool = True) -> None:
-        """Take in every hand edit there is, and then write every file that is not as it should be.
+        """Import every hand edit, then write every file that differs from the store.
 
         Args:
-            wait: Whether to do it before this returns; otherwise it is done in the background.
+            wait: Whether to wait; otherwise it is done in the background.
         """
         if self._closed:
             return
@@ -184,10 +184,10 @@ class MemoryFolder:
             self._schedule_job(_TAKE)
 
     def restore(self, paths: Sequence[str]) -> None:
-        """Make files right whatever is known of them: old versions are written again, edits taken in.
+        """Repair files, ignoring their state: old versions are written again, edits imported.
 
         Args:
-            paths: Which, relative to the memory's folder; those that are missing are written again.
+            paths: Which, relative to the memory's folder; missing ones are written again.
         """
         if self._closed:
             return
@@ -197,37 +197,37 @@ class MemoryFolder:
                 ledger.mark_due(paths)
             self._sync()
 
-    # -- what is wrong -----------------------------------------------------------------------------------
+    # -- problems ---------------------------------------------------------------------------------------
 
     @property
     def failed(self) -> int:
-        """How many files this process could not write and has not written since."""
+        """Number of files that this process could not write and has not written since."""
         return len(self._mirror.failed)
 
     def problems(self) -> list[StoreProblem]:
-        """Files that could not be written, and files of people that could not be taken in."""
+        """Return the files that could not be written or imported."""
         found = [
             StoreProblem(
                 what=f"{path!r} could not be written: {why}" if path else f"no file could be written: {why}",
-                fix="see that there is room and that the folder can be written; it is tried again by itself",
+                fix="see that there is room and that the folder is writable; it is tried again automatically",
             )
             for path, why in sorted(self._mirror.failed.items())
         ]
         found += [
             StoreProblem(
-                what=f"{broken.path!r} could not be taken in: {broken.why}",
-                fix="correct the file; until then what it said before holds",
+                what=f"{broken.path!r} could not be imported: {broken.why}",
+                fix="correct the file; until then its last good content holds",
             )
             for broken in self._hands.problems()
         ]
         if self._trouble:
             found.append(
-                StoreProblem(what=f"hand edits were not taken in: {self._trouble}", fix="see the log")
+                StoreProblem(what=f"hand edits were not imported: {self._trouble}", fix="see the log")
             )
         return found
 
     def conflicts(self) -> list[ConflictFile]:
-        """What people and the program changed at once, and which files keep the program's version."""
+        """Return the conflicts between hand edits and the program that are not settled yet."""
         return self._hands.conflicts()
 
     # -- the work itself ---------------------------------------------------------------------------------
@@ -235,13 +235,13 @@ class MemoryFolder:
     def _sync(self) -> None:
         self._mirror.prepare()
         if self._mirror.needs_fresh_start() or self._mirror.count_pending_changes() > AT_ONCE:
-            self._catch_up()  # first see which files are as they should be
+            self._catch_up()  # first find out which files are up to date
         if not self._closed:
             self._take_in(None)
             self._mirror.write()
 
     def _follow(self) -> None:
-        """Write what others changed and did not write, being killed; and what is due."""
+        """Write what killed processes did not write, and what is due."""
         behind = self._mirror.count_pending_changes()
         if behind > AT_ONCE:
             self._schedule_job(_WRITE)
@@ -264,7 +264,7 @@ class MemoryFolder:
         return taken
 
     def _estimate_scan_seconds(self) -> float:
-        """How long looking at all files takes: the shortest of the last times, for a machine may be busy."""
+        """Return the shortest of the last scan times, because the machine may be busy."""
         return min(self._sweeps, default=0.0)
 
     def _find_changed_pages(self) -> list[str]:
@@ -274,7 +274,7 @@ class MemoryFolder:
         return paths if scan(self._root, known, paths) else []
 
     def _find_changed_folders(self) -> list[str]:
-        """What stands in folders whose time has changed: something was added, removed or renamed there."""
+        """Return what is in folders whose time has changed: a name was added, removed or renamed there."""
         paths: list[str] = []
         for folder, before in list(self._times.items()):
             now = self._mirror.disk.read_mtime(folder)
@@ -286,14 +286,14 @@ class MemoryFolder:
                 self._schedule_job(_TAKE)
                 continue
             known = (path for path in self._state.known(f"{folder}/") if path.rpartition("/")[0] == folder)
-            there = (f"{folder}/{name}" for name in names)
-            paths += [path for path in {*known, *there} if path not in self._times]
+            present = (f"{folder}/{name}" for name in names)
+            paths += [path for path in {*known, *present} if path not in self._times]
         return paths
 
     # -- the background ----------------------------------------------------------------------------------
 
     def _schedule_job(self, job: str) -> None:
-        """Have it done by the thread in the background, which is started if there is none."""
+        """Have a job done by the background thread; start one if there is none."""
         with self._changed:
             if self._closed or job in self._wanted:
                 return
@@ -321,7 +321,7 @@ class MemoryFolder:
                     self._catch_up()
 
     def _catch_up(self) -> None:
-        """Write whatever there is, a batch after the other, until it is done or the folder is closed."""
+        """Write all pending changes in batches, until that is done or the folder is closed."""
         self._catching_up = True
         try:
             while not self._closed:
@@ -331,30 +331,30 @@ class MemoryFolder:
         finally:
             self._catching_up = False
         if not self._closed:
-            self._mirror.write()  # what was committed here between the last look and now
+            self._mirror.write()  # what was committed here since the last batch
 
     def _watch_folders(self) -> None:
-        """Note the times of the folders of all files, before these are looked at."""
+        """Record the modification times of all folders, before the files are scanned."""
         folders = {path.rpartition("/")[0] for path in self._state.known()}
         if len(folders) <= _MOST_FOLDERS:
             self._times.update((folder, self._mirror.disk.read_mtime(folder)) for folder in folders)
 
     @contextlib.contextmanager
     def _suppress_errors(self) -> Iterator[None]:
-        """Whoever makes a change or a turn is not to fail because of files."""
+        """Log errors: a change or turn must not fail because of files."""
         try:
             yield
-        except StoreCorrupt as error:  # whoever uses the store is told of that, and of what to do
+        except StoreCorrupt as error:  # users of the store get this error, with advice
             self._trouble = str(error)
         except (StoreError, StateUnavailable, OSError) as error:
             if not self._closed and str(error) != self._trouble:
-                _log.warning("the files could not be looked at: %s", error)
+                _log.warning("the files could not be examined: %s", error)
             self._trouble = str(error)
         else:
             self._trouble = ""
 
     def _after_fork_in_child(self) -> None:
-        """There is no thread in the child, and the lock may have been held by one."""
+        """Reset the thread, which the child does not have, and its lock."""
         self._changed = threading.Condition()
         self._wanted, self._thread = [], None
         self._working = self._catching_up = False

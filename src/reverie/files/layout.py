@@ -1,4 +1,4 @@
-"""Where in the folder does a thing stand, and what does its file say? Pure; reads and writes no file.
+"""Layout of the folder: the path of every value, and the content of its file. Pure.
 
 Every path here is relative to the memory's folder, with `/` between its parts:
 
@@ -32,7 +32,7 @@ from reverie.domain.record import Record
 from reverie.files.names import build_file_name
 
 Form = Literal["record", "episodic", "page", "log", "session"]
-"""What sort of file it is."""
+"""Form of a file."""
 
 MEMORY = "memory"
 SESSIONS = "sessions"
@@ -40,7 +40,7 @@ ARCHIVE = ".archive"
 EPISODIC = "episodic"
 
 RECOVERED = ".recovered-"
-"""What stands, with a number, behind the name of a file whose edit came in while it was being replaced."""
+"""Suffix, before a number, of an edit that came while its file was replaced."""
 
 _json = json.JSONEncoder(ensure_ascii=False, check_circular=False).encode
 _RECOVERED = re.compile(r"(?P<path>.+)\.recovered-\d+")
@@ -48,16 +48,16 @@ _RECOVERED = re.compile(r"(?P<path>.+)\.recovered-\d+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileLocation:
-    """What a path says by itself. The file may say something else, or nothing sensible.
+    """A parsed path. The content of the file may contradict it.
 
     Attributes:
-        form: What sort of file stands there.
+        form: The form of the file.
         name: For a record the name of the file without its ending, which should be the id; for episodic
             records the day; for a page or log its name, such as `projects/atlas.md`; for a session the
             name of the file without its ending (`names.parse_session_id` reads it).
-        category: The folders that a record's file lies in, joined by `/`, whether they make a category or
-            not; None at the root.
-        archived: Whether a record's file lies in the archive.
+        category: The folders of a record's file, joined by `/`, whether they are a valid category or not;
+            None at the root.
+        archived: Whether a record's file is in the archive.
     """
 
     form: Form
@@ -67,11 +67,11 @@ class FileLocation:
 
 
 def build_path(value: Value) -> str:
-    """The path of the file that a thing stands in.
+    """Return the path of the file that contains a value.
 
     Args:
-        value: A record, turn, session, page or paragraph; a turn stands in its session's file, a paragraph
-            in its log's.
+        value: A record, turn, session, page or paragraph; a turn is in the file of its session, a paragraph
+            in that of its log.
 
     Returns:
         The path, relative to the memory's folder, such as `memory/a/b/3f9a0c41d7be.json`.
@@ -96,26 +96,26 @@ def build_path(value: Value) -> str:
 
 
 def build_session_path(session: str) -> str:
-    """The path of the file of the session of that id."""
+    """Return the path of a session's file."""
     return f"{SESSIONS}/{build_file_name(session)}.jsonl"
 
 
 def build_page_path(name: str) -> str:
-    """The path of the page or log of that name."""
+    """Return the path of a page or log."""
     return f"{MEMORY}/{name}"
 
 
 def build_episodic_path(moment: datetime) -> str:
-    """The path of the file of the live episodic records that were created on the day of that moment (UTC)."""
+    """Return the path of the live episodic records that were created on the day of a moment (UTC)."""
     return f"{MEMORY}/{EPISODIC}/{moment.astimezone(UTC).date().isoformat()}.jsonl"
 
 
 def parse_path(path: str) -> FileLocation | None:
-    """What a path says by itself; None if it is none of ours.
+    """Parse a path; return None if it is not in Reverie's layout.
 
-    It is generous, so that a file in the wrong place is reported rather than passed over: any `.json` under
-    `memory/` is taken for a record, any `.md` for a page or log, any `.jsonl` in `memory/episodic/` and
-    `sessions/` for what stands there. Names beginning with a dot are nobody's, apart from the archive.
+    Every `.json` below `memory/` counts as a record, every `.md` as a page or log, and every `.jsonl` in
+    `memory/episodic/` and `sessions/` as such a file, so that one in a wrong place is reported rather than
+    ignored. Names that begin with a dot do not count, apart from the archive.
     """
     folder, *segments = path.split("/")
     archived = folder == MEMORY and segments[:1] == [ARCHIVE]
@@ -143,44 +143,44 @@ def parse_path(path: str) -> FileLocation | None:
 
 
 def parse_form(path: str) -> Form | None:
-    """What sort of file stands at a path; None if it is none of ours."""
+    """Return the form of the file at a path, or None."""
     place = parse_path(path)
     return None if place is None else place.form
 
 
 def parse_recovered_path(path: str) -> str | None:
-    """The path of the file that `{path}.recovered-N` is an edited version of; None for any other path."""
-    found = _RECOVERED.fullmatch(path)
-    return found["path"] if found and parse_path(found["path"]) is not None else None
+    """Return the path of the file that `{path}.recovered-N` is an edit of; None for any other path."""
+    match = _RECOVERED.fullmatch(path)
+    return match["path"] if match and parse_path(match["path"]) is not None else None
 
 
-# -- what the files say ------------------------------------------------------------------------------------
+# -- contents of files ------------------------------------------------------------------------------------
 
 
 def render_record(record: Record) -> bytes:
-    """A record's own file: one JSON object, a field a line, every field, in the order of `Record.to_dict`."""
+    """Return the content of a record's own file: JSON with a field a line, in the order of `to_dict`."""
     fields = ",\n".join(f'  "{name}": {_render_field(value)}' for name, value in record.to_dict().items())
     return f"{{\n{fields}\n}}\n".encode()
 
 
 def render_line(record: Record) -> bytes:
-    """A record as a line of an episodic file: `Record.to_dict` as JSON."""
+    """Return a record as a line of an episodic file."""
     return f"{_json(record.to_dict())}\n".encode()
 
 
 def render_episodic(records: Iterable[Record]) -> bytes:
-    """An episodic file: a line a record, by `created_at`, those of one moment by id."""
+    """Return the content of an episodic file: a line a record, by `created_at` and id."""
     in_order = sorted(records, key=lambda record: (record.created_at, record.id))
     return b"".join(map(render_line, in_order))
 
 
 def render_page(page: Page) -> bytes:
-    """A page's file: its content as it is, to the byte."""
+    """Return the content of a page's file: its text, unchanged."""
     return page.content.encode()
 
 
 def render_log(name: str, paragraphs: Sequence[Paragraph]) -> bytes:
-    """A log's file: its paragraphs' contents, and nothing else of them.
+    """Return the content of a log's file: the text of its paragraphs.
 
     Args:
         name: The log's name; paragraphs of `HISTORY.md` have a blank line between them.
@@ -190,12 +190,12 @@ def render_log(name: str, paragraphs: Sequence[Paragraph]) -> bytes:
 
 
 def render_addition(name: str, paragraphs: Sequence[Paragraph], *, to_empty: bool) -> bytes:
-    """What is put behind a log's file when paragraphs are added at its end.
+    """Return what is appended to a log's file for new paragraphs at its end.
 
     Args:
         name: The log's name.
         paragraphs: The new ones, in their order.
-        to_empty: Whether there are none before them.
+        to_empty: Whether there are no paragraphs before them.
     """
     if not paragraphs:
         return b""
@@ -205,21 +205,20 @@ def render_addition(name: str, paragraphs: Sequence[Paragraph], *, to_empty: boo
 
 
 def render_session(state: SessionState, turns: Sequence[Turn]) -> bytes:
-    """A session's file: `SessionState.to_dict` as its first line, then a line a turn.
+    """Return the content of a session's file: `SessionState.to_dict` in the first line, then a line a turn.
 
     Args:
-        state: What is kept of the session.
+        state: The session.
         turns: All its turns, in their order.
     """
     return f"{_json(state.to_dict())}\n".encode() + render_turns(turns)
 
 
 def render_turns(turns: Sequence[Turn]) -> bytes:
-    """The lines of turns: JSON objects with `id`, `position`, `role`, `at`, `content` in that order.
+    """Return the lines of turns: JSON objects with `id`, `position`, `role`, `at`, `content` in that order.
 
-    The session stands in the first line of the file and is left out here, and so is what is empty of
-    `speaker`, `tool_calls`, `tool_call_id`, `metadata`, `scope`. With `make_session` added, `Turn.from_dict` reads
-    a line back.
+    The session is in the first line of the file and is left out, and so are empty values of `speaker`,
+    `tool_calls`, `tool_call_id`, `metadata` and `scope`. With `session` added, `Turn.from_dict` reads a line.
     """
     return "".join(f"{_json(_to_turn_dict(turn))}\n" for turn in turns).encode()
 
@@ -241,7 +240,7 @@ def _build_record_path(folder: str, record: Record) -> str:
 
 def _render_field(value: Any) -> str:
     if type(value) is str:
-        return encode_basestring(value)  # the same as the line below gives, in a fifth of the time
+        return encode_basestring(value)  # the same result as below, in a fifth of the time
     if isinstance(value, dict) and value:
         entries = ",\n".join(f"    {_json(key)}: {_json(text)}" for key, text in value.items())
         return f"{{\n{entries}\n  }}"

@@ -1,17 +1,16 @@
-"""Which file does a session stand in? A session's id as a name that every file system takes, and back.
+"""File names of sessions: an id as a name that every file system accepts, and back.
 
-Letters, digits and `_ - . : @ + = ,` stand as they are, letters of other scripts too; every other character
-is written as `%` and two hexadecimal digits for each byte of it in UTF-8. So `telegram:12345` is just that.
+Letters, digits and `_ - . : @ + = ,` are unchanged, letters of other scripts too. Every other character
+becomes `%` and two hexadecimal digits for each of its bytes in UTF-8. So `telegram:12345` is unchanged.
 
 * On Windows `:` is encoded as well; a name is read the same way everywhere.
 * A dot at the beginning or end, and the first letter of a name that Windows keeps for devices (`con`, `nul`,
   `com1`), are encoded.
-* Some file systems take `Chat` and `chat` for one name, or two spellings of `é`. An id that is changed by
-  lower-casing or by Unicode normalisation therefore gets `~` and eight digits of its SHA-256 behind it, so
-  that no two ids ever share a file, and a folder can be copied between systems. Ids in lower case, which
-  are most, have none.
-* A name that would be over 180 bytes is cut and ends in `~~` and 24 digits of the SHA-256. It cannot be read
-  back; the first line of the file holds the id.
+* Some file systems treat `Chat` and `chat`, or two spellings of `é`, as one name. An id that changes when it
+  is lower-cased or normalised (Unicode) gets `~` and eight digits of its SHA-256 as a suffix. So no two ids
+  share a file, and a folder can be copied between systems. Ids in lower case, which are most, have none.
+* A name that would be over 180 bytes is cut and ends in `~~` and 24 digits of the SHA-256. It cannot be
+  decoded; the first line of the file has the id.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ import re
 import unicodedata
 
 LONGEST_NAME = 180
-"""Bytes of a name, without `.jsonl`. File systems take 255; the rest is for names made of it."""
+"""Longest name in bytes, without `.jsonl`. File systems allow 255; the rest is for derived names."""
 
 _ENCODES_COLON = os.name == "nt"
 _PLAIN_ID = re.compile(r"[a-z0-9_-](?:[a-z0-9_.:@+=,-]*[a-z0-9_:@+=,-])?")
@@ -35,11 +34,11 @@ _BYTES = re.compile(r"(?:%[0-9A-F]{2})+")
 
 
 def build_file_name(session: str, *, windows: bool = _ENCODES_COLON) -> str:
-    """The name of a session's file, without its ending; always the same for the same id.
+    """Return the name of a session's file, without its ending.
 
     Args:
         session: The session's id.
-        windows: Whether to encode `:`, which Windows does not take.
+        windows: Whether to encode `:`, which Windows does not allow.
 
     >>> build_file_name("telegram:12345", windows=False)
     'telegram:12345'
@@ -72,11 +71,11 @@ def build_file_name(session: str, *, windows: bool = _ENCODES_COLON) -> str:
 
 
 def parse_session_id(name: str) -> str | None:
-    """The id of the session that stands in a file of that name, without its ending.
+    """Return the id of the session in a file of this name, without its ending.
 
     Returns:
-        None for a name that was cut (the file's first line holds the id), and for one that `build_file_name`
-        gives to no session.
+        None for a name that was cut (the first line of the file has the id), and for one that
+        `build_file_name` never returns.
     """
     if not name or _CUT.fullmatch(name):
         return None
@@ -86,7 +85,7 @@ def parse_session_id(name: str) -> str | None:
         decoded = _BYTES.sub(lambda run: bytes.fromhex(run[0].replace("%", "")).decode(), text)
     except UnicodeDecodeError:
         return None
-    # A file system may give names back in another normal form than it was given.
+    # A file system may return names in another normal form.
     for session in (decoded, unicodedata.normalize("NFC", decoded)):
         if name in (build_file_name(session, windows=False), build_file_name(session, windows=True)):
             return session
@@ -96,14 +95,14 @@ def parse_session_id(name: str) -> str | None:
 
 
 def _is_literal(char: str, composed: bool) -> bool:
-    """Whether a character is written as it is."""
+    """Return whether a character is written unchanged."""
     if char.isascii():
         return char.isalnum() or char in _KEPT
     return composed and char.isalnum()
 
 
 def _is_settled(session: str) -> bool:
-    """Whether neither lower-casing nor normalising changes it: no file system takes another for it."""
+    """Return whether neither lower-casing nor normalising changes an id."""
     if session.isascii():
         return session == session.lower()
     forms = (unicodedata.normalize(form, session) for form in ("NFD", "NFKC"))
@@ -115,7 +114,7 @@ def _percent_encode(char: str) -> str:
 
 
 def _truncate_to_bytes(parts: list[str], room: int) -> str:
-    """As many whole characters as fit into so many bytes."""
+    """Return as many whole characters as fit into a number of bytes."""
     taken: list[str] = []
     for part in parts:
         room -= len(part.encode())

@@ -1,8 +1,8 @@
-"""What does a file say that a person may have edited? Bytes become values, or a reason in plain words.
+"""Parsing of files that a person may have edited. Pure.
 
-The counterpart of `layout`: what is rendered there is read back here, exactly. Beyond that it accepts what
-editors do to a file (a byte-order mark, Windows line ends) and what a person leaves out; everything else that
-is not as it should be is refused, by name and place. Reads no file, and decides nothing about what it read.
+The counterpart of `layout`: what it renders is parsed exactly. A byte-order mark, Windows line ends and
+missing fields are accepted. Everything else that is not valid is refused, with the name and place of the
+error.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from reverie.files import layout
 from reverie.files.names import parse_session_id
 
 Fields = Mapping[str, Any]
-"""What a JSON object says: the fields that are there, each of its form, times as moments."""
+"""Present fields of a JSON object, validated, with times parsed."""
 
 LARGEST: Final[Mapping[layout.Form, int]] = MappingProxyType(
     {
@@ -44,10 +44,10 @@ LARGEST: Final[Mapping[layout.Form, int]] = MappingProxyType(
         "session": 1024 * 2**20,
     }
 )
-"""The most bytes that a file of each form may have; a larger one is not even read."""
+"""Largest size in bytes of a file of each form; larger files are not read."""
 
 ANTI_PATTERN_TAG = "anti-pattern"
-"""What every anti-pattern is tagged with."""
+"""Tag of every anti-pattern."""
 
 _MOST_OFTEN = 1_000_000_000
 _MARKERS = (re.compile(r"<{7}(?: .*)?"), re.compile(r"={7}"), re.compile(r">{7}(?: .*)?"))
@@ -60,11 +60,11 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokenFile:
-    """A file that cannot be taken in. What it said before stays in force.
+    """A file that cannot be imported. Its last good content stays in force.
 
     Attributes:
-        path: Which, relative to the memory's folder.
-        why: What is wrong, in words, with the line where one can be named; never content.
+        path: The path, relative to the memory's folder.
+        why: What is wrong, with the line where possible; never content.
     """
 
     path: str
@@ -76,11 +76,11 @@ class BrokenFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedSession:
-    """What the file of a session says.
+    """Parsed file of a session.
 
     Attributes:
-        state: Its first line.
-        turns: The lines of its turns.
+        state: The fields of the first line.
+        turns: The fields of the other lines.
     """
 
     state: Fields
@@ -88,24 +88,24 @@ class ParsedSession:
 
 
 class ParseError(Exception):
-    """Why a file cannot be taken in. Internal: `BrokenFile` with the path is what callers get."""
+    """A file cannot be parsed. Internal: callers get a `BrokenFile`."""
 
 
 # -- files of each form --------------------------------------------------------------------------------------
 
 
 def read_record(path: str, data: bytes) -> Fields | BrokenFile:
-    """What the file of one record says, as little as a person may have written there."""
+    """Parse the file of a record; fields may be missing."""
     return _read(path, data, lambda text: _parse_object(text, _RECORD))
 
 
 def read_episodic(path: str, data: bytes) -> list[Fields] | BrokenFile:
-    """What the lines of an episodic file say, each a record."""
+    """Parse the lines of an episodic file, each a record."""
     return _read(path, data, lambda text: _parse_lines(text, lambda number: _RECORD))
 
 
 def read_session(path: str, data: bytes) -> ParsedSession | BrokenFile:
-    """What the file of a session says: its first line, and the lines of its turns."""
+    """Parse the file of a session."""
 
     def read(text: str) -> ParsedSession:
         state, *turns = _parse_lines(text, lambda number: _STATE if number == 1 else _TURN)
@@ -115,25 +115,25 @@ def read_session(path: str, data: bytes) -> ParsedSession | BrokenFile:
 
 
 def read_page(path: str, data: bytes, *, was: str = "") -> str | BrokenFile:
-    """The text of a page, with line feeds for line ends.
+    """Parse a page; return its text with line feeds for line ends.
 
     Args:
-        path: Where the file is.
-        data: Its bytes.
-        was: What the page says so far. An empty file, or one with conflict markers in it, is taken for a
-            mishap unless the page was like that.
+        path: The path of the file.
+        data: Its content.
+        was: The present text of the page. An empty file, or one with conflict markers, counts as an accident
+            unless the page was like that.
     """
     return _read(path, data, lambda text: text.replace("\r", "\n"), was=was)
 
 
 def read_log(path: str, data: bytes, *, was: str = "") -> list[str] | BrokenFile:
-    """The paragraphs of a log, in their order.
+    """Parse a log; return its paragraphs in order.
 
     Args:
-        path: Where the file is; in `HISTORY.md` blank lines stand between paragraphs, in a daily note every
+        path: The path of the file; in `HISTORY.md` blank lines separate paragraphs, in a daily note every
             line is one.
-        data: Its bytes.
-        was: What the log says so far, as for `read_page`.
+        data: Its content.
+        was: The present text of the log, as for `read_page`.
     """
     split = _BLANK_LINES if path.endswith(f"/{HISTORY}") else re.compile("\n")
 
@@ -144,7 +144,7 @@ def read_log(path: str, data: bytes, *, was: str = "") -> list[str] | BrokenFile
 
 
 def check_size(path: str, size: int) -> BrokenFile | None:
-    """Whether a file has more bytes than one of its form may have."""
+    """Return a `BrokenFile` if a file of this size is too large, or None."""
     form = layout.parse_form(path)
     if form is None or size <= LARGEST[form]:
         return None
@@ -169,7 +169,7 @@ def _read(path: str, data: bytes, read: Callable[[str], _T], *, was: str = "") -
 
 
 def _find_conflict_line(text: str) -> int:
-    """The line where a conflict begins that a merge has left; 0 if there is none with beginning and end."""
+    """Return the line where a complete merge conflict begins, or 0."""
     began = reached = 0
     for number, line in enumerate(text.split("\n"), 1):
         if _MARKERS[0].fullmatch(line):
@@ -182,7 +182,7 @@ def _find_conflict_line(text: str) -> int:
 
 
 def _decode_text(data: bytes, was: str) -> str:
-    """The bytes as text without a byte-order mark, lines ending in a line feed."""
+    """Decode bytes, without a byte-order mark, and with line feeds for line ends."""
     if not data and was:
         raise ParseError("it is empty: delete the file if its content is to go, or restore it")
     if data and not data.strip(b"\0"):

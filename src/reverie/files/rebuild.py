@@ -1,11 +1,11 @@
-"""How is a lost database made again from the folder? A new one, with everything that the files hold.
+"""Rebuilding of a lost database from the folder.
 
-Records come back with all their fields, archived ones too, sessions with their turns, pages to the letter,
-logs paragraph by paragraph. What no file holds is gone with the database: the journal, working memory, where
-a paragraph came from. A file that cannot be read is named and left where it is.
+Records come back with all their fields, sessions with their turns, pages and logs with their text. What no
+file holds is lost with the database: the journal, working memory, the sources of paragraphs. A file that
+cannot be read is reported and left where it is.
 
-The new database is made beside, checked, and only then put in its place; the old one is moved aside, never
-deleted. Whoever is killed here leaves the old one where it was.
+The new database is made beside the old one, checked, and then put in its place. The old one is moved aside,
+never deleted. A process that is killed leaves the old one where it was.
 """
 
 from __future__ import annotations
@@ -60,18 +60,18 @@ Progress = Callable[[int, int], None]
 
 @dataclass(slots=True, kw_only=True)
 class RebuildReport:
-    """What a rebuild came to.
+    """Result of a rebuild.
 
     Attributes:
-        records: How many records came back, archived ones too.
-        archived: How many of them are archived.
-        sessions: How many sessions.
-        turns: How many turns.
-        pages: How many pages.
-        paragraphs: How many paragraphs of logs.
-        broken: Files, or parts of them, that could not be taken, with the reason; they are where they were.
-        kept: Where the old database is now; None if there was none.
-        notes: What else should be known.
+        records: Number of records, archived ones too.
+        archived: Number of archived records.
+        sessions: Number of sessions.
+        turns: Number of turns.
+        pages: Number of pages.
+        paragraphs: Number of paragraphs of logs.
+        broken: Files, or parts of them, that could not be imported, with the reason. They stay as they are.
+        kept: The new place of the old database; None if there was none.
+        notes: Further remarks for the user.
     """
 
     records: int = 0
@@ -95,26 +95,26 @@ def rebuild(
     redactor: Redactor | None = None,
     progress: Progress | None = None,
 ) -> RebuildReport:
-    """Make the database of a memory again from its readable files.
+    """Rebuild the database of a memory from its readable files.
 
     Args:
         folder: The memory's folder.
-        analyse: What turns things into their tokens, as for every store.
-        clock: What tells the time.
-        new_id: What makes ids for what a person wrote without one.
-        force: Whether to do it although there is a database that can be read. What only that holds (the
-            journal, working memory) is then not in the new one.
-        redactor: What finds secrets that a person may have put into files; None for the built-in rules.
-        progress: Told of the number of files done, and of all.
+        analyse: Returns the tokens of a value, as for every store.
+        clock: Returns the current time.
+        new_id: Returns a new id, for values without one.
+        force: Whether to replace a database that can be read. Its journal and working memory are not carried
+            over.
+        redactor: Finds secrets in the files; None for the built-in rules.
+        progress: Receives the number of files done, and of all files.
 
     Returns:
-        What came back, and what did not.
+        What was imported, and what was not.
 
     Raises:
         NotFound: there are no readable files.
         InvalidInput: there is a database that can be read, and `force` is False.
-        StoreUnavailable: the disk refuses, or others are using the database; nothing was changed.
-        StoreForeign: the database is of a newer Reverie.
+        StoreUnavailable: the disk fails, or others are using the database; nothing was changed.
+        StoreIncompatible: the database is of a newer Reverie.
     """
     folder = folder.absolute()
     database = folder / DATABASE
@@ -137,7 +137,7 @@ def rebuild(
                 redacting = RedactingStore(
                     store, redactor if redactor is not None else build_redactor(True, ())
                 )
-                run = _Run(folder, redacting, old, clock=clock, new_id=new_id)
+                run = _Rebuild(folder, redacting, old, clock=clock, new_id=new_id)
                 run.carry_over_marks(database)
                 run.take(progress or (lambda done, total: None))
                 if problems := store.check():
@@ -160,7 +160,7 @@ def rebuild(
 
 
 def _open_database(database: Path) -> SQLiteStore | None:
-    """The database that is there, if it can be read; raises `StoreUnavailable` if that cannot be told."""
+    """Open the present database, if it can be read; raise `StoreUnavailable` if that is uncertain."""
     if not database.exists():
         return None
     store: SQLiteStore | None = None
@@ -183,13 +183,17 @@ def _refuse_analysis(value: object) -> NoReturn:
 
 
 def _put_in_place(draft: Path, database: Path) -> Path | None:
-    """Give the new database its name; returns where the old one is."""
+    """Give the new database its name; return the new place of the old one."""
     kept = _find_free_name(database)
     if database.exists():
         replace_file(database, draft, kept=kept)
         return kept
     left = False
-    for ending in ("-wal", "-shm", "-journal"):  # of the lost one; they would be played into the new one
+    for ending in (
+        "-wal",
+        "-shm",
+        "-journal",
+    ):  # of the lost database; SQLite would apply them to the new one
         beside = database.with_name(database.name + ending)
         if beside.exists():
             os.rename(beside, kept.with_name(kept.name + ending))
@@ -210,8 +214,8 @@ def _find_free_name(database: Path) -> Path:
     return database.with_name(f"{database.name}.broken-{number}")
 
 
-class _Run:
-    """One rebuild: what has been taken so far."""
+class _Rebuild:
+    """One rebuild in progress."""
 
     def __init__(self, folder: Path, store: Store, old: Store | None, *, clock: Clock, new_id: NewId) -> None:
         self.rebuilt = RebuildReport()
@@ -229,7 +233,7 @@ class _Run:
         self._pending: list[Value] = []
 
     def carry_over_marks(self, database: Path) -> None:
-        """Keep what was forgotten from coming back, as far as the old database still tells."""
+        """Carry over the marks of erased text, as far as the old database can be read."""
         if not database.exists():
             return
         marks = salvage_marks(database, KEY)
@@ -244,7 +248,7 @@ class _Run:
             )
 
     def take(self, progress: Progress) -> None:
-        """Take every file."""
+        """Import every file."""
         found = scan(self._folder, {})
         self.rebuilt.broken += found.odd
         total = len(found.added)
@@ -254,7 +258,7 @@ class _Run:
         self._flush()
         for path, record, mtime_ns in self._misplaced:
             self._add_record(path, record, mtime_ns, proper=False)
-            self._flush(f"{_REASON}: {path}")  # by which the file is known again, which has no id perhaps
+            self._flush(f"{_REASON}: {path}")  # the import recognises the file by it
 
     def _take_file(self, path: str) -> None:
         place = parse_path(path)
@@ -303,7 +307,7 @@ class _Run:
                 self._misplaced.append((path, record, mtime_ns))
 
     def _add_record(self, path: str, record: Record, mtime_ns: int, *, proper: bool) -> None:
-        """Add a record, unless it is there already: of two at their places the file saved last counts."""
+        """Add a record. Of two files at their proper places, the one saved last counts."""
         other = self._places.get(record.id)
         if other is not None:
             self._flush()
@@ -401,7 +405,7 @@ class _Run:
     def _parse_whole_lines(
         self, path: str, data: bytes, read: Callable[[bytes], _T | BrokenFile]
     ) -> _T | BrokenFile:
-        """What the lines of a file say; without the last, if only that is broken, being half written."""
+        """Parse the lines of a file, without the last if only that one is broken."""
         found = read(data)
         whole = data[: data.rfind(b"\n") + 1]
         if not isinstance(found, BrokenFile) or data.endswith(b"\n") or not whole:
@@ -431,5 +435,5 @@ class _Run:
 
 
 def _derive_id(page: str, text: str, which: int) -> str:
-    """An id for a paragraph, the same whenever the same files are rebuilt."""
+    """Return an id for a paragraph, always the same for the same files."""
     return hashlib.sha256(f"{page}\0{which}\0{text}".encode()).hexdigest()[:12]

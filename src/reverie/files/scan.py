@@ -1,8 +1,8 @@
 """Scan of the folder for files that were changed, added or removed. Opens no file.
 
 A file is unchanged when its size and time are those of its `FileRecord`. `hand_edits` reads the others and
-compares checksums. Ignored are names that begin with a dot (apart from the archive), files that editors leave,
-and conflict files. Links are never followed; they are reported.
+compares checksums. Ignored are names that begin with a dot (apart from the archive), files that editors
+leave, and conflict files. Links are never followed; they are reported.
 """
 
 from __future__ import annotations

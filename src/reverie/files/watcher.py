@@ -1,10 +1,9 @@
-"""How do hand edits come in at once, and not only at the next turn? A watcher on a thread of its own.
+"""Watcher that has hand edits imported at once, and not only at the next turn, on its own thread.
 
-Where the `watchdog` package is installed (`pip install "reverie[watch]"`) the system tells of every file that
-changes, and the watcher looks at just these, as soon as nothing has changed for a moment. Without it, or
-where the system refuses to watch, it looks at all files again and again. Either way it looks at everything
-every half minute, for what nobody told of. What it finds is taken in by whom it was given; it knows nothing
-of stores.
+With the `watchdog` package (`pip install "reverie[watch]"`) the system reports changed files, and the
+watcher has these examined when nothing has changed for a moment. Without it, or where the system refuses,
+the watcher polls all files. Either way all files are examined every half minute, for events that were
+missed.
 """
 
 from __future__ import annotations
@@ -28,19 +27,19 @@ from reverie.files.scan import is_ignored
 _log = logging.getLogger("reverie")
 
 Way = Literal["events", "polling"]
-"""How the watcher learns of changes: from the system, or by looking."""
+"""How the watcher learns of changes."""
 
 QUIET_S = 0.1
-"""So long nothing must have changed before it is looked at: an editor saves in several steps."""
+"""How long nothing must have changed before files are examined: an editor saves in several steps."""
 
 LONGEST_WAIT_S = 2.0
-"""After so long it is looked at all the same."""
+"""How long changes may delay the examination."""
 
 LOOK_EVERY_S = 30.0
-"""How often everything is looked at, whatever the system tells."""
+"""How often all files are examined, whatever the system reports."""
 
 POLL_S = 1.0
-"""How often everything is looked at where the system tells nothing."""
+"""How often all files are examined without events."""
 
 _SHARE = 0.05
 _MANY = 200
@@ -51,14 +50,14 @@ _KINDS = tuple(
     for kind in ("Created", "Modified", "Moved", "Deleted")
     if (sort, kind) != ("Dir", "Modified")
 )
-"""What is worth looking at; that somebody opens a file, as we do ourselves, is not."""
+"""Relevant events; that somebody opens a file, as the import does itself, is not one."""
 
 
 class FolderWatcher:
-    """Watches the files of one memory until it is stopped. Start and stop it from one thread.
+    """Watcher of the files of one memory. Start and stop it from one thread.
 
     Attributes:
-        way: How it learns of changes; known once it has been started.
+        way: How it learns of changes; set by `start`.
     """
 
     def __init__(
@@ -66,17 +65,16 @@ class FolderWatcher:
         root: Path,
         take_in: Callable[[Sequence[str] | None], HandEditReport],
         *,
-        tell: Callable[[HandEditReport], None] = lambda taken: None,
+        tell: Callable[[HandEditReport], None] = lambda report: None,
         way: Way | None = None,
     ) -> None:
-        """Prepare to watch; nothing happens before `start`.
+        """Prepare to watch; `start` begins.
 
         Args:
             root: The memory's folder.
-            take_in: What looks at files and takes in what has changed: at these, or at all for None.
-            tell: Told of every look that something came of, or that found problems it had not found before;
-                on the watcher's thread.
-            way: `events` or `polling`; None for events where that can be had.
+            take_in: Imports the changes of files; of all files for None.
+            tell: Receives every report with hand edits or new problems, on the watcher's thread.
+            way: `events` or `polling`; None for events where possible.
         """
         self.way: Way = "polling"
         self._root = root
@@ -94,7 +92,7 @@ class FolderWatcher:
         self._problems: set[tuple[str, str]] = set()
 
     def start(self) -> None:
-        """Look at everything, and watch from now on. Starting it twice is an error."""
+        """Examine all files, and watch from now on. Starting it twice is an error."""
         if self._thread is not None:
             raise RuntimeError("the watcher has been started already")
         if self._wanted != "polling":
@@ -103,10 +101,10 @@ class FolderWatcher:
         self._thread.start()
 
     def stop(self, timeout_s: float = 10.0) -> None:
-        """Finish the look that is under way, and stop. Stopping twice is fine.
+        """Finish the current import, and stop. Stopping twice is allowed.
 
         Args:
-            timeout_s: How long to wait for that, in seconds.
+            timeout_s: How long to wait at most, in seconds.
         """
         with self._changed:
             self._stopping = True
@@ -125,7 +123,7 @@ class FolderWatcher:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    # -- looking -----------------------------------------------------------------------------------------
+    # -- importing ---------------------------------------------------------------------------------------
 
     def _run(self) -> None:
         look_s = self._import_changes(None)
@@ -139,7 +137,7 @@ class FolderWatcher:
             look_s = look_s if paths is not None else took
 
     def _wait_for_paths(self, until: float) -> Sequence[str] | None:
-        """Wait until there is something to look at, and it is quiet; None for everything."""
+        """Wait for changes, and until none follow; return their paths, or None for all files."""
         with self._changed:
             while not self._stopping:
                 now = time.monotonic()
@@ -153,30 +151,30 @@ class FolderWatcher:
         return None if not paths or len(paths) > _MANY else sorted(paths)
 
     def _import_changes(self, paths: Sequence[str] | None) -> float:
-        """Take in what has changed; returns how long it took, in seconds."""
+        """Import what has changed; return the time that it took, in seconds."""
         began = time.monotonic()
         try:
-            taken = self._take_in(paths)
+            report = self._take_in(paths)
         except (StoreError, StateUnavailable, OSError) as error:
-            _log.warning("the files could not be looked at; they are in a moment: %s", error)
+            _log.warning("the files could not be examined, which is tried again in a moment: %s", error)
             return time.monotonic() - began
-        problems = {(problem.path, problem.why) for problem in taken.problems}
-        if taken.taken or taken.lost or problems - self._problems:
-            self._tell(taken)
+        problems = {(problem.path, problem.why) for problem in report.problems}
+        if report.taken or report.lost or problems - self._problems:
+            self._tell(report)
         self._problems = problems if paths is None else self._problems | problems
         return time.monotonic() - began
 
     # -- events ------------------------------------------------------------------------------------------
 
     def _observe(self) -> None:
-        """Have the system tell of changes, if it can."""
+        """Have the system report changes, if it can."""
         try:
             observers = importlib.import_module("watchdog.observers")
             events = importlib.import_module("watchdog.events")
         except ImportError:
             return
-        # watchdog 7 warns, on a thread of its own, when a folder comes and goes quickly, and then does right.
-        # Where warnings are errors that thread would end, and with it all events.
+        # watchdog 7 warns on its own thread when a folder comes and goes quickly, and then works correctly.
+        # Where warnings are errors, that thread would end, and with it all events.
         warnings.filterwarnings("ignore", "Callback with id .* already exists", RuntimeWarning)
         self._kinds = [getattr(events, name) for name in _KINDS]
         observer = observers.Observer()
@@ -186,14 +184,14 @@ class FolderWatcher:
             for top in _TOPS:
                 self._watch(observer, top)
         except OSError as error:  # no more watches, or a file system that has none
-            _log.warning("changes are looked for instead of waited for: %s", error)
+            _log.warning("changes are polled for instead of watched: %s", error)
             observer.stop()
             observer.join()
             return
         self._observer, self.way = observer, "events"
 
     def _watch(self, observer: Any, top: str) -> None:
-        """Watch one of the two folders and what is in it, which may have come just now."""
+        """Watch one of the two folders recursively; it may have appeared just now."""
         if (watch := self._watches.pop(top, None)) is not None:
             observer.unschedule(watch)
         place = self._root / top
@@ -203,7 +201,7 @@ class FolderWatcher:
             )
 
     def dispatch(self, event: Any) -> None:
-        """Take note of a change; called by `watchdog` on a thread of its own."""
+        """Record a change; called by `watchdog` on its own thread."""
         for place in filter(None, (event.src_path, event.dest_path)):
             self._record_change(os.fsdecode(place))
 
@@ -221,10 +219,10 @@ class FolderWatcher:
             self._changed.notify_all()
 
     def _watch_again(self, paths: Sequence[str] | None) -> None:
-        """Watch anew a folder that has come or gone as a whole."""
+        """Watch a folder again that has appeared or disappeared as a whole."""
         for top in _TOPS:
             if self._observer is not None and paths is not None and top in paths:
                 try:
                     self._watch(self._observer, top)
                 except (OSError, KeyError) as error:
-                    _log.warning("%r is looked at every %d s: %s", top, LOOK_EVERY_S, error)
+                    _log.warning("%r is examined every %d s: %s", top, LOOK_EVERY_S, error)

@@ -1,8 +1,8 @@
 """Import of records: which file or line speaks for which record.
 
-A record has one place (`layout.build_path`). A file elsewhere that contains its id was moved if nothing stands
-at that place any more. Otherwise it is a copy, which is refused, because nobody can tell which counts. A file
-whose record is archived was put back. Files are therefore imported together.
+A record has one place (`layout.build_path`). A file elsewhere that contains its id was moved if nothing
+stands at that place any more. Otherwise it is a copy, which is refused, because nobody can tell which
+counts. A file whose record is archived was put back. Files are therefore imported together.
 """
 
 from __future__ import annotations

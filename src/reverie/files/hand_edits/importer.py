@@ -1,10 +1,10 @@
 """Import of hand edits: scan the folder, parse, merge, commit.
 
-Every edit is a change by `owner, by hand`, and its reason in the journal names the file. What a person changed
-stands, and what the program changed elsewhere meanwhile stands too. Where both changed the same thing, the
-person's version is live and the program's version is put beside, in a conflict file. A file that is broken, or
-contains a change that is not alldue, is reported and left as it is; its last good content stays in force.
-Deleting a file archives its record.
+Every edit is a change by `owner, by hand`, and its reason in the journal names the file. What a person
+changed stands, and what the program changed elsewhere meanwhile stands too. Where both changed the same
+thing, the person's version is live and the program's version is put beside, in a conflict file. A file that
+is broken, or contains a change that is not allowed, is reported and left as it is; its last good content
+stays in force. Deleting a file archives its record.
 
 All of it happens inside the lock of the files' state, so two processes never import the same edit. A process
 that is killed between the store and the state imports the edit once more, to no effect.

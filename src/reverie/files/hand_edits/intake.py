@@ -1,7 +1,7 @@
 """One run of the import of hand edits, inside the lock of the files' state.
 
-Each file is read, compared with the store, merged (`merge`) and committed by itself. `importer` starts the run
-and records what remains for later.
+Each file is read, compared with the store, merged (`merge`) and committed by itself. `importer` starts the
+run and records what remains for later.
 """
 
 from __future__ import annotations

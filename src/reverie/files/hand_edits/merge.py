@@ -1,8 +1,8 @@
 """Three-way merge of hand edits: base, store and file in, changes out. Pure.
 
-What the person changed stands, and what the program changed elsewhere meanwhile stands too. Where both changed
-the same thing, the program's version becomes a conflict, to be put beside the file. What a person may not do
-to a file is refused with `InvalidInput`; the message says what to do instead.
+What the person changed stands, and what the program changed elsewhere meanwhile stands too. Where both
+changed the same thing, the program's version becomes a conflict, to be put beside the file. What a person
+may not do to a file is refused with `InvalidInput`; the message says what to do instead.
 """
 
 from __future__ import annotations
@@ -303,7 +303,8 @@ def decide_log(
     """Merge an edited log: paragraphs changed, added, removed.
 
     An unchanged paragraph keeps its id, and so does one that was changed in its place. One that both sides
-    changed stands in both versions, the person's first. One that one side removed and the other changed stays.
+    changed stands in both versions, the person's first. One that one side removed and the other changed
+    stays.
 
     Args:
         name: The log's name.
@@ -483,8 +484,8 @@ def decide_session(
 ) -> MergeDecision:
     """Merge an edited session.
 
-    The content of turns may be changed, and turns may be added at the end. Turns keep their ids, positions and
-    scope. Missing turns, another order, and new turns between others are refused.
+    The content of turns may be changed, and turns may be added at the end. Turns keep their ids, positions
+    and scope. Missing turns, another order, and new turns between others are refused.
 
     Args:
         path: The path of the file.

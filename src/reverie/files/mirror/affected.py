@@ -1,4 +1,4 @@
-"""Which files does a change concern, and how? Pure: reads the rows of the journal, no store and no file."""
+"""Files that journal entries affect. Pure: reads neither the store nor a file."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from reverie.files.layout import build_path
 
 @dataclass(slots=True, kw_only=True)
 class FileGrowth:
-    """What happened to a file that grows at its end.
+    """Changes of a file that grows at its end.
 
     Attributes:
-        name: The session's id, or the log's name.
-        begun: The session, if it was begun here, before any of its turns.
-        added: The turns or paragraphs that are new, in order.
-        only: Whether that is all that happened to it.
+        name: The id of the session, or the name of the log.
+        begun: The session, if it was added before any of its turns.
+        added: The new turns or paragraphs, in order.
+        only: Whether there are no other changes.
     """
 
     name: str
@@ -31,16 +31,16 @@ class FileGrowth:
 
 @dataclass(slots=True, kw_only=True)
 class AffectedFiles:
-    """The files that some changes concern.
+    """Files that some journal entries affect.
 
     Attributes:
-        records: The last state of each record changed, by id; None where it is gone.
-        places: The paths at which these records stand or stood, each with the ids concerned.
-        arrived: Ids of records, by path, that did not stand there before these changes.
-        pages: The last state of each page changed, by path; None where it is gone.
+        records: The last state of each changed record, by id; None if it was removed.
+        places: The paths where these records stand or stood, with the ids there.
+        arrived: The ids of records, by path, that did not stand there before.
+        pages: The last state of each changed page, by path; None if it was removed.
         growing: Sessions and logs, by path.
-        erased: Sorts of things of which some were forgotten, so that nothing says which.
-        last: The number of the last change that concerns a path.
+        erased: The kinds of values of which some were erased, so that nothing says which.
+        last: The number of the last entry that affects each path.
     """
 
     records: dict[str, Record | None] = field(default_factory=dict)
@@ -53,31 +53,31 @@ class AffectedFiles:
 
 
 def find_affected_files(rows: Iterable[JournalEntry]) -> AffectedFiles:
-    """The files that rows of the journal, in their order, concern."""
-    found = AffectedFiles()
+    """Return the files that journal entries, in their order, affect."""
+    affected = AffectedFiles()
     for row in rows:
         if row.edit is None:
-            found.erased.add(row.subject)
+            affected.erased.add(row.subject)
             continue
         before, after = row.edit.before, row.edit.after
         for value in (before, after):
             if value is not None:
                 path = build_path(value)
-                found.last[path] = row.sequence
+                affected.last[path] = row.sequence
                 if isinstance(value, Record):
-                    ids = found.places.setdefault(path, set())
+                    ids = affected.places.setdefault(path, set())
                     if value is not before and value.id not in ids:
-                        found.arrived.setdefault(path, set()).add(value.id)
+                        affected.arrived.setdefault(path, set()).add(value.id)
                     ids.add(value.id)
         value = row.edit.value
         if isinstance(value, Record):
-            found.records[value.id] = value if after is not None else None
+            affected.records[value.id] = value if after is not None else None
         elif isinstance(value, Page):
-            found.pages[build_path(value)] = value if after is not None else None
+            affected.pages[build_path(value)] = value if after is not None else None
         else:
-            growth = found.growing.setdefault(build_path(value), FileGrowth(name=_get_file_id(value)))
+            growth = affected.growing.setdefault(build_path(value), FileGrowth(name=_get_file_id(value)))
             _record_growth(growth, value, is_new=before is None)
-    return found
+    return affected
 
 
 def _record_growth(growth: FileGrowth, value: Turn | SessionState | Paragraph, *, is_new: bool) -> None:

@@ -1,8 +1,8 @@
-"""Which files still say what was forgotten? Removes those that are Reverie's own, and names the others.
+"""Removal of erased text from files that the mirror does not write.
 
-The mirror has already made every file say what the store says. What is left are files that it may not touch:
-an edit that could not be taken in, the program's version of a conflict, a file kept beside another, the
-draft of a process that was killed. Looks at no file that is known and unchanged: it says what the store says.
+The mirror has written every other file already. What remains are edits that could not be imported, conflict
+files, recovered files, and drafts of killed processes. Reverie's own files are removed, and those of a person
+are named. Known and unchanged files are skipped: they have the content of the store.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _LONGEST = 50_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileRemnants:
-    """What was found of something forgotten.
+    """Files with erased text.
 
     Attributes:
         removed: Files that were removed, relative to the memory's folder.
-        left: Files that still say it, and are a person's to see to.
+        left: Files that still contain it, for a person to correct.
     """
 
     removed: tuple[str, ...] = ()
@@ -43,16 +43,15 @@ def scrub_files(
     sessions: Collection[str],
     mirrored: bool = True,
 ) -> FileRemnants:
-    """Remove what is left in files of something that the store has forgotten.
+    """Remove erased text from files.
 
     Args:
         root: The memory's folder.
-        state: What is known of its files.
-        phrases: What was forgotten.
-        records: Ids of records that are gone.
-        sessions: Sessions that are gone.
-        mirrored: Whether the files are kept up to date; where they are not any more, what is known of them
-            does not say that they say what the store says.
+        state: The state of its files.
+        phrases: The erased text.
+        records: The ids of erased records.
+        sessions: The ids of erased sessions.
+        mirrored: Whether the files are kept up to date. If not, known files may contain erased text too.
 
     Raises:
         StateUnavailable: the state of the files is locked for too long or cannot be written.
@@ -82,7 +81,7 @@ def scrub_files(
 
 
 def _iter_unknown_files(root: Path, known: Mapping[str, FileRecord]) -> Iterator[str]:
-    """Files that are not known, or not as they are known."""
+    """Yield the files that are unknown or have changed."""
     for top in (MEMORY, SESSIONS):
         for place, _, names in os.walk(root / top):
             for name in names:
@@ -90,13 +89,16 @@ def _iter_unknown_files(root: Path, known: Mapping[str, FileRecord]) -> Iterator
                 path = file.relative_to(root).as_posix()
                 if file.is_symlink() or not file.is_file():
                     continue
-                written, found = known.get(path), file.stat()
-                if written is None or (written.size, written.mtime_ns) != (found.st_size, found.st_mtime_ns):
+                written, status = known.get(path), file.stat()
+                if written is None or (written.size, written.mtime_ns) != (
+                    status.st_size,
+                    status.st_mtime_ns,
+                ):
                     yield path
 
 
 def _remove(root: Path, path: str) -> None:
-    """Remove a file and the folders that are empty then: a category's name may say something too."""
+    """Remove a file and the folders that become empty: the name of a category may be erased text too."""
     (root / path).unlink(missing_ok=True)
     folder = (root / path).parent
     while folder.parent != root and not any(folder.iterdir()):
@@ -105,12 +107,12 @@ def _remove(root: Path, path: str) -> None:
 
 
 def _is_own(path: str) -> bool:
-    """Whether Reverie made the file and nobody else's work is in it that is not elsewhere."""
+    """Return whether Reverie made the file, so that no work of a person is lost with it."""
     return f"/{DRAFTS}/" in path or path.endswith(CONFLICT) or parse_recovered_path(path) is not None
 
 
 def _extract_record_id(path: str) -> str:
-    """The id in the name of a record's file, or of what was kept beside it; empty for other files."""
+    """Return the record id in the name of a record, conflict or recovered file, or an empty string."""
     path = parse_recovered_path(path) or path.removesuffix(CONFLICT)
     place = parse_path(path if path.endswith(".json") else f"{path}.json")
     return place.name if place is not None and place.form == "record" else ""

@@ -1,19 +1,16 @@
-"""How do the files come to say what the store says? After each change, and after whatever went wrong.
+"""Mirror of the store in files, written after each change.
 
-The mirror follows the journal. What changed since the number in `files.db` decides which files are looked
-at; what they are to say is read from the store as it is now, so the order of things does not matter and
-whatever is done twice is done once. A process that is killed between its commit and its files, or in the
-middle of them, is made good by the next one that writes. Where nothing is known of the files, because the
-folder or `files.db` was lost, the journal is followed from its beginning, and only what differs is written.
+The mirror follows the journal. The entries since the number in `files.db` decide which files are affected.
+Their content is read from the store as it is now, so order and repetition do not matter. What a killed
+process did not write, the next one writes. Where the folder or `files.db` was lost, the journal is followed
+from its beginning, and only what differs is written.
 
-Before a file is replaced or removed it is looked at. If it is as we know it (`Written`), it may go. If
-not, its bytes are compared with what the store and the journal know: an old version, or what an
-interrupted append left, may go too. Anything else is a person's edit: the file is left as it is, and
-stays due until it was taken in. How an edit that comes between the look and the step is kept, stands in
-`disk`.
+Before a file is replaced or removed it is examined. If it is as its `FileRecord` says, it may go. So may an
+earlier content, or what an interrupted append left. Anything else is a hand edit: the file is left as it is,
+and stays due until it was imported. `disk.atomic` keeps an edit that comes in the very moment of the step.
 
-A write that fails is never an exception to whoever made the change, which is in the store already. It is
-logged, counted, and tried again with the next change.
+A failed write raises nothing to the author of the change, which is in the store already. It is logged,
+counted, and tried again with the next change.
 """
 
 from __future__ import annotations
@@ -70,10 +67,10 @@ from reverie.stores.protocol import Store
 _log = logging.getLogger("reverie")
 
 FILES_FAILED = "files.failed"
-"""The store's counter of files that could not be written."""
+"""Name of the store's counter of files that could not be written."""
 
 AT_ONCE = 1_000
-"""Changes that are made good while somebody waits; more are for a thread in the background."""
+"""Number of pending changes that are written while the caller waits; more go to the background."""
 
 _GROWING: frozenset[Form] = frozenset({"session", "log", "episodic"})
 _BATCH = 250
@@ -94,14 +91,14 @@ _FORMS: Mapping[Subject, frozenset[Form]] = {
 
 @dataclass(slots=True, kw_only=True)
 class MirrorReport:
-    """What writing has come to.
+    """Result of writing files.
 
     Attributes:
-        written: Files written anew or added to.
-        removed: Files removed.
-        edited: Files left alone because they hold what the store does not know.
-        failed: Files that could not be read or written, with the reason.
-        complete: Whether the files show all that has changed, apart from those two.
+        written: Number of files written or extended.
+        removed: Number of files removed.
+        edited: Files left as they are because they contain hand edits.
+        failed: Reasons, by path, why files could not be read or written.
+        complete: Whether all other files show all changes.
     """
 
     written: int = 0
@@ -112,11 +109,11 @@ class MirrorReport:
 
 
 class MirrorWriter:
-    """Writes the files of one folder. Safe for several threads and processes: it holds the state's lock.
+    """Writer of the files of one folder. Safe for several threads and processes: it holds the state's lock.
 
     Attributes:
-        failed: What could not be written by this process and was not made good yet: reasons by path. The
-            empty path stands for the state of the files itself.
+        failed: Reasons, by path, why this process could not write files and has not written them since. The
+            empty path stands for the state of the files.
         disk: The files.
     """
 
@@ -125,9 +122,9 @@ class MirrorWriter:
 
         Args:
             root: The memory's folder.
-            store: The truth.
-            state: What is known of the files.
-            clock: What tells the time, for the count of failures.
+            store: The store.
+            state: The state of the files.
+            clock: Returns the current time, for the counter of failures.
         """
         self.failed: dict[str, str] = {}
         self._store = store
@@ -141,11 +138,11 @@ class MirrorWriter:
         """Write the files of changes just made by this process.
 
         Args:
-            rows: The journal rows of one commit.
+            rows: The journal entries of one commit.
 
         Returns:
-            What it came to; not `complete` when so much else is to be written first that `write` should
-            do it in the background.
+            The result; it is not `complete` when so much else is pending that `write` should be called in the
+            background.
         """
         outcome = MirrorReport()
         with self._suppress_errors(outcome), self._state.lock(_NOTICE_PATIENCE_S) as ledger:
@@ -158,7 +155,7 @@ class MirrorWriter:
             elif last - done > AT_ONCE:
                 outcome.complete = False
             elif last > done:
-                run = _Run()
+                run = _WriteProgress()
                 while not self._follow(ledger, run, outcome):
                     pass
             if self.failed:
@@ -167,17 +164,17 @@ class MirrorWriter:
         return outcome
 
     def write(self, *, batches: int | None = None) -> MirrorReport:
-        """Write the files of everything that has changed, and those that are due.
+        """Write the files of all pending changes, and those that are due.
 
         Args:
-            batches: Let it be after so many batches of some hundred changes; None for all. The lock is let
-                go of between them.
+            batches: How many batches of some hundred changes at most; None for all. The lock is released
+                between them.
         """
-        outcome, run = MirrorReport(complete=False), _Run()
+        outcome, run = MirrorReport(complete=False), _WriteProgress()
         with self._suppress_errors(outcome):
             while batches is None or run.batches < batches:
                 if run.batches:
-                    time.sleep(_PAUSE_S)  # others wait for the lock too, and must once find it free
+                    time.sleep(_PAUSE_S)  # others wait for the lock, and must find it free sometimes
                 with self._state.lock() as ledger:
                     if not run.batches:
                         self._verify(ledger)
@@ -191,9 +188,9 @@ class MirrorWriter:
         return outcome
 
     def prepare(self) -> MirrorReport:
-        """Find out whether the files are those of this store, whether folders were lost, and what was left.
+        """Check whose files these are, whether folders were lost, and what killed processes left.
 
-        To be called before hand edits are taken in, so that a lost folder is not taken for a deletion.
+        Call it before hand edits are imported, so that a lost folder does not count as a deletion.
         """
         outcome = MirrorReport()
         with self._suppress_errors(outcome), self._state.lock() as ledger:
@@ -204,13 +201,13 @@ class MirrorWriter:
         return outcome
 
     def needs_fresh_start(self) -> bool:
-        """Whether nothing is known of the files of a store, or a whole folder of them is gone."""
+        """Return whether the state of the files, or a whole folder of them, is missing."""
         if not self._state.progress().sequence:
             return self._store.sequence() > 0
         return any(not self.disk.has_folder(top) and self._state.known(f"{top}/") for top in _TOPS)
 
     def count_pending_changes(self) -> int:
-        """How many changes the files do not show yet."""
+        """Return how many changes the files do not show yet."""
         newest = 0
         with self._suppress_errors(MirrorReport()):
             newest = self._store.sequence()
@@ -219,12 +216,12 @@ class MirrorWriter:
 
     # -- following the journal ---------------------------------------------------------------------------
 
-    def _follow(self, ledger: LockedFileState, run: _Run, outcome: MirrorReport) -> bool:
-        """Take in the next batch of the journal; whether it was the last."""
+    def _follow(self, ledger: LockedFileState, run: _WriteProgress, outcome: MirrorReport) -> bool:
+        """Write the next batch of the journal; return whether it was the last."""
         rows = self._store.journal(after=ledger.progress.sequence, limit=_BATCH)
         if not rows:
             return True
-        newest = self._store.sequence()  # before anything is read that the files are to say
+        newest = self._store.sequence()  # before any content is read
         affected = find_affected_files(rows)
         for path, last in affected.last.items():
             if last <= run.shown.get(path, 0):
@@ -239,7 +236,7 @@ class MirrorWriter:
         return rows[-1].sequence >= newest
 
     def _take(self, ledger: LockedFileState, affected: AffectedFiles, outcome: MirrorReport) -> None:
-        """Bring the files up to date with changes that nothing has come after: the rows say all."""
+        """Write the files of the last changes, whose entries contain all that is needed."""
         for path, ids in affected.places.items():
             new = affected.arrived.get(path) == ids and parse_form(path) == "episodic"
             if not new or not self._append_to_day(
@@ -254,19 +251,19 @@ class MirrorWriter:
         self._compare(ledger, affected.erased, outcome)
 
     def _take_present(self, ledger: LockedFileState, affected: AffectedFiles, outcome: MirrorReport) -> None:
-        """The same for changes after which there may be others: read what the files are to say."""
+        """Write the files of earlier changes, with their content from the store."""
         records = self._fetch_records(affected.records)
         for path, ids in affected.places.items():
             if ids <= records.keys():
                 self._write_records(ledger, path, ids, records, outcome)
             else:
-                self._write_present(ledger, path, outcome)  # which says what cannot be read
+                self._write_present(ledger, path, outcome)  # which reports what cannot be read
         for path in (*affected.pages, *affected.growing):
             self._write_present(ledger, path, outcome)
         self._compare(ledger, affected.erased, outcome)
 
     def _fetch_records(self, ids: Iterable[str]) -> dict[str, Record | None]:
-        """Records by id, None for those that are gone; without those that cannot be read."""
+        """Return records by id, None for removed ones, without those that cannot be read."""
         wanted = list(ids)
         try:
             found = {record.id: record for record in self._store.records(wanted)}
@@ -291,7 +288,7 @@ class MirrorWriter:
         records: Mapping[str, Record | None],
         outcome: MirrorReport,
     ) -> None:
-        """Write the file at which these records stand, or stood."""
+        """Write the file where records stand, or stood."""
         here = {name: _filter_by_path(records[name], path) for name in ids}
         if parse_form(path) == "episodic":
             self._write_day(ledger, path, here, outcome)
@@ -302,7 +299,7 @@ class MirrorWriter:
     def _write_day(
         self, ledger: LockedFileState, path: str, changed: Mapping[str, Record | None], outcome: MirrorReport
     ) -> None:
-        """Write the file of a day from what it says and what has changed: finding the others takes long."""
+        """Write an episodic file from its content and the changes; finding the other records is slow."""
         with self._record_failure(ledger, path, outcome):
             known, found = ledger.find(path), self.disk.read(path)
             if known is None and found is None:
@@ -324,7 +321,7 @@ class MirrorWriter:
     def _append_to_day(
         self, ledger: LockedFileState, path: str, arrived: Sequence[Record | None], outcome: MirrorReport
     ) -> bool:
-        """Add records to a day's file that are new there, if they come after all that stand in it."""
+        """Append new records to an episodic file, if they come after all that stand in it."""
         known = ledger.find(path)
         new = sorted(
             (record for each in arrived if (record := _filter_by_path(each, path))), key=_get_sort_key
@@ -348,7 +345,7 @@ class MirrorWriter:
     def _append_growth(
         self, ledger: LockedFileState, path: str, growth: FileGrowth, outcome: MirrorReport
     ) -> bool:
-        """Write only what is new at the end of a file; False if more is to be done, or it cannot be told."""
+        """Append what is new to a file; return False if that is not enough, or not certain."""
         known = ledger.find(path)
         if not growth.only:
             return False
@@ -374,7 +371,7 @@ class MirrorWriter:
     def _append(
         self, ledger: LockedFileState, known: FileRecord, more: ExpectedContent, outcome: MirrorReport
     ) -> bool:
-        """Add to a file that is as we know it; False if it is not."""
+        """Append to a known and unchanged file; return False if it is not."""
         with self._record_failure(ledger, known.path, outcome):
             seen = self.disk.stat(known.path)
             if seen is None or not _is_unchanged(known, seen):
@@ -390,14 +387,14 @@ class MirrorWriter:
         return True
 
     def _write_present(self, ledger: LockedFileState, path: str, outcome: MirrorReport) -> None:
-        """Make a file what the store says it should be."""
+        """Write a file with its content from the store."""
         with self._record_failure(ledger, path, outcome):
             self._settle(ledger, path, render_expected_content(self._store, path), outcome)
 
     def _write(
         self, ledger: LockedFileState, path: str, content: ExpectedContent | None, outcome: MirrorReport
     ) -> None:
-        """Make a file that content, or remove it."""
+        """Write a file with some content, or remove it."""
         with self._record_failure(ledger, path, outcome):
             self._settle(ledger, path, content, outcome)
 
@@ -425,7 +422,7 @@ class MirrorWriter:
         content: ExpectedContent | None,
         outcome: MirrorReport,
     ) -> None:
-        """There is no file."""
+        """Create a missing file, unless a person has removed it."""
         if content is None:
             ledger.drop([path])
         elif known is not None:  # a person has removed it
@@ -441,7 +438,7 @@ class MirrorWriter:
         content: ExpectedContent | None,
         outcome: MirrorReport,
     ) -> None:
-        """There is a file that is not as we know it. It may only go if nothing in it is anybody's edit."""
+        """Replace an unknown or changed file only if it contains no hand edit."""
         found = self.disk.read(path)
         if found is None:
             self._defer_to_import(ledger, path, outcome)
@@ -449,12 +446,12 @@ class MirrorWriter:
         data, seen = found
         if content is not None and data == content.data:
             ledger.put_text(_to_written(path, seen, content), content.data)
-        elif known is not None and _has_same_content(known, data):  # touched, and nothing else
+        elif known is not None and _has_same_content(known, data):  # only its time has changed
             self._put(ledger, path, seen, known, content, outcome)
         elif _is_torn(path, data, known, content) or is_earlier_version(self._store, path, data):
             self._put(ledger, path, seen, None, content, outcome)
         elif known is None and content is None:
-            return  # somebody's own file, where we have none
+            return  # a person's own file
         else:
             self._defer_to_import(ledger, path, outcome)
 
@@ -467,7 +464,7 @@ class MirrorWriter:
         content: ExpectedContent | None,
         outcome: MirrorReport,
     ) -> None:
-        """Replace, add to or remove a file that may go as it was seen."""
+        """Replace, extend or remove a file that may go."""
         if content is None:
             if self.disk.remove(path, seen):
                 ledger.drop([path])
@@ -490,14 +487,14 @@ class MirrorWriter:
         self, ledger: LockedFileState, path: str, content: ExpectedContent, outcome: MirrorReport
     ) -> None:
         after = self.disk.create(path, content.data, fsync=_needs_fsync(path))
-        if after is None:  # somebody else's, just now
+        if after is None:  # somebody else has just made one
             self._defer_to_import(ledger, path, outcome)
         else:
             ledger.put_text(_to_written(path, after, content), content.data)
             outcome.written += 1
 
     def _defer_to_import(self, ledger: LockedFileState, path: str, outcome: MirrorReport) -> None:
-        """Leave a file to whoever takes in hand edits, and come back to it."""
+        """Leave a file to the import of hand edits, and mark it as due."""
         outcome.edited.append(path)
         ledger.mark_due([path])
 
@@ -512,7 +509,7 @@ class MirrorWriter:
     # -- many files --------------------------------------------------------------------------------------
 
     def _compare(self, ledger: LockedFileState, subjects: Iterable[Subject], outcome: MirrorReport) -> None:
-        """Go through all files of some sorts: something was forgotten, and nothing says what."""
+        """Write all files of some forms: something was erased, and nothing says what."""
         forms = frozenset[Form]().union(*(_FORMS[subject] for subject in subjects))
         if not forms:
             return
@@ -527,72 +524,72 @@ class MirrorWriter:
                 self._write(ledger, path, None, outcome)
 
     def _write_due(self, ledger: LockedFileState, paths: Iterable[str], outcome: MirrorReport) -> None:
-        """Make files what the store says that were left before."""
+        """Write files that are due."""
         for path in paths:
             edited = len(outcome.edited)
             self._write_present(ledger, path, outcome)
             if len(outcome.edited) == edited and path not in outcome.failed:
                 ledger.settle([path])
 
-    def _write_some_due(self, ledger: LockedFileState, run: _Run, outcome: MirrorReport) -> bool:
-        """See to some more of the files that are due; whether there are no more of them."""
+    def _write_some_due(self, ledger: LockedFileState, run: _WriteProgress, outcome: MirrorReport) -> bool:
+        """Write some more of the files that are due; return whether these were the last."""
         due = [path for path in ledger.due() if path not in run.tried]
         self._write_due(ledger, due[:_DUE_AT_ONCE], outcome)
         run.tried.update(due[:_DUE_AT_ONCE])
         return len(due) <= _DUE_AT_ONCE
 
     def _retry(self, ledger: LockedFileState, outcome: MirrorReport) -> None:
-        """Try again what failed before, until something fails again."""
+        """Write again what failed before, until something fails again."""
         for path in [path for path in self.failed if path]:
             if path in outcome.failed:
                 return
             self._write_due(ledger, [path], outcome)
 
-    # -- after mishaps -----------------------------------------------------------------------------------
+    # -- after failures ----------------------------------------------------------------------------------
 
     def _verify(self, ledger: LockedFileState) -> None:
-        """If this is the state of another store, or of one that has been restored since, begin anew."""
+        """Clear the state if it belongs to another store, or to one that was restored from a backup."""
         sequence, stamp = ledger.progress
         if not sequence:
             return
         rows = self._store.journal(after=sequence - 1, until=sequence, limit=1)
         if not rows or compute_stamp(rows[0]) != stamp:
-            _log.warning("the state of the files is not of this store: all files are compared with it")
+            _log.warning("the state of the files belongs to another store: all files are compared")
             ledger.clear()
 
     def _prepare(self, ledger: LockedFileState) -> None:
-        """Take note of folders that are gone as a whole: that is a loss, and no deletion by hand."""
+        """Record folders that are missing as a whole: they were lost, not deleted by hand."""
         for top in _TOPS:
             if not self.disk.has_folder(top) and (lost := ledger.known(f"{top}/")):
-                _log.warning("the folder %r is gone and is written again from the store", top)
+                _log.warning("the folder %r is missing and is written again from the store", top)
                 ledger.drop(lost)
                 ledger.advance(NO_PROGRESS)
 
     def _recover(self, ledger: LockedFileState, outcome: MirrorReport) -> None:
-        """Look at what killed processes left, and keep what is an edit."""
-        for left, path in self.disk.list_drafts():
+        """Remove what killed processes left, and keep what is an edit."""
+        for draft, path in self.disk.list_drafts():
             with self._record_failure(ledger, path, outcome):
-                found, known = self.disk.read(left), ledger.find(path)
+                found, known = self.disk.read(draft), ledger.find(path)
                 if found is None:
                     continue
                 data, seen = found
                 if known is not None and _is_unchanged(known, seen) and self.disk.stat(path) is None:
-                    self.disk.put_back(left, path)
+                    self.disk.put_back(draft, path)
                 elif (
                     not data
                     or (known is not None and _has_same_content(known, data))
                     or is_earlier_version_prefix(self._store, path, data)
                 ):
-                    self.disk.remove_draft(left)
+                    self.disk.remove_draft(draft)
                 else:
-                    self.disk.put_back(left, path)
+                    self.disk.put_back(draft, path)
                     self._record_recovered(ledger, known)
 
     # -- failures ----------------------------------------------------------------------------------------
 
     @contextlib.contextmanager
     def _record_failure(self, ledger: LockedFileState, path: str, outcome: MirrorReport) -> Iterator[None]:
-        """Note that this file could not be written, or that it can now, and go on with the others."""
+        """Record whether a file could be written, and continue with the others."""
         try:
             yield
         except (OSError, UnsafePath, StoreCorrupt) as error:
@@ -603,12 +600,12 @@ class MirrorWriter:
 
     @contextlib.contextmanager
     def _suppress_errors(self, outcome: MirrorReport) -> Iterator[None]:
-        """Note that nothing could be written at all: the state is locked or broken, or the store is."""
+        """Record that nothing could be written: the state is locked or broken, or the store is."""
         try:
             yield
         except StateBusy:
             outcome.complete = False
-        except StoreCorrupt as error:  # whoever uses the store is told of that, and of what to do
+        except StoreCorrupt as error:  # users of the store get this error, with advice
             _log.info("files not written: %s", error)
             self.failed[""] = outcome.failed[""] = str(error)
         except (StateUnavailable, StoreError) as error:
@@ -618,7 +615,7 @@ class MirrorWriter:
             self.failed.pop("", None)
 
     def _report_failures(self, outcome: MirrorReport) -> None:
-        """Log and count what has begun to fail."""
+        """Log and count new failures."""
         new = {path: why for path, why in outcome.failed.items() if path not in self.failed}
         self.failed.update(outcome.failed)
         for path, why in list(new.items())[:_TOLD]:
@@ -629,19 +626,19 @@ class MirrorWriter:
             return
         try:
             self._store.commit([], actor="files", at=self._clock(), counts={FILES_FAILED: len(new)})
-        except StoreError as error:  # whoever uses the store is told of that
+        except StoreError as error:  # users of the store get this error
             _log.info("%d failed writes of files could not be counted: %s", len(new), error)
 
 
 @dataclass(slots=True)
-class _Run:
-    """What one `write` has done already.
+class _WriteProgress:
+    """Progress of one call of `write`.
 
     Attributes:
-        batches: Batches of the journal.
-        shown: Up to which change the file of a path shows the store, as far as it was read here.
-        compared: The same for all files of things of a sort.
-        tried: Paths of files that were due.
+        batches: Number of batches of the journal.
+        shown: The last change that each path shows.
+        compared: The last change that all files of a kind of value show.
+        tried: Due files that were tried.
     """
 
     batches: int = 0
@@ -651,11 +648,11 @@ class _Run:
 
 
 def patch_episodic_file(old: bytes, changed: Mapping[str, Record | None]) -> bytes:
-    """An episodic file after some of its records have changed.
+    """Return an episodic file after some of its records have changed.
 
     Args:
-        old: The file, in our own form.
-        changed: The records by id as they are now; None for those that do not stand there any more.
+        old: The file in canonical form.
+        changed: The records by id as they are now; None for those that stand there no more.
     """
     lines = [line for line in old.split(b"\n")[:-1] if line[_ID].decode() not in changed]
     keys: list[tuple[datetime, str] | None] = [None] * len(lines)
@@ -674,8 +671,8 @@ def _get_sort_key(record: Record) -> tuple[datetime, str]:
 
 
 def _parse_sort_key(line: bytes) -> tuple[datetime, str]:
-    told = json.loads(line)
-    return parse_time(told["created_at"]), told["id"]
+    fields = json.loads(line)
+    return parse_time(fields["created_at"]), fields["id"]
 
 
 def _filter_by_path(record: Record | None, path: str) -> Record | None:
@@ -683,12 +680,12 @@ def _filter_by_path(record: Record | None, path: str) -> Record | None:
 
 
 def _follow_on(turns: Sequence[Turn], position: int) -> bool:
-    """Whether these turns are the next ones from a position on."""
+    """Return whether turns have consecutive positions from a given one."""
     return all(turn.position == place for place, turn in enumerate(turns, position))
 
 
 def _is_torn(path: str, data: bytes, known: FileRecord | None, content: ExpectedContent | None) -> bool:
-    """Whether an interrupted append left it: the file as we know it, and a part of what is to follow."""
+    """Return whether data is the known file with a part of what should follow, as after a kill."""
     if content is None or parse_form(path) not in _GROWING or not content.data.startswith(data):
         return False
     return known is None or (
@@ -697,7 +694,7 @@ def _is_torn(path: str, data: bytes, known: FileRecord | None, content: Expected
 
 
 def _is_extension(path: str, known: FileRecord, data: bytes) -> bool:
-    """Whether it is what is known, and more behind it."""
+    """Return whether data is the known content with more appended."""
     return (
         parse_form(path) in _GROWING
         and len(data) > known.size
@@ -718,7 +715,7 @@ def _to_written(path: str, seen: FileStamp, content: ExpectedContent) -> FileRec
 
 
 def _needs_fsync(path: str) -> bool:
-    """Whether to wait for the disk: an empty page after a power cut would be taken for somebody's edit."""
+    """Return whether to wait for the disk: a page emptied by a power cut would look like a hand edit."""
     return parse_form(path) in {"page", "log"}
 
 
