@@ -120,7 +120,8 @@ class Person:
         """Leave something that is no JSON."""
         file, fields = self._board()
         text = self._changed(fields, mark)
-        spoilt = self._random.choice((text[:-4], f"<<<<<<< mine\n{text}>>>>>>> theirs\n", f"{text}\n{text}"))
+        half = text[: text.rindex(mark) + len(mark)]  # a cut through the mark would look like a loss
+        spoilt = self._random.choice((half, f"<<<<<<< mine\n{text}>>>>>>> theirs\n", f"{text}\n{text}"))
         self._replace(file, spoilt)
         return f"broke {file.name}"
 
