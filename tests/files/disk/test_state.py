@@ -201,7 +201,7 @@ def test_processes_that_write_at_once_lose_nothing(tmp_path: Path) -> None:
         from pathlib import Path
         from reverie.files.disk.state import *
         state = FileState(Path(sys.argv[1]))
-        for n in range(100):
+        for n in range(30):
             with state.lock(60) as ledger:
                 ledger.put([FileRecord(f"memory/{sys.argv[2]}-{n}.json", n, n, n)])
                 ledger.advance(MirrorProgress(ledger.progress.sequence + 1, "x"))
@@ -210,7 +210,7 @@ def test_processes_that_write_at_once_lose_nothing(tmp_path: Path) -> None:
     running = [subprocess.Popen([*command, str(number)]) for number in range(4)]
     assert [process.wait(100) for process in running] == [0, 0, 0, 0]
     state = FileState(tmp_path)
-    assert (state.count(), state.progress().sequence) == (400, 400)
+    assert (state.count(), state.progress().sequence) == (120, 120)
     state.close()
 
 

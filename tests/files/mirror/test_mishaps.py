@@ -241,11 +241,11 @@ def test_processes_that_write_one_folder_at_once_agree(tmp_path: Path) -> None:
     mirrored_folder = MirroredFolder(tmp_path / "memory")
     mirrored_folder.commit_and_mirror(make_additions(make_session("shared")))
     command = [sys.executable, "-W", "error", str(WORKER), "busy", str(mirrored_folder.root)]
-    running = [subprocess.Popen([*command, str(number), "150"]) for number in range(4)]
+    running = [subprocess.Popen([*command, str(number), "60"]) for number in range(4)]
     assert [process.wait(110) for process in running] == [0] * 4
     mirrored_folder.mirror.write()
     assert_files_match(mirrored_folder)
-    assert len(mirrored_folder.store.turns(session="shared")) == 4 * 50
+    assert len(mirrored_folder.store.turns(session="shared")) == 4 * 20
     mirrored_folder.close()
 
 
