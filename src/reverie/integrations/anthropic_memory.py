@@ -144,8 +144,8 @@ class _Desk:
 
     def __init__(self, memory: Memory | ScopedMemory, session: Session | None) -> None:
         scoped = memory if isinstance(memory, ScopedMemory) else memory.scoped("")
-        heard = None if session is None else session.origin_of
-        self._files: Documents = scoped.documents(actor="agent", heard=heard)
+        origin_of = None if session is None else session.origin_of
+        self._files: Documents = scoped.documents(actor="agent", heard=origin_of)
 
     def view(self, command: Any) -> str:
         """Answer `view`."""
@@ -167,8 +167,8 @@ class _Desk:
                 f"File {path} has {len(lines):,} lines, too much to be shown at once. "
                 f"Please pass a shorter view_range, such as [{max(1, len(lines) - 200)}, -1]."
             )
-        told = f"Here's the content of {path} with line numbers:\n{shown}"
-        return told if self._call_files(self._files.is_confirmed, parts) else f"{told}\n{_DOUBTED}"
+        content = f"Here's the content of {path} with line numbers:\n{shown}"
+        return content if self._call_files(self._files.is_confirmed, parts) else f"{content}\n{_DOUBTED}"
 
     def create(self, command: Any) -> str:
         """Answer `create`."""

@@ -75,48 +75,50 @@ class AnthropicModel:
         """`provider:model`."""
         return f"anthropic:{self._model}"
 
-    def answer(self, ask: ModelRequest, *, on_text: OnText | None = None) -> ModelReply:
+    def answer(self, request: ModelRequest, *, on_text: OnText | None = None) -> ModelReply:
         """Answer a request; see `reverie.llm.protocol.Model.answer`."""
-        told = StreamRelay(on_text)
+        relay = StreamRelay(on_text)
         requests = 0
 
         def attempt(left_s: float) -> ModelReply:
             nonlocal requests
             requests += 1
-            return told.guarded(lambda: self._answer_once(ask, left_s, told))
+            return relay.guarded(lambda: self._answer_once(request, left_s, relay))
 
-        reply: ModelReply = self._patience.tried(attempt, timeout_s=ask.timeout_s, who=self.name)
+        reply: ModelReply = self._patience.tried(attempt, timeout_s=request.timeout_s, who=self.name)
         usage = replace(reply.usage, requests=requests)
         return replace(reply, usage=usage if self._price is None else self._price.of(usage))
 
-    def _answer_once(self, ask: ModelRequest, left_s: float, told: StreamRelay) -> ModelReply:
-        if ask.schema is None:
+    def _answer_once(self, request: ModelRequest, left_s: float, relay: StreamRelay) -> ModelReply:
+        if request.schema is None:
             try:
-                return self._request(ask, None, left_s, told)
+                return self._request(request, None, left_s, relay)
             except FormatRejected as error:
                 raise ModelRefused(str(error)) from error
-        reply: ModelReply = self._ladder.ask(lambda form: self._request(ask, form, left_s, told))
+        reply: ModelReply = self._ladder.ask(lambda form: self._request(request, form, left_s, relay))
         return reply
 
-    def _request(self, ask: ModelRequest, form: Form | None, left_s: float, told: StreamRelay) -> ModelReply:
-        arguments = _build_arguments(ask, form)
-        if ask.temperature is not None and self._takes_temperature:
+    def _request(
+        self, request: ModelRequest, form: Form | None, left_s: float, relay: StreamRelay
+    ) -> ModelReply:
+        arguments = _build_arguments(request, form)
+        if request.temperature is not None and self._takes_temperature:
             # In the body, because the library's newer versions have no argument for it, and without it where
             # the model has none either.
             try:
-                body = {"temperature": min(ask.temperature, 1.0)}
-                return self._send_once(arguments, left_s, told, form, body)
+                body = {"temperature": min(request.temperature, 1.0)}
+                return self._send_once(arguments, left_s, relay, form, body)
             except FormatRejected as error:
                 if not re.search(r"\btemperature\b", str(error)):
                     raise
                 self._takes_temperature = False
-        return self._send_once(arguments, left_s, told, form, {})
+        return self._send_once(arguments, left_s, relay, form, {})
 
     def _send_once(
         self,
         arguments: dict[str, Any],
         left_s: float,
-        told: StreamRelay,
+        relay: StreamRelay,
         form: Form | None,
         body: dict[str, Any],
     ) -> ModelReply:
@@ -125,12 +127,12 @@ class AnthropicModel:
         def send(**more: Any) -> Any:
             return create(model=self._model, timeout=left_s, extra_body=body or None, **arguments, **more)
 
-        if not told.wanted or form == "schema":
+        if not relay.wanted or form == "schema":
             reply: ModelReply = _parse_reply(self._send(send), form)
-            told(reply.text)
+            relay(reply.text)
             return reply
         pieces = self._send(lambda: send(stream=True))
-        gathered: ModelReply = self._send(lambda: _collect_reply(pieces, told))
+        gathered: ModelReply = self._send(lambda: _collect_reply(pieces, relay))
         return gathered
 
     def _send(self, call: Callable[[], Any]) -> Any:
@@ -159,20 +161,20 @@ class AnthropicModel:
         return ModelRefused(f"{said}: check the key, the model's name and the address")
 
 
-def _build_arguments(ask: ModelRequest, form: Form | None) -> dict[str, Any]:
-    messages: Sequence[ChatMessage] = ask.messages
-    if ask.schema is not None and form == "words":
-        messages = append_schema(messages, ask.schema)
+def _build_arguments(request: ModelRequest, form: Form | None) -> dict[str, Any]:
+    messages: Sequence[ChatMessage] = request.messages
+    if request.schema is not None and form == "words":
+        messages = append_schema(messages, request.schema)
     system = "\n\n".join(message.content for message in messages if message.role == "system")
-    arguments: dict[str, Any] = {"max_tokens": ask.max_tokens, "messages": _convert_messages(messages)}
+    arguments: dict[str, Any] = {"max_tokens": request.max_tokens, "messages": _convert_messages(messages)}
     if system:
         arguments["system"] = system
     tools = [
         {"name": tool.name, "description": tool.description, "input_schema": dict(tool.parameters)}
-        for tool in ask.tools
+        for tool in request.tools
     ]
-    if ask.schema is not None and form == "schema":
-        tools = [{"name": _ANSWER, "description": "Give the answer.", "input_schema": dict(ask.schema)}]
+    if request.schema is not None and form == "schema":
+        tools = [{"name": _ANSWER, "description": "Give the answer.", "input_schema": dict(request.schema)}]
         arguments["tool_choice"] = {"type": "tool", "name": _ANSWER}
     if tools:
         arguments["tools"] = tools
@@ -239,7 +241,7 @@ def _parse_reply(answer: Any, form: Form | None) -> ModelReply:
     )
 
 
-def _collect_reply(pieces: Any, told: StreamRelay) -> ModelReply:
+def _collect_reply(pieces: Any, relay: StreamRelay) -> ModelReply:
     """Return a streamed answer as one reply."""
     text, model, reason, usage = [], "", None, TokenUsage(requests=1)
     calls: dict[int, dict[str, str]] = {}
@@ -252,7 +254,7 @@ def _collect_reply(pieces: Any, told: StreamRelay) -> ModelReply:
         elif piece.type == "content_block_delta":
             if piece.delta.type == "text_delta":
                 text.append(piece.delta.text)
-                told(piece.delta.text)
+                relay(piece.delta.text)
             elif piece.delta.type == "input_json_delta" and piece.index in calls:
                 calls[piece.index]["arguments"] += piece.delta.partial_json
         elif piece.type == "message_delta":

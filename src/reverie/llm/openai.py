@@ -78,49 +78,51 @@ class OpenAIModel:
         """`provider:model`."""
         return f"{self._provider}:{self._model}"
 
-    def answer(self, ask: ModelRequest, *, on_text: OnText | None = None) -> ModelReply:
+    def answer(self, request: ModelRequest, *, on_text: OnText | None = None) -> ModelReply:
         """Answer a request; see `reverie.llm.protocol.Model.answer`."""
-        told = StreamRelay(on_text)
+        relay = StreamRelay(on_text)
         requests = 0
 
         def attempt(left_s: float) -> ModelReply:
             nonlocal requests
             requests += 1
-            return told.guarded(lambda: self._answer_once(ask, left_s, told))
+            return relay.guarded(lambda: self._answer_once(request, left_s, relay))
 
-        reply: ModelReply = self._patience.tried(attempt, timeout_s=ask.timeout_s, who=self.name)
+        reply: ModelReply = self._patience.tried(attempt, timeout_s=request.timeout_s, who=self.name)
         usage = replace(reply.usage, requests=requests)
         return replace(reply, usage=usage if self._price is None else self._price.of(usage))
 
     # -- one try -----------------------------------------------------------------------------------------
 
-    def _answer_once(self, ask: ModelRequest, left_s: float, told: StreamRelay) -> ModelReply:
-        if ask.schema is None:
+    def _answer_once(self, request: ModelRequest, left_s: float, relay: StreamRelay) -> ModelReply:
+        if request.schema is None:
             try:
-                return self._request(ask, None, left_s, told)
+                return self._request(request, None, left_s, relay)
             except FormatRejected as error:
                 raise ModelRefused(str(error)) from error
-        reply: ModelReply = self._ladder.ask(lambda form: self._request(ask, form, left_s, told))
+        reply: ModelReply = self._ladder.ask(lambda form: self._request(request, form, left_s, relay))
         return reply
 
-    def _request(self, ask: ModelRequest, form: Form | None, left_s: float, told: StreamRelay) -> ModelReply:
+    def _request(
+        self, request: ModelRequest, form: Form | None, left_s: float, relay: StreamRelay
+    ) -> ModelReply:
         """Send a request, and repeat it without an argument that the server does not know."""
-        arguments = _build_arguments(ask, form)
+        arguments = _build_arguments(request, form)
         while True:
             kept = {name: value for name, value in arguments.items() if name not in self._left_out}
             if "max_tokens" in self._left_out:
-                kept["max_completion_tokens"] = ask.max_tokens
+                kept["max_completion_tokens"] = request.max_tokens
             try:
-                return self._send_once(kept, left_s, told)
+                return self._send_once(kept, left_s, relay)
             except FormatRejected as error:
                 named = _find_refused_argument(str(error), kept)
                 if named is None:
                     raise
                 self._left_out |= {named}
 
-    def _send_once(self, arguments: dict[str, Any], left_s: float, told: StreamRelay) -> ModelReply:
+    def _send_once(self, arguments: dict[str, Any], left_s: float, relay: StreamRelay) -> ModelReply:
         create: Any = self._client.chat.completions.create
-        if not told.wanted:
+        if not relay.wanted:
             whole: ModelReply = _parse_reply(
                 self._send(lambda: create(model=self._model, timeout=left_s, **arguments))
             )
@@ -134,7 +136,7 @@ class OpenAIModel:
                 **arguments,
             )
         )
-        gathered: ModelReply = self._send(lambda: _collect_reply(pieces, told))
+        gathered: ModelReply = self._send(lambda: _collect_reply(pieces, relay))
         return gathered
 
     def _send(self, call: Callable[[], Any]) -> Any:
@@ -174,12 +176,12 @@ class OllamaModel(OpenAIModel):
         return cls(model, base_url=f"{address.rstrip('/')}/v1", provider="ollama")
 
 
-def _build_arguments(ask: ModelRequest, form: Form | None) -> dict[str, Any]:
-    messages = ask.messages
-    arguments: dict[str, Any] = {"max_tokens": ask.max_tokens}
-    if ask.temperature is not None:
-        arguments["temperature"] = ask.temperature
-    if ask.tools:
+def _build_arguments(request: ModelRequest, form: Form | None) -> dict[str, Any]:
+    messages = request.messages
+    arguments: dict[str, Any] = {"max_tokens": request.max_tokens}
+    if request.temperature is not None:
+        arguments["temperature"] = request.temperature
+    if request.tools:
         arguments["tools"] = [
             {
                 "type": "function",
@@ -189,13 +191,13 @@ def _build_arguments(ask: ModelRequest, form: Form | None) -> dict[str, Any]:
                     "parameters": dict(tool.parameters),
                 },
             }
-            for tool in ask.tools
+            for tool in request.tools
         ]
-    if ask.schema is not None and form == "schema":
-        schema = {"name": "answer", "schema": dict(ask.schema)}
+    if request.schema is not None and form == "schema":
+        schema = {"name": "answer", "schema": dict(request.schema)}
         arguments["response_format"] = {"type": "json_schema", "json_schema": schema}
-    elif ask.schema is not None:
-        messages = append_schema(messages, ask.schema)
+    elif request.schema is not None:
+        messages = append_schema(messages, request.schema)
         if form == "json":
             arguments["response_format"] = {"type": "json_object"}
     arguments["messages"] = [_convert_message(message) for message in messages]
@@ -237,7 +239,7 @@ def _parse_reply(answer: Any) -> ModelReply:
     )
 
 
-def _collect_reply(pieces: Any, told: StreamRelay) -> ModelReply:
+def _collect_reply(pieces: Any, relay: StreamRelay) -> ModelReply:
     """Return a streamed answer as one reply."""
     text, model, reason, usage = [], "", None, TokenUsage()
     calls: dict[int, dict[str, str]] = {}
@@ -251,7 +253,7 @@ def _collect_reply(pieces: Any, told: StreamRelay) -> ModelReply:
         delta = piece.choices[0].delta
         if delta.content:
             text.append(delta.content)
-            told(delta.content)
+            relay(delta.content)
         for part in delta.tool_calls or ():
             call = calls.setdefault(part.index, {"id": "", "name": "", "arguments": ""})
             call["id"] = part.id or call["id"]

@@ -31,7 +31,7 @@ class Model(Protocol):
         """`provider:model`, such as `openai:gpt-5-mini`."""
         ...
 
-    def answer(self, ask: ModelRequest, *, on_text: OnText | None = None) -> ModelReply:
+    def answer(self, request: ModelRequest, *, on_text: OnText | None = None) -> ModelReply:
         """Answer a request within its `timeout_s`, all tries together.
 
         Args:
@@ -57,16 +57,20 @@ class _Called:
     def name(self) -> str:
         return self._name
 
-    def answer(self, ask: ModelRequest, *, on_text: OnText | None = None) -> ModelReply:
+    def answer(self, request: ModelRequest, *, on_text: OnText | None = None) -> ModelReply:
         try:
-            given = self._function(ask)
+            answer_given = self._function(request)
         except ModelError:
             raise
         except Exception as error:  # whatever the function raises, the model has failed
             raise ModelUnavailable(f"{self._name} raised {type(error).__name__}: {error}") from error
-        reply = ModelReply(text=given, model=self._name) if isinstance(given, str) else given
+        reply = (
+            ModelReply(text=answer_given, model=self._name) if isinstance(answer_given, str) else answer_given
+        )
         if not isinstance(reply, ModelReply):
-            raise ModelRefused(f"{self._name} returned {type(given).__name__}: return text or a ModelReply")
+            raise ModelRefused(
+                f"{self._name} returned {type(answer_given).__name__}: return text or a ModelReply"
+            )
         if on_text is not None and reply.text:
             on_text(reply.text)
         return reply

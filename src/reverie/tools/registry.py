@@ -52,20 +52,22 @@ def memory_tools(
         raise InvalidInput(f"there is no group of tools {', '.join(unknown)}: there are {', '.join(GROUPS)}")
     if session is None and "working" in groups and tuple(groups) != DEFAULT_GROUPS:
         raise InvalidInput("the group working needs a session: say which, or leave the group out")
-    talk = memory.session(session) if isinstance(session, str) else session
-    if talk is not None:
-        memory = guard_trust(memory, talk)
-    noted = source or (f"session:{talk.id}"[:200] if talk is not None else "")
-    made: dict[str, Callable[[], Toolset]] = {
-        "long_term": lambda: build_long_term_tools(memory, now=clock, source=noted),
-        "working": lambda: build_working_tools(talk.working, now=clock) if talk is not None else Toolset(),
-        "memory": lambda: build_memory_tool(memory, now=clock, source=noted),
-        "fil": lambda: build_observation_tools(memory, now=clock, source=noted),
+    conversation = memory.session(session) if isinstance(session, str) else session
+    if conversation is not None:
+        memory = guard_trust(memory, conversation)
+    record_source = source or (f"session:{conversation.id}"[:200] if conversation is not None else "")
+    builders: dict[str, Callable[[], Toolset]] = {
+        "long_term": lambda: build_long_term_tools(memory, now=clock, source=record_source),
+        "working": lambda: (
+            build_working_tools(conversation.working, now=clock) if conversation is not None else Toolset()
+        ),
+        "memory": lambda: build_memory_tool(memory, now=clock, source=record_source),
+        "fil": lambda: build_observation_tools(memory, now=clock, source=record_source),
         "scratchpad": lambda: build_scratchpad_tools(memory.scratchpad, now=clock),
         "conversation": lambda: build_conversation_tools(
-            memory, now=clock, session=None if talk is None else talk.id
+            memory, now=clock, session=None if conversation is None else conversation.id
         ),
         "pages": lambda: build_page_tools(memory, now=clock),
         "knowledge_graph": lambda: build_knowledge_graph_tools(memory.knowledge_graph()),
     }
-    return Toolset(tool for group in dict.fromkeys(groups) for tool in made[group]())
+    return Toolset(tool for group in dict.fromkeys(groups) for tool in builders[group]())

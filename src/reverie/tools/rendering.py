@@ -117,12 +117,12 @@ def build_record_data(record: Record) -> Mapping[str, Any]:
 
 def describe_record(record: Record, now: datetime) -> list[str]:
     """Return the age of a record, until when it held, and its origin where it is not trusted."""
-    told = [format_age(record.updated_at, now)]
+    parts = [format_age(record.updated_at, now)]
     if record.valid_to is not None and not is_valid_at(record, now):
-        told.append(f"held until {record.valid_to:%Y-%m-%d}, not any more")
+        parts.append(f"held until {record.valid_to:%Y-%m-%d}, not any more")
     if record.origin in UNTRUSTED:
-        told.append(f"from {_SOURCES[record.origin]}, {escaping.NOT_CONFIRMED}")
-    return told
+        parts.append(f"from {_SOURCES[record.origin]}, {escaping.NOT_CONFIRMED}")
+    return parts
 
 
 _SOURCES = {"tool": "a tool", "web": "the web", "import": "an import"}

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reverie.consolidation.passes.merge import merge
@@ -378,6 +378,7 @@ words = st.sampled_from(WORDS.split())
 texts = st.lists(words, min_size=2, max_size=7).map(" ".join)
 
 
+@settings(max_examples=40, deadline=None)
 @given(st.lists(texts, min_size=4, max_size=12, unique=True), st.integers(0, 2**32))
 def test_whatever_a_model_proposes_no_specific_leaves_the_memory(contents: list[str], seed: int) -> None:
     chance = random.Random(seed)

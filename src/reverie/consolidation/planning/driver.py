@@ -19,9 +19,9 @@ Flow = Generator[ModelRequest, ModelReply | ModelFailure, T]
 NO_MODEL = ModelFailure(why="no model")
 
 
-def answer_without_model(ask: ModelRequest) -> ModelFailure:
+def answer_without_model(request: ModelRequest) -> ModelFailure:
     """Return the failure that stands for a missing model."""
-    del ask
+    del request
     return NO_MODEL
 
 
@@ -33,12 +33,12 @@ def run_pass(flow: Flow[T], answer: Callable[[ModelRequest], ModelReply | ModelF
             it.
     """
     try:
-        ask = next(flow)
+        request = next(flow)
         while True:
-            reply = answer(ask)
+            reply = answer(request)
             if _is_empty(reply):
-                reply = _combine_replies(reply, answer(ask))
-            ask = flow.send(reply)
+                reply = _combine_replies(reply, answer(request))
+            request = flow.send(reply)
     except StopIteration as end:
         result: T = end.value
         return result

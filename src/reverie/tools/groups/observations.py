@@ -36,10 +36,10 @@ def build_observation_tools(memory: MemoryLike, *, now: Callable[[], datetime], 
         if not notes:
             raise InvalidInput("there is nothing to remember; pass findings, insights or lessons, as lists")
         saved = memory.save_many(notes)
-        told = [f"- [{each.record.id}] ({each.record.kind}): {each.outcome}" for each in saved]
+        lines = [f"- [{each.record.id}] ({each.record.kind}): {each.outcome}" for each in saved]
         said = rendering.format_count(len(saved), "observation")
         return ToolResult(
-            "\n".join([f"Remembered {said}:", *told]),
+            "\n".join([f"Remembered {said}:", *lines]),
             {"saved": [records.build_saved_data(each) for each in saved]},
         )
 
