@@ -499,7 +499,7 @@ def test_threads_and_processes_lose_nothing(tmp_path: Path) -> None:
         "from reverie.integrations.anthropic_memory import ReverieMemoryTool\n"
         "with Memory.open(sys.argv[1]) as memory:\n"
         "    tool = ReverieMemoryTool(memory)\n"
-        "    for n in range(8):\n"
+        "    for n in range(4):\n"
         "        tool.call({'command': 'str_replace', 'path': '/memories/list.md', 'old_str': 'END',\n"
         "                   'new_str': f'{sys.argv[2]}-{n}\\nEND'})\n"
     )
@@ -520,7 +520,7 @@ def test_threads_and_processes_lose_nothing(tmp_path: Path) -> None:
                         old_str="END",
                         new_str=f"{name}-{n}\nEND",
                     )
-                    for n in range(8)
+                    for n in range(4)
                 ]
             )
             for name in ("three", "four")
@@ -532,7 +532,7 @@ def test_threads_and_processes_lose_nothing(tmp_path: Path) -> None:
         assert [other.wait(60) for other in others] == [0, 0]
         lines = memory.pages.read("list.md").split()
         assert sorted(lines) == sorted(
-            ["END", *(f"{name}-{n}" for name in ("one", "two", "three", "four") for n in range(8))]
+            ["END", *(f"{name}-{n}" for name in ("one", "two", "three", "four") for n in range(4))]
         )
         taken = [told(tool, "create", path="/memories/once.md", file_text=str(n))[0] for n in range(3)]
         assert taken == [True, False, False]
