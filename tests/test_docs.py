@@ -534,7 +534,8 @@ def test_every_setting_has_an_effect() -> None:
         file.read_text(encoding="utf-8") for file in SOURCE.rglob("*.py") if file.name != "settings.py"
     )
     for name in settings_rows():
-        assert re.search(rf"\b_?settings\.{_PROPERTIES.get(name, name)}\b", code), f"{name} is never read"
+        read = rf"\b_?settings\.{_PROPERTIES.get(name, name)}\b|\b(?:prompt_)?setting=\"{name}\""
+        assert re.search(read, code), f"{name} is never read"
 
 
 def test_variables_named_in_the_docs_exist() -> None:
