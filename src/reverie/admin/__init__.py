@@ -1,1 +1,4 @@
-"""The memory as a whole: history, erasure, diagnosis, statistics, backup, import and export."""
+"""The memory as a whole: history, erasure, diagnosis, transfer, statistics.
+
+Imports `repositories` and what is below.
+"""

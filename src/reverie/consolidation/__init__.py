@@ -1,3 +1,4 @@
-"""Background thinking: rules after a turn, passes, plans, the cycle and the worker. It imports the
-repositories and what lies below them.
+"""Background thinking: rules after a turn, passes, plans, the cycle, the worker.
+
+Imports `repositories` and what is below.
 """

@@ -1,7 +1,6 @@
-"""What goes into the prompt this turn? Budget, delta, rendering and the pack; plain functions over values.
+"""Prompt context: budget, ledger, rendering and the pack. Imports `search` and `domain`.
 
-Nothing here sees a store, a clock, a model or a file: what was found, what was shown before and the
-texts of the profile are handed in.
+Plain functions over values. No store, clock, model or file is visible here.
 """
 
 from reverie.context.budget import TokenBudget

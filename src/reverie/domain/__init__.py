@@ -1,1 +1,4 @@
-"""domain."""
+"""What is remembered: frozen values, their rules, and pure functions over text.
+
+Imports nothing else of Reverie.
+"""

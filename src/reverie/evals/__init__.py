@@ -1,1 +1,1 @@
-"""Evaluations of recall and of rules. They may import everything but integrations and interfaces."""
+"""Measurements of recall, folding, redaction and defences. Imports the root modules and below."""

@@ -1,1 +1,1 @@
-"""The folder that people read and edit: written after every change, and what they change in it comes back."""
+"""Readable folder: mirror of the store, import of hand edits, rebuild. Imports `stores` and `domain`."""

@@ -1,1 +1,4 @@
-"""Adapters for other frameworks, one module each. They import `Memory` and what lies below it."""
+"""Adapters for agent frameworks, one module each.
+
+Imports the root modules and below; this module imports none of them.
+"""

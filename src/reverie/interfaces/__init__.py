@@ -1,1 +1,1 @@
-"""Interfaces for people and programs: command line, hooks and MCP. They may import everything else."""
+"""Command line, MCP server and hooks. Imports everything below; nothing imports it."""

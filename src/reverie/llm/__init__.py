@@ -1,6 +1,6 @@
-"""Models: requests and replies, the protocol, adapters and retries. It imports the domain only.
+"""Language models: request and reply values, the protocol, adapters, retries. Imports `domain` only.
 
-No adapter is imported until a model is chosen: `import reverie` stays small and needs no key.
+Nothing here is imported until a model is chosen, so `import reverie` stays small and needs no key.
 """
 
 from reverie.llm.protocol import Answering, Model, model_from_function, model_from_name, resolve_model

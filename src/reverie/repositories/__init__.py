@@ -1,1 +1,4 @@
-"""repositories."""
+"""Repositories: reading and writing one kind of content each.
+
+Imports `context`, `search`, `stores`, `domain`.
+"""

@@ -1,4 +1,4 @@
-"""Finding the right memory: text to tokens, questions to terms, candidates to an exact and explained order.
+"""Search: query parsing, candidates from the index, exact ranking, calibration, hits.
 
-Pure: nothing here reads a file, a clock or a store.
+Imports `stores` and `domain`.
 """

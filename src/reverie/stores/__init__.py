@@ -1,1 +1,1 @@
-"""Where things are kept. One protocol (`base`), and a file for each store that keeps it."""
+"""Stores: the protocol, SQLite, in memory, the redacting wrapper and tombstones. Imports `domain` only."""

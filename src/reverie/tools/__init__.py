@@ -1,5 +1,6 @@
-"""Tools that a model may call on a memory, neutral towards every provider. It imports the repositories and
-what lies below them.
+"""Tools that a model may call, neutral towards providers.
+
+Imports `repositories`, `context` and what is below.
 """
 
 from reverie.tools.large_results import with_chunking

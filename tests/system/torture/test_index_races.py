@@ -98,7 +98,7 @@ def test_what_changes_during_a_build_is_counted_once(tmp_path: Path, monkeypatch
             yield from leaves()
             one._store.commit([archived(late)], actor="other", at=NOW)
 
-        monkeypatch.setattr(one._index, "_all_leaves", meanwhile)
+        monkeypatch.setattr(one._index, "_iterate_leaves", meanwhile)
         one.search("zither")
         assert one._index.frequencies("record", ["lute", "zither"], None) == {"lute": 0, "zither": 0}
 

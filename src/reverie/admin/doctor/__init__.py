@@ -1,4 +1,4 @@
-"""Diagnosis and repair of a memory."""
+"""Diagnosis and repair of a memory folder. Imports `admin.erasure`, `files`, `search` and `stores`."""
 
 from reverie.admin.doctor.doctor import Doctor
 from reverie.admin.doctor.findings import Diagnosis, Finding

@@ -1,1 +1,1 @@
-"""Erasure of content, and redaction of stored secrets."""
+"""Permanent erasure of content and its traces. Imports `files`, `search`, `stores` and `domain`."""

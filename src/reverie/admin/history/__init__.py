@@ -1,4 +1,7 @@
-"""History, blame, differences, undo, and snapshots of earlier moments."""
+"""Journal queries, differences, undo and earlier states of the store.
+
+Imports `consolidation.plan`, `stores`, `domain`.
+"""
 
 from reverie.admin.history.blame import Blame, BlameChange, BlameLine, Repetition
 from reverie.admin.history.diff import Difference, FieldChange

@@ -1,5 +1,1 @@
-"""Backup, export and import.
-
-`backup` copies and recovers everything, `export` writes files for people and other programs, and `importer`
-stores what the modules of `formats` read.
-"""
+"""Backup, export and import. Imports `admin.erasure`, `repositories`, `files` and what is below."""

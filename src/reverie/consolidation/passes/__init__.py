@@ -1,1 +1,1 @@
-"""Passes: functions from a `PassInput` to a plan. Pure; no store, file or clock."""
+"""Passes over stored values, each ending in a plan. Imports `consolidation.planning`; no input or output."""

@@ -1,1 +1,4 @@
-"""What passes share: their input, the builder of plans, and the parsing of replies. Pure."""
+"""Construction and validation of plans.
+
+Imports `llm`, `domain` and `consolidation.plan`; no input or output.
+"""

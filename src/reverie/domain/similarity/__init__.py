@@ -1,1 +1,1 @@
-"""similarity."""
+"""Comparison of texts: duplicates, supersession, three-way merges. Imports all of `domain`."""

@@ -1,1 +1,4 @@
-"""text."""
+"""Pure functions over text: escaping, tokens, dates, ids, validation.
+
+Imports `domain.errors` and `domain.secrets`.
+"""

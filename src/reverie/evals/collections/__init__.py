@@ -1,1 +1,1 @@
-"""Readers of test collections."""
+"""Readers of test collections. Imports `admin.transfer` and `domain`."""

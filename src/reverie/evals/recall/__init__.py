@@ -1,1 +1,1 @@
-"""Recall on test collections: run, measures and report."""
+"""Recall measurements: metrics, runs, reports. Imports `evals.collections` and the root modules."""

@@ -1,1 +1,4 @@
-"""Labelled evaluations: deduplication, sentence rules, secret detection and prompt attacks."""
+"""Measurements of rules: folding, redaction, quoting, attacks.
+
+Imports the other parts of `evals` and the root modules.
+"""

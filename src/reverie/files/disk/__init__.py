@@ -1,1 +1,4 @@
-"""disk."""
+"""Atomic file operations and the state of the mirror.
+
+Imports `files.layout`, `stores.sqlite` and `domain`.
+"""

@@ -1,1 +1,4 @@
-"""hand_edits."""
+"""Import of edits that people make in the folder.
+
+Imports `files.scan`, `files.disk`, `stores` and `domain`.
+"""

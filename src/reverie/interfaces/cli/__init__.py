@@ -1,1 +1,1 @@
-"""The command line. It may import hooks and MCP."""
+"""Command line. Imports the other interfaces and everything below."""

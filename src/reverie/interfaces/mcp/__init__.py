@@ -1,4 +1,6 @@
-"""Server for the Model Context Protocol: tools, resources, prompts and transports.
+"""Server of the Model Context Protocol: tools, resources, prompts, transports.
 
-Needs the package `mcp`, which is imported only by the modules here. What the tools do is in `reverie.tools`.
+Imports the root modules and `tools`.
+
+Needs the package `mcp`, which only the modules here import.
 """

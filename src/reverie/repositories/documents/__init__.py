@@ -1,4 +1,4 @@
-"""How is a memory seen as a folder of text files? `Documents`, over pages, logs and records."""
+"""A memory as a tree of text documents, over pages, logs and records. Imports the other repositories."""
 
 from reverie.repositories.documents.documents import KEPT_AS, RECORDS, SHARED, Documents
 from reverie.repositories.documents.paths import DocumentEntry, Heard, Parts, parse_path

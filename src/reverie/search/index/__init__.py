@@ -1,1 +1,1 @@
-"""How is a candidate found quickly? The search index, derived from the store and rebuilt at will."""
+"""Search index, derived from the store and rebuilt at will. Imports `stores` and `domain`."""

@@ -1,4 +1,4 @@
-"""For people who write their own store: the contract and the state machine that every store runs.
+"""Contract tests and a state machine for stores, including stores of your own. Imports `stores` and `domain`.
 
 Needs pytest and hypothesis, which nothing else in Reverie does.
 """

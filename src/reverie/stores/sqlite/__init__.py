@@ -1,8 +1,6 @@
-"""How is everything kept in one SQLite file? `SQLiteStore` is the answer; the other files are its parts.
+"""SQLite store in parts, of which `SQLiteStore` is the only public one.
 
-`migrations` makes and renews the file, `connections` hands out connections to it, `rows` turns values into
-rows and back, `changes` is what happens inside one transaction, `filters` says a filter in SQL, `check`
-looks for anything wrong, `errors` translates SQLite's own.
+Imports `domain` and the store protocol.
 """
 
 from reverie.stores.sqlite.store import SQLiteStore

@@ -1,1 +1,1 @@
-"""Groups of tools: each module has the tools over one part of a memory."""
+"""Groups of tools, one module each. Imports the framework in `tools` and what is below."""

@@ -1,1 +1,4 @@
-"""Import and export formats, one module each; none of them touches a store."""
+"""Readers and writers of file formats, one module each.
+
+Imports `repositories`, `files`, `domain`; opens no store.
+"""

@@ -1,1 +1,1 @@
-"""The commands, one file for each subject; `main.COMMANDS` names them all."""
+"""Commands, one module for each subject. Imports the command line options and everything below."""

@@ -1,1 +1,1 @@
-"""Readers of other programs' formats."""
+"""Readers of formats that other programs write. Imports the other formats and `domain`."""

@@ -1,1 +1,1 @@
-"""Reverie's own export formats."""
+"""Readers and writers of formats that Reverie defines. Imports `domain` and `files.parsing`."""

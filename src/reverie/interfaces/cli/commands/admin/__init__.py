@@ -1,1 +1,1 @@
-"""Commands on the memory as a whole: history, erasure, diagnosis and upkeep."""
+"""Commands that look after a memory: doctor, dreams, forget, history, redact. Imports as `commands` does."""

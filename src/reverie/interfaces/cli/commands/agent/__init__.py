@@ -1,1 +1,1 @@
-"""Commands for agents: `chat`, `hook`, `mcp` and `tools`."""
+"""Commands that an agent runs: chat, hook, mcp, tools. Imports as `commands` does."""

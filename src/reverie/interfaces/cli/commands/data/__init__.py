@@ -1,1 +1,1 @@
-"""Commands on content: records, pages, conversations, files, import and export."""
+"""Commands that read and write content. Imports as `commands` does."""
