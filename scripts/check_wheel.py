@@ -20,7 +20,14 @@ def main(dist: Path) -> int:
     with tempfile.TemporaryDirectory() as folder:
         venv.create(Path(folder) / "venv", with_pip=True)
         binaries = Path(folder) / "venv" / "bin"
-        install = [binaries / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        install: list[str | Path] = [
+            binaries / "python",
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+        ]
         subprocess.run([*install, wheel], check=True, cwd=folder)
         memory = Path(folder) / "memory"
         for command in (

@@ -1,4 +1,4 @@
-"""What tests share: a memory on disk and one in memory, with a clock one can move."""
+"""Fixtures for all tests: a memory on disk, one in memory, and a clock that stands still."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 
 from reverie import Memory
+from tests import profiles
 
-# A busy machine makes examples slow, not wrong.
-settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("suite")
+assert profiles  # registers the profile
+settings.load_profile("reverie")
 
-# Who starts a suite in the background makes it deaf to Ctrl-C, and all processes of its tests with it.
+# A shell that starts the suite in the background makes it and its child processes ignore SIGINT.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class MovableClock:
-    """A clock that stands still until it is moved."""
+    """Clock that stands still until it is moved."""
 
     def __init__(self) -> None:
         self.now = datetime(2025, 6, 2, 9, 0, tzinfo=UTC)
@@ -31,7 +31,7 @@ class MovableClock:
         return self.now
 
     def move(self, **by: float) -> None:
-        """Move it on, such as `days=3`."""
+        """Move the clock forward by a `timedelta`, such as `days=3`."""
         self.now += timedelta(**by)
 
 

@@ -145,7 +145,7 @@ class Tending(MemoryReader, ABC):
         return doctor.examine(fix=fix)
 
     def redact(self, *, dry_run: bool = False) -> RedactionReport:
-        """Take the secrets for good out of what is stored already. (What is saved is redacted by itself.)
+        """Take the secrets for good out of what is stored already. New saves are redacted already.
 
         It is for what was stored while `redact_secrets` was off, by an earlier version, or before a pattern
         was added. Each thing that holds a secret keeps its place, with `[redacted: kind]` in the text; its

@@ -21,6 +21,7 @@ from reverie.search.analyzer import analyze
 from reverie.session import Session
 from reverie.stores.in_memory import InMemoryStore
 from tests.conftest import MovableClock
+from tests.profiles import examples
 
 
 def exchange(session: Session, question: str, answer: str = "All right.") -> tuple[str, str]:
@@ -245,7 +246,7 @@ _TALK = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(talk=_TALK, events=st.booleans())
 def test_learning_changes_nothing_that_was_said_and_trusts_no_tool(
     talk: list[tuple[Any, list[str]]], events: bool

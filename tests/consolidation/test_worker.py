@@ -428,6 +428,7 @@ worker(store, Now(), dies).run_due()
 """
 
 
+@pytest.mark.slow
 def test_what_a_killed_process_left_undone_the_next_one_does(tmp_path: Path, now: Now) -> None:
     path = tmp_path / "reverie.db"
     SQLiteStore(path, analyse=analyze).close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
+import pytest
 from benchmarks.cache import LEAST, Prompt, compute_figures, run_conversation
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from reverie import Memory
 from reverie.domain.text import validation
 from reverie.settings import Settings
+from tests.profiles import examples
 
 PIECE = st.one_of(
     st.text(min_size=1, max_size=60).filter(lambda text: text.strip()),
@@ -29,6 +31,7 @@ def written(text: tuple[str, int]) -> str:
     return validation.clean_text((piece * times)[:20_000])
 
 
+@pytest.mark.slow
 def test_of_200_turns_the_stable_part_is_the_same_as_in_the_prompt_before(tmp_path: Path) -> None:
     prompts = run_conversation(tmp_path / "memory")
     found = compute_figures(prompts)
@@ -55,7 +58,7 @@ def test_the_share_falls_when_the_beginning_changes(tmp_path: Path) -> None:
     assert compute_figures(spoilt).stable < 0.1
 
 
-@settings(max_examples=25, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(25), suppress_health_check=list(HealthCheck))
 @given(
     records=st.lists(TEXT, max_size=12),
     page=TEXT,

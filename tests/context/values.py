@@ -52,7 +52,8 @@ def hit(value: Record | Turn, score: float = 0.5, *matched: str) -> Hit:
 
 def conversation(shape: list[int]) -> list[Turn]:
     """Turns after a shape: -1 a result without a call, 0 plain, n > 0 a call of n tools with all its results,
-    n > 9 a call of n - 9 tools of which the last has no result."""
+    n > 9 a call of n - 9 tools of which the last has no result.
+    """
     turns: list[Turn] = []
     for number, kind in enumerate(shape):
         if kind == 0:

@@ -432,6 +432,7 @@ def test_two_memories_in_one_process_share_a_folder(kept_folder: KeptFolder) -> 
     other.close()
 
 
+@pytest.mark.slow
 def test_a_fork_leaves_both_processes_with_a_folder_that_works(tmp_path: Path) -> None:
     script = f"""
         import os, sys

@@ -32,6 +32,7 @@ from reverie.stores.sqlite import SQLiteStore
 from reverie.stores.tombstones import make_key, tombstone_keys
 from tests.files.hand_edit_fixture import EditedFolder, build_note_path, make_note, open_edited_folder
 from tests.files.test_parsing import RECORDS
+from tests.profiles import examples
 
 
 @pytest.fixture
@@ -142,7 +143,9 @@ def test_everything_that_the_files_hold_comes_back_exactly(folder: Path) -> None
 
 
 @given(made=st.lists(RECORDS, min_size=1, max_size=5))
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 def test_records_of_every_kind_come_back(
     made: list[Record], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -383,6 +386,7 @@ def test_a_new_database_that_is_begun_beside_the_files_takes_them_all_in(folder:
         edited_folder.assert_settled()
 
 
+@pytest.mark.slow
 def test_whoever_is_killed_leaves_the_old_database_or_the_new_one(folder: Path) -> None:
     with open_edited_folder(folder) as edited_folder:
         fill(edited_folder)

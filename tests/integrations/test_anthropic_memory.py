@@ -24,6 +24,7 @@ from reverie.integrations.anthropic_memory import AsyncReverieMemoryTool, Reveri
 from reverie.repositories.documents.pages import convert_page_to_path, convert_path_to_page
 from reverie.scoped import ScopedMemory
 from reverie.session import Session
+from tests.profiles import examples
 
 View = Callable[[Memory], Memory | ScopedMemory]
 
@@ -195,7 +196,7 @@ def test_random_commands_give_what_anthropics_own_tool_gives(
 ) -> None:
     agreed = {"done": 0, "refused": 0}
 
-    @settings(max_examples=60)
+    @settings(max_examples=examples(60))
     @given(commands=st.lists(COMMANDS, min_size=4, max_size=25))
     def check(commands: list[dict[str, Any]]) -> None:
         folder = tmp_path_factory.mktemp("theirs")

@@ -22,6 +22,7 @@ from langgraph.store.sqlite import SqliteStore
 
 from reverie import Memory
 from reverie.integrations.langgraph import ReverieStore
+from tests.profiles import examples
 
 EVERYTHING = 10_000
 
@@ -152,5 +153,5 @@ class Stores(RuleBasedStateMachine):
         assert ours == _plainly(self.theirs.batch([op])) == _plainly(self.sqlite.batch([op]))
 
 
-Stores.TestCase.settings = settings(max_examples=40, stateful_step_count=15, deadline=None)
+Stores.TestCase.settings = settings(max_examples=examples(40), stateful_step_count=15, deadline=None)
 TestStores = Stores.TestCase

@@ -32,6 +32,7 @@ from reverie import Memory
 from reverie.aio import AsyncMemory
 from reverie.integrations.openai_agents import ReverieSession, tools_for
 from tests.llm.server import Script, says, serving
+from tests.profiles import examples
 
 T = TypeVar("T")
 
@@ -245,7 +246,7 @@ STEPS = st.one_of(
 )
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(steps=st.lists(STEPS, max_size=20), limit=st.one_of(st.none(), st.integers(0, 6)))
 def test_random_operations_give_what_the_sdks_own_session_gives(
     steps: list[tuple[Any, ...]], limit: int | None

@@ -187,6 +187,7 @@ def test_reading_often_writes_seldom(memory: Memory, shelf: KeyValueStore, clock
     assert found.expires_at == clock.now + timedelta(hours=10)
 
 
+@pytest.mark.slow
 def test_many_restrictions_do_not_hide_the_one_that_is_left() -> None:
     with Memory.open(":memory:") as memory:
         shelf = memory.shelf("app")

@@ -190,6 +190,7 @@ with Memory.open(sys.argv[1]) as memory:
 """
 
 
+@pytest.mark.slow
 def test_processes_and_threads_that_write_one_page_lose_nothing(tmp_path: Path) -> None:
     Memory.open(tmp_path).close()
     others = [

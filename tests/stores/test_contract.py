@@ -10,6 +10,7 @@ from reverie.stores.contract.suite import StoreContract, StoreStateMachine, anal
 from reverie.stores.in_memory import InMemoryStore
 from reverie.stores.protocol import Store
 from reverie.stores.sqlite import SQLiteStore
+from tests.profiles import examples as scale_examples
 
 
 class TestInMemoryStore(StoreContract):
@@ -39,7 +40,7 @@ class SQLiteMachine(StoreStateMachine):
 def _with(machine: type[StoreStateMachine], *, examples: int, steps: int) -> type:
     case = machine.TestCase
     case.settings = settings(
-        max_examples=examples,
+        max_examples=scale_examples(examples),
         stateful_step_count=steps,
         deadline=None,
         suppress_health_check=[HealthCheck.too_slow],

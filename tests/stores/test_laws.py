@@ -15,6 +15,7 @@ from reverie.stores.contract.factories import NOW, analyse, make_record
 from reverie.stores.contract.state_machine import record_fields
 from reverie.stores.in_memory import InMemoryStore
 from reverie.stores.sqlite import SQLiteStore
+from tests.profiles import examples
 
 edits_of_records = st.lists(
     st.tuples(st.integers(1, 6), record_fields, st.booleans()), min_size=1, max_size=12
@@ -36,7 +37,7 @@ def state(store: SQLiteStore | InMemoryStore) -> dict[str, dict[str, object]]:
 
 
 @given(first=edits_of_records, then=edits_of_records)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 def test_undoing_changes_gives_back_what_was(tmp_path_factory, first, then) -> None:  # type: ignore[no-untyped-def]
     path = tmp_path_factory.mktemp("law") / "reverie.db"
     with contextlib.closing(SQLiteStore(path, analyse=analyse)) as store:
@@ -50,7 +51,7 @@ def test_undoing_changes_gives_back_what_was(tmp_path_factory, first, then) -> N
 
 
 @given(plan=edits_of_records)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 def test_replaying_the_journal_gives_the_same(tmp_path_factory, plan) -> None:  # type: ignore[no-untyped-def]
     folder = tmp_path_factory.mktemp("law")
     with (

@@ -14,6 +14,7 @@ from reverie.llm.messages import ToolSpec
 from reverie.tools import GROUPS, Toolset
 from reverie.tools.arguments import parse_arguments
 from reverie.tools.schemas import build_parameters
+from tests.profiles import examples
 
 SPEC = ToolSpec(
     name="tool",
@@ -131,7 +132,9 @@ def everything() -> Toolset:
     return tools.without(*(name for name in tools.names if "nod" in name or "ntit" in name))
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(300), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(data=st.data())
 def test_no_arguments_whatever_raise(everything: Toolset, data: st.DataObject) -> None:
     tool = data.draw(st.sampled_from(list(everything)))
@@ -155,7 +158,9 @@ def _like(rule: Any) -> st.SearchStrategy[Any]:
     )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(200), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(text=st.text() | ANYTHING.map(repr) | ANYTHING.map(lambda each: json.dumps(each)))
 def test_no_text_in_the_place_of_arguments_raises(everything: Toolset, text: str) -> None:
     for name in ("search_memory", "save_memory", "no such tool"):

@@ -7,11 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reverie.tools.chunking import split_text
+from tests.profiles import examples
 
 TEXTS = st.text(alphabet="ab \n#`\r~é\u0301\u200d👩", max_size=300) | st.text(max_size=200)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(text=TEXTS, longest=st.integers(1, 40))
 def test_the_pieces_are_the_text_and_none_is_too_long(text: str, longest: int) -> None:
     cut = split_text(text, longest)

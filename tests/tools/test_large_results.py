@@ -24,6 +24,7 @@ from reverie.stores.in_memory import InMemoryStore
 from reverie.tools import Tool, ToolResult, Toolset, with_chunking
 from reverie.tools.large_results import MOST_TOKENS
 from reverie.tools.schemas import build_parameters
+from tests.profiles import examples
 from tests.tools.conftest import Clock
 
 LIMIT = 100  # tokens: 400 characters
@@ -192,7 +193,9 @@ def test_two_answers_of_one_tool_have_keys_of_their_own(working: WorkingMemory) 
     assert len({entry.key.split("/")[1] for entry in working.list()}) == 2
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(
     text=st.text(alphabet=st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=201)
     | st.lists(st.sampled_from(["# a\n", "\n\n", "word ", "```\n", "é", "x" * 50]), min_size=60).map("".join)

@@ -86,7 +86,8 @@ class Turn:
     @property
     def origin(self) -> Origin:
         """Whose word it is: the owner's, the agent's, a tool's; or what its metadata `origin` says, if that
-        is trusted less."""
+        is trusted less.
+        """
         own: Origin = "tool" if self.role == "tool" else "owner" if self.role == "user" else "agent"
         told = self.metadata.get(ORIGIN)
         return next((origin for origin in UNTRUSTED if origin == told), own)

@@ -100,7 +100,8 @@ class Hit:
     @property
     def is_trusted(self) -> bool:
         """Whether it may be put into a prompt unasked: not from a tool, the web or an import, nor resting on
-        what they said."""
+        what they said.
+        """
         return self._value.origin not in UNTRUSTED
 
     def to_dict(self) -> dict[str, Any]:

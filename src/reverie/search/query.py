@@ -87,7 +87,8 @@ class QueryDate:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedQuery:
     """A question, ready to be matched. Empty ``terms``: nothing in it can be looked for, and nothing is
-    found."""
+    found.
+    """
 
     text: str
     terms: tuple[QueryTerm, ...] = ()

@@ -224,7 +224,8 @@ class Store(Protocol):
         stop: int | None = None,
     ) -> list[Turn]:
         """Turns by id or key (in the order asked for), or those of a session from position `start` up to,
-        not including, `stop`; a negative `start` counts from the end. An unknown session has none."""
+        not including, `stop`; a negative `start` counts from the end. An unknown session has none.
+        """
         ...
 
     def scan_turns(self, wanted: Filter, *, containing: str | None = None) -> Iterator[Turn]:

@@ -775,6 +775,7 @@ def big(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Memory, date
         yield memory, then
 
 
+@pytest.mark.slow
 def test_a_long_past_is_searched_like_the_present(big: tuple[Memory, datetime]) -> None:
     memory, then = big
     with memory.as_of(then) as past:

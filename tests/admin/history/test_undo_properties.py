@@ -1,5 +1,6 @@
 """Laws of the journal: what is undone was never done, what is replayed is the same, what was asked then is
-answered so now."""
+answered so now.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +26,7 @@ from reverie.stores.in_memory import InMemoryStore
 from reverie.stores.protocol import Store
 from reverie.stores.sqlite import SQLiteStore
 from reverie.stores.writer import StoreWriter
+from tests.profiles import examples
 
 BEGIN = datetime(2025, 6, 2, 9, 0, tzinfo=UTC)
 SENTENCES = (
@@ -163,7 +165,9 @@ waits = st.sampled_from((1, 1, 30, 3_600, 90_000))
 plans = st.lists(st.tuples(steps, waits), min_size=1, max_size=30)
 
 laws = settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    max_examples=examples(40),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 
 
@@ -364,7 +368,7 @@ def tell(world: World, n: int) -> None:
 
 
 @given(plan=plans, telling=st.lists(st.integers(0, 60), min_size=1, max_size=10), picks=st.lists(numbers))
-@settings(laws, max_examples=4)
+@settings(laws, max_examples=examples(4))
 def test_what_was_forgotten_is_nowhere_and_nothing_brings_it_back(
     world: Callable[[], Any], plan: list[Any], telling: list[int], picks: list[int]
 ) -> None:
@@ -393,7 +397,7 @@ def test_what_was_forgotten_is_nowhere_and_nothing_brings_it_back(
 
 
 @given(plan=plans)
-@settings(laws, max_examples=15)
+@settings(laws, max_examples=examples(15))
 def test_the_journal_alone_makes_the_same_files(
     tmp_path_factory: pytest.TempPathFactory, plan: list[Any]
 ) -> None:

@@ -94,6 +94,7 @@ def test_everything_comes_back(tmp_path: Path) -> None:
     memory.close()
 
 
+@pytest.mark.slow
 def test_what_is_acknowledged_before_is_in_it_while_four_processes_write(tmp_path: Path) -> None:
     folder = tmp_path / "memory"
     Memory.open(folder).close()
@@ -543,6 +544,7 @@ print("done")
 """
 
 
+@pytest.mark.slow
 def test_a_recovery_that_is_killed_leaves_one_of_the_two_whole(backup: Path, tmp_path: Path) -> None:
     with Memory.open(tmp_path / "memory") as memory:
         memory.save("Only in the later one")

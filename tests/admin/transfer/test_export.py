@@ -22,6 +22,7 @@ from reverie.domain.change import Value
 from reverie.stores.protocol import Store
 from reverie.stores.writer import StoreWriter
 from tests.admin.transfer.holdings import NOW, dump, holdings, store_of
+from tests.profiles import examples
 
 
 def taken(store: Store, source: Path, **how: object) -> ImportReport:
@@ -60,7 +61,7 @@ def full(tmp_path: Path) -> Memory:
 
 
 @pytest.mark.parametrize("form", EXPORT_FORMS)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(values=holdings())
 def test_an_export_read_into_an_empty_memory_gives_the_same(form: ExportForm, values: list[Value]) -> None:
     before = store_of(values)

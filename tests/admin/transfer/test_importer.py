@@ -392,6 +392,7 @@ def big(path: Path) -> Path:
     return samples.document(path / "conversations.json", chats)
 
 
+@pytest.mark.slow
 def test_an_import_that_was_killed_is_completed_by_another(tmp_path: Path) -> None:
     source = big(tmp_path)
     with Memory.open(tmp_path / "whole") as whole:
@@ -421,6 +422,7 @@ def test_an_import_that_was_killed_is_completed_by_another(tmp_path: Path) -> No
         assert dump(memory._store) == wanted
 
 
+@pytest.mark.slow
 def test_two_who_import_the_same_at_once_take_it_in_once(tmp_path: Path) -> None:
     source, folder = big(tmp_path), tmp_path / "memory"
     Memory.open(folder).close()

@@ -137,6 +137,7 @@ def test_a_note_does_not_become_longer_by_being_split() -> None:
     assert "longer than the note" in why(plan)
 
 
+@pytest.mark.slow
 def test_what_waits_for_room_still_waits_after_a_night_that_failed(
     tmp_path: Path, clock: MovableClock
 ) -> None:
@@ -184,6 +185,7 @@ def test_a_night_over_many_records_looks_at_few() -> None:
     assert f"[{alike.id}]" in shown[0]
 
 
+@pytest.mark.slow
 def test_a_window_that_cannot_become_shorter_is_left_alone(tmp_path: Path, clock: MovableClock) -> None:
     """Not looked at every few seconds for ever: the last turns stay, however long they are."""
     with Memory.open(tmp_path / "memory", clock=clock) as memory:

@@ -404,6 +404,7 @@ def test_whatever_a_model_proposes_no_specific_leaves_the_memory(contents: list[
     assert len({each.id for each in records} - {each.id for each in kept}) <= 4
 
 
+@pytest.mark.slow
 def test_a_hundred_cycles_lose_nothing_and_do_not_grow() -> None:
     chance = random.Random(5)
     records = [record(f"Service {n} listens on port {8000 + n}", category="general") for n in range(148)]

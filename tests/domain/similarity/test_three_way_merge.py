@@ -16,6 +16,7 @@ from reverie.domain.page import Page, Paragraph
 from reverie.domain.record import MOST_LABELS, Record, validate_record
 from reverie.domain.similarity.three_way_merge import match_items, merge_text, merge_values
 from reverie.stores.contract.factories import NOW, make_record, make_session, make_time, make_turn
+from tests.profiles import examples
 
 # -- values ------------------------------------------------------------------------------------------------
 
@@ -234,7 +235,7 @@ def test_a_side_that_left_the_text_alone_changes_nothing(
 
 
 @given(base=REPEATING, ours=REPEATING, theirs=REPEATING)
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 def test_every_line_that_a_side_added_is_there_and_none_comes_from_nowhere(
     base: list[str], ours: list[str], theirs: list[str]
 ) -> None:

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import textwrap
 import threading
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -172,9 +171,7 @@ def test_another_process_is_kept_out_until_it_lets_go(state: FileState, tmp_path
     process = holding(tmp_path, "sys.stdin.readline()")
     with pytest.raises(StateBusy), state.lock(0.05):
         pass
-    began = time.monotonic()
-    assert state.known() == {}  # reading does not wait
-    assert time.monotonic() - began < 1.0
+    assert state.known() == {}  # a reader gets an answer while the lock is held
     assert process.stdin is not None
     process.stdin.write("\n")
     process.stdin.flush()
@@ -195,6 +192,7 @@ def test_a_killed_process_lets_go_and_leaves_nothing_half_done(state: FileState,
     assert state.known() == {A.path: A, B.path: B}
 
 
+@pytest.mark.slow
 def test_processes_that_write_at_once_lose_nothing(tmp_path: Path) -> None:
     script = """
         import sys

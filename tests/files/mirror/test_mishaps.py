@@ -220,6 +220,7 @@ def test_a_torn_addition_is_made_whole(mirrored_folder: MirroredFolder, path: st
             ledger.mark_due([path])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["exchange", "rename"])
 def test_a_process_may_be_killed_at_any_step(tmp_path: Path, way: str) -> None:
     """A child is killed before its first, second, … step on the disk, each time in a folder of its own."""
@@ -237,6 +238,7 @@ def test_a_process_may_be_killed_at_any_step(tmp_path: Path, way: str) -> None:
         mirrored_folder.close()
 
 
+@pytest.mark.slow
 def test_processes_that_write_one_folder_at_once_agree(tmp_path: Path) -> None:
     mirrored_folder = MirroredFolder(tmp_path / "memory")
     mirrored_folder.commit_and_mirror(make_additions(make_session("shared")))
@@ -249,6 +251,7 @@ def test_processes_that_write_one_folder_at_once_agree(tmp_path: Path) -> None:
     mirrored_folder.close()
 
 
+@pytest.mark.slow
 def test_processes_killed_at_random_leave_nothing_that_the_next_does_not_make_good(tmp_path: Path) -> None:
     mirrored_folder = MirroredFolder(tmp_path / "memory")
     mirrored_folder.commit_and_mirror(make_additions(make_session("shared")))

@@ -426,6 +426,7 @@ def test_after_any_changes_the_files_say_what_the_store_says(
     assert_files_match(mirrored_folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_after_any_changes_and_mishaps_the_files_say_what_the_store_says(
     mirrored_folder: MirroredFolder, seed: int, monkeypatch: pytest.MonkeyPatch

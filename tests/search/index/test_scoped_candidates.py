@@ -6,6 +6,7 @@ import math
 import random
 from collections import Counter
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,6 +18,7 @@ from reverie.search.index.inverted_index import BRIEFEST, IndexedPassage, comput
 from reverie.search.index.search_index import SearchIndex
 from reverie.search.index.tantivy_index import TantivyIndex
 from reverie.stores.in_memory import InMemoryStore
+from tests.profiles import examples
 from tests.search.index.test_search_index import put, record
 
 WORDS = ("tea", "oolong", "garden", "chess", "queen")
@@ -66,7 +68,7 @@ def test_figures_of_the_commit_are_whole_numbers_and_exact() -> None:
     }
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 @given(
     seed=st.integers(0, 10_000),
     asked=st.lists(st.sampled_from(WORDS), min_size=1, max_size=4, unique=True),
@@ -121,6 +123,7 @@ def counted(live: list[Record], asked: list[str], limit: int) -> list[str]:
     return sorted(figures, key=lambda name: (-figures[name], -int(name, 16)))[:limit]
 
 
+@pytest.mark.slow
 def test_of_thousands_that_fit_alike_the_newest_are_taken() -> None:
     store = InMemoryStore(analyse=analyze)
     index = SearchIndex(store, None, analyse=analyze, fold_at=10_000)
@@ -140,6 +143,7 @@ def test_of_thousands_that_fit_alike_the_newest_are_taken() -> None:
     index.close()
 
 
+@pytest.mark.slow
 def test_a_question_of_very_many_words_stays_exact() -> None:
     store = InMemoryStore(analyse=analyze)
     index = SearchIndex(store, None, analyse=analyze)

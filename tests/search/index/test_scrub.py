@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -26,6 +25,7 @@ from reverie.search.index.tantivy_index import TantivyIndex
 from reverie.stores.in_memory import InMemoryStore
 from reverie.stores.protocol import Store
 from reverie.stores.sqlite import SQLiteStore
+from tests.profiles import examples
 
 NOON = datetime(2025, 3, 1, 12, tzinfo=UTC)
 WORDS = ["rock", "music", "tea", "coffee", "train", "berlin", "python", "garden"]
@@ -121,7 +121,7 @@ def change(store: Store, now: dict[int, Record], what: str, target: int, new: Re
             (forget if what == "forget the past" else put)(store, old, after)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(operations=OPERATIONS)
 def test_whoever_follows_finds_and_counts_as_if_it_had_never_been_said(
     operations: list[tuple[str, int, list[str], str]], tmp_path_factory: pytest.TempPathFactory
@@ -226,6 +226,7 @@ for _ in sys.stdin:
 """
 
 
+@pytest.mark.slow
 def test_another_process_that_has_everything_open_follows(store: SQLiteStore, tmp_path: Path) -> None:
     index = SearchIndex(store, tmp_path / "index", analyse=analyze)
     secret = record(1, "quokka tea")
@@ -273,9 +274,7 @@ def test_a_scrub_waits_for_another_writer_and_says_when_it_was_in_vain(
     forget(store, secret)
     writer = TantivyIndex(folder)._open_writer()
     monkeypatch.setattr(search_index, "_WAIT_FOR_SCRUB_S", 0.2)
-    begun = time.monotonic()
     assert index.scrub() is False
-    assert time.monotonic() - begun < 5
     assert found(index, "quokka") == []
     del writer
     assert index.scrub() is True

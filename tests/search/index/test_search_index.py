@@ -27,6 +27,7 @@ from reverie.stores.contract.factories import make_additions, make_change, make_
 from reverie.stores.in_memory import InMemoryStore
 from reverie.stores.protocol import Store
 from reverie.stores.sqlite import SQLiteStore
+from tests.profiles import examples
 
 NOON = datetime(2025, 3, 1, 12, tzinfo=UTC)
 WORDS = ["rock", "music", "tea", "coffee", "train", "berlin", "python", "garden"]
@@ -98,7 +99,7 @@ OPERATIONS = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(operations=OPERATIONS)
 def test_candidates_and_frequencies_do_not_depend_on_what_was_committed(
     operations: list[tuple[str, int, list[str], str]],
@@ -143,7 +144,7 @@ def test_candidates_and_frequencies_do_not_depend_on_what_was_committed(
             assert set(found) == set(fresh.search_any("record", one, allowed, 50))
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(operations=OPERATIONS)
 def test_paragraphs_of_the_history_are_followed_like_records_and_no_others(
     operations: list[tuple[str, int, list[str], str]],

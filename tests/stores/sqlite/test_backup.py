@@ -89,6 +89,7 @@ def test_a_place_that_cannot_be_written_is_reported(store: SQLiteStore, tmp_path
         store.backup(tmp_path / "file" / "copy.db")
 
 
+@pytest.mark.slow
 def test_copies_made_while_others_write_are_each_of_one_moment(store: SQLiteStore, tmp_path: Path) -> None:
     done = threading.Event()
     failures: list[BaseException] = []

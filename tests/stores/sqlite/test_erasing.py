@@ -110,6 +110,7 @@ def secrets_in(store: SQLiteStore) -> tuple[list[Change], list[str]]:
     return make_removals(one, said, later_state, later_note, told), texts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shared", [False, True], ids=["alone", "with others"])
 def test_not_one_word_is_left_of_what_was_erased(path: Path, store: SQLiteStore, shared: bool) -> None:
     removals, texts = secrets_in(store)
@@ -195,9 +196,7 @@ def test_others_at_work_are_waited_for_and_then_reported(path: Path, what: str) 
         other = run(HOLD, path, what)
         assert other.stdout is not None
         assert other.stdout.readline() == "holding\n"
-        began = time.monotonic()
         assert not store.scrub()
-        assert time.monotonic() - began < 30
         if what == "reading":
             store.commit(make_additions(make_record(2)), actor="owner", at=NOW)
         finish(other)
@@ -269,6 +268,7 @@ SCRUBS = """
 """
 
 
+@pytest.mark.slow
 def test_whoever_is_killed_while_scrubbing_has_changed_nothing(path: Path, store: SQLiteStore) -> None:
     removals, texts = secrets_in(store)
     store.erase(removals, actor="owner", at=NOW)

@@ -434,6 +434,7 @@ STREAM = """
 """
 
 
+@pytest.mark.slow
 def test_every_acknowledged_commit_survives_a_kill(path: Path, store: SQLiteStore) -> None:
     acknowledged: list[str] = []
     for moment in (5, 37, 60, 200):

@@ -99,7 +99,8 @@ class Account:
     @property
     def arrivals(self) -> int:
         """How many things were told: what was saved anew or learned by rule, the parts of rough notes, and
-        what models learned from turns, of which each teaches one thing at most (see `_end_cycle`)."""
+        what models learned from turns, of which each teaches one thing at most (see `_end_cycle`).
+        """
         return self.counts["saved"] + self.counts["parts of notes"] + self.counts["learned by the model"]
 
     # -- what happens by day -----------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reverie import Memory, NotFound
+from tests.profiles import examples
 from tests.system.scopes.world import WORDS, Deed, World, do, opened, seen
 
 texts = st.lists(st.sampled_from(WORDS), min_size=1, max_size=5).map(" ".join)
@@ -37,7 +38,7 @@ def lived(world: World, history: list[Deed], *, without: str = "") -> World:
     return world
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(history=st.lists(deeds, max_size=14), query=texts)
 def test_what_others_see_is_the_same_with_and_without_bob(history: list[Deed], query: str) -> None:
     queries = [query, "deploy"]

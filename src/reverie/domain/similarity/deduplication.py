@@ -307,7 +307,8 @@ def _reinforce_exact_repeat(old: Record, new: Record, *, now: datetime) -> Recor
 
 def _can_extend(old: Record, new: Record) -> bool:
     """Whether the old record's content may be changed to the new one's: between equals only, never on a
-    pin."""
+    pin.
+    """
     same_side = (old.origin in UNTRUSTED) == (new.origin in UNTRUSTED)
     return same_side and not old.pinned and len(new.content) >= len(old.content)
 
@@ -331,7 +332,8 @@ def _is_expiry_compatible(old: Record, new: Record) -> bool:
 
 def _compute_preference(new: Record, old: Record) -> tuple[bool, bool, bool, int, datetime, str]:
     """Sorts the record that should take the new one first: as trusted, in its category, pinned, often
-    seen."""
+    seen.
+    """
     return (
         (old.origin in UNTRUSTED) != (new.origin in UNTRUSTED),
         old.category != new.category,

@@ -148,7 +148,8 @@ def tokenize(text: str) -> list[str]:
 
 def tokenize_chunks(text: str) -> list[tuple[str, tuple[str, ...], tuple[str, ...]]]:
     """Each chunk of ``text`` as ``(surface, parts, wholes)``: what a question parser needs beside the
-    tokens."""
+    tokens.
+    """
     return [(chunk, *_chunks[chunk]) for chunk in _cut(text)]
 
 

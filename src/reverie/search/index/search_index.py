@@ -303,7 +303,8 @@ class SearchIndex:
 
     def _measure_extent(self, subject: Searchable, scopes: Collection[str]) -> tuple[int, bool]:
         """How many passages those scopes hold, and whether that is all there are: then the scopes need not
-        be looked at. Remembered until something changes; the caller has the lock and has caught up."""
+        be looked at. Remembered until something changes; the caller has the lock and has caught up.
+        """
         if self._extents_at != self._followed or len(self._extents) >= _MOST_EXTENTS:
             self._extents_at = self._followed
             self._extents.clear()

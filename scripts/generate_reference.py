@@ -1,0 +1,289 @@
+"""Write docs/reference/api.md from the docstrings of the public names of `reverie`.
+
+Usage: python scripts/generate_reference.py [--check]
+
+With `--check` nothing is written, and the script ends with 1 if the page is outdated.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+import sys
+from collections.abc import Iterator
+from enum import Enum
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import reverie
+from reverie.consolidation.worker import Worker
+from reverie.domain import errors
+from reverie.files.folder import MemoryFolder
+from reverie.repositories.key_value import KeyValueStore
+
+PAGE = Path(__file__).parents[1] / "docs" / "reference" / "api.md"
+WIDTH = 100
+FURTHER = (Worker, MemoryFolder, KeyValueStore)
+"""Classes that a user meets as attributes of public ones."""
+FIRST = ("Memory", "ScopedMemory", "Session", "WorkingMemory", "Pages", "Journal", "Snapshot")
+"""Classes in the order in which a reader needs them; others follow."""
+
+INTRODUCTION = """\
+# API
+
+<!-- Written by scripts/generate_reference.py from the docstrings. Edit those, then run `make docs`. -->
+
+Everything here is imported from `reverie`, unless another module is named beside it. Most arguments are
+keyword-only. Times are `datetime`s with a time zone. A duration (`Duration`) is text such as `"90s"`,
+`"10m"`, `"1h30m"` or `"2d"`, a number of seconds, or a `timedelta`. It is more than 0 and at most 100 years.
+Exceptions are in [errors.md](errors.md), settings in [settings.md](settings.md), scores in
+[scores.md](scores.md).
+
+`reverie.__version__` is the version as text. `reverie.EVERY_SCOPE` (`"*"`), passed as `scope`, means all
+scopes. `import reverie` opens nothing, reads no environment and starts no thread.
+"""
+
+_SECTION = re.compile(r"^(Args|Returns|Raises|Yields|Attributes|Example|Examples):$")
+_ENTRY = re.compile(r"^(\*{0,2}[\w., ]+?)(?: \([^)]*\))?: (.*)$")
+
+
+def main(arguments: list[str]) -> int:
+    """Write the page, or compare it; return an exit code."""
+    text = render_page()
+    if "--check" not in arguments:
+        PAGE.write_text(text, encoding="utf-8")
+    elif PAGE.read_text(encoding="utf-8") != text:
+        sys.stdout.write(f"{PAGE.name} is outdated: run `make docs`\n")
+        return 1
+    return 0
+
+
+def render_page() -> str:
+    """Return the whole page."""
+    public = {name: getattr(reverie, name) for name in reverie.__all__ if not name.startswith("__")}
+    shown = {
+        name: value for name, value in public.items() if inspect.isclass(value) and not _is_elsewhere(value)
+    }
+    shown |= {owner.__name__: owner for owner in FURTHER}
+    services = [each for each in shown.values() if not dataclasses.is_dataclass(each)]
+    services.sort(key=lambda each: FIRST.index(each.__name__) if each.__name__ in FIRST else len(FIRST))
+    values = [each for each in shown.values() if dataclasses.is_dataclass(each)]
+    functions = [each for each in public.values() if inspect.isfunction(each)]
+    parts = [INTRODUCTION, _render_contents(services, values, functions)]
+    parts += [_render_service(each) for each in services]
+    parts += [_render_function(each.__name__, each, "##") for each in functions]
+    parts += [_render_value(each) for each in values]
+    return "\n".join(parts)
+
+
+def _is_elsewhere(value: type) -> bool:
+    """Whether another page of the reference describes a class."""
+    return issubclass(value, errors.ReverieError) or value is reverie.Settings
+
+
+def _render_contents(services: list[type], values: list[type], functions: list[Any]) -> str:
+    groups = {"classes": services, "functions": functions, "values": values}
+    rows = [f"| {name} | {', '.join(map(_link, group))} |" for name, group in groups.items()]
+    return "\n".join(["| group | names |", "|---|---|", *rows, ""])
+
+
+def _link(value: Any) -> str:
+    return f"[`{value.__name__}`](#{value.__name__.lower()})"
+
+
+# -- classes -----------------------------------------------------------------------------------------
+
+
+def _render_service(owner: type) -> str:
+    described = _parse_sections(inspect.getdoc(owner) or "")
+    described.pop("Attributes", None)
+    lines = [f"## `{owner.__name__}`\n", *_render_origin(owner), _render_parts(described)]
+    attributes = [f"* `{owner.__name__}.{name}`" + _explain(owner, name) for name in _iter_attributes(owner)]
+    lines += ["\n".join([*attributes, ""])] if attributes else []
+    if owner.__name__.startswith("Async"):
+        names = ", ".join(f"`{owner.__name__}.{name}`" for name in _iter_methods(owner))
+        return "\n".join([*lines, f"Methods: {names}.\n"])
+    for base in _public_bases(owner):
+        names = ", ".join(f"`{owner.__name__}.{name}`" for name in vars(base) if not name.startswith("_"))
+        lines.append(f"From {_link(base)}: {names}.\n")
+    lines += [
+        _render_function(f"{owner.__name__}.{name}", inspect.getattr_static(owner, name), "###")
+        for name in _iter_methods(owner)
+        if not any(name in vars(base) for base in _public_bases(owner)) or name in vars(owner)
+    ]
+    return "\n".join(lines)
+
+
+def _public_bases(owner: type) -> list[type]:
+    """Return the base classes that have a section of their own."""
+    return [base for base in owner.__mro__[1:] if base.__name__ in reverie.__all__]
+
+
+def _render_origin(owner: type) -> list[str]:
+    if owner.__name__ in reverie.__all__:
+        return []
+    return [f"From `{owner.__module__}`.\n"]
+
+
+def _render_value(owner: type) -> str:
+    described = _parse_sections(inspect.getdoc(owner) or "")
+    meanings = dict(described.pop("Attributes", []))
+    lines = [f"## `{owner.__name__}`\n", *_render_origin(owner), _render_parts(described)]
+    fields = dataclasses.fields(owner)
+    if fields:
+        rows = [
+            f"| `{field.name}` | `{_escape(str(field.type))}` | {_escape(meanings.get(field.name, ''))} |"
+            for field in fields
+        ]
+        lines.append("\n".join(["| field | type | meaning |", "|---|---|---|", *rows, ""]))
+    own = [name for name in vars(owner) if not name.startswith("_") and name not in {f.name for f in fields}]
+    for name in own:
+        member = inspect.getattr_static(owner, name)
+        if isinstance(member, property | cached_property):
+            lines.append(f"* `{owner.__name__}.{name}`{_explain(owner, name)}\n")
+        elif callable(member) or isinstance(member, classmethod | staticmethod):
+            lines.append(_render_function(f"{owner.__name__}.{name}", member, "###"))
+    return "\n".join(lines)
+
+
+def _escape(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def _iter_methods(owner: type) -> Iterator[str]:
+    """Yield the names of public methods, inherited ones last."""
+    names = dict.fromkeys(
+        name for each in _our_classes(owner) for name in vars(each) if not name.startswith("_")
+    )
+    for name in names:
+        member = inspect.getattr_static(owner, name)
+        if inspect.isfunction(member) or isinstance(member, classmethod | staticmethod):
+            yield name
+
+
+def _iter_attributes(owner: type) -> Iterator[str]:
+    """Yield the public properties and what `__init__` sets."""
+    for each in _our_classes(owner):
+        for name, member in vars(each).items():
+            if not name.startswith("_") and isinstance(member, property | cached_property):
+                yield name
+    if "__init__" in vars(owner):
+        source = inspect.getsource(owner.__init__)  # type: ignore[misc]
+        yield from re.findall(r"\bself\.([a-z]\w*)(?:: [^=]+)? = ", source)
+
+
+def _our_classes(owner: type) -> list[type]:
+    return [each for each in owner.__mro__ if each.__module__.startswith("reverie.")]
+
+
+def _explain(owner: type, name: str) -> str:
+    """Return the first paragraph of the docstring of a property, or what its class says of an attribute."""
+    member = inspect.getattr_static(owner, name, None)
+    if member is not None:
+        text = (inspect.getdoc(member) or "").split("\n\n")[0]
+    else:
+        text = dict(_parse_sections(inspect.getdoc(owner) or "").get("Attributes", [])).get(name, "")
+    return f": {' '.join(text.split())}" if text else ""
+
+
+# -- functions ---------------------------------------------------------------------------------------
+
+
+def _render_function(name: str, member: Any, level: str) -> str:
+    function = member.__func__ if isinstance(member, classmethod | staticmethod) else member
+    shown = render_signature(name, member)
+    return f"{level} `{name}`\n\n```pyi\n{shown}\n```\n\n{_render_docstring(inspect.getdoc(function))}"
+
+
+def render_signature(name: str, member: Any) -> str:
+    """Return `Memory.save(content: str, *, …) -> SaveResult`, on one line or with one parameter a line."""
+    function = member.__func__ if isinstance(member, classmethod | staticmethod) else member
+    described = inspect.signature(function)
+    given = list(described.parameters.values())
+    if "." in name and not isinstance(member, staticmethod):
+        given = given[1:]
+    parameters = [_render_parameter(each) for each in given]
+    named_only = next((n for n, each in enumerate(given) if each.kind == each.KEYWORD_ONLY), None)
+    if named_only is not None and not any(each.kind == each.VAR_POSITIONAL for each in given):
+        parameters.insert(named_only, "*")
+    result = described.return_annotation
+    line = f"{name}({', '.join(parameters)}) -> {result}"
+    if len(line) <= WIDTH:
+        return line
+    return f"{name}(\n" + "".join(f"    {each},\n" for each in parameters) + f") -> {result}"
+
+
+def _render_parameter(parameter: inspect.Parameter) -> str:
+    stars = {"VAR_KEYWORD": "**", "VAR_POSITIONAL": "*"}
+    text = f"{stars.get(parameter.kind.name, '')}{parameter.name}"
+    if parameter.annotation is not parameter.empty:
+        text += f": {parameter.annotation}"
+    return text if parameter.default is parameter.empty else f"{text} = {_render_default(parameter.default)}"
+
+
+def _render_default(value: Any) -> str:
+    if isinstance(value, Enum):
+        return type(value).__name__.upper()
+    if callable(value):
+        return str(value.__name__)
+    return repr(value).replace("'", '"') if type(value).__module__ == "builtins" else type(value).__name__
+
+
+# -- docstrings --------------------------------------------------------------------------------------
+
+
+def _render_docstring(text: str | None) -> str:
+    return _render_parts(_parse_sections(text or ""))
+
+
+def _parse_sections(text: str) -> dict[str, Any]:
+    """Split a docstring into its text (key "") and the entries of its sections."""
+    sections: dict[str, list[str]] = {"": []}
+    name = ""
+    for line in text.splitlines():
+        head = _SECTION.match(line)
+        if head:
+            name = head[1]
+        elif name and line and not line.startswith(" "):
+            name = ""
+        if not head:
+            sections.setdefault(name, []).append(line)
+    result: dict[str, Any] = {"": "\n".join(sections.pop("")).strip("\n")}
+    for name, lines in sections.items():
+        result[name] = _parse_entries(lines) if name in ("Args", "Raises", "Attributes") else _join(lines)
+    return result
+
+
+def _parse_entries(lines: list[str]) -> list[tuple[str, str]]:
+    entries: list[tuple[str, str]] = []
+    for line in inspect.cleandoc("\n".join(lines)).splitlines():
+        found = _ENTRY.match(line)
+        if found:
+            entries.append((found[1], found[2]))
+        elif entries and line.strip():
+            entries[-1] = (entries[-1][0], f"{entries[-1][1]} {line.strip()}")
+    return entries
+
+
+def _join(lines: list[str]) -> str:
+    return inspect.cleandoc("\n".join(lines)).strip()
+
+
+def _render_parts(sections: dict[str, Any]) -> str:
+    parts = [sections[""]] if sections[""] else []
+    for name, content in sections.items():
+        if name in ("Args", "Attributes"):
+            parts.append("\n".join(f"* `{each}`: {text}" for each, text in content))
+        elif name == "Raises":
+            parts.append("Raises:\n\n" + "\n".join(f"* `{each}`: {text}" for each, text in content))
+        elif name in ("Returns", "Yields"):
+            parts.append(f"{name}: {' '.join(content.split())}")
+        elif name:
+            parts.append("```text\n" + content + "\n```")
+    return "\n\n".join(parts) + "\n"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,20 @@
+"""Hypothesis profiles: few examples every day, all of them where `REVERIE_HYPOTHESIS=thorough` is set."""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+THOROUGH = os.environ.get("REVERIE_HYPOTHESIS") == "thorough"
+
+
+def examples(number: int) -> int:
+    """Return how many examples to try where a thorough run tries `number`."""
+    return number if THOROUGH else max(5, number // 8)
+
+
+# A busy machine makes examples slow, not wrong.
+settings.register_profile(
+    "reverie", max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
