@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from hypothesis import settings
 
 from reverie import Memory
 from tests import profiles
+from tests.factories import MovableClock
 
 assert profiles  # registers the profile
 settings.load_profile("reverie")
@@ -19,20 +19,6 @@ settings.load_profile("reverie")
 # A shell that starts the suite in the background makes it and its child processes ignore SIGINT.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-class MovableClock:
-    """Clock that stands still until it is moved."""
-
-    def __init__(self) -> None:
-        self.now = datetime(2025, 6, 2, 9, 0, tzinfo=UTC)
-
-    def __call__(self) -> datetime:
-        return self.now
-
-    def move(self, **by: float) -> None:
-        """Move the clock forward by a `timedelta`, such as `days=3`."""
-        self.now += timedelta(**by)
 
 
 @pytest.fixture

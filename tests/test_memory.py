@@ -13,7 +13,7 @@ import pytest
 
 from reverie import Conflict, InvalidInput, Memory, NewRecord, NotFound, Settings, StoreUnavailable
 from reverie.stores.sqlite import SQLiteStore
-from tests.conftest import MovableClock
+from tests.factories import MovableClock
 
 
 def test_what_was_saved_is_there_after_opening_again(tmp_path: Path) -> None:

@@ -25,12 +25,13 @@ from reverie import Memory, ReverieError, Settings
 from reverie.admin.doctor import Diagnosis, diagnose_unopened
 from reverie.domain.change import Change
 from reverie.domain.filter import Filter
-from reverie.domain.page import HISTORY, MEMORY, Page, Paragraph
+from reverie.domain.page import MEMORY, Page, Paragraph
 from reverie.interfaces.cli.main import cli
 from reverie.search.analyzer import analyze
 from reverie.search.index.inverted_index import IndexedPassage
 from reverie.search.index.tantivy_index import IndexBatch
 from reverie.stores.contract.factories import NOW
+from tests.factories import make_paragraph
 
 SECRET = "marzipan"
 """Stands in everything that is remembered here, and in nothing that a doctor may say."""
@@ -65,13 +66,7 @@ def filled(folder: Path) -> Path:
 
 
 def paragraph(number: int) -> Paragraph:
-    return Paragraph(
-        id=f"{number:012x}",
-        page=HISTORY,
-        position=float(number),
-        at=NOW,
-        content=f"[{number}] {SECRET} again",
-    )
+    return make_paragraph(number, at=NOW, content=f"[{number}] {SECRET} again")
 
 
 @pytest.fixture(scope="module")

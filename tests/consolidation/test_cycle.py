@@ -24,13 +24,13 @@ from reverie.search.analyzer import analyze
 from reverie.settings import Settings
 from reverie.stores.sqlite import SQLiteStore
 from reverie.stores.writer import StoreWriter
+from tests.factories import make_record
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
 def record(content: str, **more: object) -> Record:
-    made = {"created_at": NOW, "updated_at": NOW, "last_seen_at": NOW}
-    return Record(**{"id": generate_id(), "content": content, **made, **more})  # type: ignore[arg-type]
+    return make_record(**{"id": generate_id(), "content": content, "moment": NOW, **more})
 
 
 @pytest.fixture

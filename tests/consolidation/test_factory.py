@@ -17,7 +17,7 @@ from reverie.consolidation.worker import FIRST_PAUSE, LEASE, LEASE_TIME
 from reverie.domain.errors import ModelRefused, ModelUnavailable
 from reverie.domain.record import ROUGH
 from reverie.llm.messages import ModelReply, ModelRequest
-from tests.conftest import MovableClock
+from tests.factories import MovableClock
 
 NUMBERED = re.compile(r"(Host h\d+) is in rack (\d+)\. Its port is (\d+)\.")
 NOTE = "Ines likes jasmine tea. Staging listens on port 5433."

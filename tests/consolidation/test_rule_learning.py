@@ -20,7 +20,7 @@ from reverie.llm.messages import ModelRequest
 from reverie.search.analyzer import analyze
 from reverie.session import Session
 from reverie.stores.in_memory import InMemoryStore
-from tests.conftest import MovableClock
+from tests.factories import MovableClock
 from tests.profiles import examples
 
 

@@ -31,23 +31,14 @@ from reverie.search.analyzer import analyze
 from reverie.settings import Settings
 from reverie.stores.sqlite import SQLiteStore
 from reverie.stores.writer import StoreWriter
+from tests.factories import MovableClock
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
-class Now:
-    """A clock that is set by hand."""
-
-    def __init__(self) -> None:
-        self.moment = NOW
-
-    def __call__(self) -> datetime:
-        return self.moment
-
-
 @pytest.fixture
-def now() -> Now:
-    return Now()
+def now() -> MovableClock:
+    return MovableClock(NOW)
 
 
 @pytest.fixture
@@ -59,7 +50,7 @@ def store(tmp_path: Path) -> Iterator[SQLiteStore]:
 
 def worker(
     store: SQLiteStore,
-    now: Now,
+    now: MovableClock,
     answer: Callable[[ModelRequest], str | ModelReply] | None = None,
     **settings: Any,
 ) -> Worker:
@@ -104,7 +95,9 @@ def digesting(update: str = "- They talk.\n") -> Callable[[ModelRequest], str]:
 # -- windows -------------------------------------------------------------------------------------------
 
 
-def test_a_window_over_its_size_is_digested_and_ten_messages_stay(store: SQLiteStore, now: Now) -> None:
+def test_a_window_over_its_size_is_digested_and_ten_messages_stay(
+    store: SQLiteStore, now: MovableClock
+) -> None:
     talk(store, 50)
     assert worker(store, now, digesting()).run_due().outcomes == ()
     talk(store, 1)
@@ -118,7 +111,7 @@ def test_a_window_over_its_size_is_digested_and_ten_messages_stay(store: SQLiteS
     assert worker(store, now, digesting()).run_due().outcomes == ()
 
 
-def test_paragraphs_are_appended_in_order(store: SQLiteStore, now: Now) -> None:
+def test_paragraphs_are_appended_in_order(store: SQLiteStore, now: MovableClock) -> None:
     for _ in range(3):
         talk(store, 60)
         worker(store, now).run_due()
@@ -126,7 +119,7 @@ def test_paragraphs_are_appended_in_order(store: SQLiteStore, now: Now) -> None:
     assert [one.position for one in store.paragraphs(page=HISTORY)] == [1.0, 2.0, 3.0]
 
 
-def test_a_failed_call_loses_nothing_and_is_tried_again(store: SQLiteStore, now: Now) -> None:
+def test_a_failed_call_loses_nothing_and_is_tried_again(store: SQLiteStore, now: MovableClock) -> None:
     talk(store, 60)
 
     def failing(ask: ModelRequest) -> str:
@@ -143,7 +136,7 @@ def test_a_failed_call_loses_nothing_and_is_tried_again(store: SQLiteStore, now:
     assert window(store) == 10
 
 
-def test_turns_that_arrive_meanwhile_are_kept(store: SQLiteStore, now: Now) -> None:
+def test_turns_that_arrive_meanwhile_are_kept(store: SQLiteStore, now: MovableClock) -> None:
     talk(store, 60)
 
     def answer(ask: ModelRequest) -> str:
@@ -155,7 +148,7 @@ def test_turns_that_arrive_meanwhile_are_kept(store: SQLiteStore, now: Now) -> N
     assert store.turns(session="chat:1")[-1].content == "late 62"
 
 
-def test_a_person_who_edits_the_notes_meanwhile_loses_nothing(store: SQLiteStore, now: Now) -> None:
+def test_a_person_who_edits_the_notes_meanwhile_loses_nothing(store: SQLiteStore, now: MovableClock) -> None:
     before = Page(name="MEMORY.md", content="- Ada lives in Oslo\n- CI is Jenkins\n", updated_at=NOW)
     mine = Page(
         name="MEMORY.md", content="- Ada lives in Oslo\n- CI is Jenkins\n- Bob joins in May\n", updated_at=NOW
@@ -175,7 +168,7 @@ def test_a_person_who_edits_the_notes_meanwhile_loses_nothing(store: SQLiteStore
 
 
 def test_without_consolidation_the_window_is_cut_to_ten_and_nobody_is_asked(
-    store: SQLiteStore, now: Now
+    store: SQLiteStore, now: MovableClock
 ) -> None:
     def never(ask: ModelRequest) -> str:
         raise AssertionError("asked")
@@ -187,7 +180,7 @@ def test_without_consolidation_the_window_is_cut_to_ten_and_nobody_is_asked(
 
 
 def test_a_scoped_session_is_compacted_and_leaves_nothing_in_everybodys_pages(
-    store: SQLiteStore, now: Now
+    store: SQLiteStore, now: MovableClock
 ) -> None:
     talk(store, 60, scope="user:alice")
     (outcome,) = worker(store, now, lambda ask: "They talked.").run_due().outcomes
@@ -199,7 +192,7 @@ def test_a_scoped_session_is_compacted_and_leaves_nothing_in_everybodys_pages(
     assert store.pages() == []
 
 
-def test_a_window_of_few_long_messages_is_compacted(store: SQLiteStore, now: Now) -> None:
+def test_a_window_of_few_long_messages_is_compacted(store: SQLiteStore, now: MovableClock) -> None:
     talk(store, 30, text="long " * 2_000)
     assert list(worker(store, now).cycle.windows.due()) == [DueWindow(session="chat:1", kind="compact")]
     assert list(worker(store, now, compaction_enabled=False).cycle.windows.due()) == []
@@ -208,7 +201,7 @@ def test_a_window_of_few_long_messages_is_compacted(store: SQLiteStore, now: Now
     assert window(store) == 20
 
 
-def test_a_call_of_tools_is_not_parted_from_its_results(store: SQLiteStore, now: Now) -> None:
+def test_a_call_of_tools_is_not_parted_from_its_results(store: SQLiteStore, now: MovableClock) -> None:
     talk(store, 40)
     call = ToolCall(id="c", name="look", arguments="{}")
     more = [
@@ -241,7 +234,7 @@ def test_a_call_of_tools_is_not_parted_from_its_results(store: SQLiteStore, now:
     assert state.window_start <= 40 or state.window_start == 52
 
 
-def test_a_long_past_is_digested_in_parts(store: SQLiteStore, now: Now) -> None:
+def test_a_long_past_is_digested_in_parts(store: SQLiteStore, now: MovableClock) -> None:
     talk(store, 700)
     one = worker(store, now)
     while one.run_due().outcomes:
@@ -250,7 +243,7 @@ def test_a_long_past_is_digested_in_parts(store: SQLiteStore, now: Now) -> None:
     assert len(store.paragraphs(page=HISTORY)) == 4
 
 
-def test_by_hand_the_window_can_be_shortened_to_any_length(store: SQLiteStore, now: Now) -> None:
+def test_by_hand_the_window_can_be_shortened_to_any_length(store: SQLiteStore, now: MovableClock) -> None:
     talk(store, 30)
     one = worker(store, now, lambda ask: "They talked.")
     assert one.run_window("chat:1", "compact", keep=5).state == "applied"
@@ -274,64 +267,68 @@ def fact(store: SQLiteStore, content: str, at: datetime = NOW) -> None:
     store.commit([Change(before=None, after=one)], actor="owner", at=at)
 
 
-def test_a_dream_waits_until_nobody_talks_and_comes_once_in_an_interval(store: SQLiteStore, now: Now) -> None:
+def test_a_dream_waits_until_nobody_talks_and_comes_once_in_an_interval(
+    store: SQLiteStore, now: MovableClock
+) -> None:
     fact(store, "We use Postgres")
     one = worker(store, now, dream_interval="1h", dream_idle="5m")
     assert one.run_due().outcomes == ()
-    now.moment += timedelta(minutes=6)
+    now.now += timedelta(minutes=6)
     assert [each.state for each in one.run_due().outcomes] == ["skipped", "skipped", "skipped", "applied"]
-    now.moment += timedelta(minutes=30)
-    fact(store, "We use Redis", now.moment)
-    now.moment += timedelta(minutes=10)
+    now.now += timedelta(minutes=30)
+    fact(store, "We use Redis", now.now)
+    now.now += timedelta(minutes=10)
     assert one.run_due().outcomes == ()
-    now.moment += timedelta(minutes=30)
+    now.now += timedelta(minutes=30)
     assert [each.state for each in one.run_due().outcomes][3] == "applied"
-    now.moment += timedelta(days=3)
+    now.now += timedelta(days=3)
     assert one.run_due().outcomes == (), "nothing new, nothing to do"
 
 
-def test_a_dream_by_schedule(store: SQLiteStore, now: Now) -> None:
+def test_a_dream_by_schedule(store: SQLiteStore, now: MovableClock) -> None:
     one = worker(store, now, dream_schedule="0 3 * * *")
     fact(store, "We use Postgres")
-    now.moment += timedelta(hours=1)
+    now.now += timedelta(hours=1)
     assert one.run_due().outcomes == ()
-    now.moment = datetime(2026, 3, 2, 2, 59, tzinfo=UTC)
+    now.now = datetime(2026, 3, 2, 2, 59, tzinfo=UTC)
     assert one.run_due().outcomes == ()
-    now.moment = datetime(2026, 3, 2, 3, 0, 1, tzinfo=UTC)
+    now.now = datetime(2026, 3, 2, 3, 0, 1, tzinfo=UTC)
     assert len(one.run_due().outcomes) == 4
     assert compute_next_run("0 3 * * *", NOW) == datetime(2026, 3, 2, 3, tzinfo=UTC)
     with pytest.raises(InvalidInput, match="five fields"):
         compute_next_run("at three", NOW)
 
 
-def test_a_schedule_whose_hour_had_nothing_to_do_waits_for_the_next(store: SQLiteStore, now: Now) -> None:
+def test_a_schedule_whose_hour_had_nothing_to_do_waits_for_the_next(
+    store: SQLiteStore, now: MovableClock
+) -> None:
     one = worker(store, now, dream_schedule="0 3 * * *")
-    now.moment += timedelta(hours=1)
+    now.now += timedelta(hours=1)
     one.run_due()
-    now.moment = datetime(2026, 3, 3, 3, 1, tzinfo=UTC)
+    now.now = datetime(2026, 3, 3, 3, 1, tzinfo=UTC)
     assert one.run_due().outcomes == ()
-    fact(store, "We use Postgres", now.moment + timedelta(hours=9))
-    now.moment += timedelta(hours=10)
+    fact(store, "We use Postgres", now.now + timedelta(hours=9))
+    now.now += timedelta(hours=10)
     assert one.run_due().outcomes == (), "three o'clock is over"
-    now.moment = datetime(2026, 3, 4, 3, 1, tzinfo=UTC)
+    now.now = datetime(2026, 3, 4, 3, 1, tzinfo=UTC)
     assert len(one.run_due().outcomes) == 4
 
 
-def test_a_clock_that_was_far_ahead_once_stops_nothing(store: SQLiteStore, now: Now) -> None:
+def test_a_clock_that_was_far_ahead_once_stops_nothing(store: SQLiteStore, now: MovableClock) -> None:
     one = worker(store, now)
-    now.moment += timedelta(days=400)
-    fact(store, "We use Postgres", now.moment)
-    now.moment += timedelta(hours=1)
+    now.now += timedelta(days=400)
+    fact(store, "We use Postgres", now.now)
+    now.now += timedelta(hours=1)
     assert len(one.run_due().outcomes) == 4
-    now.moment -= timedelta(days=400)
-    fact(store, "We use Redis", now.moment)
-    now.moment += timedelta(hours=1)
+    now.now -= timedelta(days=400)
+    fact(store, "We use Redis", now.now)
+    now.now += timedelta(hours=1)
     assert len(one.run_due().outcomes) == 4
 
 
-def test_no_interval_no_dream(store: SQLiteStore, now: Now) -> None:
+def test_no_interval_no_dream(store: SQLiteStore, now: MovableClock) -> None:
     fact(store, "We use Postgres")
-    now.moment += timedelta(days=9)
+    now.now += timedelta(days=9)
     assert worker(store, now, dream_interval=None).run_due().outcomes == ()
     assert len(worker(store, now, dream_interval=None).run().outcomes) == 4
 
@@ -339,7 +336,7 @@ def test_no_interval_no_dream(store: SQLiteStore, now: Now) -> None:
 # -- one owner at a time -------------------------------------------------------------------------------
 
 
-def test_somebody_elses_lease_is_respected_until_it_ends(store: SQLiteStore, now: Now) -> None:
+def test_somebody_elses_lease_is_respected_until_it_ends(store: SQLiteStore, now: MovableClock) -> None:
     talk(store, 60)
     until = NOW + timedelta(minutes=10)
     store.put_entry(
@@ -349,12 +346,12 @@ def test_somebody_elses_lease_is_respected_until_it_ends(store: SQLiteStore, now
     assert one.run_due().busy
     assert one.run().busy
     assert window(store) == 60
-    now.moment += timedelta(minutes=10, seconds=1)
+    now.now += timedelta(minutes=10, seconds=1)
     assert one.run_due().outcomes
     assert store.entries(LEASE, now=now()) == [], "given back"
 
 
-def test_several_workers_digest_a_window_once(store: SQLiteStore, now: Now) -> None:
+def test_several_workers_digest_a_window_once(store: SQLiteStore, now: MovableClock) -> None:
     talk(store, 60)
     workers = [worker(store, now, digesting()) for _ in range(6)]
     threads = [threading.Thread(target=each.run_due) for each in workers]
@@ -365,7 +362,7 @@ def test_several_workers_digest_a_window_once(store: SQLiteStore, now: Now) -> N
     assert len(store.paragraphs(page=HISTORY)) == 1
 
 
-def test_the_thread_does_what_is_due_and_ends(store: SQLiteStore, now: Now) -> None:
+def test_the_thread_does_what_is_due_and_ends(store: SQLiteStore, now: MovableClock) -> None:
     one = worker(store, now)
     one.start(every_s=60)
     one.start()
@@ -382,7 +379,9 @@ def test_the_thread_does_what_is_due_and_ends(store: SQLiteStore, now: Now) -> N
         one.start(every_s=0)
 
 
-def test_a_bug_in_a_model_costs_nothing_and_does_not_end_the_thread(store: SQLiteStore, now: Now) -> None:
+def test_a_bug_in_a_model_costs_nothing_and_does_not_end_the_thread(
+    store: SQLiteStore, now: MovableClock
+) -> None:
     talk(store, 60)
 
     def buggy(ask: ModelRequest) -> str:
@@ -392,7 +391,7 @@ def test_a_bug_in_a_model_costs_nothing_and_does_not_end_the_thread(store: SQLit
     one.start(every_s=0.01)
     deadline = time.monotonic() + 20
     while store.count("digest.failed") < 2 and time.monotonic() < deadline:
-        now.moment += timedelta(minutes=5)
+        now.now += timedelta(minutes=5)
         time.sleep(0.02)
     assert store.count("digest.failed") >= 2
     assert one.stop()
@@ -400,7 +399,7 @@ def test_a_bug_in_a_model_costs_nothing_and_does_not_end_the_thread(store: SQLit
 
 
 def test_a_bug_in_ours_does_not_end_the_thread(
-    store: SQLiteStore, now: Now, monkeypatch: pytest.MonkeyPatch
+    store: SQLiteStore, now: MovableClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = worker(store, now)
     monkeypatch.setattr(one, "run_due", lambda: 1 / 0)
@@ -417,19 +416,20 @@ import os, sys
 from datetime import UTC, datetime
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
-from tests.consolidation.test_worker import Now, talk, worker
+from tests.consolidation.test_worker import NOW, talk, worker
+from tests.factories import MovableClock
 from reverie.search.analyzer import analyze
 from reverie.stores.sqlite import SQLiteStore
 store = SQLiteStore(Path(sys.argv[1]), analyse=analyze)
 talk(store, 60)
 def dies(ask):
     os.kill(os.getpid(), 9)
-worker(store, Now(), dies).run_due()
+worker(store, MovableClock(NOW), dies).run_due()
 """
 
 
 @pytest.mark.slow
-def test_what_a_killed_process_left_undone_the_next_one_does(tmp_path: Path, now: Now) -> None:
+def test_what_a_killed_process_left_undone_the_next_one_does(tmp_path: Path, now: MovableClock) -> None:
     path = tmp_path / "reverie.db"
     SQLiteStore(path, analyse=analyze).close()
     root = Path(__file__).parents[2]
@@ -439,7 +439,7 @@ def test_what_a_killed_process_left_undone_the_next_one_does(tmp_path: Path, now
     try:
         assert window(store) == 60
         assert worker(store, now).run_due().busy, "its lease still holds"
-        now.moment += timedelta(minutes=11)
+        now.now += timedelta(minutes=11)
         assert [
             each.state for each in worker(store, now, digesting()).run_due().outcomes if each.name == "digest"
         ] == ["applied"]
@@ -449,7 +449,7 @@ def test_what_a_killed_process_left_undone_the_next_one_does(tmp_path: Path, now
         store.close()
 
 
-def test_nothing_due_takes_no_lease_and_writes_nothing(store: SQLiteStore, now: Now) -> None:
+def test_nothing_due_takes_no_lease_and_writes_nothing(store: SQLiteStore, now: MovableClock) -> None:
     talk(store, 5)
     before = store.sequence()
     worker(store, now).run_due()

@@ -7,10 +7,11 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from reverie.domain.conversation import ToolCall, Turn
+from reverie.domain.conversation import Turn
 from reverie.domain.entry import Entry
 from reverie.domain.record import LAYERS, ORIGINS, Record
-from reverie.search.hits import Explanation, Hit
+from reverie.search.hits import Hit
+from tests.factories import make_entry, make_hit, make_record, make_tool_call, make_turn
 
 NOW = datetime(2025, 1, 15, 10, 31, tzinfo=UTC)
 SESSION = "telegram:12345"
@@ -21,17 +22,16 @@ def identifier(number: int) -> str:
 
 
 def record(number: int = 1, content: str = "User is in Chicago", **fields: Any) -> Record:
-    times = {"created_at": NOW, "updated_at": NOW, "last_seen_at": NOW}
-    return Record(id=identifier(number), content=content, **{**times, **fields})
+    return make_record(number, content=content, moment=NOW, **fields)
 
 
 def turn(position: int, role: Any = "user", content: str = "Hello", **fields: Any) -> Turn:
-    fields = {"id": identifier(0xA00000 + position), "session": SESSION, "at": NOW, **fields}
-    return Turn(position=position, role=role, content=content, **fields)
+    fields = {"id": identifier(0xA00000 + position), "at": NOW, **fields}
+    return make_turn(position, fields.pop("session", SESSION), role=role, content=content, **fields)
 
 
 def call(position: int, *ids: str, content: str = "") -> Turn:
-    return turn(position, "assistant", content, tool_calls=tuple(ToolCall(id=i, name="look_up") for i in ids))
+    return turn(position, "assistant", content, tool_calls=make_tool_call(position, *ids).tool_calls)
 
 
 def result(position: int, id: str, content: str = "42") -> Turn:
@@ -40,14 +40,11 @@ def result(position: int, id: str, content: str = "42") -> Turn:
 
 def entry(key: str, *, seconds: int | None = 272, **fields: Any) -> Entry:
     expires = None if seconds is None else NOW + timedelta(seconds=seconds)
-    return Entry(namespace="session/x", key=key, data="secret", stored_at=NOW, expires_at=expires, **fields)
+    given = {"namespace": "session/x", "data": "secret", "stored_at": NOW, "expires_at": expires}
+    return make_entry(key, **given, **fields)
 
 
-def hit(value: Record | Turn, score: float = 0.5, *matched: str) -> Hit:
-    why = Explanation(matched=matched, parts={"relevance": score})
-    if isinstance(value, Record):
-        return Hit(score=score, why=why, record=value)
-    return Hit(score=score, why=why, turn=value)
+hit = make_hit
 
 
 def conversation(shape: list[int]) -> list[Turn]:

@@ -16,7 +16,7 @@ from reverie import Memory
 from reverie.evals.rules.deduplication import EVALUATION, MergePair, judge_pair
 from reverie.llm import model_from_function
 from reverie.llm.messages import ModelRequest
-from tests.conftest import MovableClock
+from tests.factories import MovableClock
 
 DAYS = 30
 FACTS = 40

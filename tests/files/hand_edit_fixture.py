@@ -21,7 +21,7 @@ from reverie.search.analyzer import analyze
 from reverie.stores.contract.factories import NOW, make_record, make_time
 from reverie.stores.sqlite import SQLiteStore
 from reverie.stores.writer import StoreWriter
-from tests.conftest import MovableClock
+from tests.factories import MovableClock
 
 DAY = "memory/episodic/2026-03-01.jsonl"
 CHAT = "sessions/chat:1.jsonl"

@@ -31,18 +31,19 @@ from reverie.files.layout import (
     render_turns,
 )
 from reverie.stores.contract.factories import NOW, make_record, make_session, make_time, make_turn
+from tests.factories import make_page, make_paragraph
 
 words = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=60)
 moments = st.datetimes(timezones=st.just(UTC))
 
 
 def page(name: str = "MEMORY.md", content: str = "# Memory\n") -> Page:
-    return Page(name=name, content=content, updated_at=NOW)
+    return make_page(name, content=content)
 
 
 def paragraph(number: int, name: str = "HISTORY.md", content: str = "") -> Paragraph:
     text = content or f"[2026-03-01 12:0{number}] Paragraph {number}"
-    return Paragraph(id=f"{number:012x}", page=name, position=float(number), at=NOW, content=text)
+    return make_paragraph(number, page=name, at=NOW, content=text)
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from langgraph.store.memory import InMemoryStore
 from reverie import AsyncMemory, Memory
 from reverie.domain.errors import InvalidInput
 from reverie.integrations.langgraph import ReverieStore
-from tests.conftest import MovableClock
+from tests.factories import MovableClock
 
 USERS = ("users", "alice")
 

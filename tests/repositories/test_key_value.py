@@ -16,7 +16,7 @@ from reverie.domain.record import Record
 from reverie.repositories import key_value_codec
 from reverie.repositories.key_value import KeyValueStore
 from reverie.repositories.key_value_codec import PutItem
-from tests.conftest import MovableClock
+from tests.factories import MovableClock
 
 ALICE = ("users", "alice")
 

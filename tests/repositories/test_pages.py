@@ -18,7 +18,7 @@ from reverie.domain.page import HISTORY, LONGEST_PAGE
 from reverie.domain.text.escaping import NOTICE
 from reverie.repositories.pages import Pages
 from reverie.stores.writer import StoreWriter
-from tests.conftest import MovableClock
+from tests.factories import MovableClock
 
 
 def talk(memory: Memory, session: str, *texts: str, **how: object) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from reverie import EVERY_SCOPE, Change, InvalidInput, Memory, Settings
-from tests.conftest import MovableClock
+from tests.factories import MovableClock
 
 
 def contents(hits: list[object]) -> list[str]:

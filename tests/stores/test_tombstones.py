@@ -26,6 +26,7 @@ from reverie.stores.tombstones import (
     make_key,
     tombstone_keys,
 )
+from tests.factories import make_paragraph, make_record, make_turn
 
 NOON = datetime(2025, 3, 1, 12, tzinfo=UTC)
 LONG = "Anna lives in a small flat near the harbour of Lisbon and feeds the gulls"
@@ -43,15 +44,15 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
 
 
 def record(number: int, content: str) -> Record:
-    return Record(id=f"{number:012x}", content=content, created_at=NOON, updated_at=NOON, last_seen_at=NOON)
+    return make_record(number, content=content, moment=NOON)
 
 
 def turn(number: int, content: str, *, session: str = "chat:1", role: Role = "user") -> Turn:
-    return Turn(id=f"{number:012x}", session=session, position=0, role=role, content=content, at=NOON)
+    return make_turn(0, session, id=f"{number:012x}", role=role, content=content, at=NOON)
 
 
 def paragraph(number: int, content: str, *, page: str = "HISTORY.md") -> Paragraph:
-    return Paragraph(id=f"{number:012x}", page=page, position=0.0, at=NOON, content=content)
+    return make_paragraph(number, page=page, position=0.0, at=NOON, content=content)
 
 
 def bury(store: Store, *values: Value) -> None:

@@ -10,7 +10,7 @@ from reverie.domain.page import Page
 from reverie.search.analyzer import analyze
 from reverie.stores.in_memory import InMemoryStore
 from reverie.stores.writer import ATTEMPTS, StoreWriter
-from tests.conftest import MovableClock
+from tests.factories import MovableClock
 
 NAME = "notes.md"
 

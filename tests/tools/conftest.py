@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 import jsonschema
@@ -9,30 +9,18 @@ import pytest
 
 from reverie import Memory
 from reverie.tools import GROUPS, ToolResult, Toolset
+from tests.factories import MovableClock
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
-class Clock:
-    """A clock that stands still until it is moved."""
-
-    def __init__(self) -> None:
-        self.now = NOW
-
-    def __call__(self) -> datetime:
-        return self.now
-
-    def pass_(self, **length: float) -> None:
-        self.now += timedelta(**length)
+@pytest.fixture
+def clock() -> MovableClock:
+    return MovableClock(NOW)
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def memory(clock: Clock) -> Iterator[Memory]:
+def memory(clock: MovableClock) -> Iterator[Memory]:
     with Memory.open(":memory:", clock=clock) as opened:
         yield opened
 

@@ -24,8 +24,8 @@ from reverie.stores.in_memory import InMemoryStore
 from reverie.tools import Tool, ToolResult, Toolset, with_chunking
 from reverie.tools.large_results import MOST_TOKENS
 from reverie.tools.schemas import build_parameters
+from tests.factories import MovableClock
 from tests.profiles import examples
-from tests.tools.conftest import Clock
 
 LIMIT = 100  # tokens: 400 characters
 PAGE = "\n".join(f"# Part {n}\n\n{'word ' * 50}\n" for n in range(6))
@@ -119,12 +119,14 @@ def test_another_long_entry_is_cut_when_it_is_read(working: WorkingMemory) -> No
     assert working.get("log") == "word " * 400
 
 
-def test_pieces_are_kept_for_half_an_hour_or_as_long_as_is_said(working: WorkingMemory, clock: Clock) -> None:
+def test_pieces_are_kept_for_half_an_hour_or_as_long_as_is_said(
+    working: WorkingMemory, clock: MovableClock
+) -> None:
     with_chunking(answering(PAGE), working, most_tokens=LIMIT).call("fetch")
     with_chunking(answering(PAGE, "other"), working, most_tokens=LIMIT, ttl="2m").call("other")
-    clock.pass_(minutes=3)
+    clock.move(minutes=3)
     assert {entry.key.partition("/")[0] for entry in working.list()} == {"fetch"}
-    clock.pass_(minutes=28)
+    clock.move(minutes=28)
     assert working.list() == []
 
 
@@ -202,7 +204,7 @@ def test_two_answers_of_one_tool_have_keys_of_their_own(working: WorkingMemory) 
 )
 def test_the_pieces_together_are_the_whole_answer(text: str) -> None:
     store = InMemoryStore(analyse=analyze)
-    working = WorkingMemory(store, "session/s", settings=Settings(), clock=Clock())
+    working = WorkingMemory(store, "session/s", settings=Settings(), clock=MovableClock())
     told = with_chunking(answering(text), working, most_tokens=50).call("fetch")
     assert together(working) == text if working.list() else told.text == text
 

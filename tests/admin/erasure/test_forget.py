@@ -24,7 +24,7 @@ from reverie.search.analyzer import analyze
 from reverie.stores.in_memory import InMemoryStore
 from reverie.stores.sqlite import SQLiteStore
 from reverie.stores.tombstones import is_forgotten
-from tests.conftest import MovableClock
+from tests.factories import MovableClock
 
 SECRET = "Anna lives in a small flat near the harbour of Lisbon"
 QUOTE = "It is said that Anna lives in a small flat by the sea"

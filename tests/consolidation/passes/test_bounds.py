@@ -19,9 +19,9 @@ from reverie.consolidation.planning.signals import Signal
 from reverie.domain.errors import ModelUnavailable
 from reverie.llm import model_from_function
 from reverie.llm.messages import ModelReply, ModelRequest
-from tests.conftest import MovableClock
 from tests.consolidation.passes import test_digest, test_enrich, test_infer
 from tests.consolidation.passes.test_merge import NOW, cycle, left, many, proposal, record
+from tests.factories import MovableClock
 
 TEA = "Ana likes green tea and drinks it at noon"
 CAKE = "Ana likes green tea with lemon cake"

@@ -12,15 +12,15 @@ from reverie.consolidation.planning.driver import answer_without_model, run_pass
 from reverie.consolidation.planning.inputs import PassInput
 from reverie.domain.conversation import SessionState, ToolCall, Turn
 from reverie.llm.messages import ModelFailure, ModelReply, ModelRequest
+from tests.factories import make_turn
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 STATE = SessionState(id="chat:1", created_at=NOW, summary="They met in May.")
 
 
 def turn(position: int, content: str, role: str = "user", **more: object) -> Turn:
-    at = NOW + timedelta(minutes=position)
-    given = {"id": f"{position:012x}", "session": "chat:1", "position": position, "at": at, **more}
-    return Turn(role=role, content=content, **given)  # type: ignore[arg-type]
+    given = {"id": f"{position:012x}", "at": NOW + timedelta(minutes=position), **more}
+    return make_turn(position, role=role, content=content, **given)
 
 
 TURNS = [

@@ -17,6 +17,7 @@ from reverie.consolidation.planning.inputs import PassInput
 from reverie.domain.conversation import Role, Turn
 from reverie.domain.record import Record
 from reverie.llm.messages import ModelFailure, ModelReply, ModelRequest
+from tests.factories import make_turn
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 numbers = itertools.count(1)
@@ -25,9 +26,7 @@ numbers = itertools.count(1)
 def turn(content: str, role: Role = "user", *, session: str = "chat:1", scope: str = "") -> Turn:
     number = next(numbers)
     at = NOW - timedelta(minutes=1_000 - number)
-    return Turn(
-        id=f"{number:012x}", session=session, position=number, role=role, content=content, at=at, scope=scope
-    )
+    return make_turn(number, session, id=f"{number:012x}", role=role, content=content, at=at, scope=scope)
 
 
 def cycle(

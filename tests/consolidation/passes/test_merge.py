@@ -25,6 +25,7 @@ from reverie.domain.record import Record
 from reverie.domain.similarity.deduplication import find_duplicate_groups
 from reverie.domain.similarity.specifics import extract_specifics
 from reverie.llm.messages import ModelFailure, ModelReply, ModelRequest
+from tests.factories import make_record
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 numbers = itertools.count(1)
@@ -32,8 +33,7 @@ numbers = itertools.count(1)
 
 def record(content: str, **more: Any) -> Record:
     made = NOW - timedelta(days=30) + timedelta(minutes=next(numbers))
-    given = {"created_at": made, "updated_at": made, "last_seen_at": made, **more}
-    return Record(id=fresh_id(), content=content, **given)
+    return make_record(id=fresh_id(), content=content, moment=made, **more)
 
 
 def fresh_id() -> str:

@@ -11,13 +11,13 @@ import pytest
 from reverie.consolidation.passes.promote import promote
 from reverie.consolidation.planning.inputs import PassInput
 from reverie.domain.record import Record
+from tests.factories import make_record
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
 def record(**more: Any) -> Record:
-    made = {"created_at": NOW, "updated_at": NOW, "last_seen_at": NOW}
-    return Record(**{"id": "0" * 12, "content": "We use Postgres", "layer": "episodic", **made, **more})
+    return make_record(0, **{"content": "We use Postgres", "layer": "episodic", "moment": NOW, **more})
 
 
 def promoted(one: Record, *, changed: bool = True, min_confidence: float = 0.75) -> str:

@@ -21,6 +21,7 @@ from reverie.domain.similarity.deduplication import (
     extend_record,
     reinforce_record,
 )
+from tests.factories import make_record
 
 THEN = datetime(2025, 1, 1, tzinfo=UTC)
 NOW = datetime(2025, 6, 1, 12, 0, tzinfo=UTC)
@@ -28,13 +29,11 @@ LATER = datetime(2025, 12, 1, tzinfo=UTC)
 
 
 def record(content: str = "Likes tea", number: int = 1, **fields: Any) -> Record:
-    times = {"created_at": THEN, "updated_at": THEN, "last_seen_at": THEN}
-    return validate_record(Record(id=f"{number:012x}", content=content, **(times | fields)))
+    return validate_record(make_record(number, **({"content": content, "moment": THEN} | fields)))
 
 
 def new_record(content: str = "Likes tea", **fields: Any) -> Record:
-    times = {"created_at": NOW, "updated_at": NOW, "last_seen_at": NOW}
-    return record(content, 99, **(times | fields))
+    return record(content, 99, **({"moment": NOW} | fields))
 
 
 def after(decision: Decision) -> Record:

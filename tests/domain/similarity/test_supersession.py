@@ -8,6 +8,7 @@ import pytest
 
 from reverie import Memory
 from reverie.domain.similarity.supersession import states_change, supersedes
+from tests.factories import MovableClock
 
 
 @pytest.mark.parametrize(
@@ -59,19 +60,12 @@ def test_only_words_of_change_are_looked_at() -> None:
     assert not states_change("now " * 200)
 
 
-class Now:
-    moment = datetime(2026, 1, 10, tzinfo=UTC)
-
-    def __call__(self) -> datetime:
-        return self.moment
-
-
 def test_what_is_superseded_no_longer_stands_beside_the_new_value_and_is_not_lost() -> None:
-    now = Now()
+    now = MovableClock(datetime(2026, 1, 10, tzinfo=UTC))
     with Memory.open(":memory:", clock=now) as memory:
         old = memory.save("The staging port is 5432", category="project-context/db").record
         other = memory.save("The production port is 5432").record
-        now.moment += timedelta(days=30)
+        now.move(days=30)
         new = memory.save("The staging port is 5433 now", category="project-context/db").record
         before = memory.get(old.id)
         assert before is not None

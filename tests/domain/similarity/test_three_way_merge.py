@@ -16,13 +16,14 @@ from reverie.domain.page import Page, Paragraph
 from reverie.domain.record import MOST_LABELS, Record, validate_record
 from reverie.domain.similarity.three_way_merge import match_items, merge_text, merge_values
 from reverie.stores.contract.factories import NOW, make_record, make_session, make_time, make_turn
+from tests.factories import make_page
 from tests.profiles import examples
 
 # -- values ------------------------------------------------------------------------------------------------
 
 
 def page(content: str, seconds: float = 0) -> Page:
-    return Page(name="MEMORY.md", content=content, updated_at=make_time(seconds))
+    return make_page(content=content, updated_at=make_time(seconds))
 
 
 def test_changes_of_different_fields_are_both_taken() -> None:

@@ -27,6 +27,7 @@ from reverie.stores.contract.factories import make_additions, make_change, make_
 from reverie.stores.in_memory import InMemoryStore
 from reverie.stores.protocol import Store
 from reverie.stores.sqlite import SQLiteStore
+from tests.factories import make_record
 from tests.profiles import examples
 
 NOON = datetime(2025, 3, 1, 12, tzinfo=UTC)
@@ -35,8 +36,7 @@ LIVE = Filter()
 
 
 def record(number: int, content: str, **fields: object) -> Record:
-    made = Record(id=f"{number:012x}", content=content, created_at=NOON, updated_at=NOON, last_seen_at=NOON)
-    return replace(made, **fields)  # type: ignore[arg-type]
+    return make_record(number, content=content, moment=NOON, **fields)
 
 
 def put(store: Store, before: Record | None, after: Record | None) -> None:

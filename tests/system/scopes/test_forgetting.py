@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from reverie import EVERY_SCOPE, InvalidInput, Memory, NotFound
-from tests.conftest import MovableClock
+from tests.factories import MovableClock
 
 SECRET = "Zorblatt is the name of my first horse"
 

@@ -26,7 +26,7 @@ from reverie.domain.scope import (
 )
 from reverie.integrations.agentkit import FILTools
 from reverie.llm.messages import ModelRequest
-from tests.conftest import MovableClock
+from tests.factories import MovableClock
 
 NUTS = "Alice is allergic to nuts"
 

@@ -8,7 +8,8 @@ import pytest
 
 from reverie import Memory
 from reverie.tools import Toolset
-from tests.tools.conftest import Call, Clock
+from tests.factories import MovableClock
+from tests.tools.conftest import Call
 
 
 def test_a_save_says_under_which_id_and_where(memory: Memory, call: Call) -> None:
@@ -37,11 +38,11 @@ def test_saying_it_again_does_no_harm_and_is_said(memory: Memory, call: Call) ->
     assert told.data["outcome"] == "reinforced"
 
 
-def test_a_search_says_how_many_and_how_old(memory: Memory, call: Call, clock: Clock) -> None:
+def test_a_search_says_how_many_and_how_old(memory: Memory, call: Call, clock: MovableClock) -> None:
     old = memory.save("Ada prefers tea in the morning", category="user-preferences").record
-    clock.pass_(days=6)
+    clock.move(days=6)
     day = memory.save("Ben prefers tea at noon").record
-    clock.pass_(days=1)
+    clock.move(days=1)
     new = memory.save("Cleo prefers tea at night").record
     told = call("search_memory", query="who prefers tea?")
     head, *rows = told.text.split("\n")
@@ -61,10 +62,12 @@ def test_a_search_says_how_many_and_how_old(memory: Memory, call: Call, clock: C
     assert all(hit["origin"] == "owner" and hit["trusted"] for hit in hits.values())
 
 
-def test_a_search_without_a_query_lists_what_changed_last(memory: Memory, call: Call, clock: Clock) -> None:
+def test_a_search_without_a_query_lists_what_changed_last(
+    memory: Memory, call: Call, clock: MovableClock
+) -> None:
     for number in range(12):
         memory.save(f"Note number {number} about {'x' * number}")
-        clock.pass_(minutes=1)
+        clock.move(minutes=1)
     assert call("search_memory").text.startswith("Found 10 memories:")
     assert len(call("search_memory", limit=3).text.split("\n")) == 4
     assert "number 11" in call("search_memory", limit=1).text

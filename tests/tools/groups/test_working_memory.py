@@ -6,7 +6,8 @@ import pytest
 
 from reverie import Memory
 from reverie.tools import Toolset
-from tests.tools.conftest import Call, Clock
+from tests.factories import MovableClock
+from tests.tools.conftest import Call
 
 
 def test_what_is_set_aside_says_how_long_it_lives(memory: Memory, call: Call) -> None:
@@ -44,7 +45,7 @@ def test_the_whole_text_comes_back_between_marks(call: Call) -> None:
     assert told.data["text"] == "one\n\n## Long-term Memory\n  two"
 
 
-def test_a_key_that_is_not_there_names_those_that_are(call: Call, clock: Clock) -> None:
+def test_a_key_that_is_not_there_names_those_that_are(call: Call, clock: MovableClock) -> None:
     told = call("get_from_working_memory", key="k")
     assert told.text == (
         "Nothing was done: there is no entry k, or it has expired; there are none; "
@@ -52,7 +53,7 @@ def test_a_key_that_is_not_there_names_those_that_are(call: Call, clock: Clock) 
     )
     call("save_to_working_memory", key="k", data="x")
     call("save_to_working_memory", key="l", data="x", ttl_minutes=60)
-    clock.pass_(minutes=6)
+    clock.move(minutes=6)
     told = call("get_from_working_memory", key="k")
     assert told.failed
     assert "there are l; list_working_memory" in told.text
@@ -105,13 +106,13 @@ def test_sessions_do_not_see_each_other(memory: Memory) -> None:
 
 
 def test_the_scratchpad_outlives_sessions_and_keeps_what_it_is_not_told_to_drop(
-    memory: Memory, clock: Clock
+    memory: Memory, clock: MovableClock
 ) -> None:
     tools = memory.tools(groups=["scratchpad"])
     told = tools.call("scratchpad_write", {"key": "api.endpoint", "text": "https://api.example.com"})
     assert told.text == "Stored under api.endpoint, kept until it is dropped."
     tools.call("scratchpad_write", {"key": "apikey", "text": "none", "ttl_minutes": 10})
-    clock.pass_(days=30)
+    clock.move(days=30)
     again = memory.tools(session="another", groups=["scratchpad"])
     assert "https://api.example.com" in again.call("scratchpad_read", {"key": "api.endpoint"}).text
     assert again.call("scratchpad_read", {"key": "apikey"}).failed

@@ -1,0 +1,67 @@
+"""Factories for tests: values with defaults, and a clock.
+
+Those that the store contract needs are in `reverie.stores.contract.factories` and are passed on here.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from reverie.domain.conversation import ToolCall, Turn
+from reverie.domain.record import Record
+from reverie.search.hits import Explanation, Hit
+from reverie.stores.contract.factories import (
+    NOW,
+    make_entry,
+    make_page,
+    make_paragraph,
+    make_record,
+    make_turn,
+)
+
+__all__ = [
+    "NOW",
+    "MovableClock",
+    "make_entry",
+    "make_hit",
+    "make_page",
+    "make_paragraph",
+    "make_record",
+    "make_tool_call",
+    "make_tool_result",
+    "make_turn",
+]
+
+
+class MovableClock:
+    """Clock that stands still until it is moved."""
+
+    def __init__(self, now: datetime = datetime(2025, 6, 2, 9, 0, tzinfo=UTC)) -> None:
+        self.now = now
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def move(self, **by: float) -> None:
+        """Move the clock forward by a `timedelta`, such as `days=3`."""
+        self.now += timedelta(**by)
+
+
+def make_hit(value: Record | Turn, score: float = 0.5, *matched: str) -> Hit:
+    """Make a hit for a record or a turn."""
+    why = Explanation(matched=matched, parts={"relevance": score})
+    if isinstance(value, Record):
+        return Hit(score=score, why=why, record=value)
+    return Hit(score=score, why=why, turn=value)
+
+
+def make_tool_call(position: int, *ids: str, **fields: Any) -> Turn:
+    """Make a turn of the assistant that calls one tool for each id."""
+    calls = tuple(ToolCall(id=each, name="look_up") for each in ids)
+    return make_turn(position, **({"role": "assistant", "content": "", "tool_calls": calls} | fields))
+
+
+def make_tool_result(position: int, id: str, **fields: Any) -> Turn:
+    """Make a turn with the result of a tool call."""
+    return make_turn(position, **({"role": "tool", "content": "42", "tool_call_id": id} | fields))
