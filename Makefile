@@ -33,6 +33,7 @@ lint: $(STAMP)  ## Formatting, style, types, layers, structure, generated refere
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/mypy -p tests
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/check_structure.py
 	$(BIN)/python scripts/generate_reference.py --check

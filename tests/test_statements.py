@@ -85,9 +85,11 @@ def test_a_save_reads_each_text_once_and_asks_the_index_once(
     scanned: list[str] = []
     asked: list[object] = []
     scan, alike = Redactor._find_spans, SearchIndex.alike
-    monkeypatch.setattr(Redactor, "_find_spans", lambda self, text: scanned.append(text) or scan(self, text))
+    monkeypatch.setattr(Redactor, "_find_spans", lambda self, text: scanned.append(text) or scan(self, text))  # type: ignore[func-returns-value]
     monkeypatch.setattr(
-        SearchIndex, "alike", lambda self, *args, **how: asked.append(args) or alike(self, *args, **how)
+        SearchIndex,
+        "alike",
+        lambda self, *args, **how: asked.append(args) or alike(self, *args, **how),  # type: ignore[func-returns-value]
     )
     memory.save("The cafeteria serves soup on Mondays", source="cli:7", tags=("food",))
     assert scanned.count("The cafeteria serves soup on Mondays") == 1

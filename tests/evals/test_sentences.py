@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
-from reverie.consolidation.rules import RULES
+from reverie.consolidation.rules import RULES, Rule
 from reverie.domain.errors import InvalidInput
 from reverie.evals.command import eval_command
 from reverie.evals.rules import sentence_rules
@@ -35,7 +35,7 @@ def test_the_sets_are_as_large_as_the_docs_say_and_share_no_sentence() -> None:
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_every_rule_is_precise_on_the_sentences_that_ship(rule: sentence_rules.Rule) -> None:
+def test_every_rule_is_precise_on_the_sentences_that_ship(rule: Rule) -> None:
     how = sentence_rules.compute_figures(results("sentences"), rule)
     assert how.precision is not None
     assert how.precision >= 0.95
@@ -44,7 +44,7 @@ def test_every_rule_is_precise_on_the_sentences_that_ship(rule: sentence_rules.R
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_every_rule_is_precise_on_the_held_out_sentences(rule: sentence_rules.Rule) -> None:
+def test_every_rule_is_precise_on_the_held_out_sentences(rule: Rule) -> None:
     how = sentence_rules.compute_figures(results("held out"), rule)
     assert how.precision is not None
     assert how.precision >= 0.9

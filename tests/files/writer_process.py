@@ -108,8 +108,8 @@ def run_until_killed(folder: Path, way: str, stride: int) -> None:
             os.write = write_in_halves(killer.before(os.write))  # type: ignore[assignment]
             for name in ("open", "unlink", "rename", "replace", "mkdir", "rmdir"):
                 setattr(os, name, killer.before(getattr(os, name)))
-            atomic.exchange = killer.before(atomic.exchange)
-            atomic.rename_to_new = killer.before(atomic.rename_to_new)
+            atomic.exchange = killer.before(atomic.exchange)  # type: ignore[attr-defined]
+            atomic.rename_to_new = killer.before(atomic.rename_to_new)  # type: ignore[attr-defined]
             FileState._begin_transaction = killer.before(FileState._begin_transaction)  # type: ignore[method-assign]
             change_everything(MirroredFolder(place))
             os._exit(0)

@@ -80,8 +80,8 @@ def test_a_graph_gives_a_record_for_each_observation_and_relation(memory: Memory
 
 def test_a_graph_as_one_object_is_read_too(memory: Memory, tmp_path: Path) -> None:
     graph = {
-        "entities": [{k: v for k, v in each.items() if k != "type"} for each in samples.MCP[:2]],
-        "relations": [{k: v for k, v in samples.MCP[2].items() if k != "type"}],
+        "entities": [{k: v for k, v in each.items() if k != "type"} for each in samples.MCP[:2]],  # type: ignore[attr-defined]
+        "relations": [{k: v for k, v in samples.MCP[2].items() if k != "type"}],  # type: ignore[attr-defined]
     }
     for indent in (None, 2):
         file = samples.text(tmp_path / "graph.json", json.dumps(graph, indent=indent))

@@ -8,7 +8,6 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from reverie.consolidation.passes.digest import (
-    DigestPages,
     build_headline,
     compute_kept_count,
     digest,
@@ -16,7 +15,7 @@ from reverie.consolidation.passes.digest import (
 )
 from reverie.consolidation.plan import Plan
 from reverie.consolidation.planning.driver import answer_without_model, run_pass
-from reverie.consolidation.planning.inputs import PassInput
+from reverie.consolidation.planning.inputs import DigestPages, PassInput
 from reverie.domain.conversation import SessionState, ToolCall, Turn
 from reverie.domain.page import Page, Paragraph, validate_page, validate_paragraph
 from reverie.llm.messages import ModelFailure, ModelReply, ModelRequest

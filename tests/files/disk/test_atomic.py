@@ -165,7 +165,7 @@ def test_an_editor_that_reads_our_file_in_the_middle_of_a_replacement_saves_over
     """On a busy machine much time may pass between the exchange and the check of the old file."""
     disk = AtomicFolder(root)
     seen = written(disk, FILE, b"one\n")
-    real, texts = atomic.exchange, []
+    real, texts = atomic.exchange, []  # type: ignore[attr-defined]
 
     def slow(one: str, other: str) -> None:
         if not texts:
@@ -186,7 +186,7 @@ def test_a_file_saved_into_the_gap_of_renaming_aside_stays(
     renaming_aside(monkeypatch)
     disk = AtomicFolder(root)
     seen = written(disk, FILE, b"one\n")
-    real = atomic.rename_to_new
+    real = atomic.rename_to_new  # type: ignore[attr-defined]
 
     def late(one: str, other: str) -> None:
         (root / FILE).write_bytes(b"theirs\n")

@@ -377,7 +377,7 @@ def test_a_fork_in_the_middle_of_find_is_reported_to_the_child(store: SQLiteStor
     def use() -> bool:
         with pytest.raises(StoreUnavailable, match="before forking"):
             store.sequence()
-        reading.close()
+        reading.close()  # type: ignore[attr-defined]
         return True
 
     assert in_a_fork(use)

@@ -90,7 +90,7 @@ def test_ids_of_another_are_ids_of_nobody(tmp_path: Path) -> None:
                         tools.call(tool.name, {"id": name, **({"operation": extra} if extra else {})})
                         for name in (foreign, unknown)
                     ]
-                    assert said[0].text.replace(foreign, "…") == said[1].text.replace(unknown, "…")
+                    assert said[0].text.replace(foreign, "…") == said[1].text.replace(unknown, "…")  # type: ignore[attr-defined]
         assert bob.get(record) is not None
         assert memory.get(record) == bob.get(record)
 

@@ -340,7 +340,7 @@ def test_background_thinking_keeps_scopes_apart(clock: MovableClock, tmp_path: P
         assert memory._store.pages() == []
         assert memory._store.logs() == {}
         with pytest.raises(InvalidInput, match="pages are everybody's"):
-            memory.worker.plan(memory.scoped("user:bob").session("chat:1").id, "digest")
+            memory.worker.plan("digest", session=memory.scoped("user:bob").session("chat:1").id)
 
 
 # -- whose memory is meant -----------------------------------------------------------------------------------
@@ -416,7 +416,7 @@ def test_all_scopes_on_purpose(memory: Memory) -> None:
 
 
 def test_nothing_of_the_folder_is_told_within_a_scope(tmp_path: Path) -> None:
-    from scopes.world import do, opened, seen
+    from tests.system.scopes.world import do, opened, seen
 
     world = opened(tmp_path / "hidden-place")
     with world.memory:

@@ -36,7 +36,7 @@ def scores(asked: Memory) -> list[list[float]]:
 
 def just_before_the_writer(monkeypatch: pytest.MonkeyPatch, act: Callable[[], Any]) -> None:
     """Let `act` happen once, when somebody is about to take the writer's lock."""
-    original = TantivyIndex._writer
+    original = TantivyIndex._open_writer
     waiting = [act]
 
     def writer(self: TantivyIndex) -> Any:
@@ -44,7 +44,7 @@ def just_before_the_writer(monkeypatch: pytest.MonkeyPatch, act: Callable[[], An
             waiting.pop()()
         return original(self)
 
-    monkeypatch.setattr(tantivy_index.TantivyIndex, "_writer", writer)
+    monkeypatch.setattr(tantivy_index.TantivyIndex, "_open_writer", writer)
 
 
 def test_two_that_fold_at_once_count_nothing_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

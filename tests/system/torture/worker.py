@@ -19,7 +19,6 @@ import json
 import os
 import random
 import signal
-import sys
 import tempfile
 import threading
 import time
@@ -376,4 +375,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
