@@ -30,12 +30,13 @@ def main(dist: Path) -> int:
         ]
         subprocess.run([*install, wheel], check=True, cwd=folder)
         memory = Path(folder) / "memory"
-        for command in (
+        commands: list[list[str | Path]] = [
             ["demo", "--folder", memory],
             ["recall", "how should I answer?", "--folder", memory],
             ["check", "--folder", memory],
             ["eval", "merge", "--data", DATA],
-        ):
+        ]
+        for command in commands:
             done = subprocess.run(
                 [binaries / "reverie", *command], cwd=folder, capture_output=True, text=True, check=False
             )
