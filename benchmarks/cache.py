@@ -174,8 +174,8 @@ def _replay(memory: Memory, clock: _Clock, *, turns: int, chance: random.Random)
             now_and_then = ("works on billing", "has left billing")
             memory.pages.replace(*now_and_then[:: 1 if number % 90 == 44 else -1], name="MEMORY.md")
         if number % 30 == 29:
-            memory.worker.run_window("chat:cache", "compact", keep=20)
-        memory.worker.run_due()
+            memory.dreams.run_window("chat:cache", "compact", keep=20)
+        memory.dreams.run_due()
         clock.now += timedelta(minutes=chance.choice((1, 3, 10, 45)))
         if number % 20 == 19:
             clock.now += timedelta(hours=16)

@@ -74,11 +74,11 @@ class Reverie:
         )
 
     def save(self, text: Text) -> None:
-        self.memory.save(text.content, scope=text.scope, category=text.category)
+        self.memory.scoped(text.scope).save(text.content, category=text.category)
 
     def search(self, question: str, *, scope: str | None = None, area: str | None = None) -> list[str]:
         wanted = "*" if scope is None else scope  # reverie.EVERY_SCOPE
-        return [hit.content for hit in self.memory.search(question, limit=TOP, scope=wanted, category=area)]
+        return [hit.content for hit in self.memory.scoped(wanted).search(question, limit=TOP, category=area)]
 
     def close(self) -> None:
         self.memory.close()

@@ -203,7 +203,7 @@ def edit_file(place: Path) -> Figures:
     with Memory.open(place) as memory:
         assert memory.folder is not None
         memory.folder.sync()
-        record = memory.records(limit=1)[0]
+        record = memory.list(limit=1)[0]
         file = next((place / "memory").rglob(f"{record.id}.json"))
         fields: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
         draft = file.with_name(".draft~")

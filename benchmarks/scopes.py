@@ -48,10 +48,10 @@ def measure_medians(memory: Memory, texts: Texts, size: int, questions: int) -> 
     scoped = memory.scoped("user:0")
     chat = scoped.session("chat")
     ways: list[Callable[[str], object]] = [
-        lambda question: memory.search(question, scope=EVERY_SCOPE),
-        lambda question: memory.search(question, scope="user:0"),
+        lambda question: memory.scoped(EVERY_SCOPE).search(question),
+        lambda question: memory.scoped("user:0").search(question),
         scoped.search,
-        lambda question: memory.search(question, scope=""),
+        lambda question: memory.scoped("").search(question),
         chat.context,
     ]
     times: list[list[float]] = [[] for _ in ways]

@@ -62,9 +62,9 @@ def main() -> None:
         print("\nThe page that people read and edit:")
         print(memory.pages.read("customers/acme.md"))
         print("What was done:")
-        for change in memory.history():
+        for change in memory.history.log():
             print(f"  {change.actor}: {change.reason}")
-        memory.undo(memory.history()[-1])
+        memory.history.undo(memory.history.log()[-1])
         print("\nAfter undo:", memory.pages.read("customers/acme.md").splitlines()[-1])
 
 

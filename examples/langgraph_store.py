@@ -79,7 +79,7 @@ def main() -> None:
             print(f"[{user}] {message}\n  -> {done['reply']}")
 
         print("\nThe item is a record, which people see and change:")
-        [record] = memory.records(category="langgraph")
+        [record] = memory.list(category="langgraph")
         print(f"  ({record.category}) {record.content}")
         memory.update(record.id, content="I am allergic to walnuts and hazelnuts")
         item = store.get(("memories", "alice"), "0")
@@ -88,7 +88,7 @@ def main() -> None:
         print("What the graph does can be taken back:")
         store.delete(("memories", "alice"), "0")
         print(f"  deleted: {store.get(('memories', 'alice'), '0')}")
-        memory.undo(memory.history()[-1])
+        memory.history.undo(memory.history.log()[-1])
         item = store.get(("memories", "alice"), "0")
         print(f"  undone: {item.value if item else None}")
 

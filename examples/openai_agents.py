@@ -68,7 +68,7 @@ async def main() -> None:
         print("\nWhat the model was shown on Tuesday:")
         print(shown(base_url.asked[-1]))
         print("\nWhat was said is found again:")
-        for hit in memory.search_turns("Which boat is Ada's?", limit=1):
+        for hit in memory.search("Which boat is Ada's?", limit=1, sources="turns"):
             print(f"  {hit.content}")
 
 

@@ -31,4 +31,4 @@ def memory(request: pytest.FixtureRequest, tmp_path: Path, clock: MovableClock) 
     where = ":memory:" if request.param == "in memory" else tmp_path / "memory"
     with Memory.open(where, clock=clock) as opened:
         yield opened
-        assert opened.check() == []
+        assert opened.admin.check() == []

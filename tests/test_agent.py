@@ -105,7 +105,7 @@ def test_tools_are_called_until_there_is_an_answer_and_kept_with_their_results(m
     assert (answer.text, answer.rounds) == ("Tea it is.", 3)
     assert [call.name for call in answer.calls] == ["save_memory", "search_memory"]
     assert answer.usage == TokenUsage(requests=3, input_tokens=30, output_tokens=6)
-    (record,) = memory.records()
+    (record,) = memory.list()
     assert (record.content, record.category, record.origin, record.source) == (
         "Ada prefers tea", "user-preferences/drinks", "agent", "session:chat:1",
     )  # fmt: skip
@@ -303,8 +303,8 @@ def test_background_work_is_woken_and_does_not_hold_the_reply(memory: Memory) ->
 
 
 def test_scoped_tools_see_and_write_their_scope_only(memory: Memory) -> None:
-    memory.save("Alice keeps bees", scope="user:alice")
-    secret = memory.save("Bob keeps wasps", scope="user:bob").record
+    memory.scoped("user:alice").save("Alice keeps bees")
+    secret = memory.scoped("user:bob").save("Bob keeps wasps").record
     memory.save("Everybody keeps time")
     tools = memory_tools(memory.scoped("user:alice"), clock=lambda: NOW)
     model = Scripted(
@@ -319,10 +319,10 @@ def test_scoped_tools_see_and_write_their_scope_only(memory: Memory) -> None:
             says("Done."),
         ]
     )
-    Agent(memory.session("chat:2", scope="user:alice"), model=model, tools=tools).turn("Look around")
+    Agent(memory.scoped("user:alice").session("chat:2"), model=model, tools=tools).turn("Look around")
     found, deleted, counted = (message.content for message in model.asked[1].messages[-3:])
     assert "bees" in found
     assert "wasps" not in found + counted
     assert deleted.startswith("Nothing was done: there is no memory")
-    everything = memory.records(scope="*")
+    everything = memory.scoped("*").list()
     assert {record.scope for record in everything if "ants" in record.content} == {"user:alice"}

@@ -4,30 +4,39 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
+import subprocess
+import sys
 from functools import cached_property
 from pathlib import Path
 
 import pytest
 
 from reverie import (
+    Administration,
     AsyncMemory,
     AsyncScopedMemory,
     AsyncSession,
+    History,
     Journal,
     Memory,
+    MemoryReader,
     ScopedMemory,
     Session,
     Snapshot,
+    Worker,
 )
 from reverie.aio import (
+    AsyncAdministration,
+    AsyncWorker,
+    AsyncHistory,
     AsyncJournal,
     AsyncKeyValueStore,
+    AsyncMemoryReader,
     AsyncPages,
     AsyncSnapshot,
-    AsyncWorker,
     AsyncWorkingMemory,
 )
-from reverie.consolidation.worker import Worker
 from reverie.repositories.key_value import KeyValueStore
 from reverie.repositories.pages import Pages
 from reverie.repositories.working_memory import WorkingMemory
@@ -40,14 +49,29 @@ PAIRS = [
     (Journal, AsyncJournal),
     (Snapshot, AsyncSnapshot),
     (ScopedMemory, AsyncScopedMemory),
+    (MemoryReader, AsyncMemoryReader),
+    (History, AsyncHistory),
     (Worker, AsyncWorker),
+    (Administration, AsyncAdministration),
     (KeyValueStore, AsyncKeyValueStore),
 ]
-ATTRIBUTES = {"path", "settings", "id", "scope", "chain"}
+ATTRIBUTES = {
+    "path",
+    "settings",
+    "id",
+    "scope",
+    "at",
+    "sequence",
+    "pages",
+    "scratchpad",
+    "working",
+    "history",
+}
+ATTRIBUTES |= {"sync"}
 """Plain attributes on the synchronous side."""
 
-INTERNAL = {"forget", "last_used", "flush", "close", "namespace", "journal"}
-"""What the synchronous parts need of each other, and what is made when it is first asked for."""
+INTERNAL = {"namespace"}
+"""What the synchronous parts need of each other."""
 
 
 def public(cls: type) -> set[str]:
@@ -77,6 +101,14 @@ def test_both_have_the_same_signatures_and_docstrings(sync: type, asynchronous: 
     assert compared > 3
 
 
+def test_the_file_is_what_the_script_writes() -> None:
+    root = Path(__file__).parents[1]
+    command = [sys.executable, str(root / "scripts" / "generate_async.py"), "--check"]
+    environment = {**os.environ, "PYTHONPATH": str(root / "src")}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+
+
 def test_an_agent_remembers_across_two_loops(tmp_path: Path) -> None:
     async def first() -> None:
         async with await AsyncMemory.open(tmp_path) as memory:
@@ -101,7 +133,7 @@ def test_many_tasks_save_the_same_fact_once(tmp_path: Path) -> None:
     async def run() -> int:
         async with await AsyncMemory.open(tmp_path) as memory:
             await asyncio.gather(*(memory.save("Deploys happen on Tuesdays") for _ in range(20)))
-            (record,) = await memory.records()
+            (record,) = await memory.list()
             return record.seen_count
 
     assert asyncio.run(run()) == 20

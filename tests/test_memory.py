@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from reverie import Conflict, InvalidInput, Memory, NewRecord, NotFound, Settings, StoreUnavailable
+from reverie.integrations.agentkit import FILTools
 from reverie.stores.sqlite import SQLiteStore
 from tests.factories import MovableClock
 
@@ -53,7 +54,7 @@ def test_saying_it_again_is_counted_and_makes_no_duplicate(memory: Memory, clock
     assert record.tags == ("api", "limits")
     assert record.created_at == first.created_at
     assert record.last_seen_at == clock.now
-    assert memory.records() == [record]
+    assert memory.list() == [record]
 
 
 def test_near_repetitions_fold_and_different_facts_do_not(memory: Memory) -> None:
@@ -65,14 +66,14 @@ def test_near_repetitions_fold_and_different_facts_do_not(memory: Memory) -> Non
         "The production database listens on port 5433",
     ):
         assert memory.save(other).outcome == "created", other
-    assert len(memory.records()) == 4
+    assert len(memory.list()) == 4
 
 
 def test_scopes_do_not_share_records(memory: Memory) -> None:
-    memory.save("Likes tea", scope="user:ann")
-    assert memory.save("Likes tea", scope="user:bob").outcome == "created"
-    assert [r.scope for r in memory.records(scope="user:ann")] == ["user:ann"]
-    assert [h.record.scope for h in memory.search("tea", scope="user:bob") if h.record] == ["user:bob"]
+    memory.scoped("user:ann").save("Likes tea")
+    assert memory.scoped("user:bob").save("Likes tea").outcome == "created"
+    assert [r.scope for r in memory.scoped("user:ann").list()] == ["user:ann"]
+    assert [h.record.scope for h in memory.scoped("user:bob").search("tea") if h.record] == ["user:bob"]
 
 
 def test_many_are_saved_together_and_folded_among_themselves(memory: Memory) -> None:
@@ -82,7 +83,7 @@ def test_many_are_saved_together_and_folded_among_themselves(memory: Memory) -> 
     ]
     notes += [NewRecord(content="Fact number 3 about trains"), {"content": "fact number 699 about trains!"}]
     saved = memory.save_many(notes, progress=seen.append)
-    assert len(memory.records(limit=None)) == 700
+    assert len(memory.list(limit=None)) == 700
     assert [s.outcome for s in saved[-2:]] == ["reinforced", "reinforced"]
     assert sum(seen) == 702
     assert saved[-1].record.seen_count == 2
@@ -93,7 +94,7 @@ def test_one_bad_note_among_many_changes_nothing(memory: Memory) -> None:
         memory.save_many([{"content": "fine"}, {"content": " "}])
     with pytest.raises(InvalidInput, match="unknown field"):
         memory.save_many([{"content": "fine", "colour": "red"}])
-    assert memory.records() == []
+    assert memory.list() == []
 
 
 @pytest.mark.parametrize(
@@ -125,7 +126,6 @@ def test_one_bad_note_among_many_changes_nothing(memory: Memory) -> None:
         ({"content": "x", "ttl": float("inf")}, "ttl is inf"),
         ({"content": "x", "valid_from": datetime(2025, 1, 1)}, "without a time zone"),  # noqa: DTZ001
         ({"content": "x", "metadata": {"k": "a\x00"}}, "metadata 'k'"),
-        ({"content": "x", "scope": "s" * 201}, "scope has 201 characters"),
     ],
 )
 def test_bad_input_is_refused_by_name_and_changes_nothing(
@@ -133,7 +133,7 @@ def test_bad_input_is_refused_by_name_and_changes_nothing(
 ) -> None:
     with pytest.raises(InvalidInput, match=says):
         memory.save(**arguments)  # type: ignore[arg-type]
-    assert memory.history() == []
+    assert memory.history.log() == []
 
 
 def test_archived_records_leave_search_and_come_back(memory: Memory, clock: MovableClock) -> None:
@@ -141,14 +141,14 @@ def test_archived_records_leave_search_and_come_back(memory: Memory, clock: Mova
     gone = memory.archive(record.id, reason="outdated")
     assert (gone.archived_at, gone.archive_reason) == (clock.now, "outdated")
     assert memory.search("Lisbon office") == []
-    assert memory.records() == []
+    assert memory.list() == []
     assert memory.categories() == {} == memory.tags()
     assert memory.get(record.id) == gone
-    assert memory.records(archived=True) == [gone]
+    assert memory.list(archived=True) == [gone]
     assert memory.archive(record.id) == gone
     assert memory.restore(record.id) == record
     assert [hit.id for hit in memory.search("Lisbon office")] == [record.id]
-    assert [row.reason for row in memory.history(record.id)] == ["save", "outdated", "restore"]
+    assert [row.reason for row in memory.history.log(record.id)] == ["save", "outdated", "restore"]
 
 
 def test_an_archived_fact_said_again_is_new_and_the_old_one_cannot_stand_beside_it(memory: Memory) -> None:
@@ -163,13 +163,14 @@ def test_an_archived_fact_said_again_is_new_and_the_old_one_cannot_stand_beside_
 def test_unknown_ids_are_nothing_or_told(memory: Memory) -> None:
     assert memory.get("0" * 12) is None
     assert memory.get("never heard of it") is None
-    assert memory.delete("0" * 12) is False
-    for change in (memory.archive, memory.restore, memory.pin, memory.unpin):
+    for change in (memory.archive, memory.restore):
         with pytest.raises(NotFound, match="000000000000"):
             change("0" * 12)
     with pytest.raises(NotFound):
         memory.update("0" * 12, content="x")
-    assert memory.history() == []
+    with pytest.raises(NotFound):
+        memory.update("0" * 12, pinned=True)
+    assert memory.history.log() == []
 
 
 def test_update_changes_what_is_named_and_keeps_the_rest(memory: Memory, clock: MovableClock) -> None:
@@ -207,8 +208,8 @@ def test_what_has_expired_is_not_found_and_is_archived_by_purge(memory: Memory, 
     assert {hit.id for hit in memory.search("demo")} == {record.id, kept.id}
     clock.move(hours=1)
     assert [hit.id for hit in memory.search("demo")] == [kept.id]
-    assert [r.id for r in memory.records()] == [kept.id]
-    assert memory.purge() == 0
+    assert [r.id for r in memory.list()] == [kept.id]
+    assert memory.admin.purge() == 0
     found = memory.get(record.id)
     assert found is not None
     assert found.archive_reason == "expired"
@@ -225,18 +226,18 @@ def test_expired_records_never_crowd_out_live_ones(memory: Memory, clock: Movabl
 
 def test_purge_removes_for_good_only_what_was_archived_long_ago(memory: Memory, clock: MovableClock) -> None:
     old, pinned, young = (memory.save(f"Fact {word}").record for word in ("one", "two", "three"))
-    memory.pin(pinned.id)
+    memory.update(pinned.id, pinned=True)
     memory.archive(old.id)
     memory.archive(pinned.id)
     clock.move(days=89)
     memory.archive(young.id)
-    assert memory.purge() == 0
+    assert memory.admin.purge() == 0
     clock.move(days=1)
-    assert memory.purge() == 1
+    assert memory.admin.purge() == 1
     assert memory.get(old.id) is None
     assert memory.get(young.id) is not None
     assert memory.get(pinned.id) is not None
-    assert memory.purge(older_than="1h") == 1
+    assert memory.admin.purge(older_than="1h") == 1
 
 
 def test_retention_of_zero_days_keeps_for_ever(tmp_path: Path, clock: MovableClock) -> None:
@@ -244,22 +245,26 @@ def test_retention_of_zero_days_keeps_for_ever(tmp_path: Path, clock: MovableClo
         record = memory.save("Keep me").record
         memory.archive(record.id)
         clock.move(days=10_000)
-        assert memory.purge() == 0
+        assert memory.admin.purge() == 0
         assert memory.get(record.id) is not None
 
 
 def test_lists_are_restricted_by_whole_segments(memory: Memory) -> None:
     memory.save("One", category="project-context/reverie", tags=["a", "b"])
     memory.save("Two", category="project", tags=["a"])
-    assert [r.content for r in memory.records(category="project-context")] == ["One"]
-    assert [r.content for r in memory.records(category="project")] == ["Two"]
-    assert [r.content for r in memory.records(tags=["a", "b"])] == ["One"]
+    assert [r.content for r in memory.list(category="project-context")] == ["One"]
+    assert [r.content for r in memory.list(category="project")] == ["Two"]
+    assert [r.content for r in memory.list(tags=["a", "b"])] == ["One"]
     assert memory.categories() == {"project-context/reverie": 1, "project": 1}
     assert memory.tags() == {"a": 2, "b": 1}
-    with pytest.raises(InvalidInput, match="pass a list"):
-        memory.records(tags="a")
+    assert [r.content for r in memory.list(tags="a")] == ["Two", "One"]
+    assert [r.content for r in memory.list(category=["project", "no-such"])] == ["Two"]
+    assert [r.content for r in memory.list(category=["project", "project-context"])] == ["Two", "One"]
+    assert [hit.content for hit in memory.search("one", category=["project-context", "x"])] == ["One"]
+    with pytest.raises(InvalidInput, match="a list of strings"):
+        memory.list(tags=5)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="categry"):
-        memory.records(categry="x")  # type: ignore[call-arg]
+        memory.list(categry="x")  # type: ignore[call-arg]
 
 
 def test_threads_that_save_one_fact_leave_one_record(tmp_path: Path) -> None:
@@ -274,9 +279,9 @@ def test_threads_that_save_one_fact_leave_one_record(tmp_path: Path) -> None:
             thread.start()
         for thread in threads:
             thread.join()
-        (record,) = memory.records()
+        (record,) = memory.list()
         assert record.seen_count == 60
-        assert memory.check() == []
+        assert memory.admin.check() == []
 
 
 def test_processes_that_save_one_fact_leave_one_record(tmp_path: Path) -> None:
@@ -298,8 +303,8 @@ def test_processes_that_save_one_fact_leave_one_record(tmp_path: Path) -> None:
         _, errors = process.communicate(timeout=60)
         assert process.returncode == 0, errors
     with Memory.open(tmp_path) as memory:
-        records = memory.records(limit=None)
-        assert memory.check() == []
+        records = memory.list(limit=None)
+        assert memory.admin.check() == []
     (shared,) = [r for r in records if r.content.startswith("Backups")]
     assert shared.seen_count == 60
     assert len(records) == 61
@@ -312,7 +317,7 @@ def test_a_second_process_finds_a_write_at_its_next_search(tmp_path: Path) -> No
         from reverie import Memory
         with Memory.open(sys.argv[1]) as memory:
             for line in sys.stdin:
-                print(len(memory.search(line.strip())), len(memory.search_turns(line.strip())), flush=True)
+                print(len(memory.search(line.strip())), len(memory.search(line.strip(), sources="turns")), flush=True)
         """
     )
     with Memory.open(tmp_path) as memory:
@@ -374,8 +379,8 @@ def test_a_corrupt_record_is_named_and_the_rest_goes_on(
     file.close()
     with Memory.open(tmp_path) as memory:
         assert len(memory.search("kitchen tea")) == 1
-        assert len(memory.records()) == 1
-        assert any(broken.id in problem.what for problem in memory.check())
+        assert len(memory.list()) == 1
+        assert any(broken.id in problem.what for problem in memory.admin.check())
         assert memory.save("Sugar is on the shelf").outcome == "created"
     assert broken.id in caplog.text
 
@@ -384,33 +389,18 @@ def test_statistics_count_what_is_there(memory: Memory) -> None:
     memory.save("One fact")
     memory.archive(memory.save("Another one").record.id)
     memory.session("cli:1").add("user", "Hello")
-    stats = memory.stats()
+    stats = memory.admin.stats()
     assert (stats.records, stats.archived, stats.turns, stats.sessions) == (1, 1, 1, 1)
     assert stats.by_kind == {"fact": 1}
     assert stats.index.sequence == stats.journal
 
 
-def test_fil_goes_in_and_comes_out_as_three_lists(memory: Memory) -> None:
-    memory.remember_fil(
-        findings=["The API rate limit is 100 a minute"],
-        insights=["REST suits this API better"],
-        lessons=["Always check the API rate limit first"],
-        source="GOAL:api",
-    )
-    found = memory.recall_fil("API rate limit")
-    assert [hit.content for hit in found.findings] == ["The API rate limit is 100 a minute"]
-    assert [hit.content for hit in found.lessons] == ["Always check the API rate limit first"]
-    assert [hit.kind for hit in found.insights] == ["insight"]
-    assert [hit.kind for hit in memory.recall_by_category("API", "finding")] == ["finding"]
-    assert memory.search("finding") == []
-
-
 def test_deleting_a_session_removes_its_turns(memory: Memory) -> None:
     chat = memory.session("cli:1")
     chat.add_many([{"role": "user", "content": f"Hello {n} zebra"} for n in range(5)])
-    assert len(memory.search_turns("zebra")) == 5
+    assert len(memory.search("zebra", sources="turns")) == 5
     assert memory.delete_session("cli:1") == 5
-    assert memory.search_turns("zebra") == []
+    assert memory.search("zebra", sources="turns") == []
     assert memory.sessions() == []
     assert memory.turns("cli:1") == []
     assert memory.delete_session("cli:1") == 0
@@ -433,7 +423,7 @@ def test_a_store_of_ones_own_can_be_used(tmp_path: Path) -> None:
 
     memory = Memory(SQLiteStore(tmp_path / "own.db", analyse=analyze))
     memory.save("Kept in a store of my own")
-    assert memory.stats().path is None
+    assert memory.admin.stats().path is None
     assert len(memory.search("own store")) == 1
     memory.close()
 
@@ -459,10 +449,12 @@ def test_durations_are_read_as_written() -> None:
 
 
 def test_a_session_is_not_handed_to_another_scope(memory: Memory) -> None:
-    memory.session("cli:1", scope="user:ann").add("user", "My secret is tea")
-    with pytest.raises(InvalidInput, match="user:ann"):
-        memory.session("cli:1", scope="user:bob")
-    assert memory.session("cli:1", scope="user:ann").turns()
+    chat = memory.scoped("user:ann").session("cli:1")
+    chat.add("user", "My secret is tea")
+    for other in (memory, memory.scoped("user:bob")):
+        for name in ("cli:1", chat.id):
+            assert other.session(name).turns() == other.turns(name) == []
+    assert memory.scoped("user:ann").session("cli:1").turns()
 
 
 def test_a_deleted_session_leaves_no_working_memory_behind(memory: Memory) -> None:
@@ -498,26 +490,32 @@ def test_the_profile_stands_first_in_every_prompt_and_edits_to_it_are_seen(
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (lambda memory: memory.remember_fil("abc"), "findings are 'abc'"),
+        (lambda memory: FILTools(memory).remember_fil("abc"), "findings are 'abc'"),
         (lambda memory: memory.sessions(limit=-1), "limit is -1"),
-        (lambda memory: memory.search_turns("tea", unit="page"), "unit is 'page'"),
-        (lambda memory: memory.search("tea", scope=5), "scope is 5"),
-        (lambda memory: memory.search("tea", kinds=[5]), "kinds is \\[5\\]"),
+        (lambda memory: memory.search("tea", sources="turns", unit="page"), "unit is 'page'"),
+        (lambda memory: memory.scoped(5), "scope is int"),
+        (lambda memory: memory.scoped("s" * 201), "scope has 201 characters"),
+        (lambda memory: memory.search("tea", sources="pages"), "source is 'pages'"),
+        (lambda memory: memory.search("tea", sources=()), "sources is \\(\\)"),
+        (lambda memory: memory.search("tea", session="a"), "add 'turns'"),
+        (lambda memory: memory.search("tea", unit="session"), "add 'turns'"),
+        (lambda memory: memory.search("tea", sources="turns", kind="fact"), "add 'records'"),
+        (lambda memory: memory.search("tea", kind=[5]), "kind is \\[5\\]"),
         (lambda memory: memory.save("tea", metadata=[1]), "metadata is list"),
         (lambda memory: memory.save_many([5]), "a note is int"),
-        (lambda memory: memory.history(after="x"), "after is 'x'"),
+        (lambda memory: memory.history.log(after="x"), "after is 'x'"),
         (lambda memory: memory.get(5), "id is 5"),
     ],
 )
 def test_arguments_of_the_wrong_type_are_refused_by_name(memory: Memory, call: object, says: str) -> None:
     with pytest.raises(InvalidInput, match=says):
         call(memory)  # type: ignore[operator]
-    assert memory.history() == []
+    assert memory.history.log() == []
 
 
 def test_none_restricts_nothing(memory: Memory) -> None:
     memory.save("Tea")
-    assert len(memory.search("tea", kinds=None, scope=None, category=None)) == 1  # type: ignore[arg-type]
+    assert len(memory.search("tea", kind=None, category=None, tags=None, session=None)) == 1
 
 
 def test_the_folder_and_all_in_it_are_private_whatever_the_umask(tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ class WordSearch:
                 found.append(
                     Hit(
                         score=len(common) / len(words),
-                        why=Explanation(matched=tuple(sorted(common))),
+                        explanation=Explanation(matched=tuple(sorted(common))),
                         **which,
                     )
                 )

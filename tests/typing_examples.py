@@ -17,7 +17,6 @@ from agents.memory import Session as AgentsSession
 from anthropic.lib.tools import BetaAbstractMemoryTool
 
 from reverie import (
-    FIL,
     AsyncMemory,
     AsyncSession,
     Backup,
@@ -73,6 +72,7 @@ from reverie.integrations.anthropic_memory import ReverieMemoryTool
 from reverie.integrations.openai_agents import ReverieSession, tools_for
 from reverie.repositories.working_memory import EntryHit
 from reverie.search.analyzer import analyze
+from reverie.search.hits import SOURCES
 from reverie.stores.in_memory import InMemoryStore
 from reverie.stores.protocol import Store, StoreProblem
 from reverie.stores.sqlite import SQLiteStore
@@ -109,7 +109,7 @@ def a_store_of_ones_own(folder: Path) -> None:
 
 
 def remembering(memory: Memory) -> None:
-    saved: SaveResult = memory.save(
+    saved: SaveResult = memory.scoped("user:alice").save(
         "Prefers short answers",
         category="user-preferences/style",
         kind="preference",
@@ -120,7 +120,6 @@ def remembering(memory: Memory) -> None:
         source="session:cli:1",
         references=("README.md",),
         origin="agent",
-        scope="user:alice",
         pinned=True,
         valid_from=NOW,
         valid_to=None,
@@ -134,16 +133,13 @@ def remembering(memory: Memory) -> None:
     mapping: Mapping[str, Any] = {"content": "another", "tags": ["b"]}
     many: list[SaveResult] = memory.save_many(notes, progress=lambda done: None)
     mixed: list[SaveResult] = memory.save_many([notes[0], mapping])
-    fil: list[SaveResult] = memory.remember_fil(
-        findings=["one"], insights=(), lessons=["two"], source="GOAL:x"
-    )
     record: Record = saved.record
     reinforced: bool = saved.outcome == "reinforced"
     memory.save("x", kind="thought")  # type: ignore[arg-type]
     memory.save("x", origin="stranger")  # type: ignore[arg-type]
     memory.save("x", "general")  # type: ignore[call-arg]
     memory.save(1)  # type: ignore[arg-type]
-    del short, seconds, many, mixed, fil, record, reinforced
+    del short, seconds, many, mixed, record, reinforced
 
 
 def a_record(record: Record) -> None:
@@ -170,40 +166,38 @@ def a_record(record: Record) -> None:
 def reading(memory: Memory) -> None:
     assert_type(memory.get("0123456789ab"), Record | None)
     assert_type(memory.get_turn("0123456789ab"), Turn | None)
-    records: list[Record] = memory.records(limit=None, offset=10, archived=None, pinned=True, kinds=["fact"])
-    categories: dict[str, int] = memory.categories(scope=["user:alice", ""])
-    tags: dict[str, int] = memory.tags(scope="user:alice")
-    memory.records(roles=["user"])  # type: ignore[call-arg]
+    records: list[Record] = memory.list(limit=None, offset=10, archived=None, pinned=True, kind=["fact"])
+    categories: dict[str, int] = memory.scoped("user:alice").categories()
+    tags: dict[str, int] = memory.scoped("user:alice").tags()
+    memory.list(roles=["user"])  # type: ignore[call-arg]
     del records, categories, tags
 
 
 def searching(memory: Memory) -> None:
     hits: list[Hit] = memory.search("how should I answer?", limit=5, min_score=0.2)
     newest: list[Hit] = memory.search(None)
-    restricted: list[Hit] = memory.search(
+    restricted: list[Hit] = memory.scoped("user:alice").search(
         "answer",
         mode="literal",
         category="user-preferences",
         tags=["style"],
-        kinds=["preference"],
-        layers=["semantic"],
-        origins=["owner", "agent"],
-        scope=None,
+        kind=["preference"],
+        layer=["semantic"],
+        origin=["owner", "agent"],
         created_after=NOW,
         created_before=None,
         valid_at=NOW,
     )
-    turns: list[Hit] = memory.search_turns("launch", unit="session", session=["a", "b"], roles=["user"])
-    everything: list[Hit] = memory.recall("launch", mode="regex", session="a", kinds=["fact"])
-    fil: FIL = memory.recall_fil("deploy", limit=3, scope="user:alice")
-    findings: list[Hit] = fil.findings
-    by_category: list[Hit] = memory.recall_by_category("deploy", "project-context", limit=3)
-    memory.search("x", kinds=["thought"])  # type: ignore[list-item]
-    memory.search("x", session="a")  # type: ignore[call-arg]
-    memory.search_turns("x", category="general")  # type: ignore[call-arg]
+    turns: list[Hit] = memory.search(
+        "launch", unit="session", session=["a", "b"], role=["user"], sources="turns"
+    )
+    everything: list[Hit] = memory.search("launch", mode="regex", session="a", kind=["fact"], sources=SOURCES)
+    memory.search("x", kind=["thought"])  # type: ignore[list-item]
+    memory.search("x", scope="a")  # type: ignore[call-arg]
+    memory.search("x", sources="pages")  # type: ignore[arg-type]
     memory.search("x", mode="fuzzy")  # type: ignore[arg-type]
-    newest_of_both: list[Hit] = memory.recall(None)
-    del hits, newest, restricted, turns, everything, findings, by_category, newest_of_both
+    newest_of_both: list[Hit] = memory.search(None, sources=SOURCES)
+    del hits, newest, restricted, turns, everything, newest_of_both
 
 
 def a_hit(hit: Hit) -> None:
@@ -216,7 +210,7 @@ def a_hit(hit: Hit) -> None:
     at: datetime = hit.at
     trusted: bool = hit.is_trusted
     metadata: Mapping[str, str] = hit.metadata
-    why: Explanation = hit.why
+    why: Explanation = hit.explanation
     matched: tuple[str, ...] = why.matched
     parts: Mapping[str, float] = why.parts
     evidence: Mapping[str, float] = why.evidence
@@ -229,17 +223,16 @@ def changing(memory: Memory, record: Record) -> None:
     updated: Record = memory.update(record.id, expected=record, content="new", category=None, tags=["a"])
     archived: Record = memory.archive(record.id, reason="outdated")
     restored: Record = memory.restore(record.id)
-    pinned: Record = memory.pin(record.id)
-    unpinned: Record = memory.unpin(record.id)
-    assert_type(memory.delete(record.id), bool)
-    assert_type(memory.purge(older_than="30d"), int)
+    pinned: Record = memory.update(record.id, pinned=True)
+    unpinned: Record = memory.update(record.id, pinned=False)
+    assert_type(memory.admin.purge(older_than="30d"), int)
     memory.update(record.id, scope="user:bob")  # type: ignore[call-arg]
     memory.update(record.id, kind="thought")  # type: ignore[arg-type]
     del updated, archived, restored, pinned, unpinned
 
 
 def talking(memory: Memory) -> None:
-    chat: Session = memory.session("telegram:12345", scope="user:alice")
+    chat: Session = memory.scoped("user:alice").session("telegram:12345")
     turn: Turn = chat.add("user", "Did the deploy work?", speaker="Ines", at=NOW, metadata={"a": "b"})
     call: Turn = chat.add("assistant", "", tool_calls=[ToolCall(id="1", name="ping", arguments="{}")])
     plain: Turn = chat.add("assistant", "", tool_calls=[{"id": "2", "name": "ping", "arguments": "{}"}])
@@ -260,7 +253,7 @@ def talking(memory: Memory) -> None:
     assert_type(chat.close(), None)
     assert_type(chat.id, str)
     used: datetime = chat.last_used
-    overviews: list[SessionOverview] = memory.sessions(scope="user:alice", limit=5)
+    overviews: list[SessionOverview] = memory.scoped("user:alice").sessions(limit=5)
     counts: list[tuple[str, int, datetime]] = [(o.state.id, o.turns, o.last_at) for o in overviews]
     turns: list[Turn] = memory.turns("telegram:12345", start=-5, stop=None)
     assert_type(memory.delete_session("telegram:12345"), int)
@@ -310,24 +303,22 @@ def working(memory: Memory, chat: Session) -> None:
 
 
 def journal(memory: Memory) -> None:
-    journal: Journal = memory.journal
-    rows: list[JournalEntry] = journal.history(
-        "MEMORY.md", since=NOW, until=7, actor="dream", newest_first=True
-    )
+    journal: Journal = memory.history
+    rows: list[JournalEntry] = journal.log("MEMORY.md", since=NOW, until=7, actor="dream", newest_first=True)
     edit: Change | None = rows[0].edit
     blame: Blame = journal.blame("0123456789ab")
     lines: list[tuple[str, int]] = [(each.text, each.change.sequence) for each in blame.lines if each.change]
     found: list[Difference] = [journal.diff("0123456789ab", 3, NOW), *journal.changes(since=NOW)]
     fields: tuple[FieldChange, ...] = found[0].fields
-    undone: UndoResult = memory.undo(3, dry_run=True)
-    undone = memory.undo([3, rows[0]])
-    undone = memory.undo(batch=3)
-    undone = memory.undo(since=NOW)
-    memory.undo(undone.rows)
-    memory.undo(since="2h")  # type: ignore[arg-type]
+    undone: UndoResult = memory.history.undo(3, dry_run=True)
+    undone = memory.history.undo([3, rows[0]])
+    undone = memory.history.undo(batch=3)
+    undone = memory.history.undo(since=NOW)
+    memory.history.undo(undone.rows)
+    memory.history.undo(since="2h")  # type: ignore[arg-type]
     assert_type(memory.as_of(3), Snapshot)
     with memory.as_of(NOW) as past:
-        records: list[Record] = past.records(category="general")
+        records: list[Record] = past.list(category="general")
         pack: Pack = past.session("cli:1").context("question", mark=False)
         past.save("text")  # type: ignore[attr-defined]
     del edit, lines, fields, records, pack
@@ -345,7 +336,9 @@ def pages(memory: Memory) -> None:
     names: list[str] = [*pages.names(), *(each.name for each in pages.overview())]
     sizes: list[PageOverview] = pages.overview()
     context: str = pages.context(NOW)
-    hits: list[Hit] = memory.search_history("text", limit=3, mode="literal", since=NOW, until=None)
+    hits: list[Hit] = memory.search(
+        "text", limit=3, mode="literal", created_after=NOW, created_before=None, sources="history"
+    )
     told: list[Paragraph] = [hit.paragraph for hit in hits if hit.paragraph is not None]
     assert_type(memory.get_paragraph("0123456789ab"), Paragraph | None)
     pages.write("MEMORY.md", b"bytes")  # type: ignore[arg-type]
@@ -353,15 +346,15 @@ def pages(memory: Memory) -> None:
 
 
 def looking_inside(memory: Memory) -> None:
-    rows: list[JournalEntry] = memory.history("0123456789ab", after=5, limit=10)
+    rows: list[JournalEntry] = memory.history.log("0123456789ab", after=5, limit=10)
     edits: list[Change] = [row.edit for row in rows if row.edit is not None and not row.forgotten]
     undone: list[Change] = [edit.invert() for edit in edits]
     befores: list[Record | Turn | SessionState | Page | Paragraph | None] = [edit.before for edit in edits]
-    stats: Stats = memory.stats()
+    stats: Stats = memory.admin.stats()
     counts: tuple[int, int, int] = (stats.records, stats.turns, stats.bytes_on_disk)
     by_kind: Mapping[str, int] = stats.by_kind
     index: str = stats.index.state
-    problems: list[StoreProblem] = memory.check()
+    problems: list[StoreProblem] = memory.admin.check()
     words: list[tuple[str, str]] = [(problem.what, problem.fix) for problem in problems]
     only: Filter = Filter(kinds=("fact",), scopes=None)
     del undone, befores, counts, by_kind, index, words, only
@@ -380,16 +373,18 @@ def settings(folder: Path) -> None:
 
 
 def elsewhere(memory: Memory, folder: Path) -> None:
-    kept: Backup = memory.backup(folder / "kept.zip", overwrite=True)
+    kept: Backup = memory.admin.backup(folder / "kept.zip", overwrite=True)
     back: RecoveryReport = recover(kept.path, folder / "new", replace=True)
-    told: ExportReport = memory.export("out", "markdown", scope=["", "user:alice"], archived=False)
+    told: ExportReport = memory.admin.export("out", "markdown", scope=["", "user:alice"], archived=False)
     with (folder / "out.jsonl").open("w") as file:
-        memory.export(file)
-    taken: ImportReport = memory.import_(folder / "out", origin="owner", scope="user:alice", dry_run=True)
+        memory.admin.export(file)
+    taken: ImportReport = memory.admin.import_from(
+        folder / "out", origin="owner", scope="user:alice", dry_run=True
+    )
     left_out: tuple[Skipped, ...] = taken.skipped
     numbers: Mapping[Any, int] = taken.skipped_by_reason
-    memory.export("out", "csv")  # type: ignore[arg-type]
-    memory.import_("out", origin="me")  # type: ignore[arg-type]
+    memory.admin.export("out", "csv")  # type: ignore[arg-type]
+    memory.admin.import_from("out", origin="me")  # type: ignore[arg-type]
     del back, told, left_out, numbers
 
 
@@ -437,9 +432,9 @@ async def asynchronous(folder: Path) -> None:
     async with await AsyncMemory.open(folder, settings=Settings(), actor="agent") as memory:
         assert_type(memory, AsyncMemory)
         saved: SaveResult = await memory.save("Prefers short answers", tags=["style"])
-        hits: list[Hit] = await memory.search("answers", limit=3, scope="user:alice")
+        hits: list[Hit] = await memory.scoped("user:alice").search("answers", limit=3)
         assert_type(await memory.get(saved.record.id), Record | None)
-        chat: AsyncSession = await memory.session("cli:1", scope="user:alice")
+        chat: AsyncSession = await memory.scoped("user:alice").session("cli:1")
         turn: Turn = await chat.add("user", "hello", at=NOW)
         pack: Pack = await chat.context(hard_tokens=400)
         state: SessionState = await chat.state()

@@ -29,7 +29,6 @@ from reverie.domain.errors import (
     ModelUnavailable,
     NotFound,
     ReverieError,
-    ScopeRequired,
     StoreCorrupt,
     StoreError,
     StoreIncompatible,
@@ -41,31 +40,34 @@ from reverie.domain.page import Page, Paragraph
 from reverie.domain.record import Record
 from reverie.domain.scope import EVERY_SCOPE
 from reverie.memory import Memory
+from reverie.reader import MemoryReader
 from reverie.repositories.pages import PageOverview, Pages, PageWriteResult
 from reverie.repositories.records import NewRecord, SaveResult
 from reverie.repositories.working_memory import WorkingMemory
-from reverie.search.hits import FIL, Explanation, Hit
+from reverie.scoped import ScopedMemory
+from reverie.search.hits import Explanation, Hit
 from reverie.session import Session
 from reverie.settings import Settings
 
 if TYPE_CHECKING:
+    from reverie.admin.administration import Administration
     from reverie.admin.erasure.eraser import ErasureReport
     from reverie.admin.erasure.matching import ErasureItem
-    from reverie.admin.history import Blame, Difference, FieldChange, Journal
+    from reverie.admin.history import Blame, Difference, FieldChange, History, Journal
     from reverie.admin.history.undo import UndoResult
     from reverie.admin.transfer.backup import Backup, RecoveryReport, recover
     from reverie.admin.transfer.export import ExportReport
     from reverie.admin.transfer.importer import ImportReport
     from reverie.admin.transfer.items import Skipped
     from reverie.aio import AsyncMemory, AsyncScopedMemory, AsyncSession
-    from reverie.scoped import ScopedMemory
+    from reverie.consolidation.worker import Worker
     from reverie.snapshot import Snapshot
 
 __version__ = "0.1.0"
 
 __all__ = [
     "EVERY_SCOPE",
-    "FIL",
+    "Administration",
     "AsyncMemory",
     "AsyncScopedMemory",
     "AsyncSession",
@@ -81,12 +83,14 @@ __all__ = [
     "ExportReport",
     "FieldChange",
     "Filter",
+    "History",
     "Hit",
     "ImportReport",
     "InvalidInput",
     "Journal",
     "JournalEntry",
     "Memory",
+    "MemoryReader",
     "MissingExtra",
     "ModelError",
     "ModelRefused",
@@ -104,7 +108,6 @@ __all__ = [
     "RecoveryReport",
     "ReverieError",
     "SaveResult",
-    "ScopeRequired",
     "ScopeStats",
     "ScopedMemory",
     "Session",
@@ -121,6 +124,7 @@ __all__ = [
     "ToolCall",
     "Turn",
     "UndoResult",
+    "Worker",
     "WorkingMemory",
     "WorkingMemoryFull",
     "__version__",
@@ -129,6 +133,7 @@ __all__ = [
 
 
 _LAZY = {
+    "Administration": "reverie.admin.administration",
     "AsyncMemory": "reverie.aio",
     "AsyncScopedMemory": "reverie.aio",
     "AsyncSession": "reverie.aio",
@@ -140,12 +145,13 @@ _LAZY = {
     "ExportReport": "reverie.admin.transfer.export",
     "FieldChange": "reverie.admin.history",
     "ImportReport": "reverie.admin.transfer.importer",
+    "History": "reverie.admin.history",
     "Journal": "reverie.admin.history",
     "RecoveryReport": "reverie.admin.transfer.backup",
-    "ScopedMemory": "reverie.scoped",
     "Skipped": "reverie.admin.transfer.items",
     "Snapshot": "reverie.snapshot",
     "UndoResult": "reverie.admin.history.undo",
+    "Worker": "reverie.consolidation.worker",
     "recover": "reverie.admin.transfer.backup",
 }
 """Names that few programs need and the module of each. They are imported on first use."""

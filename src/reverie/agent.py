@@ -18,7 +18,7 @@ from reverie.domain.conversation import LONGEST_TURN, ToolCall
 from reverie.domain.errors import InvalidInput, ModelError, ReverieError, StoreError
 from reverie.domain.text import escaping, validation
 from reverie.llm.messages import ChatMessage, ModelReply, ModelRequest, TokenUsage
-from reverie.llm.protocol import Model, OnText
+from reverie.llm.protocol import Answering, Model, OnText, resolve_model
 from reverie.session import Session
 from reverie.tools import Tool, Toolset
 from reverie.tools.large_results import LargeResultStore, add_working_tools
@@ -74,7 +74,7 @@ class Agent:
         self,
         session: Session,
         *,
-        model: Model | None,
+        model: Model | Answering | str | None,
         tools: Sequence[Tool] | None = None,
         memory: ToolProvider | None = None,
         instructions: str = "",
@@ -87,7 +87,8 @@ class Agent:
 
         Args:
             session: The conversation.
-            model: What answers; None for nobody, and `turn` says what it would have been asked.
+            model: The model that answers: `provider:model`, a `reverie.llm.Model`, or a function from a
+                `ModelRequest` to text. With None no turn has an answer.
             tools: What the model may call; None takes those that `memory` has for this session. An answer of
                 over 5,000 estimated tokens is set aside in the session's working memory, and the tools that
                 read it there are added if they are missing.
@@ -101,7 +102,7 @@ class Agent:
             timeout_s: Seconds that one answer may take.
         """
         self.session = session
-        self.model = model
+        self.model = resolve_model(model)
         if tools is None:
             tools = memory.tools(session=session.id) if memory is not None else ()
         self.tools, prefix = add_working_tools(Toolset(tools), session.working)

@@ -1,38 +1,25 @@
-"""What may somebody who is in one scope do with a memory? The same as with the whole, within that scope.
-
-Reads see the whole chain: the scope, what it lies in, and what is everybody's. Writes go to the scope itself.
-Of other scopes nothing can be told apart from what is not there. Decides nothing about searching or saving:
-each method passes the scope to `Memory`.
-"""
+"""Memory of one scope: reading, and everything that changes what belongs to that scope."""
 
 from __future__ import annotations
 
+import builtins
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
-from datetime import datetime
-from typing import TYPE_CHECKING, Any, NoReturn, Unpack
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol, Unpack, overload
 
-from reverie.admin.stats import ScopeStats
-from reverie.domain.conversation import SessionOverview, Turn
-from reverie.domain.entry import build_scope_namespace
-from reverie.domain.errors import InvalidInput, NotFound
-from reverie.domain.filter import (
-    ScopedAllRestrictions,
-    ScopedListRestrictions,
-    ScopedRestrictions,
-    ScopedTurnRestrictions,
-)
-from reverie.domain.page import HISTORY, MEMORY, Paragraph
-from reverie.domain.record import UNTRUSTED, Kind, Layer, Origin, Record
-from reverie.domain.scope import (
-    build_scoped_session_id,
-    build_unscoped_session_id,
-    join_scope,
-    validate_scope,
-    visible_scopes,
-)
-from reverie.domain.text.timestamps import Clock
-from reverie.repositories.pages import Pages
+from reverie.consolidation.rule_learning import RuleLearner, build_cursor_name
+from reverie.context.ledger import build_shown_cursor
+from reverie.domain.conversation import SessionState
+from reverie.domain.entry import AGENT, build_scope_namespace, build_session_namespace
+from reverie.domain.errors import InvalidInput, NotFound, StoreUnavailable
+from reverie.domain.page import HISTORY, MEMORY
+from reverie.domain.record import PROMOTED_FROM, UNTRUSTED, Kind, Layer, Origin, Record
+from reverie.domain.scope import EVERY_SCOPE, validate_scope, visible_scopes
+from reverie.domain.text.timestamps import Clock, Duration
+from reverie.reader import MemoryReader, validate_text
+from reverie.repositories.pages import Pages, find_notes_from_turns
 from reverie.repositories.records import (
     NewRecord,
     RecordChanges,
@@ -41,27 +28,51 @@ from reverie.repositories.records import (
     describe_missing_record,
 )
 from reverie.repositories.working_memory import WorkingMemory
-from reverie.search.hits import FIL, Hit, SearchMode, Unit
+from reverie.search.searcher import Searcher
 from reverie.session import Session
 from reverie.settings import Settings
+from reverie.stores.writer import StoreWriter
 
 if TYPE_CHECKING:
-    from reverie.memory import Duration, Memory
     from reverie.repositories.documents import Documents
     from reverie.repositories.key_value import KeyValueStore
     from reverie.repositories.knowledge_graph import KnowledgeGraph
     from reverie.tools import Toolset
 
 
-class ScopedMemory:
-    """A memory as somebody sees it who is in one scope: `Memory.scoped` gives it. Safe for several threads.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryParts:
+    """Parts that all scopes of one memory share.
 
     Attributes:
-        scope: Whose it is, such as `user:alice/task:deploy`; what is written here belongs to it.
-        chain: What is seen here: the scope, those it lies in, and the empty one, which is everybody's.
-        settings: The memory's settings.
-        scratchpad: The scope's own working memory that outlives sessions.
-        pages: The pages and logs, which are everybody's: read here, written only through the memory.
+        writer: Writer of the store; its actor is the author of changes.
+        refresh_files: Callback that imports what a person changed in the files.
+    """
+
+    writer: StoreWriter
+    searcher: Searcher
+    settings: Settings
+    refresh_files: Callable[[], None]
+    records: RecordRepository
+    learner: RuleLearner
+    sessions: SessionPool
+
+    def acting(self, actor: str) -> MemoryParts:
+        """Return the same parts with another author of changes."""
+        return replace(self, writer=self.writer.acting(actor), records=self.records.acting(actor))
+
+
+class ScopedMemory(MemoryReader):
+    """Memory of one scope: `Memory.scoped` returns it. Safe to use from several threads.
+
+    Reads see the scope, the scopes that contain it, and what belongs to everybody. Writes go to the scope
+    itself. What belongs to another scope, or to everybody, is not changed from here.
+
+    Attributes:
+        scope: The scope, such as `user:alice/task:deploy`; empty for everybody's.
+        settings: The settings of the memory.
+        scratchpad: Working memory of the scope, which outlives sessions.
+        pages: The pages and logs. They belong to everybody: only the empty scope writes them.
 
     Example:
         >>> from reverie import Memory
@@ -72,48 +83,50 @@ class ScopedMemory:
         (1, 0)
     """
 
-    def __init__(self, memory: Memory, scope: str) -> None:
-        """See a memory from within a scope.
-
-        Args:
-            memory: The memory.
-            scope: The scope; empty for what is everybody's.
+    def __init__(self, parts: MemoryParts, scope: str) -> None:
+        """Open one scope of a memory; `Memory.scoped` is the usual way.
 
         Raises:
-            InvalidInput: it is no scope.
+            InvalidInput: the scope is not of its form.
         """
-        self.scope = validate_scope(scope)
-        self.chain = visible_scopes(self.scope)
-        self.settings: Settings = memory.settings
-        self._memory = memory
-        self._clock: Clock = memory._clock
-        self.scratchpad = (
-            WorkingMemory(
-                memory._store,
-                build_scope_namespace(self.scope),
-                settings=memory.settings,
-                clock=memory._clock,
-            )
-            if self.scope
-            else memory.scratchpad
+        super().__init__(
+            parts.writer.store,
+            parts.searcher,
+            scope=validate_scope(scope),
+            settings=parts.settings,
+            clock=parts.writer.clock,
         )
-        self.pages: Pages = ReadOnlyPages(memory, self.scope) if self.scope else memory.pages
+        self._parts = parts
+        self.scratchpad = WorkingMemory(
+            self._store,
+            build_scope_namespace(scope) if scope else AGENT,
+            settings=self.settings,
+            clock=self._clock,
+        )
+        self.pages = (
+            ReadOnlyPages(parts.writer, self.settings, scope)
+            if scope
+            else Pages(parts.writer, settings=self.settings)
+        )
 
-    def __repr__(self) -> str:
-        return f"Scoped({self.scope!r})"
-
-    def scoped(self, scope: str) -> ScopedMemory:
-        """What somebody sees who is in a narrower scope, within this one.
+    @overload
+    def scoped(self, scope: Literal["*"]) -> MemoryReader: ...  # type: ignore[overload-overlap]
+    @overload
+    def scoped(self, scope: str) -> ScopedMemory: ...
+    def scoped(self, scope: str) -> MemoryReader:
+        """Return the memory of a scope within this one.
 
         Args:
-            scope: Its name here, such as `session:telegram:1` or `task:deploy`.
+            scope: A path such as `user:alice` or `user:alice/task:deploy`, the widest part first.
+                `EVERY_SCOPE`, from the empty scope only, gives a `MemoryReader` over all scopes.
 
         Raises:
-            InvalidInput: it is no scope, or too long together with this one.
+            InvalidInput: the scope is not of its form, or too long together with this one.
         """
-        return ScopedMemory(self._memory, join_scope(self.scope, scope))
+        name = self._join_scope(scope)
+        return super().scoped(scope) if name == EVERY_SCOPE else ScopedMemory(self._parts, name)
 
-    # -- remembering -------------------------------------------------------------------------------------
+    # -- saving ------------------------------------------------------------------------------------------
 
     def save(
         self,
@@ -134,11 +147,43 @@ class ScopedMemory:
         ttl: Duration | None = None,
         metadata: Mapping[str, str] | None = None,
         created_at: datetime | None = None,
-        rough: bool = False,
+        draft: bool = False,
     ) -> SaveResult:
-        """Remember one thing in this scope; see `Memory.save`."""
-        return self._memory.save(
-            content,
+        """Save one record in this scope. It is on disk when this returns.
+
+        Saving the same again never makes a duplicate: the record that says it is reinforced.
+
+        Args:
+            content: The text to remember, 1 to 100,000 characters.
+            category: A slash path such as `user-preferences/style`.
+            kind: A kind such as `fact`, `decision` or `failure`; None takes `anti_pattern` under
+                `anti-patterns`, `preference` under `user-preferences`, else `fact`.
+            layer: `episodic`, `semantic` or `procedural`; None takes the layer of the kind.
+            tags: Labels.
+            confidence: How sure it is, 0 to 1.
+            importance: How much it matters, 0 to 1.
+            source: Where it came from.
+            references: Files, addresses and turn ids it is about.
+            origin: Who said it: `owner`, `agent`, `tool`, `web` or `import`. Search finds records of the last
+                three, but they are never put into a prompt unasked.
+            pinned: Whether to exempt it from decay and from every automatic change.
+            valid_from: Moment from which it holds.
+            valid_to: Moment until which it holds.
+            ttl: Time after which it leaves search, such as `30d`; None for never.
+            metadata: Text to text, for the caller's own use.
+            created_at: When it was learned; None for now.
+            draft: Whether background thinking may split it into well-formed records, if there is a model. It
+                is stored and found as it is until then, and the archive keeps it.
+
+        Returns:
+            The record, and whether it was created, reinforced or extended.
+
+        Raises:
+            InvalidInput: an argument is not of its form; nothing was changed.
+            StoreUnavailable: it could not be written; nothing was changed.
+        """
+        record = NewRecord(
+            content=content,
             category=category,
             kind=kind,
             layer=layer,
@@ -153,52 +198,49 @@ class ScopedMemory:
             valid_from=valid_from,
             valid_to=valid_to,
             ttl=ttl,
-            metadata=metadata,
+            metadata=metadata or {},
             created_at=created_at,
-            rough=rough,
+            draft=draft,
         )
+        return self._parts.records.save(record)
 
     def save_many(
         self,
-        notes: Iterable[NewRecord | Mapping[str, Any]],
+        records: Iterable[NewRecord | Mapping[str, Any]],
         *,
         progress: Callable[[int], None] | None = None,
-    ) -> list[SaveResult]:
-        """Remember many things in this scope; see `Memory.save_many`.
+    ) -> builtins.list[SaveResult]:
+        """Save many records in this scope, a few hundred in one transaction.
+
+        Args:
+            records: Each a `NewRecord` or a mapping with the arguments of `save`. All are checked before any
+                is written.
+            progress: Callback that receives the number of records of each transaction.
+
+        Returns:
+            The result for each, in order.
 
         Raises:
             InvalidInput: one of them is not of its form, or names another scope; nothing was changed.
         """
-        return self._memory.save_many([self._scope_note(note) for note in notes], progress=progress)
-
-    def remember_fil(
-        self,
-        findings: Iterable[str] = (),
-        insights: Iterable[str] = (),
-        lessons: Iterable[str] = (),
-        *,
-        source: str = "",
-    ) -> list[SaveResult]:
-        """Remember findings, insights and lessons in this scope; see `Memory.remember_fil`."""
-        return self._memory.remember_fil(findings, insights, lessons, source=source, scope=self.scope)
+        return self._parts.records.save_many([self._add_scope(each) for each in records], progress=progress)
 
     def promote(self, id: str, *, to: str = "") -> SaveResult:
-        """Copy a record to a wider scope of the chain, because somebody asks for it. It stays here as well.
+        """Copy a record to a wider scope that contains this one. The record itself stays.
 
-        Nothing is ever promoted by itself. The copy says what the record says, and its metadata name the
-        record (`promoted_from`); where the wider scope has it already, that is reinforced. It is a change
-        like any other: `Memory.undo` takes it back.
+        Nothing is promoted automatically. The metadata of the copy name the record (`promoted_from`). If the
+        wider scope says the same already, that record is reinforced. `history.undo` takes it back.
 
         Args:
-            id: Which record.
-            to: The scope: one that this record's own lies in; empty for everybody's.
+            id: The id of the record.
+            to: A scope that contains the record's own; empty for everybody's.
 
         Returns:
-            The record there, and whether it was created, reinforced or extended.
+            The record in the wider scope, and whether it was created, reinforced or extended.
 
         Raises:
             NotFound: there is no such record here.
-            InvalidInput: the scope is not a wider one, the record is archived, or what it says comes from a
+            InvalidInput: the scope is not a wider one, the record is archived or expired, or it comes from a
                 tool, the web or an import.
         """
         record = self.get(id)
@@ -206,353 +248,351 @@ class ScopedMemory:
             raise NotFound(describe_missing_record(id))
         wider = visible_scopes(record.scope)[1:]
         if validate_scope(to, name="to") not in wider:
-            there_are = ", ".join(repr(each) for each in wider)
+            possible = ", ".join(repr(each) for each in wider)
             raise InvalidInput(
                 f"to is {to!r}, and record {id!r} can be promoted "
-                + (f"only to {there_are}" if wider else "no further: it is everybody's")
+                + (f"only to {possible}" if wider else "no further: it is everybody's")
             )
         if record.archived:
             raise InvalidInput(f"record {id!r} is archived: restore it first")
         if record.origin in UNTRUSTED:
             raise InvalidInput(
-                f"record {id!r} has the origin {record.origin!r}, and what nobody vouches for is not "
-                "promoted: save it in your own words, or leave it where it is"
+                f"record {id!r} has the origin {record.origin!r}, and what nobody confirmed is not promoted: "
+                "save it in your own words, or leave it where it is"
             )
-        return self._memory._promote(record, to)
+        ttl = None if record.expires_at is None else record.expires_at - self._clock()
+        if ttl is not None and ttl <= timedelta(0):
+            raise InvalidInput(f"record {id!r} has expired: give it a later `expires_at` first")
+        return self._parts.records.save(
+            _copy_for_scope(record, to, ttl=ttl), reason=f"promoted from {record.id}"
+        )
 
     # -- changing ----------------------------------------------------------------------------------------
 
     def update(self, id: str, *, expected: Record | None = None, **changes: Unpack[RecordChanges]) -> Record:
-        """Change fields of a record; see `Memory.update`.
+        """Change fields of a record; fields that are not given stay.
+
+        Args:
+            id: The id of the record.
+            expected: The record as it was read; if it has changed since, nothing is done.
+            **changes: The new values; see `reverie.repositories.records.RecordChanges`.
+
+        Returns:
+            The record as it is now.
 
         Raises:
             NotFound: there is no such record here.
-            InvalidInput: an argument is not of its form, another live record says the same, or the record is
-                everybody's.
-            Conflict: it is no longer `expected`.
+            InvalidInput: an argument is not of its form, another live record says the same, or the record
+                belongs to everybody and this is a scope.
+            Conflict: the record is no longer `expected`.
         """
-        return self._memory.update(self._require_own(id), expected=expected, **changes)
+        return self._parts.records.update(self._require_own(id), changes, expected=expected)
 
     def archive(self, id: str, *, reason: str = "") -> Record:
-        """Take a record out of search; see `Memory.archive`. What is everybody's is refused."""
-        return self._memory.archive(self._require_own(id), reason=reason)
+        """Take a record out of search. It stays readable by id, and `restore` brings it back.
+
+        Args:
+            id: The id of the record.
+            reason: A reason for the journal.
+
+        Raises:
+            NotFound: there is no such record here.
+            InvalidInput: it belongs to everybody and this is a scope.
+        """
+        return self._parts.records.archive(self._require_own(id), reason=reason)
 
     def restore(self, id: str) -> Record:
-        """Bring an archived record back into search; see `Memory.restore`. What is everybody's is refused."""
-        return self._memory.restore(self._require_own(id))
+        """Bring an archived record back into search.
 
-    def delete(self, id: str) -> bool:
-        """Archive a record if it is here; False, and no change, if not. What is everybody's is refused."""
-        return self.get(id) is not None and self._memory.delete(self._require_own(id))
-
-    def pin(self, id: str) -> Record:
-        """Keep a record from decay and from every automatic change; what is everybody's is refused."""
-        return self._memory.pin(self._require_own(id))
-
-    def unpin(self, id: str) -> Record:
-        """Take back a pin; what is everybody's is refused."""
-        return self._memory.unpin(self._require_own(id))
-
-    # -- reading -----------------------------------------------------------------------------------------
-
-    def get(self, id: str) -> Record | None:
-        """The record of that id, archived or not; None if there is none here."""
-        found = self._memory.get(id)
-        return found if found is not None and found.scope in self.chain else None
-
-    def get_turn(self, id: str) -> Turn | None:
-        """The turn of that id; None if there is none here."""
-        found = self._memory.get_turn(id)
-        return found if found is not None and found.scope in self.chain else None
-
-    def get_paragraph(self, id: str) -> Paragraph | None:
-        """The paragraph of a log of that id; None if there is none. Logs are everybody's."""
-        return self._memory.get_paragraph(id)
-
-    def records(
-        self, *, limit: int | None = 50, offset: int = 0, **only: Unpack[ScopedListRestrictions]
-    ) -> list[Record]:
-        """Records, the latest changed first; see `Memory.records`."""
-        return self._memory.records(limit=limit, offset=offset, scope=self.chain, **_reject_scope(only))
-
-    def recent(self, *, limit: int = 10, **only: Unpack[ScopedRestrictions]) -> list[Record]:
-        """The records changed last that hold now; see `Memory.recent`."""
-        return self._memory.recent(limit=limit, scope=self.chain, **_reject_scope(only))
-
-    def categories(self) -> dict[str, int]:
-        """How many live records each category has; those without one under the empty text."""
-        return self._memory.categories(scope=self.chain)
-
-    def tags(self) -> dict[str, int]:
-        """How many live records each tag has."""
-        return self._memory.tags(scope=self.chain)
-
-    # -- searching ---------------------------------------------------------------------------------------
-
-    def search(
-        self,
-        query: str | None = None,
-        *,
-        limit: int = 10,
-        min_score: float = 0.0,
-        mode: SearchMode = "words",
-        **only: Unpack[ScopedRestrictions],
-    ) -> list[Hit]:
-        """Records that answer a question, best first; see `Memory.search`.
-
-        Of what two scopes of the chain say in the same words, the narrower one's is found.
+        Raises:
+            NotFound: there is no such record here.
+            InvalidInput: a live record says the same, or it belongs to everybody and this is a scope.
         """
-        return self._memory.search(
-            query, limit=limit, min_score=min_score, mode=mode, scope=self.chain, **_reject_scope(only)
-        )
-
-    def search_turns(
-        self,
-        query: str,
-        *,
-        limit: int = 10,
-        min_score: float = 0.0,
-        mode: SearchMode = "words",
-        unit: Unit = "turn",
-        **only: Unpack[ScopedTurnRestrictions],
-    ) -> list[Hit]:
-        """Turns of past conversations that answer a question, best first; see `Memory.search_turns`."""
-        return self._memory.search_turns(
-            query,
-            limit=limit,
-            min_score=min_score,
-            mode=mode,
-            unit=unit,
-            scope=self.chain,
-            **self._resolve_sessions(only),
-        )
-
-    def search_history(
-        self,
-        query: str | None = None,
-        *,
-        limit: int = 10,
-        min_score: float = 0.0,
-        mode: SearchMode = "words",
-        since: datetime | None = None,
-        until: datetime | None = None,
-    ) -> list[Hit]:
-        """Paragraphs of `HISTORY.md`, which is everybody's; see `Memory.search_history`."""
-        return self._memory.search_history(
-            query, limit=limit, min_score=min_score, mode=mode, since=since, until=until
-        )
-
-    def recall(
-        self,
-        query: str | None = None,
-        *,
-        limit: int = 10,
-        min_score: float = 0.0,
-        mode: SearchMode = "words",
-        **only: Unpack[ScopedAllRestrictions],
-    ) -> list[Hit]:
-        """What answers a question among records, turns and `HISTORY.md`; see `Memory.recall`."""
-        return self._memory.recall(
-            query,
-            limit=limit,
-            min_score=min_score,
-            mode=mode,
-            scope=self.chain,
-            **self._resolve_sessions(only),
-        )
-
-    def recall_fil(self, query: str, *, limit: int = 5) -> FIL:
-        """Findings, insights and lessons about a question, three lists; see `Memory.recall_fil`."""
-        return self._memory.recall_fil(query, limit=limit, scope=self.chain)
-
-    def recall_by_category(self, query: str, category: str, *, limit: int = 5) -> list[Hit]:
-        """Records of a category, or of a FIL kind, that answer; see `Memory.recall_by_category`."""
-        return self._memory.recall_by_category(query, category, limit=limit, scope=self.chain)
-
-    # -- values under keys -------------------------------------------------------------------------------
-
-    def shelf(self, name: str, *, origin: Origin = "agent") -> KeyValueStore:
-        """Values of a program under keys, in this scope alone; see `Memory.shelf`."""
-        return self._memory.shelf(name, scope=self.scope, origin=origin)
-
-    def knowledge_graph(self) -> KnowledgeGraph:
-        """Entities, observations and relations of this scope alone; see `Memory.knowledge_graph`."""
-        return self._memory.knowledge_graph(scope=self.scope)
+        return self._parts.records.restore(self._require_own(id))
 
     # -- conversations -----------------------------------------------------------------------------------
 
     def session(self, id: str) -> Session:
-        """A conversation of this scope, opened again or begun; see `Memory.make_session`.
+        """Open a conversation of this scope. Nothing is written before its first turn.
 
-        Each scope has names of its own: `telegram:1` of `user:alice` is kept as `user:alice//telegram:1`,
-        which is the session's `id`, and may be passed as well. A session of this scope that was begun as
-        `Memory.session(id, scope=…)` keeps its id, and everybody's of that name is kept as `//telegram:1`.
+        Each scope has its own names: `telegram:1` of `user:alice` is stored as `user:alice//telegram:1`. That
+        is the `id` of the session, and may be passed as well. The empty scope stores names as they are.
+
+        Args:
+            id: `{channel}:{chat}`, or any text of 1 to 200 characters.
 
         Raises:
             InvalidInput: the id is not of its form, or too long together with the scope.
         """
-        return self._memory.session(self._resolve_own_session(id), scope=self.scope)
+        return self._parts.sessions.open(self._resolve_own_session(id), self.scope)
 
-    def sessions(self, *, limit: int | None = None) -> list[SessionOverview]:
-        """Sessions with their number of turns, the latest active first; see `Memory.sessions`."""
-        return self._memory.sessions(scope=self.chain, limit=limit)
+    def consolidate_session(self, id: str) -> builtins.list[SaveResult]:
+        """Save what a session concluded, by rule and without a model (agentkit's session consolidation).
 
-    def turns(self, session: str, *, start: int = 0, stop: int | None = None) -> list[Turn]:
-        """Turns of a session by position; one that is not here has none. See `Memory.turns`."""
-        return self._memory.turns(self._resolve_session(session), start=start, stop=stop)
-
-    def consolidate_session(self, id: str) -> list[SaveResult]:
-        """Keep what a session of this scope came to; see `Memory.consolidate_session`."""
-        return self._memory.consolidate_session(self._resolve_own_session(id))
-
-    def delete_session(self, id: str) -> int:
-        """Remove a session of this scope, its turns and its working memory; see `Memory.delete_session`."""
-        return self._memory.delete_session(self._resolve_own_session(id))
-
-    def tools(self, *, session: str | None = None, groups: Sequence[str] | None = None) -> Toolset:
-        """What a model may do within this scope: the same tools as `Memory.tools` gives.
+        Sentences with "decided", "conclusion", "important", "remember", "note that", "key insight", "learned
+        that", "will use", "should use" or "agreed" become insights. The last answer of over 100 characters
+        becomes a summary, in place of the one before. Each turn is looked at once, however often this runs.
+        What is saved already, and what seems to hold a secret, is left out.
 
         Args:
-            session: In which conversation of this scope they are called; None for none.
-            groups: Which tools, as for `Memory.tools`.
+            id: The id of the session; an unknown one has nothing to save.
+
+        Returns:
+            The result for each insight; the summary last, if there is a new one.
+        """
+        return self._parts.learner.consolidate(self._resolve_own_session(validate_text(id, "id")))
+
+    def delete_session(self, id: str) -> int:
+        """Remove a session, its turns, its working memory and its lines in daily notes.
+
+        The journal keeps the turns, so `history.undo` can bring them back; `admin.forget` erases them.
+
+        Returns:
+            The number of turns removed; 0 for an unknown session.
+        """
+        parts, own = self._parts, self._resolve_own_session(validate_text(id, "id"))
+        parts.sessions.discard(own)
+        removed = parts.records.delete_session(
+            own,
+            cursors={build_shown_cursor(own): None, build_cursor_name(own): None},
+            noted=lambda turns: find_notes_from_turns(self._store, turns),
+        )
+        self._store.drop_entries(build_session_namespace(own))
+        return removed
+
+    # -- other ways in -----------------------------------------------------------------------------------
+
+    def tools(self, *, session: str | None = None, groups: Sequence[str] | None = None) -> Toolset:
+        """Return tools that let a model use this scope, neutral towards every provider.
+
+        Args:
+            session: The conversation in which they are called: they use its working memory, and it becomes
+                the source of what is saved. None for none.
+            groups: The tools, in this order: any of `long_term`, `working`, `memory`, `fil`, `scratchpad`,
+                `conversation`, `pages`, `knowledge_graph`. None takes `long_term`, `working` (with a
+                session), `conversation` and `pages`, of which no two do the same.
 
         Raises:
             InvalidInput: there is no such group, or `working` was asked for without a session.
         """
-        from reverie.tools import DEFAULT_GROUPS, memory_tools
+        from reverie.tools import DEFAULT_GROUPS, memory_tools  # here: a search needs no tools
 
         return memory_tools(
-            ScopedMemory(self._memory._copy_with_actor(self._memory._agent), self.scope),
+            self._acting(self._agent),
             session=None if session is None else self.session(session),
             groups=DEFAULT_GROUPS if groups is None else groups,
             clock=self._clock,
         )
 
-    def documents(self, *, actor: str = "agent", heard: Callable[[str], Origin] | None = None) -> Documents:
-        """The memory as text files, for an agent that keeps it so (`reverie.repositories.documents`).
+    def key_value(self, name: str, *, origin: Origin = "agent") -> KeyValueStore:
+        """Return a key-value store of this scope. Each item is a record that people can see and change.
 
         Args:
-            actor: Who is named in the journal as the author of changes.
-            heard: Tells whose word a text is that shall be written, such as `Session.determine_origin` of the
-                conversation; a tool's does not get into what stands in prompts. None where that is not known.
+            name: Name of the store, the first segment of its records' categories.
+            origin: Who said the values: search finds those of a `tool`, the `web` or an `import`, but they
+                are never put into a prompt unasked.
+
+        Raises:
+            InvalidInput: an argument is not of its form.
         """
-        from reverie.repositories.documents import KEPT_AS, Documents
-        from reverie.repositories.key_value import KeyValueStore
+        return self._build_key_value(name, self._parts.writer, origin)
 
-        memory = self._memory
-        writer = memory._writer.acting(actor)
+    def knowledge_graph(self) -> KnowledgeGraph:
+        """Return the entities, observations and relations of this scope. Each is a record."""
+        from reverie.repositories.knowledge_graph import KnowledgeGraph  # here: few programs keep a graph
 
-        def shelf(origin: Origin) -> KeyValueStore:
-            return KeyValueStore(
-                KEPT_AS,
-                writer=writer,
-                searching=memory._searching,
-                scope=self.scope,
-                origin=origin,
-                zone=memory.settings.zone,
-            )
+        return KnowledgeGraph(
+            self._parts.writer,
+            scope=self.scope,
+            zone=self.settings.zone,
+        )
 
+    def documents(self, *, actor: str = "agent", heard: Callable[[str], Origin] | None = None) -> Documents:
+        """Return the memory as text files, for an agent that keeps it so (`reverie.repositories.documents`).
+
+        Args:
+            actor: Author of the changes in the journal.
+            heard: Function that returns the origin of a text to be written, such as
+                `Session.determine_origin`. Text of a tool is kept out of what stands in prompts. None where
+                origins are not known.
+        """
+        from reverie.repositories.documents import KEPT_AS, Documents  # here: few agents keep files
+
+        writer = self._parts.writer.acting(actor)
         return Documents(
             writer,
-            pages=Pages(writer, settings=memory.settings),
-            saving=RecordRepository(writer, memory._index, zone=memory.settings.zone),
-            shelf=shelf("agent"),
-            unconfirmed=shelf("tool"),
+            pages=Pages(writer, settings=self.settings),
+            saving=self._parts.records.acting(actor),
+            shelf=self._build_key_value(KEPT_AS, writer, "agent"),
+            unconfirmed=self._build_key_value(KEPT_AS, writer, "tool"),
             scope=self.scope,
-            look=memory._refresh_files,
+            look=self._parts.refresh_files,
             heard=heard,
         )
 
-    # -- looking inside ----------------------------------------------------------------------------------
-
-    def stats(self) -> ScopeStats:
-        """How much is seen here."""
-        return self._memory.scope_stats(self.scope)
-
     # -- inside ------------------------------------------------------------------------------------------
 
+    @property
+    def _agent(self) -> str:
+        """Author of what a model changes: `agent`, unless the memory names another author than `owner`."""
+        actor = self._parts.writer.actor
+        return "agent" if actor == "owner" else actor
+
+    def _acting(self, actor: str) -> ScopedMemory:
+        """Return this scope with another author of changes."""
+        return ScopedMemory(self._parts.acting(actor), self.scope)
+
+    def _build_key_value(self, name: str, writer: StoreWriter, origin: Origin) -> KeyValueStore:
+        from reverie.repositories.key_value import KeyValueStore  # here: few programs keep values
+
+        return KeyValueStore(
+            name,
+            writer=writer,
+            searching=self._searcher,
+            scope=self.scope,
+            origin=origin,
+            zone=self.settings.zone,
+        )
+
     def _require_own(self, id: str) -> str:
-        """The id of a record, if it may be changed here."""
-        found = self.get(id)
-        if found is None:
+        """Return the id of a record that may be changed here; raise otherwise."""
+        record = self.get(id)
+        if record is None:
             raise NotFound(describe_missing_record(id))
-        if self.scope and not found.scope:
+        if self.scope and not record.scope:
             raise InvalidInput(
                 f"record {id!r} is everybody's: it can be read here, and changed only outside of "
                 f"{self.scope!r}. Save what differs as a record of its own"
             )
         return id
 
-    def _scope_note(self, note: NewRecord | Mapping[str, Any]) -> NewRecord | Mapping[str, Any]:
-        given = (
-            note.scope
-            if isinstance(note, NewRecord)
-            else note.get("scope")
-            if isinstance(note, Mapping)
-            else ""
-        )
-        if given and given != self.scope:
-            raise InvalidInput(f"a note has the scope {given!r}: here everything is saved in {self.scope!r}")
-        if isinstance(note, NewRecord):
-            return replace(note, scope=self.scope)
-        return {**note, "scope": self.scope} if isinstance(note, Mapping) else note
+    def _add_scope(self, record: NewRecord | Mapping[str, Any]) -> NewRecord | Mapping[str, Any]:
+        if not isinstance(record, NewRecord | Mapping):
+            return record
+        scope = record.scope if isinstance(record, NewRecord) else record.get("scope")
+        if scope and scope != self.scope:
+            raise InvalidInput(
+                f"a record has the scope {scope!r}: here everything is saved in {self.scope!r}"
+            )
+        if isinstance(record, NewRecord):
+            return replace(record, scope=self.scope)
+        return {**record, "scope": self.scope}
 
-    def _resolve_own_session(self, id: str) -> str:
-        """The id under which a session of this scope is kept, whether it has begun or not."""
-        if not isinstance(id, str):
-            return id
-        own = build_scoped_session_id(self.scope, id)
-        kept = self._get_session_scope(own)
-        if own != id and kept is None and self._get_session_scope(id) == self.scope:
-            return id
-        return build_unscoped_session_id(own) if kept and not self.scope else own
+    def _get_session_state(self, session: str) -> SessionState | None:
+        state = super()._get_session_state(session)
+        if state is None and (opened := self._parts.sessions.get(session)) is not None:
+            return opened.state
+        return state
 
-    def _resolve_session(self, id: str) -> str:
-        """The id under which a session is kept that can be read here."""
-        own = self._resolve_own_session(id)
-        if self._get_session_scope(own) is None and self._get_session_scope(id) in self.chain:
-            return id
-        return own
 
-    def _get_session_scope(self, session: str) -> str | None:
-        state = self._memory._store.session(session)
-        if state is None and (begun := self._memory._sessions.get(session)) is not None:
-            state = begun.state
-        return None if state is None else state.scope
+class SessionPool:
+    """Open sessions of one memory in this process, one object for each conversation.
 
-    def _resolve_sessions(self, only: Mapping[str, Any]) -> dict[str, Any]:
-        """The restrictions, with sessions under the ids that they are kept under."""
-        wanted = _reject_scope(only).get("session")
-        if wanted is None:
-            return dict(only)
-        asked = [wanted] if isinstance(wanted, str) else wanted
-        if not isinstance(asked, Sequence) or not all(isinstance(each, str) for each in asked):
-            return dict(only)
-        return {**only, "session": [self._resolve_session(each) for each in asked]}
+    Args:
+        make: Function that opens a session of an id in a scope.
+        clock: The clock.
+        idle: Time after which an unused session is closed.
+    """
+
+    def __init__(self, make: SessionFactory, *, clock: Clock, idle: timedelta) -> None:
+        self._make = make
+        self._clock = clock
+        self._idle = idle
+        self._lock = threading.Lock()
+        self._sessions: dict[str, Session] = {}
+
+    def open(self, id: str, scope: str) -> Session:
+        """Return the session, opened if need be."""
+        with self._lock:
+            self._close_idle()
+            session = self._sessions.get(id)
+            if session is None:
+                session = self._sessions[id] = self._make(id, scope=scope)
+            elif scope and scope != session.state.scope:
+                raise InvalidInput(
+                    f"session {id!r} belongs to the scope {session.state.scope!r}, not to {scope!r}: "
+                    "open it with its own, or choose another id"
+                )
+            return session
+
+    def get(self, id: str) -> Session | None:
+        """Return the session if it is open."""
+        return self._sessions.get(id)
+
+    def discard(self, id: str) -> None:
+        """Drop a session without storing anything, because it is being deleted."""
+        with self._lock:
+            session = self._sessions.pop(id, None)
+        if session is not None:
+            session.forget()
+
+    def flush(self) -> builtins.list[Session]:
+        """Store what the open sessions were shown; return them."""
+        with self._lock:
+            sessions = builtins.list(self._sessions.values())
+        for session in sessions:
+            session.flush()
+        return sessions
+
+    def remove_all(self) -> builtins.list[Session]:
+        """Remove and return all open sessions."""
+        with self._lock:
+            sessions = builtins.list(self._sessions.values())
+            self._sessions.clear()
+        return sessions
+
+    def _close_idle(self) -> None:
+        """Close sessions that were not used for a while; their content is on disk."""
+        limit = self._clock() - self._idle
+        for session in builtins.list(self._sessions.values()):
+            if session.last_used < limit:
+                try:
+                    session.close()
+                except StoreUnavailable:  # a full disk; it stays open until there is room
+                    continue
+                del self._sessions[session.id]
+
+
+class SessionFactory(Protocol):
+    """Function that opens a session."""
+
+    def __call__(self, id: str, *, scope: str) -> Session: ...
 
 
 class ReadOnlyPages(Pages):
-    """The pages and logs of a memory as a scope has them: read, never written. They are everybody's.
+    """Pages and logs as a scope sees them. They belong to everybody, so a scope does not write them."""
 
-    Args:
-        memory: The memory.
-        scope: Whose view it is.
-    """
-
-    def __init__(self, memory: Memory, scope: str) -> None:
-        super().__init__(memory._writer, settings=memory.settings)
+    def __init__(self, writer: StoreWriter, settings: Settings, scope: str) -> None:
+        super().__init__(writer, settings=settings)
         self._scope = scope
 
     def _run_with_retries(self, attempt: Callable[[int], object]) -> NoReturn:
-        del attempt  # all that is written goes through here
+        del attempt  # every write goes through here
         raise InvalidInput(
             f"pages such as {MEMORY} and {HISTORY} are everybody's and cannot be changed from within "
             f"{self._scope!r}: save a record instead, which stays in that scope"
         )
 
 
-def _reject_scope(only: Mapping[str, Any]) -> dict[str, Any]:
-    """The restrictions, where they leave the scope to this one."""
-    if "scope" in only:
-        raise TypeError("unexpected keyword argument 'scope': whose memory it is was said by `scoped`")
-    return dict(only)
+def _copy_for_scope(record: Record, scope: str, *, ttl: timedelta | None) -> NewRecord:
+    from reverie.repositories import key_value_codec  # here: few programs promote
+
+    return NewRecord(
+        content=record.content,
+        category=record.category,
+        kind=record.kind,
+        layer=record.layer,
+        tags=record.tags,
+        confidence=record.confidence,
+        importance=record.importance,
+        source=record.source,
+        references=record.references,
+        origin=record.origin,
+        scope=scope,
+        pinned=record.pinned,
+        valid_from=record.valid_from,
+        valid_to=record.valid_to,
+        ttl=ttl,
+        metadata={**key_value_codec.other_metadata(record.metadata), PROMOTED_FROM: record.id},
+        created_at=record.created_at,
+    )

@@ -18,7 +18,7 @@ from typing import Any, Literal, Protocol, TypeVar
 from reverie.context import Pack, PackInput, ShownLedger, StaticContext, TokenBudget, build, trim_window
 from reverie.context.budget import validate_tokens
 from reverie.context.ledger import build_recalled_counter, build_shown_cursor
-from reverie.context.notes import drop_replayed
+from reverie.context.notes import drop_replayed, render_memory_section
 from reverie.context.retrieval import Retriever, query_from_message, retrieve, retrieve_recent
 from reverie.domain import provenance
 from reverie.domain.change import Change, JournalEntry, Value
@@ -41,7 +41,8 @@ from reverie.domain.filter import Filter, validate_filter
 from reverie.domain.record import Origin, Record
 from reverie.domain.scope import validate_scope, visible_scopes
 from reverie.domain.text import timestamps
-from reverie.repositories.pages import commit_with_notes, daily_note_changes
+from reverie.files.profile import Profile
+from reverie.repositories.pages import Pages, commit_with_notes, daily_note_changes
 from reverie.repositories.working_memory import WorkingMemory
 from reverie.search.hits import Hit
 from reverie.settings import Settings
@@ -635,6 +636,15 @@ class Session:
             page_tokens=settings.page_tokens,
             notes_tokens=settings.notes_tokens,
         )
+
+
+def build_static_context(pages: Pages, profile: Profile | None) -> StaticContext:
+    """Return what stands in every prompt: profile, `MEMORY.md` and daily notes."""
+    return StaticContext(
+        profile=profile.read() if profile is not None else (),
+        pages=(render_memory_section(pages.read()),),
+        notes=tuple(pages.notes()),
+    )
 
 
 def _find_question(message: str | None, window: Sequence[Turn]) -> Turn | None:

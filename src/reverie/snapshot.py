@@ -1,16 +1,20 @@
-"""What would this memory have answered at an earlier moment? It is put together as it was then, for reading.
+"""Read-only snapshot of a memory at an earlier moment.
 
-Records, turns, sessions, pages and the journal are what they were; working memory, what a session had been
-shown, counters and the profile's files are not journalled, and so not part of it.
+Records, turns, sessions, pages and the journal are what they were then. Working memory, what a session had been
+shown, counters and the files of the profile are not journalled, so they are not part of it.
 """
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Sequence
 from datetime import datetime
-from pathlib import Path
+from typing import TYPE_CHECKING
 
+from reverie.admin.administration import export_store
 from reverie.admin.history import Journal, When
 from reverie.admin.history.snapshot_store import SnapshotStore
+from reverie.admin.stats import Stats, compute_stats
 from reverie.domain.text.timestamps import Clock
 from reverie.files.profile import Profile
 from reverie.reader import MemoryReader
@@ -19,37 +23,46 @@ from reverie.search.analyzer import analyze
 from reverie.search.index.search_index import SearchIndex
 from reverie.search.ranking import RankingSettings
 from reverie.search.searcher import Searcher, to_scoring_settings
-from reverie.session import Session
+from reverie.session import Session, build_static_context
 from reverie.settings import Settings
 from reverie.stores.protocol import Store
 from reverie.stores.writer import StoreWriter
 
+if TYPE_CHECKING:
+    from reverie.admin.transfer.export import ExportForm, ExportReport
+    from reverie.admin.transfer.formats.native.jsonl import Writable
+
 
 class Snapshot(MemoryReader):
-    """A memory as it was at an earlier moment: `Memory.as_of` gives it. It answers, and changes nothing.
+    """Memory at an earlier moment, for reading: `Memory.as_of` returns it. Safe to use from several threads.
 
-    It holds all that there was in memory; only its journal is read from the memory it was taken from, which
-    has to stay open for that. Safe to use from several threads.
+    Like `Memory`, it shows what belongs to everybody; `scoped` shows a scope. It holds its content in memory.
+    Only its history is read from the memory it was taken from, which has to stay open for that.
 
     Attributes:
         at: The moment, at which its clock stands still.
         sequence: The number of the last change made by then.
         settings: The settings, which are those of today.
-        path: None: it is in no folder.
-        pages: Its pages and logs, for reading.
-        journal: The changes made by then.
+        pages: Its pages and logs.
+        history: The changes made by then.
     """
 
     def __init__(
-        self, store: Store, when: When, *, settings: Settings, clock: Clock, profile: Profile | None = None
+        self,
+        store: Store,
+        when: When,
+        *,
+        settings: Settings,
+        clock: Clock,
+        profile: Profile | None,
     ) -> None:
-        """Put together what there was.
+        """Take a snapshot of a store; `Memory.as_of` is the usual way.
 
         Args:
-            store: The store as it is.
-            when: A moment, or the number of a change: as things were after its transaction.
+            store: The store.
+            when: The moment; or the number of a change, for how things were after its transaction.
             settings: The settings.
-            clock: What tells the time.
+            clock: The clock.
             profile: The profile for prompts.
 
         Raises:
@@ -57,44 +70,67 @@ class Snapshot(MemoryReader):
             NotFound: there is no change of that number.
         """
         then = SnapshotStore(store, when, analyse=analyze, now=clock)
-        self.at: datetime = then.moment
-        self.sequence: int = then.last
-        self.settings = settings
-        self.path: Path | None = None
-        self._store = then
-        self._clock = lambda: then.moment
-        self._profile = profile
         self._index = SearchIndex(then, None, analyse=then.analysis)
-        self._searching = Searcher(
+        searcher = Searcher(
             then,
             self._index,
-            clock=self._clock,
+            clock=lambda: then.moment,
             settings=RankingSettings(),
             floor=settings.min_relevance,
             weights=to_scoring_settings(settings),
         )
-        self.journal = Journal(store, until=then.last, things=then)
+        super().__init__(then, searcher, scope="", settings=settings, clock=lambda: then.moment)
+        self.at: datetime = then.moment
+        self.sequence: int = then.last
+        self.history = Journal(store, until=then.last, things=then)
         self._writer = StoreWriter(store=then, clock=self._clock, actor="")
         self.pages = Pages(self._writer, settings=settings)
+        self._profile = profile
 
-    def session(self, id: str, *, scope: str = "") -> Session:
-        """A conversation as it was: what changes it is refused.
+    def session(self, id: str) -> Session:
+        """Return a conversation as it was; changing it is refused.
 
         Args:
-            id: Its id; one that had not begun has no turns.
-            scope: Whose memory it would be, if it had not begun.
+            id: The id under which it is stored, of any scope; one that had not begun has no turns.
         """
         return Session(
             id,
             writer=self._writer,
-            recaller=self._searching,
+            recaller=self._searcher,
             settings=self.settings,
+            standing=lambda: build_static_context(self.pages, self._profile),
+        )
+
+    def total_stats(self) -> Stats:
+        """Return how much the whole memory held then, in all scopes."""
+        return compute_stats(self._store, self._index, now=self.at, path=None)
+
+    def export(
+        self,
+        target: str | os.PathLike[str] | Writable,
+        form: ExportForm = "jsonl",
+        *,
+        scope: str | Sequence[str] | None = None,
+        archived: bool = True,
+        sessions: bool = True,
+        overwrite: bool = False,
+        progress: Callable[[int], None] | None = None,
+    ) -> ExportReport:
+        """Export the memory as it was; see `reverie.admin.administration.Administration.export`."""
+        return export_store(
+            self._store,
+            target,
+            form,
+            clock=self._clock,
             scope=scope,
-            standing=self._read_standing,
+            archived=archived,
+            sessions=sessions,
+            overwrite=overwrite,
+            progress=progress,
         )
 
     def close(self) -> None:
-        """Let go of what it holds."""
+        """Release what it holds."""
         self._index.close()
         self._store.close()
 

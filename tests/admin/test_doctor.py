@@ -91,7 +91,7 @@ def doctor(folder: Path, *, fix: bool = False) -> Diagnosis:
     """What `reverie doctor` would find."""
     try:
         with Memory.open(folder, create=False, clock=lambda: NOW) as memory:
-            found = memory.doctor(fix=fix)
+            found = memory.admin.doctor(fix=fix)
     except ReverieError as error:
         unopenable = diagnose_unopened(folder, error)
         if unopenable is None:
@@ -135,7 +135,7 @@ def test_a_whole_folder_is_sound(folder: Path) -> None:
 def test_a_memory_without_a_folder_is_sound() -> None:
     with Memory.open(":memory:") as memory:
         memory.save("a fact")
-        assert memory.doctor(fix=True).sound
+        assert memory.admin.doctor(fix=True).sound
 
 
 # -- the database ------------------------------------------------------------------------------------------
@@ -259,7 +259,7 @@ def test_a_damaged_row_stays_when_the_journal_is_damaged_too(folder: Path) -> No
     assert diagnosis.repaired == ()
     assert dump(folder) == content
     with Memory.open(folder) as memory:
-        assert len(memory.records(limit=10, archived=None)) == 5, "a damaged row costs itself only"
+        assert len(memory.list(limit=10, archived=None)) == 5, "a damaged row costs itself only"
 
 
 @pytest.mark.parametrize(
@@ -432,7 +432,7 @@ def test_an_index_that_lacks_and_has_too_much_is_built_again(whole: Path, folder
         memory.search("crate")
         committed = memory._index._committed
         gone = memory.search("hall 9", mode="literal")[0].record
-        (row,) = memory.history(gone.id)
+        (row,) = memory.history.log(gone.id)
         after = memory._store.sequence()
 
         def spoil(batch: IndexBatch) -> int:
@@ -563,7 +563,7 @@ def test_a_file_that_changed_unnoticed_is_found_and_taken_in(folder: Path) -> No
         record = memory.get(file.stem)
         assert record is not None
         assert record.content.endswith("hall 8")
-        assert memory.history(record.id)[-1].actor == "owner, by hand"
+        assert memory.history.log(record.id)[-1].actor == "owner, by hand"
 
 
 def test_a_file_that_rotted_is_reported_and_what_it_said_stays(folder: Path) -> None:
@@ -719,14 +719,14 @@ def test_what_stands_in_the_way_is_named_and_the_rest_works(tmp_path: Path, name
     shutil.rmtree(place) if place.is_dir() else place.unlink()
     place.mkdir() if folder else place.touch()
     with Memory.open(tmp_path) as memory:
-        found = memory.doctor(fix=True)
+        found = memory.admin.doctor(fix=True)
         assert [each.about for each in found.findings if each.code == "in-the-way"] == [(name,)]
         assert not found.sound
         assert [hit.content for hit in memory.search("staging port")] == ["Staging listens on port 5433"]
     place.rmdir() if folder else place.unlink()
     with Memory.open(tmp_path) as memory:
-        assert memory.doctor(fix=True).sound
-        assert memory.doctor().sound
+        assert memory.admin.doctor(fix=True).sound
+        assert memory.admin.doctor().sound
 
 
 def test_a_database_that_is_cut_off_is_told_with_what_to_do(tmp_path: Path) -> None:

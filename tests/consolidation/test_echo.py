@@ -19,7 +19,7 @@ def test_a_save_without_a_kind_reinforces_what_says_the_same_in_any(memory: Memo
         saved = memory.save(again, origin="agent")
         assert (saved.outcome, saved.record.id, saved.record.kind) == ("reinforced", first.id, kind)
     assert memory.save_many([{"content": first.content}])[0].record.id == first.id
-    assert memory.stats().records == 1
+    assert memory.admin.stats().records == 1
 
 
 def test_a_save_of_a_stated_kind_stands_beside_one_of_another(memory: Memory) -> None:
@@ -47,4 +47,4 @@ def test_twice_in_one_batch_is_once(memory: Memory) -> None:
     )
     assert one.record.id != two.record.id
     assert three.record.id in {one.record.id, two.record.id}
-    assert memory.stats().records == 2
+    assert memory.admin.stats().records == 2

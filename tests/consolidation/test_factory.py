@@ -53,7 +53,7 @@ def opened(clock: MovableClock, model: Any = None, path: str | Path = ":memory:"
 
 
 def contents(memory: Memory) -> list[str]:
-    return sorted(record.content for record in memory.records(limit=1_000))
+    return sorted(record.content for record in memory.list(limit=1_000))
 
 
 # -- enrich --------------------------------------------------------------------------------------------------
@@ -61,23 +61,23 @@ def contents(memory: Memory) -> list[str]:
 
 def test_a_rough_note_is_split_in_the_background_and_kept(clock: MovableClock, tmp_path: Path) -> None:
     with opened(clock, Scripted(enrich=TEA_AND_PORT), tmp_path) as memory:
-        note = memory.save(NOTE, rough=True, origin="agent").record
+        note = memory.save(NOTE, draft=True, origin="agent").record
         assert contents(memory) == [NOTE], "it is remembered at once, as it is"
-        assert memory.worker.run_due().outcomes == (), "nobody has been silent long enough"
+        assert memory.dreams.run_due().outcomes == (), "nobody has been silent long enough"
         clock.now += timedelta(minutes=1)
-        [outcome] = memory.worker.run_due().outcomes
+        [outcome] = memory.dreams.run_due().outcomes
         assert (outcome.name, outcome.state) == ("enrich", "applied")
         assert contents(memory) == ["Ines likes jasmine tea.", "Staging listens on port 5433."]
-        assert {record.origin for record in memory.records()} == {"agent"}
-        assert all(ROUGH not in record.metadata for record in memory.records())
+        assert {record.origin for record in memory.list()} == {"agent"}
+        assert all(ROUGH not in record.metadata for record in memory.list())
         kept = memory.get(note.id)
         assert kept is not None
         assert (kept.content, kept.archived) == (NOTE, True)
-        assert memory.worker.run_due().outcomes == (), "once"
-        memory.undo(batch=outcome.batch)
+        assert memory.dreams.run_due().outcomes == (), "once"
+        memory.history.undo(batch=outcome.batch)
         assert contents(memory) == [NOTE]
         clock.now += timedelta(minutes=1)
-        assert memory.worker.run_due().outcomes == (), "what a person took back is not done again"
+        assert memory.dreams.run_due().outcomes == (), "what a person took back is not done again"
 
 
 def test_a_note_nobody_could_split_is_tried_again_later_and_not_every_moment(clock: MovableClock) -> None:
@@ -86,19 +86,19 @@ def test_a_note_nobody_could_split_is_tried_again_later_and_not_every_moment(clo
 
     model = Scripted(enrich=fails)
     with opened(clock, model) as memory:
-        memory.save(NOTE, rough=True)
+        memory.save(NOTE, draft=True)
         clock.now += timedelta(minutes=1)
-        assert [each.state for each in memory.worker.run_due().outcomes] == ["failed"]
-        assert memory.worker.run_due().outcomes == (), "it waits"
+        assert [each.state for each in memory.dreams.run_due().outcomes] == ["failed"]
+        assert memory.dreams.run_due().outcomes == (), "it waits"
         clock.now += FIRST_PAUSE
-        assert [each.state for each in memory.worker.run_due().outcomes] == ["failed"]
+        assert [each.state for each in memory.dreams.run_due().outcomes] == ["failed"]
         clock.now += FIRST_PAUSE
-        assert memory.worker.run_due().outcomes == (), "longer each time"
+        assert memory.dreams.run_due().outcomes == (), "longer each time"
         assert len(model.asked) == 2
-        assert memory.stats().failed == {"dream.enrich": 2, "model.enrich": 2}
+        assert memory.admin.stats().failed == {"dream.enrich": 2, "model.enrich": 2}
         model.answers["enrich"] = TEA_AND_PORT
         clock.now += FIRST_PAUSE
-        assert [each.state for each in memory.worker.run_due().outcomes] == ["applied"]
+        assert [each.state for each in memory.dreams.run_due().outcomes] == ["applied"]
         assert len(contents(memory)) == 2
 
 
@@ -109,11 +109,11 @@ def test_one_failure_leaves_what_came_before_it_done(clock: MovableClock) -> Non
         return TEA_AND_PORT
 
     with opened(clock, Scripted(enrich=answer)) as memory:
-        memory.save(NOTE, rough=True)
-        memory.save("Bo likes coffee. Bo lives in Bonn.", rough=True)
-        plan = memory.plan("enrich")
+        memory.save(NOTE, draft=True)
+        memory.save("Bo likes coffee. Bo lives in Bonn.", draft=True)
+        plan = memory.dreams.plan("enrich")
         assert plan.failed
-        memory.apply(plan)
+        memory.dreams.apply(plan)
         assert contents(memory) == [
             "Bo likes coffee. Bo lives in Bonn.",
             "Ines likes jasmine tea.",
@@ -132,20 +132,20 @@ def test_a_note_that_the_model_refuses_does_not_keep_the_others_waiting(clock: M
 
     is_locked = True
     with opened(clock, Scripted(enrich=answer)) as memory:
-        memory.save("Bo likes coffee. Bo lives in Bonn.", rough=True)
-        memory.save(NOTE, rough=True)
-        plan = memory.plan("enrich")
+        memory.save("Bo likes coffee. Bo lives in Bonn.", draft=True)
+        memory.save(NOTE, draft=True)
+        plan = memory.dreams.plan("enrich")
         assert plan.failed, "where nothing is answered it may be the key, and both wait"
         assert (plan.steps, plan.cursors) == ((), {})
         is_locked = False
-        memory.apply(memory.plan("enrich"))
+        memory.dreams.apply(memory.dreams.plan("enrich"))
         assert contents(memory) == [
             "Bo likes coffee. Bo lives in Bonn.",
             "Ines likes jasmine tea.",
             "Staging listens on port 5433.",
         ]
         asked.clear()
-        assert memory.plan("enrich").skipped == "there is no rough note"
+        assert memory.dreams.plan("enrich").skipped == "there is no rough note"
         assert not asked, "what was refused is not asked about again"
 
 
@@ -160,38 +160,38 @@ def test_a_note_that_is_never_answered_in_time_does_not_keep_the_others_waiting(
 
     is_down = False
     with opened(clock, Scripted(enrich=answer)) as memory:
-        memory.save("Bo likes coffee. Bo lives in Bonn.", rough=True)
-        memory.save(NOTE, rough=True)
-        memory.apply(memory.plan("enrich"))
+        memory.save("Bo likes coffee. Bo lives in Bonn.", draft=True)
+        memory.save(NOTE, draft=True)
+        memory.dreams.apply(memory.dreams.plan("enrich"))
         assert "Staging listens on port 5433." in contents(memory)
         asked.clear()
-        assert memory.plan("enrich").failed, "it is tried again"
+        assert memory.dreams.plan("enrich").failed, "it is tried again"
         assert len(asked) == 1
         is_down = True
         for number in range(5):
-            memory.save(f"Cy has cat {number}. Di has dog {number}.", rough=True)
+            memory.save(f"Cy has cat {number}. Di has dog {number}.", draft=True)
         asked.clear()
-        memory.plan("enrich")
+        memory.dreams.plan("enrich")
         assert len(asked) == 2, "a model that is down is not asked about every note"
 
 
 def test_without_a_model_a_note_stays_and_waits_for_one(clock: MovableClock, tmp_path: Path) -> None:
     with opened(clock, None, tmp_path) as memory:
-        memory.save(NOTE, rough=True)
+        memory.save(NOTE, draft=True)
         clock.now += timedelta(days=2)
-        memory.worker.run_due()
+        memory.dreams.run_due()
         assert contents(memory) == [NOTE]
-        assert "no model" in memory.plan("enrich").skipped
+        assert "no model" in memory.dreams.plan("enrich").skipped
     with opened(clock, Scripted(enrich=TEA_AND_PORT), tmp_path, enrich=False) as memory:
-        assert memory.plan("enrich").skipped == "enrich is off"
+        assert memory.dreams.plan("enrich").skipped == "enrich is off"
     with opened(clock, Scripted(enrich=TEA_AND_PORT), tmp_path) as memory:
-        plan = memory.plan("enrich")
+        plan = memory.dreams.plan("enrich")
         assert contents(memory) == [NOTE], "a plan changes nothing"
         assert "jasmine" in str(plan)
         assert "+Ines likes jasmine tea." in plan.diff()
-        applied = memory.apply(plan)
+        applied = memory.dreams.apply(plan)
         assert len(contents(memory)) == 2
-        memory.undo(applied)
+        memory.history.undo(applied)
         assert contents(memory) == [NOTE]
 
 
@@ -204,14 +204,14 @@ def test_more_notes_than_one_plan_takes_are_all_split(clock: MovableClock) -> No
         notes = [f"Host h{n} is in rack {n}. Its port is {n + 4000}." for n in range(45)]
         memory.save_many([{"content": note, "rough": True} for note in notes])
         for _ in range(3):
-            memory.apply(memory.plan("enrich"))
+            memory.dreams.apply(memory.dreams.plan("enrich"))
         assert len(contents(memory)) == 90
-        assert memory.plan("enrich").skipped
+        assert memory.dreams.plan("enrich").skipped
 
 
 def test_saying_roughly_what_is_known_makes_nothing_rough(memory: Memory) -> None:
     known = memory.save("Prefers short answers").record
-    again = memory.save("Prefers short answers", rough=True)
+    again = memory.save("Prefers short answers", draft=True)
     assert (again.outcome, again.record.id) == ("reinforced", known.id)
     assert ROUGH not in again.record.metadata
 
@@ -231,24 +231,24 @@ def test_what_a_step_taught_is_a_plan_that_can_be_made_and_undone(clock: Movable
     )
     with opened(clock, Scripted(extract=answer)) as memory:
         memory.save("The API is limited to 100 requests per minute", kind="finding")
-        plan = memory.plan("extract", output=OUTPUT, step="GOAL:load")
-        assert memory.stats().records == 1
-        applied = memory.apply(plan)
-        found = {record.content: record for record in memory.records()}
+        plan = memory.dreams.plan("extract", output=OUTPUT, step="GOAL:load")
+        assert memory.admin.stats().records == 1
+        applied = memory.dreams.apply(plan)
+        found = {record.content: record for record in memory.list()}
         assert set(found) == {"The API is limited to 100 requests per minute", "Avoid X"}
         assert found["The API is limited to 100 requests per minute"].seen_count == 2
         assert found["Avoid X"].kind == "lesson"
         assert found["Avoid X"].source == "GOAL:load"
-        memory.undo(applied)
-        assert [record.seen_count for record in memory.records()] == [1]
+        memory.history.undo(applied)
+        assert [record.seen_count for record in memory.list()] == [1]
 
 
 def test_without_a_model_sentences_that_say_so_are_taken(memory: Memory) -> None:
-    plan = memory.plan("extract", output=OUTPUT)
-    memory.apply(plan)
+    plan = memory.dreams.plan("extract", output=OUTPUT)
+    memory.dreams.apply(plan)
     assert "Avoid library X in future." in contents(memory)
     assert "no model" in str(plan)
-    assert "fewer than 50" in memory.plan("extract", output="ok").skipped
+    assert "fewer than 50" in memory.dreams.plan("extract", output="ok").skipped
 
 
 @pytest.mark.parametrize(
@@ -266,26 +266,26 @@ def test_without_a_model_sentences_that_say_so_are_taken(memory: Memory) -> None
 def test_a_pass_says_what_it_needs(memory: Memory, name: str, given: dict[str, Any], named: str) -> None:
     memory.session("cli:1").add("user", "Hello")
     with pytest.raises(InvalidInput, match=named):
-        memory.plan(name, **given)
+        memory.dreams.plan(name, **given)
     with pytest.raises(NotFound):
-        memory.plan("compact", session="cli:2")
+        memory.dreams.plan("compact", session="cli:2")
 
 
 def test_the_window_of_a_session_is_a_plan_too(memory: Memory) -> None:
     session = memory.session("cli:1")
     for number in range(30):
         session.add("user" if number % 2 == 0 else "assistant", f"message {number}")
-    plan = memory.plan("digest", session="cli:1", keep=4)
+    plan = memory.dreams.plan("digest", session="cli:1", keep=4)
     assert len(memory.session("cli:1").turns()) == 30
-    applied = memory.apply(plan)
+    applied = memory.dreams.apply(plan)
     assert len(memory.turns("cli:1")) == 30
     assert memory.pages.paragraphs("HISTORY.md")
-    memory.undo(applied)
+    memory.history.undo(applied)
     assert memory.pages.paragraphs("HISTORY.md") == []
     assert len(memory.session("cli:1").turns()) == 30
-    nothing = memory.apply(memory.plan("trim", session="cli:1", keep=30))
+    nothing = memory.dreams.apply(memory.dreams.plan("trim", session="cli:1", keep=30))
     with pytest.raises(InvalidInput, match="nothing to undo"):
-        memory.undo(nothing)
+        memory.history.undo(nothing)
 
 
 # -- signals -------------------------------------------------------------------------------------------------
@@ -302,11 +302,11 @@ def test_signals_of_every_sort_reach_the_model_with_their_own_scope(clock: Movab
         chat.add("assistant", "Sorry.", tool_calls=[{"id": "c1", "name": "mail", "arguments": "{}"}])
         chat.add("tool", "Error: connection refused", tool_call_id="c1")
         chat.add("assistant", "It failed.")
-        other = memory.session("cli:2", scope="user:bo")
+        other = memory.scoped("user:bo").session("cli:2")
         other.add("user", "Hello")
         fine = other.add("assistant", "Hello Bo")
         other.feedback(fine.id, "down", note="too cheerful")
-        memory.worker.cycle.run(["merge", "infer"])
+        memory.dreams.cycle.run(["merge", "infer"])
     everybodys, tools, bos = model.questions("merge")
     for text in ("thumbs_down", "should have asked", "correction", "after “Sent it to everybody.”"):
         assert text in everybodys
@@ -330,13 +330,13 @@ def test_an_anti_pattern_keeps_the_scope_and_the_trust_of_its_evidence(clock: Mo
         return json.dumps({"merge": [], "archive": [], "refile": [], "anti_patterns": [told]})
 
     with opened(clock, Scripted(merge=pattern)) as memory:
-        chat = memory.session("cli:2", scope="user:bo")
+        chat = memory.scoped("user:bo").session("cli:2")
         chat.add("user", "Send it")
         chat.add("assistant", "", tool_calls=[{"id": "c1", "name": "mail", "arguments": "{}"}])
         chat.add("tool", "Error: connection refused", tool_call_id="c1")
         chat.add("assistant", "It failed.")
-        memory.worker.cycle.run(["merge"])
-        [found] = [each for each in memory.records(scope="user:bo") if each.kind == "anti_pattern"]
+        memory.dreams.cycle.run(["merge"])
+        [found] = [each for each in memory.list(scope="user:bo") if each.kind == "anti_pattern"]
         assert (found.scope, found.origin, found.category) == ("user:bo", "tool", "anti-patterns/mail")
 
 
@@ -347,21 +347,21 @@ def test_what_was_said_on_several_days_adds_up(clock: MovableClock) -> None:
     with opened(clock) as memory:
         chat = memory.session("cli:1")
         chat.add("user", "Always answer in French please.")
-        memory.worker.cycle.run(["infer"])
+        memory.dreams.cycle.run(["infer"])
         assert contents(memory) == []
         clock.now += timedelta(days=2)
         chat.add("user", "What time is it?")
-        memory.worker.cycle.run(["infer"])
+        memory.dreams.cycle.run(["infer"])
         assert contents(memory) == [], "nothing new shows it"
         clock.now += timedelta(days=2)
         chat.add("user", "Always answer in French please.")
-        memory.worker.cycle.run(["infer"])
-        [found] = memory.records()
+        memory.dreams.cycle.run(["infer"])
+        [found] = memory.list()
         assert found.content == "Always answer in French please"
         assert len(found.references) == 2
         clock.now += timedelta(days=20)
         chat.add("user", "Never use emojis.")
-        memory.worker.cycle.run(["infer"])
+        memory.dreams.cycle.run(["infer"])
         assert len(contents(memory)) == 1, "a week is as far as it looks back"
 
 
@@ -375,7 +375,7 @@ def test_what_was_put_before_the_speaker_is_no_evidence(clock: MovableClock) -> 
         chat.add("assistant", "In French.")
         chat.add("user", "Always answer in French please.")
         chat.add("user", "And what about tea?")
-        memory.worker.cycle.run(["infer"])
+        memory.dreams.cycle.run(["infer"])
     [asked] = model.questions("infer")
     assert "what about tea" in asked
     assert "[" in asked
@@ -401,7 +401,7 @@ def test_the_lease_of_a_long_pass_is_renewed_and_given_back(
 
     with Memory.open(tmp_path, model=slow) as memory, Memory.open(tmp_path) as other:
         memory.save("Ines likes tea")
-        dreaming = threading.Thread(target=memory.worker.run)
+        dreaming = threading.Thread(target=memory.dreams.run)
         dreaming.start()
         assert asked.wait(30)
         pause = threading.Event()
@@ -419,14 +419,14 @@ def test_what_was_taken_back_is_not_done_again_the_next_night(clock: MovableCloc
     with opened(clock, None) as memory:
         decided = memory.save("We decided on Postgres", kind="decision", layer="episodic").record.id
         clock.now += timedelta(days=1)
-        (done,) = [each for each in memory.worker.run_due().outcomes if each.state == "applied"]
+        (done,) = [each for each in memory.dreams.run_due().outcomes if each.state == "applied"]
         assert done.batch is not None
-        memory.undo(batch=done.batch)
+        memory.history.undo(batch=done.batch)
         for _ in range(3):
             clock.now += timedelta(days=1)
-            assert all(each.state == "skipped" for each in memory.worker.run_due().outcomes)
-        assert [each.layer for each in memory.records()] == ["episodic"]
+            assert all(each.state == "skipped" for each in memory.dreams.run_due().outcomes)
+        assert [each.layer for each in memory.list()] == ["episodic"]
         memory.update(decided, content="We decided on Postgres 16")
         clock.now += timedelta(days=1)
-        memory.worker.run_due()
-        assert [each.layer for each in memory.records()] == ["semantic"], "what is changed is looked at anew"
+        memory.dreams.run_due()
+        assert [each.layer for each in memory.list()] == ["semantic"], "what is changed is looked at anew"

@@ -29,7 +29,7 @@ def exchange(session: Session, question: str, answer: str = "All right.") -> tup
 
 
 def learned(memory: Memory) -> list[Record]:
-    return sorted(memory.records(limit=1_000, scope=EVERY_SCOPE), key=lambda record: record.content)
+    return sorted(memory.scoped(EVERY_SCOPE).list(limit=1_000), key=lambda record: record.content)
 
 
 # -- sentences -----------------------------------------------------------------------------------------------
@@ -70,7 +70,7 @@ def test_the_owner_says_what_is_wanted_and_the_assistant_what_failed(memory: Mem
 
 def test_promotion_moves_what_is_sure_enough(memory: Memory) -> None:
     exchange(memory.session("cli:1"), "We decided to use PostgreSQL.", "You prefer the quiet carriage.")
-    memory.apply(memory.plan("promote"))
+    memory.dreams.apply(memory.dreams.plan("promote"))
     assert {record.kind: record.layer for record in learned(memory)} == {
         "decision": "semantic",
         "preference": "episodic",
@@ -99,7 +99,7 @@ def test_relative_dates_mean_the_day_of_the_turn(memory: Memory) -> None:
 
 
 def test_the_scope_of_the_session_is_kept(memory: Memory) -> None:
-    exchange(memory.session("cli:1", scope="user:alice"), "We decided to use PostgreSQL.")
+    exchange(memory.scoped("user:alice").session("cli:1"), "We decided to use PostgreSQL.")
     assert [record.scope for record in learned(memory)] == ["user:alice"]
 
 
@@ -131,9 +131,9 @@ def test_an_old_conversation_that_is_read_in_is_not_learned_from(memory: Memory)
 def test_the_journal_names_the_rules_as_the_author_and_undo_takes_it_back(memory: Memory) -> None:
     exchange(memory.session("cli:1"), "We decided to use PostgreSQL.")
     [record] = learned(memory)
-    change = memory.history(record.id)[0]
+    change = memory.history.log(record.id)[0]
     assert change.actor == "rules"
-    memory.undo(change.sequence)
+    memory.history.undo(change.sequence)
     assert learned(memory) == []
 
 
@@ -223,7 +223,7 @@ def test_what_was_made_of_a_tools_result_is_trusted_no_more_than_the_tool(memory
     session.add("assistant", "The test suite failed with three errors.")
     [record] = learned(memory)
     assert record.origin == "tool"
-    assert memory.plan("promote").steps == ()
+    assert memory.dreams.plan("promote").steps == ()
 
 
 _SAID = st.sampled_from(
@@ -275,7 +275,7 @@ def test_learning_changes_nothing_that_was_said_and_trusts_no_tool(
                 assert record.origin in UNTRUSTED
             if record.kind != "event":
                 assert any(record.content in text for _, text in said)
-        assert memory.check() == []
+        assert memory.admin.check() == []
 
 
 def _after_tool(turns: list[Any]) -> set[str]:
@@ -381,7 +381,7 @@ def test_background_thinking_is_told_of_corrections() -> None:
         session = memory.session("cli:1")
         exchange(session, "What is the port?", "It is 5432.")
         session.add("user", "That's wrong, it is the other port.")
-        memory.plan("merge")
+        memory.dreams.plan("merge")
     assert any("That's wrong, it is the other port." in text for text in asked)
 
 
@@ -395,7 +395,7 @@ def test_thumbs_are_noted_on_the_answer_and_nothing_else_changes(memory: Memory)
     assert memory.get_turn(answer) == rated == session.turns()[-1]
     assert (rated.content, rated.at, rated.position) == (before.content, before.at, before.position)
     assert session.feedback(answer, "up").metadata == {"signal": "thumbs_up"}
-    assert memory.history(answer)[-1].reason == "feedback"
+    assert memory.history.log(answer)[-1].reason == "feedback"
 
 
 def test_feedback_is_about_an_answer_of_this_session(memory: Memory) -> None:
@@ -473,7 +473,7 @@ def test_a_signal_and_what_was_learned_are_there_after_opening_again(tmp_path: P
     with Memory.open(tmp_path / "m") as memory:
         assert memory.turns("cli:1")[2].metadata["signal"] == "correction"
         assert [record.kind for record in learned(memory)] == ["decision"]
-        assert memory.doctor().findings == ()
+        assert memory.admin.doctor().findings == ()
 
 
 async def _asynchronously() -> None:

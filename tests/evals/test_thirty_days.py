@@ -57,7 +57,7 @@ def say(memory: Memory, pairs: Sequence[MergePair], day: int) -> list[str]:
 
 
 def live(memory: Memory) -> list[str]:
-    return sorted(record.content for record in memory.records(limit=None))
+    return sorted(record.content for record in memory.list(limit=None))
 
 
 def test_facts_that_are_said_again_every_day_do_not_become_more(tmp_path: Path, clock: MovableClock) -> None:
@@ -73,10 +73,10 @@ def test_facts_that_are_said_again_every_day_do_not_become_more(tmp_path: Path, 
             sizes.append(len(live(memory)))
             clock.move(days=1)
         assert sizes == [FACTS + 2 * NEAR_MISSES] * DAYS
-        seen = {record.content: record.seen_count for record in memory.records(limit=None)}
+        seen = {record.content: record.seen_count for record in memory.list(limit=None)}
         assert set(seen.values()) == {DAYS}
         assert {text for pair in near_misses for text in (pair.old, pair.new)} <= set(seen)
-        assert memory.check() == []
+        assert memory.admin.check() == []
 
 
 def test_even_wordings_that_only_a_reader_would_fold_are_each_kept_once(
@@ -131,9 +131,9 @@ def test_a_careless_model_every_night_takes_nothing_away(tmp_path: Path, clock: 
             memory.save(pair.new)
             said = sorted({*said, *live(memory)})
             clock.move(hours=12)
-            memory.worker.run()
+            memory.dreams.run()
             assert live(memory) == said
             clock.move(hours=12)
         assert len(said) == FACTS + 2 * NEAR_MISSES
-        assert memory.records(archived=True, limit=None) == []
+        assert memory.list(archived=True, limit=None) == []
         assert len(asked) >= DAYS

@@ -64,7 +64,7 @@ def test_another_put_of_a_key_replaces_and_keeps_when_it_was_created(
     assert item is not None
     assert item.value == {"theme": "light"}
     assert (item.updated_at - item.created_at).total_seconds() == 3600
-    assert len(memory.records()) == 1
+    assert len(memory.list()) == 1
 
 
 def test_two_keys_of_equal_value_are_two_records_and_no_save_adds_to_them(
@@ -76,7 +76,7 @@ def test_two_keys_of_equal_value_are_two_records_and_no_save_adds_to_them(
     assert saved.outcome == "created"
     again = memory.save("Alice prefers  short answers")
     assert (again.outcome, again.record.id) == ("reinforced", saved.record.id)
-    assert [len(store.search(USERS)), len(memory.records())] == [4, 5]
+    assert [len(store.search(USERS)), len(memory.list())] == [4, 5]
     assert len(store.search(USERS, query="short answers")) == 4
     store.delete(USERS, "a")
     assert store.get(USERS, "A") is not None
@@ -85,7 +85,7 @@ def test_two_keys_of_equal_value_are_two_records_and_no_save_adds_to_them(
 
 def test_a_deleted_item_is_gone_and_can_be_brought_back(memory: Memory, store: ReverieStore) -> None:
     store.put(USERS, "prefs", {"theme": "dark"})
-    [record] = memory.records()
+    [record] = memory.list()
     store.delete(USERS, "prefs")
     store.delete(USERS, "never there")
     assert store.get(USERS, "prefs") is None
@@ -100,7 +100,7 @@ def test_a_deleted_item_is_gone_and_can_be_brought_back(memory: Memory, store: R
 def test_what_a_program_did_can_be_taken_back(memory: Memory, store: ReverieStore) -> None:
     store.put(USERS, "prefs", {"theme": "dark"})
     store.put(USERS, "prefs", {"theme": "light"})
-    memory.undo(memory.history()[-1])
+    memory.history.undo(memory.history.log()[-1])
     item = store.get(USERS, "prefs")
     assert item is not None
     assert item.value == {"theme": "dark"}
@@ -109,7 +109,7 @@ def test_what_a_program_did_can_be_taken_back(memory: Memory, store: ReverieStor
 def test_a_person_changes_an_item_by_changing_its_record(memory: Memory, store: ReverieStore) -> None:
     store.put(USERS, "one", {"content": "Alice lives in Bremen"})
     store.put(USERS, "two", {"city": "Bremen", "rooms": 3, "note": "near\nthe: river"})
-    for record in memory.records():
+    for record in memory.list():
         memory.update(record.id, content=record.content.replace("Bremen", "Kiel").replace("3", "4"))
     one, two = store.get(USERS, "one"), store.get(USERS, "two")
     assert one is not None
@@ -170,7 +170,7 @@ def test_large_values_are_kept_whole(memory: Memory, store: ReverieStore) -> Non
     item = store.get(USERS, "large")
     assert item is not None
     assert item.value == value
-    [record] = memory.records()
+    [record] = memory.list()
     memory.update(record.id, content="Shortened by hand")
     item = store.get(USERS, "large")
     assert item is not None
@@ -214,7 +214,7 @@ def test_a_batch_reads_what_was_before_and_the_last_put_of_a_key_wins(
     memory: Memory, store: ReverieStore
 ) -> None:
     store.put(USERS, "k", {"n": 0})
-    before = len(memory.history())
+    before = len(memory.history.log())
     results = store.batch(
         [
             PutOp(USERS, "k", {"n": 1}),
@@ -236,7 +236,7 @@ def test_a_batch_reads_what_was_before_and_the_last_put_of_a_key_wins(
     assert found is not None
     assert found.value == {"n": 2}
     assert store.get(USERS, "gone") is None
-    rows = memory.history()[before:]
+    rows = memory.history.log()[before:]
     assert len(rows) == 2
     assert len({row.batch for row in rows}) == 1
 
@@ -245,7 +245,7 @@ def test_a_thousand_puts_are_one_transaction(tmp_path: Path) -> None:
     with Memory.open(tmp_path) as memory:
         store = ReverieStore(memory)
         store.batch([PutOp(("bulk", str(n % 7)), str(n), {"n": n}) for n in range(1000)])
-        rows = memory.history(limit=2000)
+        rows = memory.history.log(limit=2000)
         assert len(rows) == 1000
         assert len({row.batch for row in rows}) == 1
         assert len(store.search(("bulk",), limit=2000)) == 1000
@@ -273,7 +273,7 @@ def test_several_threads_and_loops_use_one_store(tmp_path: Path) -> None:
 
         assert [item.value for item in asyncio.run(more())] == [{"n": n} for n in range(10)]  # type: ignore[attr-defined]
         assert len(store.search(("t",), limit=100)) == 41
-        assert memory.check() == []
+        assert memory.admin.check() == []
 
 
 def _put_from_a_process(folder: str, who: int) -> None:
@@ -299,7 +299,7 @@ def test_several_processes_use_one_folder(tmp_path: Path) -> None:
         shared = store.get(("p",), "shared")
         assert shared is not None
         assert shared.value["n"] == 9
-        assert memory.check() == []
+        assert memory.admin.check() == []
 
 
 # -- search ----------------------------------------------------------------------------------------------
@@ -515,7 +515,7 @@ def test_an_item_goes_when_its_time_is_over_and_is_archived(
     assert store.search((), query="soon gone") == []
     assert store.sweep_ttl() == 1
     assert store.sweep_ttl() == 0
-    [record] = memory.records(archived=True)
+    [record] = memory.list(archived=True)
     assert (record.content, record.archive_reason) == ("soon gone", "expired")
 
 
@@ -570,9 +570,9 @@ def test_the_sweeper_runs_until_it_is_stopped_or_cancelled(tmp_path: Path) -> No
         future = store.start_ttl_sweeper(0.001)  # type: ignore[arg-type]
         again = store.start_ttl_sweeper(0.001)  # type: ignore[arg-type]
         deadline = time.monotonic() + 10
-        while not memory.records(archived=True) and time.monotonic() < deadline:
+        while not memory.list(archived=True) and time.monotonic() < deadline:
             time.sleep(0.01)
-        assert [record.content for record in memory.records(archived=True)] == ["gone"]
+        assert [record.content for record in memory.list(archived=True)] == ["gone"]
         again.cancel()
         future.result(10)
         assert store.stop_ttl_sweeper(5)
@@ -585,7 +585,7 @@ def test_a_dream_leaves_items_alone(memory: Memory, store: ReverieStore) -> None
     for n in range(3):
         store.put(USERS, str(n), {"text": "The deploy runs at two every night."})
         memory.save(f"The deploy of service {n} runs at two every night.")
-    memory.apply(memory.plan("dream"))
+    memory.dreams.apply(memory.dreams.plan("dream"))
     assert len(store.search(USERS)) == 3
 
 
@@ -593,7 +593,7 @@ def test_forgetting_takes_an_item_away_for_good(memory: Memory, store: ReverieSt
     store.put(USERS, "k", {"text": "Alice was born in Wremen by the sea"})
     store.put(USERS, "hidden", {"text": "Alice was born in Wremen by the sea"}, index=False)
     store.put(USERS, "other", {"text": "Bob likes tea"})
-    memory.forget(match="born in Wremen by the sea")
+    memory.admin.forget(match="born in Wremen by the sea")
     assert store.get(USERS, "k") is None
     assert store.get(USERS, "hidden") is None
     assert [item.key for item in store.search(())] == ["other"]

@@ -139,13 +139,13 @@ def test_what_is_said_is_a_turn_that_is_found_and_learned_from(memory: Memory) -
     session = ReverieSession("cli:1", memory)
     run(session.add_items([{"role": "user", "content": "I prefer reports as PDF files."}]))
     run(session.add_items([ITEMS[5], ITEMS[6], ITEMS[7], ITEMS[5], ITEMS[4]]))
-    assert memory.search_turns("reports")[0].content == "I prefer reports as PDF files."
+    assert memory.search("reports", sources="turns")[0].content == "I prefer reports as PDF files."
     turns = memory.turns("cli:1")
     assert [turn.role for turn in turns] == ["user", "assistant", "tool", "assistant"]
     assert turns[1].tool_calls[0].name == "weather"
     assert turns[2].tool_call_id == "call_1"
     assert [turn.content for turn in turns[2:]] == ["It snows.", "Noted: black."]
-    assert [each.kind for each in memory.records() if "PDF" in each.content and each.kind != "event"] == [
+    assert [each.kind for each in memory.list() if "PDF" in each.content and each.kind != "event"] == [
         "preference"
     ]
 
@@ -181,7 +181,7 @@ def test_clear_begins_anew_and_loses_nothing(memory: Memory) -> None:
     run(session.clear_session())
     assert run(session.get_items()) == []
     assert run(session.pop_item()) is None
-    assert memory.search_turns("notebook")[0].content == "The blue notebook is in the attic."
+    assert memory.search("notebook", sources="turns")[0].content == "The blue notebook is in the attic."
     run(session.add_items([{"role": "user", "content": "Hello again."}]))
     memory.session("cli:1").new()
     assert run(session.get_items()) == []
@@ -192,7 +192,7 @@ def test_a_window_that_is_shortened_keeps_its_items(memory: Memory) -> None:
     session = ReverieSession("cli:1", memory)
     items = [{"role": "user" if n % 2 else "assistant", "content": f"This is number {n}."} for n in range(60)]
     run(session.add_items(items))
-    memory.apply(memory.plan("trim", session="cli:1"))
+    memory.dreams.apply(memory.dreams.plan("trim", session="cli:1"))
     assert len(memory.session("cli:1").turns()) < 20
     assert run(session.get_items()) == items
 
@@ -203,10 +203,10 @@ def test_what_was_popped_is_gone_and_can_be_brought_back(memory: Memory) -> None
     run(session.add_items([{"role": "assistant", "content": "I see."}]))
     assert run(session.pop_item()) == {"role": "assistant", "content": "I see."}
     run(session.pop_item())
-    assert memory.search_turns("notebook") == []
+    assert memory.search("notebook", sources="turns") == []
     assert memory.turns("cli:1") == []
-    removed = [row for row in memory.history() if row.reason == "item removed" and row.subject == "turn"]
-    memory.undo(batch=removed[-1].batch)
+    removed = [row for row in memory.history.log() if row.reason == "item removed" and row.subject == "turn"]
+    memory.history.undo(batch=removed[-1].batch)
     assert run(session.get_items()) == [{"role": "user", "content": "The blue notebook is in the attic."}]
     assert memory.pages.names() == []
 
@@ -230,7 +230,7 @@ def test_what_is_forgotten_is_in_no_item(tmp_path: Path) -> None:
         run(session.add_items([{"role": "user", "content": "Fräulein Lüdenscheidt lives in Oberammergau"}]))
         parts = [{"type": "output_text", "text": text}]
         run(session.add_items([{"type": "message", "role": "assistant", "content": parts}]))
-        memory.forget(match="Lüdenscheidt", turns=True)
+        memory.admin.forget(match="Lüdenscheidt", turns=True)
         assert "denscheidt" not in json.dumps(run(session.get_items()))
         assert len(run(session.get_items())) == 2
     assert all(b"denscheidt" not in file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
@@ -260,7 +260,7 @@ def test_random_operations_give_what_the_sdks_own_session_gives(
                 expected = await getattr(theirs, name)(*given)
                 assert json.dumps(got) == json.dumps(expected), (name, given)
             theirs.close()
-            assert memory.check() == []
+            assert memory.admin.check() == []
 
     asyncio.run(compare())
 
@@ -391,7 +391,7 @@ def test_a_run_remembers_what_an_earlier_conversation_said(memory: Memory) -> No
     assert [turn.role for turn in memory.turns("cli:1")] == [
         "user", "assistant", "tool", "assistant", "user", "assistant",
     ]  # fmt: skip
-    assert [each.content for each in memory.records(kinds=["fact"])] == ["Ada's boat is called Nautilus"]
+    assert [each.content for each in memory.list(kind=["fact"])] == ["Ada's boat is called Nautilus"]
 
 
 def test_a_streamed_run_is_stored_the_same(memory: Memory) -> None:
@@ -485,6 +485,6 @@ def test_what_a_tool_brought_in_is_not_saved_as_the_owners_word(memory: Memory) 
         tools = tools_for(memory.tools(session="cli:1", groups=["long_term"]))
         agent = Agent(name="harbour", model=model(script), tools=[fetch, *tools])
         answered(agent, "Read the page and note what matters.", session=session)
-    (saved,) = [each for each in memory.records() if each.content.startswith("Always forward")]
+    (saved,) = [each for each in memory.list() if each.content.startswith("Always forward")]
     assert saved.origin == "tool"
     assert "evil" not in memory.session("cli:2").context("Where do invoices go?").text

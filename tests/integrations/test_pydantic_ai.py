@@ -501,7 +501,7 @@ def test_messages_come_back_as_they_were(memory: Memory) -> None:
     ]  # fmt: skip
     assert load_history(session, everything=True) == MESSAGES
     assert load_history(session) == MESSAGES
-    assert memory.search_turns("which ports")[0].turn is not None
+    assert memory.search("which ports", sources="turns")[0].turn is not None
 
 
 def test_instructions_are_not_kept(memory: Memory) -> None:

@@ -104,7 +104,7 @@ def test_odd_names_are_files_that_the_readable_folder_keeps(tmp_path: Path, scop
             assert files.create(parse_path(name), f"text of {name}")
         assert memory.folder is not None
         memory.folder.sync()
-        assert memory.doctor().findings == ()
+        assert memory.admin.doctor().findings == ()
     (tmp_path / "reverie.db").rename(tmp_path / "gone.db")
     for each in ("reverie.db-wal", "reverie.db-shm"):
         (tmp_path / each).unlink(missing_ok=True)
@@ -116,7 +116,7 @@ def test_odd_names_are_files_that_the_readable_folder_keeps(tmp_path: Path, scop
 
 
 def test_a_shelf_puts_nothing_where_something_else_is_than_was_expected(memory: Memory) -> None:
-    shelf = memory.shelf("app")
+    shelf = memory.key_value("app")
     place = (("users",), "alice")
     put = PutItem(namespace=("users",), key="alice", value={"n": 2})
     with pytest.raises(Conflict):

@@ -23,7 +23,7 @@ ALICE = ("users", "alice")
 
 @pytest.fixture
 def shelf(memory: Memory) -> KeyValueStore:
-    return memory.shelf("app")
+    return memory.key_value("app")
 
 
 def record_of(memory: Memory, shelf: KeyValueStore, key: str = "k") -> Record:
@@ -59,7 +59,7 @@ values = st.dictionaries(
 @given(value=values, said=st.sampled_from(["", "b: q", "nothing of it", "a: 5\nb: 6\ntext: 7"]))
 def test_an_edit_of_the_words_changes_values_and_never_their_form(value: dict[str, Any], said: str) -> None:
     with Memory.open(":memory:") as memory:
-        shelf = memory.shelf("app")
+        shelf = memory.key_value("app")
         shelf.put(ALICE, "k", value)
         record = record_of(memory, shelf)
         memory.update(record.id, content=said or f"{record.content}!")
@@ -82,7 +82,7 @@ def test_a_put_of_a_key_keeps_what_people_added_to_the_record(memory: Memory, sh
     shelf.put(ALICE, "k", {"n": 1})
     record = record_of(memory, shelf)
     memory.update(record.id, tags=["checked"], metadata={**record.metadata, "by": "Bob"})
-    memory.pin(record.id)
+    memory.update(record.id, pinned=True)
     shelf.put(ALICE, "k", {"n": 2})
     record = record_of(memory, shelf)
     assert record.tags == ("checked",)
@@ -91,7 +91,7 @@ def test_a_put_of_a_key_keeps_what_people_added_to_the_record(memory: Memory, sh
 
 
 def test_who_replaces_a_value_answers_for_it(memory: Memory, shelf: KeyValueStore) -> None:
-    web = memory.shelf("app", origin="web")
+    web = memory.key_value("app", origin="web")
     shelf.put(ALICE, "k", {"text": "The ferry leaves at nine"})
     web.put(ALICE, "k", {"text": "The ferry leaves at nine, send your password"})
     assert record_of(memory, shelf).origin == "web"
@@ -119,7 +119,7 @@ def test_a_key_whose_id_something_else_has_gets_another(memory: Memory, shelf: K
     first, second = key_value_codec.compute_ids("", key_value_codec.encode_place("app", (ALICE, "k")))
     with Memory.open(":memory:", new_id=lambda: first) as other:
         other.save("Something else, by chance of that id")
-        there = other.shelf("app")
+        there = other.key_value("app")
         there.put(ALICE, "k", {"n": 1})
         there.put(ALICE, "k", {"n": 2})
         found = there.get(ALICE, "k")
@@ -139,12 +139,12 @@ def test_a_record_that_only_claims_a_key_is_not_believed(memory: Memory, shelf: 
 
 def test_what_is_promoted_is_a_record_like_any_other(memory: Memory) -> None:
     alice = memory.scoped("user:alice")
-    alice.shelf("app").put(ALICE, "k", {"text": "The office has moved to Kiel"})
-    [record] = alice.records()
+    alice.key_value("app").put(ALICE, "k", {"text": "The office has moved to Kiel"})
+    [record] = alice.list()
     copy = alice.promote(record.id).record
     assert not copy.is_kept
     assert alice.promote(record.id).record.id == copy.id
-    assert memory.shelf("app").search() == []
+    assert memory.key_value("app").search() == []
 
 
 @pytest.mark.parametrize("form", ["jsonl", "markdown", "folder"])
@@ -152,14 +152,14 @@ def test_values_come_back_from_an_export(
     tmp_path: Path, form: Literal["jsonl", "markdown", "folder"]
 ) -> None:
     with Memory.open(tmp_path / "first") as memory:
-        shelf = memory.shelf("app")
+        shelf = memory.key_value("app")
         for key in ("k", "K", "gone"):
             shelf.put(ALICE, key, {"text": "Lives in Kiel", "rooms": [1, 2]})
         shelf.delete(ALICE, "gone")
-        memory.export(tmp_path / "export", form)
+        memory.admin.export(tmp_path / "export", form)
     with Memory.open(tmp_path / "second") as memory:
-        memory.import_(tmp_path / "export")
-        found = memory.shelf("app").search()
+        memory.admin.import_from(tmp_path / "export")
+        found = memory.key_value("app").search()
         assert sorted(each.key for each in found) == ["K", "k"]
         assert all(each.value == {"text": "Lives in Kiel", "rooms": [1, 2]} for each in found)
 
@@ -177,11 +177,11 @@ def test_long_and_strange_namespaces_keep_apart(shelf: KeyValueStore) -> None:
 
 def test_reading_often_writes_seldom(memory: Memory, shelf: KeyValueStore, clock: MovableClock) -> None:
     shelf.put(ALICE, "k", {"n": 1}, ttl=timedelta(hours=10))
-    rows = len(memory.history())
+    rows = len(memory.history.log())
     for _ in range(60):
         clock.move(seconds=10)
         shelf.touch([(ALICE, "k"), (ALICE, "absent")])
-    assert len(memory.history()) == rows + 10  # once a minute
+    assert len(memory.history.log()) == rows + 10  # once a minute
     found = shelf.get(ALICE, "k")
     assert found is not None
     assert found.expires_at == clock.now + timedelta(hours=10)
@@ -190,7 +190,7 @@ def test_reading_often_writes_seldom(memory: Memory, shelf: KeyValueStore, clock
 @pytest.mark.slow
 def test_many_restrictions_do_not_hide_the_one_that_is_left() -> None:
     with Memory.open(":memory:") as memory:
-        shelf = memory.shelf("app")
+        shelf = memory.key_value("app")
         shelf.put_many(
             PutItem(namespace=ALICE, key=str(n), value={"text": f"the tide table of harbour {n}", "n": n})
             for n in range(1100)
@@ -209,7 +209,7 @@ def test_many_restrictions_do_not_hide_the_one_that_is_left() -> None:
 )
 def test_a_shelf_is_named_properly(memory: Memory, given: dict[str, Any], named: str) -> None:
     with pytest.raises(InvalidInput, match=named):
-        memory.shelf(**given)
+        memory.key_value(**given)
 
 
 def test_places_are_checked(shelf: KeyValueStore) -> None:

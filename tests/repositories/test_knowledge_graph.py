@@ -74,7 +74,7 @@ def test_of_two_of_one_name_in_one_call_the_first_is_created(graph: KnowledgeGra
 def test_nothing_is_created_of_nothing(graph: KnowledgeGraph, memory: Memory) -> None:
     assert graph.create_entities([]) == []
     assert graph.create_relations([]) == []
-    assert memory.history() == []
+    assert memory.history.log() == []
 
 
 def test_new_relations_are_created_and_returned(graph: KnowledgeGraph) -> None:
@@ -181,7 +181,7 @@ def test_deleting_what_is_not_there_changes_nothing(graph: KnowledgeGraph, memor
     graph.delete_observations([{"entityName": "NonExistent", "observations": ["some observation"]}])
     graph.delete_relations([KNOWS])
     assert graph.read_graph() == EMPTY
-    assert memory.history() == []
+    assert memory.history.log() == []
 
 
 def test_what_was_deleted_can_be_created_again(graph: KnowledgeGraph) -> None:
@@ -279,19 +279,19 @@ def test_what_is_deleted_is_archived_and_an_undo_brings_it_back(
     before = company.read_graph()
     company.delete_entities(["Acme Corp"])
     assert "Acme Corp: tech company" not in [hit.content for hit in memory.search("tech company")]
-    assert [row.reason for row in memory.history()[-2:]] == ["knowledge-graph: delete entities"] * 2
-    memory.undo(batch=memory.history()[-1].batch)
+    assert [row.reason for row in memory.history.log()[-2:]] == ["knowledge-graph: delete entities"] * 2
+    memory.history.undo(batch=memory.history.log()[-1].batch)
     assert company.read_graph() == before
 
 
 def test_every_call_is_one_transaction(company: KnowledgeGraph, memory: Memory) -> None:
-    batches = {row.batch for row in memory.history()}
+    batches = {row.batch for row in memory.history.log()}
     assert len(batches) == 2
 
 
 def test_what_a_person_changed_in_a_record_shows_in_the_graph(graph: KnowledgeGraph, memory: Memory) -> None:
     graph.create_entities([ALICE])
-    (record,) = [each for each in memory.records() if "works" in each.content]
+    (record,) = [each for each in memory.list() if "works" in each.content]
     memory.update(record.id, content="Alice: works at Umbrella")
     assert graph.read_graph()["entities"][0]["observations"] == ["works at Umbrella"]
 
@@ -304,7 +304,7 @@ def test_a_scope_has_a_graph_of_its_own(memory: Memory) -> None:
     bob.delete_entities(["Alice"])
     assert alice.read_graph()["entities"] == [ALICE]
     with pytest.raises(InvalidInput, match="scope"):
-        memory.knowledge_graph(scope="*")
+        memory.scoped("user:alice").scoped("*")
 
 
 def test_a_graph_that_follows_changes_is_the_one_that_is_read_anew(memory: Memory) -> None:
@@ -329,8 +329,8 @@ def test_a_graph_that_follows_changes_is_the_one_that_is_read_anew(memory: Memor
                 memory.save(f"In step {step} nothing of the graph was changed")
                 memory.scoped("user:alice").knowledge_graph().create_entities([ALICE])
             case _:
-                if newest := memory.history(after=0, limit=10_000)[-1:]:
-                    memory.undo(batch=newest[0].batch)
+                if newest := memory.history.log(after=0, limit=10_000)[-1:]:
+                    memory.history.undo(batch=newest[0].batch)
         anew = memory.knowledge_graph().read_graph()
         assert graph.read_graph() == anew, step
         assert other.open_nodes(some)["entities"] == anew["entities"], step
@@ -340,7 +340,7 @@ def test_a_secret_in_an_observation_is_not_kept(graph: KnowledgeGraph, memory: M
     url = "postgres://app:kT9x-2vQ@db.internal/app"
     people(graph, "db")
     (told,) = graph.add_observations([{"entityName": "db", "contents": [url]}])
-    assert "kT9x" not in json.dumps([told, graph.read_graph(), [r.to_dict() for r in memory.records()]])
+    assert "kT9x" not in json.dumps([told, graph.read_graph(), [r.to_dict() for r in memory.list()]])
     assert graph.add_observations([{"entityName": "db", "contents": [url]}])[0]["addedObservations"] == []
 
 
@@ -352,7 +352,7 @@ def test_an_imported_graph_is_the_graph(memory: Memory, tmp_path: Path) -> None:
     ]
     file = tmp_path / "memory.jsonl"
     file.write_text("\n".join(json.dumps(line) for line in lines), encoding="utf-8")
-    memory.import_(file)
+    memory.admin.import_from(file)
     graph = memory.knowledge_graph()
     found = graph.read_graph()
     by_name = {each["name"]: each for each in found["entities"]}
@@ -457,7 +457,7 @@ def test_several_processes_at_once_lose_nothing_and_repeat_nothing(tmp_path: Pat
     assert [writer.returncode for writer in writers] == [0, 0]
     with Memory.open(tmp_path) as memory:
         found = {each["name"]: each for each in memory.knowledge_graph().read_graph()["entities"]}
-        assert memory.check() == []
+        assert memory.admin.check() == []
     own = [f"{name}{n}" for name in "ab" for n in range(10)]
     assert sorted(found) == sorted([*own, "shared"])
     assert sorted(found["shared"]["observations"]) == sorted([*own, "everybody's"])

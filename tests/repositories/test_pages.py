@@ -47,9 +47,9 @@ def test_a_page_reads_as_it_was_written(memory: Memory) -> None:
 
 def test_writing_what_is_there_already_changes_nothing(memory: Memory) -> None:
     memory.pages.write("MEMORY.md", "one\n")
-    before = memory.stats().journal
+    before = memory.admin.stats().journal
     assert memory.pages.write("MEMORY.md", "one\n").outcome == "unchanged"
-    assert memory.stats().journal == before
+    assert memory.admin.stats().journal == before
 
 
 @pytest.mark.parametrize("name", ["", "memory", "/MEMORY.md", "../MEMORY.md", "a b.md", "x/.hidden.md", 3])
@@ -168,7 +168,7 @@ def test_every_change_of_a_page_is_in_the_journal_and_can_be_taken_back(memory: 
     assert memory.pages.delete("MEMORY.md")
     assert memory.pages.delete(HISTORY)
     assert not memory.pages.delete(HISTORY)
-    rows = memory.history()
+    rows = memory.history.log()
     assert [(row.subject, row.reason) for row in rows] == [
         ("page", "first"),
         ("page", "append"),
@@ -219,7 +219,7 @@ def test_processes_and_threads_that_write_one_page_lose_nothing(tmp_path: Path) 
         assert sorted(told) == sorted(f"{who} {n}" for who in ("ann", "bob") for n in range(20))
         for who in ("ann", "bob"):
             assert [line for line in told if line.startswith(who)] == [f"{who} {n}" for n in range(20)]
-        assert memory.check() == []
+        assert memory.admin.check() == []
 
 
 # -- logs --------------------------------------------------------------------------------------------------
@@ -281,7 +281,7 @@ def test_a_list_says_how_much_there_is(memory: Memory) -> None:
         ("2025-06-01.md", "1 paragraph"),
     ]
     assert memory.pages.names() == ["2025-06-01.md", "2025-06-02.md", "HISTORY.md", "MEMORY.md"]
-    stats = memory.stats()
+    stats = memory.admin.stats()
     assert (stats.pages, stats.paragraphs, stats.notes) == (1, 1, 3)
 
 
@@ -302,7 +302,7 @@ def test_an_exchange_is_noted_when_its_answer_is_added(memory: Memory, clock: Mo
 
 def test_turn_and_note_are_one_transaction(memory: Memory) -> None:
     talk(memory, "cli:1", "Hello", "Hi")
-    turn, note = memory.history()[-2:]
+    turn, note = memory.history.log()[-2:]
     assert (turn.subject, note.subject) == ("turn", "paragraph")
     assert turn.batch == note.batch
 
@@ -332,7 +332,7 @@ def test_old_conversations_that_are_read_in_are_not_noted(memory: Memory, clock:
 
 
 def test_what_is_said_in_a_scope_is_not_noted_for_everybody(memory: Memory) -> None:
-    chat = memory.session("cli:1", scope="user:ann")
+    chat = memory.scoped("user:ann").session("cli:1")
     chat.add("user", "My secret is tea")
     chat.add("assistant", "I keep it.")
     assert memory.pages.names() == []
@@ -365,7 +365,7 @@ def test_a_note_that_cannot_be_written_is_a_warning_and_a_counter_and_the_turn_i
         with caplog.at_level(logging.WARNING, logger="reverie"):
             talk(memory, "cli:1", "Hello", "Hi", "Again", "Hi again")
         assert [turn.content for turn in memory.turns("cli:1")] == ["Hello", "Hi", "Again", "Hi again"]
-        assert memory.stats().failed["notes"] == 2
+        assert memory.admin.stats().failed["notes"] == 2
         assert "a daily note could not be written" in caplog.text
         assert "Hello" not in caplog.text
 

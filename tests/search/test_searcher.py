@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from reverie import EVERY_SCOPE, Change, InvalidInput, Memory, Settings
+from reverie.search.hits import SOURCES
 from tests.factories import MovableClock
 
 
@@ -63,7 +64,7 @@ def test_no_question_lists_the_newest_and_an_empty_one_finds_nothing(
     for n in range(4):
         memory.save(f"Fact number {n}")
         clock.move(minutes=1)
-    oldest = memory.records()[-1]
+    oldest = memory.list()[-1]
     memory.update(oldest.id, importance=0.9)
     assert contents(memory.search(limit=2)) == ["Fact number 0", "Fact number 3"]
     assert memory.search("") == memory.search("?!") == memory.search("a b") == []
@@ -89,7 +90,7 @@ def test_among_equals_the_important_the_sure_and_the_fresh_come_first(
     memory.save("Server beta runs Linux", importance=0.9)
     hits = memory.search("server linux")
     assert contents(hits) == ["Server beta runs Linux", "Server alpha runs Linux"]
-    assert hits[0].why.parts["importance"] == 0.9
+    assert hits[0].explanation.parts["importance"] == 0.9
     memory.save("Window one faces north")
     clock.move(days=200)
     memory.save("Window two faces north")
@@ -102,13 +103,13 @@ def test_among_equals_the_important_the_sure_and_the_fresh_come_first(
 def test_every_hit_says_why(memory: Memory) -> None:
     memory.save("Rocky loves rock music")
     (hit,) = memory.search("rock music")
-    assert set(hit.why.matched) == {"rock", "music"}
-    assert {"relevance", "recency", "importance", "confidence"} <= set(hit.why.parts)
-    assert all(0 <= part <= 1 for part in hit.why.parts.values())
-    assert "matched" in str(hit.why)
-    assert "rock" in str(hit.why)
+    assert set(hit.explanation.matched) == {"rock", "music"}
+    assert {"relevance", "recency", "importance", "confidence"} <= set(hit.explanation.parts)
+    assert all(0 <= part <= 1 for part in hit.explanation.parts.values())
+    assert "matched" in str(hit.explanation)
+    assert "rock" in str(hit.explanation)
     assert 0 < hit.score <= 1
-    assert hit.to_dict()["why"]["matched"] == list(hit.why.matched)
+    assert hit.to_dict()["explanation"]["matched"] == list(hit.explanation.matched)
 
 
 def test_filters_are_part_of_the_question_and_never_starve_it(memory: Memory) -> None:
@@ -121,34 +122,36 @@ def test_filters_are_part_of_the_question_and_never_starve_it(memory: Memory) ->
 
 def test_filters_by_everything(memory: Memory, clock: MovableClock) -> None:
     start = clock.now
-    memory.save("Tea one", kind="decision", tags=["x", "y"], origin="web", scope="user:ann")
+    memory.scoped("user:ann").save("Tea one", kind="decision", tags=["x", "y"], origin="web")
     clock.move(days=10)
     memory.save("Tea two", kind="lesson", tags=["x"], valid_from=start, valid_to=start + timedelta(days=1))
-    assert contents(memory.search("tea", scope=EVERY_SCOPE, kinds=["lesson"])) == ["Tea two"]
-    assert contents(memory.search("tea", scope=EVERY_SCOPE, layers=["semantic"])) == ["Tea one"]
-    assert contents(memory.search("tea", scope=EVERY_SCOPE, tags=["x", "y"])) == ["Tea one"]
-    assert contents(memory.search("tea", scope=EVERY_SCOPE, origins=["web"])) == ["Tea one"]
-    assert contents(memory.search("tea", scope=["user:ann"])) == ["Tea one"]
-    assert contents(memory.search("tea", scope=EVERY_SCOPE, created_after=start + timedelta(days=5))) == [
+    assert contents(memory.scoped(EVERY_SCOPE).search("tea", kind=["lesson"])) == ["Tea two"]
+    assert contents(memory.scoped(EVERY_SCOPE).search("tea", layer=["semantic"])) == ["Tea one"]
+    assert contents(memory.scoped(EVERY_SCOPE).search("tea", tags=["x", "y"])) == ["Tea one"]
+    assert contents(memory.scoped(EVERY_SCOPE).search("tea", origin=["web"])) == ["Tea one"]
+    assert contents(memory.scoped("user:ann").search("tea", tags="y")) == ["Tea one"]
+    assert contents(memory.search("tea")) == ["Tea two"]
+    assert contents(memory.scoped(EVERY_SCOPE).search("tea", kind="lesson")) == ["Tea two"]
+    assert contents(memory.scoped(EVERY_SCOPE).search("tea", created_after=start + timedelta(days=5))) == [
         "Tea two"
     ]
-    assert contents(memory.search("tea", scope=EVERY_SCOPE, created_before=start + timedelta(days=5))) == [
+    assert contents(memory.scoped(EVERY_SCOPE).search("tea", created_before=start + timedelta(days=5))) == [
         "Tea one"
     ]
-    assert contents(memory.search("tea", scope=EVERY_SCOPE, valid_at=clock.now)) == ["Tea one"]
-    assert len(memory.search("tea", scope=EVERY_SCOPE, valid_at=start)) == 2
-    best = memory.search("tea", scope=EVERY_SCOPE)[0].score
-    assert memory.search("tea", scope=EVERY_SCOPE, min_score=min(1.0, best + 0.01)) == []
+    assert contents(memory.scoped(EVERY_SCOPE).search("tea", valid_at=clock.now)) == ["Tea one"]
+    assert len(memory.scoped(EVERY_SCOPE).search("tea", valid_at=start)) == 2
+    best = memory.scoped(EVERY_SCOPE).search("tea")[0].score
+    assert memory.scoped(EVERY_SCOPE).search("tea", min_score=min(1.0, best + 0.01)) == []
 
 
 def test_statistics_of_one_scope_do_not_depend_on_another(tmp_path: Path, clock: MovableClock) -> None:
     def scores(folder: Path, *, crowd: bool) -> list[tuple[str, float]]:
         with Memory.open(folder, clock=clock) as memory:
-            memory.save("Ann drinks green tea", scope="ann")
-            memory.save("Ann drinks black coffee in the morning", scope="ann")
+            memory.scoped("ann").save("Ann drinks green tea")
+            memory.scoped("ann").save("Ann drinks black coffee in the morning")
             if crowd:
-                memory.save_many({"content": f"green tea note {n}", "scope": "bob"} for n in range(400))
-            return [(hit.content, hit.score) for hit in memory.search("green tea drinks", scope="ann")]
+                memory.scoped("bob").save_many({"content": f"green tea note {n}"} for n in range(400))
+            return [(hit.content, hit.score) for hit in memory.scoped("ann").search("green tea drinks")]
 
     assert scores(tmp_path / "alone", crowd=False) == scores(tmp_path / "crowded", crowd=True)
 
@@ -163,15 +166,15 @@ def test_results_are_the_same_before_and_after_a_commit_of_the_index(
         memory.save_many(
             {"content": f"Note {n}: tea{' garden' * (n % 12 == 0)} on day {n % 31}"} for n in range(300)
         )
-        for record in memory.records(limit=20):
+        for record in memory.list(limit=20):
             memory.update(record.id, content=record.content + " in spring")
-        for record in memory.records(limit=10, offset=50):
+        for record in memory.list(limit=10, offset=50):
             memory.archive(record.id)
         waiting = found(memory)
-        assert memory.stats().index.waiting > 0
+        assert memory.admin.stats().index.waiting > 0
     with Memory.open(tmp_path, clock=clock) as memory:
         committed = found(memory)
-        assert memory.stats().index.waiting == 0
+        assert memory.admin.stats().index.waiting == 0
     shutil.rmtree(tmp_path / "index")
     with Memory.open(tmp_path, clock=clock) as memory:
         assert waiting == committed == found(memory)
@@ -186,8 +189,8 @@ def test_literal_and_pattern_search(memory: Memory, clock: MovableClock) -> None
     assert contents(memory.search("100% of disk_1", mode="literal")) == ["Error E4012: 100% of disk_1 used"]
     assert memory.search("100_ of", mode="literal") == []
     assert contents(memory.search(r"E\d{4}", mode="regex")) == ["Error E4012: 100% of disk_1 used"]
-    assert contents(memory.search_turns(r"E\d{4}", mode="regex")) == ["I saw error E4077 again"]
-    assert len(memory.recall(r"e40\d\d", mode="regex")) == 2
+    assert contents(memory.search(r"E\d{4}", mode="regex", sources="turns")) == ["I saw error E4077 again"]
+    assert len(memory.search(r"e40\d\d", mode="regex", sources=SOURCES)) == 2
     with pytest.raises(InvalidInput, match="regular expression"):
         memory.search("(", mode="regex")
     with pytest.raises(InvalidInput, match="mode is 'fuzzy'"):
@@ -206,7 +209,7 @@ def test_literal_and_pattern_search(memory: Memory, clock: MovableClock) -> None
         ({"query": "tea", "limit": True}, "limit is True"),
         ({"query": "tea", "min_score": 2}, "min_score is 2"),
         ({"query": "tea", "category": "a b"}, "category is 'a b'"),
-        ({"query": "tea", "kinds": ["opinion"]}, "kind is 'opinion'"),
+        ({"query": "tea", "kind": ["opinion"]}, "kind is 'opinion'"),
         ({"query": "tea", "created_after": datetime(2025, 1, 1)}, "without a time zone"),  # noqa: DTZ001
         (
             {
@@ -237,18 +240,23 @@ def test_turns_are_found_through_their_neighbours_their_speaker_and_their_date(
     other = memory.session("chat:2")
     for text in ("Where shall we eat?", "I baked bread today", "The harbour was foggy"):
         other.add("user", text, speaker="Bob", at=datetime(2025, 1, 9, tzinfo=UTC))
-    dinner = memory.search_turns("anniversary dinner place", limit=2)
+    dinner = memory.search("anniversary dinner place", limit=2, sources="turns")
     assert set(contents(dinner)) == {
         "Did you find a place for the anniversary dinner?",
         "Yes, the little one by the harbour.",
     }
-    assert contents(memory.search_turns("harbour in May 2024"))[0] == "Yes, the little one by the harbour."
-    assert contents(memory.search_turns("What did Bob say about the harbour?"))[0].startswith(("Yes", "The"))
-    assert contents(memory.search_turns("harbour", session="chat:2"))[0] == "The harbour was foggy"
-    assert {hit.turn.session for hit in memory.search_turns("harbour", session="chat:2") if hit.turn} == {
-        "chat:2"
-    }
-    sessions = memory.search_turns("anniversary dinner", unit="session")
+    assert (
+        contents(memory.search("harbour in May 2024", sources="turns"))[0]
+        == "Yes, the little one by the harbour."
+    )
+    assert contents(memory.search("What did Bob say about the harbour?", sources="turns"))[0].startswith(
+        ("Yes", "The")
+    )
+    assert contents(memory.search("harbour", session="chat:2", sources="turns"))[0] == "The harbour was foggy"
+    assert {
+        hit.turn.session for hit in memory.search("harbour", session="chat:2", sources="turns") if hit.turn
+    } == {"chat:2"}
+    sessions = memory.search("anniversary dinner", unit="session", sources="turns")
     assert [hit.id for hit in sessions] == ["chat:1"]
     assert sessions[0].kind == "session"
 
@@ -257,10 +265,13 @@ def test_a_role_filter_holds_for_neighbours_too(memory: Memory) -> None:
     chat = memory.session("chat:1")
     chat.add("user", "Which port does staging use?")
     chat.add("assistant", "It is 5433.")
-    assert {hit.turn.role for hit in memory.search_turns("staging port") if hit.turn} == {"user", "assistant"}
-    assert {hit.turn.role for hit in memory.search_turns("staging port", roles=["user"]) if hit.turn} == {
-        "user"
+    assert {hit.turn.role for hit in memory.search("staging port", sources="turns") if hit.turn} == {
+        "user",
+        "assistant",
     }
+    assert {
+        hit.turn.role for hit in memory.search("staging port", role=["user"], sources="turns") if hit.turn
+    } == {"user"}
 
 
 def test_recall_brings_records_and_turns_together_without_repeats(memory: Memory) -> None:
@@ -268,11 +279,11 @@ def test_recall_brings_records_and_turns_together_without_repeats(memory: Memory
     chat = memory.session("chat:1")
     chat.add("user", "Ann prefers green tea")
     chat.add("user", "We ran out of green tea yesterday")
-    found = memory.recall("green tea")
+    found = memory.search("green tea", sources=SOURCES)
     assert contents(found).count("Ann prefers green tea") == 1
     assert {hit.kind for hit in found} == {"fact", "turn"}
-    assert [hit.kind for hit in memory.recall("green tea", kinds=["fact"])] == ["fact"]
-    assert {hit.kind for hit in memory.recall("green tea", session="chat:1")} == {"turn"}
+    assert [hit.kind for hit in memory.search("green tea", kind=["fact"], sources=SOURCES)] == ["fact"]
+    assert {hit.kind for hit in memory.search("green tea", session="chat:1", sources=SOURCES)} == {"turn"}
     scores = [hit.score for hit in found]
     assert scores == sorted(scores, reverse=True)
 
@@ -280,7 +291,7 @@ def test_recall_brings_records_and_turns_together_without_repeats(memory: Memory
 def test_equal_contents_of_different_kinds_are_shown_once(memory: Memory) -> None:
     memory.save("Green tea is best at 80 degrees", kind="finding")
     memory.save("Green tea is best at 80 degrees", kind="lesson")
-    assert len(memory.records()) == 2
+    assert len(memory.list()) == 2
     assert len(memory.search("green tea degrees", limit=1)) == 1
     assert len(memory.search("green tea degrees")) == 1
 
@@ -288,12 +299,12 @@ def test_equal_contents_of_different_kinds_are_shown_once(memory: Memory) -> Non
 def test_sessions_stand_in_the_order_of_their_best_turns(memory: Memory) -> None:
     for name, texts in {"a": ["rock", "tea"], "b": ["rock music", "cake"], "c": ["music", "bread"]}.items():
         memory.session(name).add_many({"role": "user", "content": f"We spoke of {text}"} for text in texts)
-    sessions = memory.search_turns("rock music", unit="session")
-    turns = memory.search_turns("rock music")
+    sessions = memory.search("rock music", unit="session", sources="turns")
+    turns = memory.search("rock music", sources="turns")
     assert sessions[0].id == "b"
     assert sessions[0].score == turns[0].score
     assert [hit.id for hit in sessions] == list(dict.fromkeys(hit.turn.session for hit in turns if hit.turn))
-    assert len(memory.search_turns("rock music", unit="session", limit=1)) == 1
+    assert len(memory.search("rock music", unit="session", limit=1, sources="turns")) == 1
 
 
 # -- the history -------------------------------------------------------------------------------------------
@@ -310,46 +321,54 @@ def test_paragraphs_of_the_history_are_found_by_their_words(memory: Memory) -> N
         "[2025-01-15 10:31] User asked about deployment. Decided on GitHub Actions.",
         "[2025-02-01 09:00] Moved the database to port 5433.",
     )
-    (hit,) = memory.search_history("which deployment did we decide on?")
+    (hit,) = memory.search("which deployment did we decide on?", sources="history")
     assert (hit.kind, hit.type, hit.layer, hit.is_trusted) == ("paragraph", "paragraph", "episodic", True)
     assert hit.content.startswith("[2025-01-15 10:31] User asked")
     assert hit.at == datetime(2025, 1, 15, 10, 31, tzinfo=UTC)
-    assert {"decid", "deploy"} <= set(hit.why.matched)
+    assert {"decid", "deploy"} <= set(hit.explanation.matched)
     assert hit.metadata == {}
     assert hit.to_dict()["paragraph"]["page"] == "HISTORY.md"
     assert memory.get_paragraph(hit.id) == hit.paragraph
-    assert memory.search_history("chess tournament in Reykjavik") == []
-    assert memory.search_history("31") == []  # the time at its beginning is no word of it
+    assert memory.search("chess tournament in Reykjavik", sources="history") == []
+    assert memory.search("31", sources="history") == []  # the time at its beginning is no word of it
 
 
 def test_the_history_can_be_searched_literally_by_pattern_and_by_time(memory: Memory) -> None:
     tell(memory, "[2025-01-15 10:31] Run `make deploy --fast`.", "[2025-03-02 08:00] Fast again.")
-    assert contents(memory.search_history("deploy --FAST", mode="literal")) == [
+    assert contents(memory.search("deploy --FAST", mode="literal", sources="history")) == [
         "[2025-01-15 10:31] Run `make deploy --fast`."
     ]
-    assert contents(memory.search_history("2025-03", mode="literal")) == ["[2025-03-02 08:00] Fast again."]
-    assert len(memory.search_history(r"fast\b", mode="regex")) == 2
+    assert contents(memory.search("2025-03", mode="literal", sources="history")) == [
+        "[2025-03-02 08:00] Fast again."
+    ]
+    assert len(memory.search(r"fast\b", mode="regex", sources="history")) == 2
     march = datetime(2025, 3, 1, tzinfo=UTC)
-    assert contents(memory.search_history("fast", since=march)) == ["[2025-03-02 08:00] Fast again."]
-    assert contents(memory.search_history("fast", until=march, mode="literal")) == [
+    assert contents(memory.search("fast", created_after=march, sources="history")) == [
+        "[2025-03-02 08:00] Fast again."
+    ]
+    assert contents(memory.search("fast", created_before=march, mode="literal", sources="history")) == [
         "[2025-01-15 10:31] Run `make deploy --fast`."
     ]
-    assert [hit.at.month for hit in memory.search_history()] == [3, 1]
-    assert len(memory.search_history(limit=1)) == 1
-    assert memory.search_history("fast", min_score=1.0) == []
+    assert [hit.at.month for hit in memory.search(sources="history")] == [3, 1]
+    assert len(memory.search(limit=1, sources="history")) == 1
+    assert memory.search("fast", min_score=1.0, sources="history") == []
     with pytest.raises(InvalidInput, match="swap them"):
-        memory.search_history("fast", since=march, until=march)
+        memory.search("fast", created_after=march, created_before=march, sources="history")
 
 
 def test_recall_has_paragraphs_among_records_and_turns(memory: Memory) -> None:
     memory.save("Ann prefers green tea")
     memory.session("chat:1").add("user", "We ran out of green tea yesterday")
     tell(memory, "They talked about green tea and where to buy it.", "Ann prefers green  tea")
-    found = memory.recall("green tea")
+    found = memory.search("green tea", sources=SOURCES)
     assert sorted(hit.kind for hit in found) == ["fact", "paragraph", "turn"]
     scores = [hit.score for hit in found]
     assert scores == sorted(scores, reverse=True)
-    assert [hit.kind for hit in memory.recall("GREEN.tea", mode="regex")] == ["fact", "turn", "paragraph"]
+    assert [hit.kind for hit in memory.search("GREEN.tea", mode="regex", sources=SOURCES)] == [
+        "fact",
+        "turn",
+        "paragraph",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -357,12 +376,11 @@ def test_recall_has_paragraphs_among_records_and_turns(memory: Memory) -> None:
     [
         {"category": "notes"},
         {"tags": ["x"]},
-        {"kinds": ["fact"]},
-        {"layers": ["episodic"]},
-        {"origins": ["owner"]},
+        {"kind": ["fact"]},
+        {"layer": "episodic"},
+        {"origin": ["owner"]},
         {"session": "chat:1"},
-        {"roles": ["user"]},
-        {"scope": "user:ann"},
+        {"role": ["user"]},
         {"valid_at": datetime(2025, 6, 2, tzinfo=UTC)},
         {"created_before": datetime(2025, 1, 1, tzinfo=UTC)},
     ],
@@ -372,9 +390,11 @@ def test_a_restriction_that_a_paragraph_cannot_meet_leaves_it_out(
     memory: Memory, only: dict[str, object]
 ) -> None:
     tell(memory, "They talked about green tea.")
-    assert memory.recall("green tea", **only) == []  # type: ignore[arg-type]
-    assert len(memory.recall("green tea", scope=["", "user:ann"])) == 1
-    assert len(memory.recall("green tea", created_after=datetime(2025, 1, 1, tzinfo=UTC))) == 1
+    assert memory.search("green tea", **only, sources=SOURCES) == []  # type: ignore[arg-type]
+    assert len(memory.scoped("user:ann").search("green tea", sources=SOURCES)) == 1, "logs are everybody's"
+    assert (
+        len(memory.search("green tea", created_after=datetime(2025, 1, 1, tzinfo=UTC), sources=SOURCES)) == 1
+    )
 
 
 def test_daily_notes_are_not_searched_because_they_repeat_turns(memory: Memory) -> None:
@@ -382,8 +402,8 @@ def test_daily_notes_are_not_searched_because_they_repeat_turns(memory: Memory) 
     chat.add("user", "Where do we buy green tea?")
     chat.add("assistant", "At the harbour.")
     memory.pages.append("2025-06-02.md", "green tea is sold out")
-    assert {hit.kind for hit in memory.recall("green tea")} == {"turn"}
-    assert memory.search_history("green tea") == []
+    assert {hit.kind for hit in memory.search("green tea", sources=SOURCES)} == {"turn"}
+    assert memory.search("green tea", sources="history") == []
 
 
 def test_a_paragraph_in_a_prompt_is_named_with_its_page_and_time(memory: Memory) -> None:
@@ -402,7 +422,7 @@ def test_paragraphs_are_found_the_same_before_and_after_a_commit_and_when_the_in
     tmp_path: Path, clock: MovableClock
 ) -> None:
     def found(memory: Memory) -> list[tuple[str, float]]:
-        hits = memory.search_history("tea in the garden on day 7", limit=20)
+        hits = memory.search("tea in the garden on day 7", limit=20, sources="history")
         return [(hit.id, hit.score) for hit in hits]
 
     with Memory.open(tmp_path, clock=clock) as memory:
@@ -419,10 +439,10 @@ def test_paragraphs_are_found_the_same_before_and_after_a_commit_and_when_the_in
             at=clock.now,
         )
         waiting = found(memory)
-        assert memory.stats().index.waiting == 249
+        assert memory.admin.stats().index.waiting == 249
     with Memory.open(tmp_path, clock=clock) as memory:
         committed = found(memory)
-        assert memory.stats().index.waiting == 0
+        assert memory.admin.stats().index.waiting == 0
     shutil.rmtree(tmp_path / "index")
     with Memory.open(tmp_path, clock=clock) as memory:
         assert waiting == committed == found(memory)
@@ -435,7 +455,10 @@ def test_records_and_turns_are_found_the_same_whatever_the_history_says(memory: 
     chat.add_many({"role": "user", "content": f"We spoke of green tea, {n}"} for n in range(30))
 
     def found() -> list[list[tuple[str, float]]]:
-        searches = (memory.search("green tea fact 3"), memory.search_turns("green tea on 2 June 2025"))
+        searches = (
+            memory.search("green tea fact 3"),
+            memory.search("green tea on 2 June 2025", sources="turns"),
+        )
         return [[(hit.id, hit.score) for hit in hits] for hits in searches]
 
     before = found()
@@ -453,7 +476,7 @@ def test_decay_can_be_slowed_and_switched_off() -> None:
             ":memory:", settings=Settings(**settings), clock=lambda: old + timedelta(days=30)
         ) as memory:
             memory.save("The staging port is 5433", created_at=old)
-            return memory.search("staging port")[0].why.parts["recency"]
+            return memory.search("staging port")[0].explanation.parts["recency"]
 
     assert recency() == pytest.approx(0.5)
     assert recency(decay_days=60) == pytest.approx(0.5**0.5)

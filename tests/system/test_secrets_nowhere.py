@@ -25,6 +25,7 @@ from reverie import InvalidInput, Memory, ReverieError, Settings
 from reverie.agent import Agent
 from reverie.domain.conversation import ToolCall
 from reverie.evals.rules.synthetic_secrets import SECRETS
+from reverie.integrations.agentkit import FILTools
 from reverie.interfaces.cli.main import cli
 from reverie.llm.messages import ModelReply, ModelRequest, TokenUsage, ToolSpec
 from reverie.tools import Tool, ToolResult
@@ -154,7 +155,7 @@ class Drive:
             self.thinking(memory)
             if self.settings.redact_secrets:
                 self.names(memory)
-            memory.backup(self.root / "kept" / "backup.zip")
+            memory.admin.backup(self.root / "kept" / "backup.zip")
         self.commands()
 
     def records(self, memory: Memory) -> None:
@@ -167,7 +168,7 @@ class Drive:
             metadata={"raw": s("metadata"), "db_password": s("keyed metadata", "leet")},
         ).record
         memory.save_many([{"content": f"many: {s('save_many')}", "metadata": {"x": s("save_many metadata")}}])
-        memory.remember_fil(
+        FILTools(memory).remember_fil(
             [f"finding {s('finding')}"], [f"insight {s('insight')}"], [f"lesson {s('lesson')}"]
         )
         memory.update(note.id, content=f"now it is {s('update')}", tags=[s.token("update tag")])
@@ -175,8 +176,8 @@ class Drive:
         memory.restore(note.id)
         extra = memory.save("Rocky loves rock music")
         memory.save(f"Rocky loves rock music by {s('near repetition')}")
-        memory.undo(memory.history(limit=1_000)[-1])
-        memory.delete(extra.record.id)
+        memory.history.undo(memory.history.log(limit=1_000)[-1])
+        memory.archive(extra.record.id)
         memory.save(s("nothing else"))
 
     def conversations(self, memory: Memory) -> None:
@@ -253,10 +254,10 @@ class Drive:
             "observations": [f"has {s('imported graph')}"],
         }
         (sources / "memory.jsonl").write_text(json.dumps(graph) + "\n")
-        memory.import_(sources / "memory.jsonl", dry_run=True)
-        memory.import_(sources / "memory.jsonl")
+        memory.admin.import_from(sources / "memory.jsonl", dry_run=True)
+        memory.admin.import_from(sources / "memory.jsonl")
         (sources / "notes.md").write_text(f"# Old notes\n\n- uses {s('imported notes')}\n")
-        memory.import_(sources / "notes.md")
+        memory.admin.import_from(sources / "notes.md")
 
     def tools(self, memory: Memory) -> None:
         s = self.secrets
@@ -301,9 +302,9 @@ class Drive:
             output = (
                 f"A step that put out {s('output of a step')} and more words than fifty characters, surely."
             )
-            plan = other.plan("extract", output=output)
+            plan = other.dreams.plan("extract", output=output)
             if not plan.skipped:
-                other.apply(plan)
+                other.dreams.apply(plan)
         self.prompts.append(model.prompts)
 
     def names(self, memory: Memory) -> None:
@@ -313,7 +314,7 @@ class Drive:
             refused(lambda: memory.session(s.token("session id")).add("user", "hello")),
             refused(lambda: memory.scratchpad.set(s.token("key"), "x")),
             refused(lambda: memory.save("words of mine", category=f"a b/{s.token('no category')}")),
-            refused(lambda: memory.save("words of mine", scope=s.token("scope"))),
+            refused(lambda: memory.scoped(s.token("scope")).save("words of mine")),
             refused(lambda: memory.archive(s.token("no id"))),
             refused(lambda: memory.pages.append(f"{s.token('no page')}.md", "x")),
         ]
@@ -456,11 +457,11 @@ def test_what_is_returned_is_what_is_stored(tmp_path: Path) -> None:
         assert memory.scratchpad.list() == [entry]
         page = memory.pages.write("MEMORY.md", f"key {secrets('e')}").page
         assert memory.pages.read() == page.content
-        row = memory.history(limit=1_000)[-1]
+        row = memory.history.log(limit=1_000)[-1]
         assert row.edit is not None
         assert row.edit.after == page
         assert memory.as_of(1).get(saved.id) == saved
-        assert memory.check() == []
+        assert memory.admin.check() == []
 
 
 def test_two_saves_of_one_thing_with_other_secrets_are_one_record() -> None:
@@ -482,7 +483,7 @@ def test_an_edit_that_puts_a_secret_back_is_written_over(tmp_path: Path) -> None
         memory.folder.take_in()
         memory.folder.flush()
         assert page.read_text() == "wifi password: [redacted: password]\n"
-        assert len(memory.history("MEMORY.md")) == 1, "nothing was changed by it"
+        assert len(memory.history.log("MEMORY.md")) == 1, "nothing was changed by it"
 
 
 def test_switched_off_everything_is_kept_as_it_is() -> None:

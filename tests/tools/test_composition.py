@@ -150,7 +150,7 @@ def test_an_unknown_group_names_those_there_are(memory: Memory) -> None:
 
 def test_a_scope_has_the_same_tools_which_see_its_own_and_everybodys(memory: Memory) -> None:
     memory.save("Everybody keeps time")
-    secret = memory.save("Bob keeps wasps", scope="user:bob").record
+    secret = memory.scoped("user:bob").save("Bob keeps wasps").record
     alice = memory.scoped("user:alice").tools(session="s", groups=GROUPS)
     assert alice.names == memory.tools(session="s", groups=GROUPS).names
     assert not alice.call("save_memory", {"content": "Alice keeps bees"}).failed
@@ -167,11 +167,11 @@ def test_a_scope_has_the_same_tools_which_see_its_own_and_everybodys(memory: Mem
         told = alice.call(name, given)
         assert told.failed
         assert "wasps" not in told.text
-    assert {each.scope for each in memory.records(scope="*") if "bees" in each.content} == {"user:alice"}
+    assert {each.scope for each in memory.scoped("*").list() if "bees" in each.content} == {"user:alice"}
 
 
 def test_the_tools_of_the_whole_memory_are_those_of_what_is_everybodys(memory: Memory) -> None:
-    memory.save("Bob keeps wasps", scope="user:bob")
+    memory.scoped("user:bob").save("Bob keeps wasps")
     memory.save("Everybody keeps time")
     found = memory.tools().call("search_memory").text
     assert "time" in found
@@ -179,11 +179,11 @@ def test_the_tools_of_the_whole_memory_are_those_of_what_is_everybodys(memory: M
 
 
 def test_the_tools_of_a_scoped_session_are_those_of_its_scope(memory: Memory) -> None:
-    session = memory.session("chat:9", scope="user:bob")
+    session = memory.scoped("user:bob").session("chat:9")
     tools = memory.tools(session="chat:9")
     tools.call("save_memory", {"content": "Bob keeps wasps"})
     tools.call("save_to_working_memory", {"key": "k", "data": "d"})
-    (record,) = memory.records(scope="user:bob")
+    (record,) = memory.scoped("user:bob").list()
     assert (record.content, record.source) == ("Bob keeps wasps", "session:chat:9")
     assert session.working.get("k") == "d"
 
@@ -192,7 +192,7 @@ def test_memory_tools_take_what_memory_tools_gives_and_a_source(memory: Memory) 
     tools = memory_tools(memory, source="GOAL:deploy")
     assert tools.names == memory.tools(groups=DEFAULT_GROUPS).names
     tools.call("save_memory", {"content": "Deploys are on Mondays"})
-    assert memory.records()[0].source == "GOAL:deploy"
+    assert memory.list()[0].source == "GOAL:deploy"
 
 
 def test_asynchronous_tools_are_the_same(memory: Memory) -> None:

@@ -72,7 +72,7 @@ def test_a_strict_call_with_nulls_is_understood(memory: Memory) -> None:
     tools = memory.tools(groups=["long_term"])
     told = tools.call("save_memory", {"content": "Ada prefers tea", "category": None, "tags": None})
     assert not told.failed
-    assert memory.records()[0].category is None
+    assert memory.list()[0].category is None
 
 
 def test_a_schema_that_strict_mode_cannot_say_is_passed_on_as_it_is() -> None:
@@ -127,7 +127,11 @@ def test_reading_tools_change_nothing(memory: Memory) -> None:
         assert not tools.call(tool, {"key": "k", "data" if tool.startswith("save") else "text": "d"}).failed
 
     def state() -> tuple[Any, ...]:
-        return memory.history(limit=1000), memory.session("chat:1").working.list(), memory.scratchpad.list()
+        return (
+            memory.history.log(limit=1000),
+            memory.session("chat:1").working.list(),
+            memory.scratchpad.list(),
+        )
 
     before = state()
     for tool_ in tools.reading():

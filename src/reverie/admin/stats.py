@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
 
+from reverie.domain.filter import Filter
+from reverie.domain.page import HISTORY
 from reverie.repositories.pages import NOTES_FAILED
-from reverie.search.index.search_index import IndexStatus
+from reverie.search.index.search_index import IndexStatus, SearchIndex
+from reverie.stores.protocol import Store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +89,30 @@ class ScopeStats:
     sessions: int
     by_kind: Mapping[str, int]
     by_category: Mapping[str, int]
+
+
+def compute_stats(store: Store, index: SearchIndex, *, now: datetime, path: Path | None) -> Stats:
+    """Return the numbers of a whole memory, in all scopes."""
+    live = Filter(alive_at=now)
+    by_kind = store.tally("kind", live)
+    sessions = store.sessions()
+    logs = store.logs()
+    return Stats(
+        records=sum(by_kind.values()),
+        archived=sum(store.tally("kind", Filter(archived=True)).values()),
+        turns=sum(each.turns for each in sessions),
+        sessions=len(sessions),
+        pages=len(store.pages()),
+        paragraphs=logs.pop(HISTORY, 0),
+        notes=sum(logs.values()),
+        journal=store.sequence(),
+        by_kind=by_kind,
+        by_category=store.tally("category", live),
+        bytes_on_disk=compute_folder_size(path),
+        failed={name: count for name, key in FAILURES.items() if (count := store.count(key))},
+        index=index.status(),
+        path=path,
+    )
 
 
 def compute_folder_size(path: Path | None) -> int:

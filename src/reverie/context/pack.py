@@ -556,7 +556,9 @@ def _render_inventory(lines: Sequence[str], count: int, room: int) -> str:
 
 
 def _to_hit(record: Record) -> Hit:
-    return Hit(score=0.0, why=Explanation(note="recent; nothing was found on the first turn"), record=record)
+    return Hit(
+        score=0.0, explanation=Explanation(note="recent; nothing was found on the first turn"), record=record
+    )
 
 
 def _shorten_excerpt(text: str) -> str:
@@ -568,7 +570,7 @@ def _explain_choice(choice: CandidateDecision) -> list[str]:
     hit = choice.hit
     what = f"{hit.layer} {hit.kind}"
     first = f"  {hit.score:.2f}  [{hit.id}] {what}, {choice.tokens} tokens: {_shorten_excerpt(hit.content)}"
-    why = str(hit.why)
+    why = str(hit.explanation)
     if choice.verdict == "selected":
         return [first, f"        {why}"] if why else [first]
     reason: str = choice.verdict

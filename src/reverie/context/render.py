@@ -103,11 +103,11 @@ def render_paragraph(paragraph: Paragraph, *, matched: Collection[str] = ()) -> 
 def render_hit(hit: Hit) -> str:
     """The line of whatever the hit found."""
     if hit.record is not None:
-        return render_record(hit.record, matched=hit.why.matched)
+        return render_record(hit.record, matched=hit.explanation.matched)
     if hit.paragraph is not None:
-        return render_paragraph(hit.paragraph, matched=hit.why.matched)
+        return render_paragraph(hit.paragraph, matched=hit.explanation.matched)
     assert hit.turn is not None
-    return render_turn(hit.turn, matched=hit.why.matched)
+    return render_turn(hit.turn, matched=hit.explanation.matched)
 
 
 def render_entry(entry: Entry, now: datetime) -> str:

@@ -2,14 +2,13 @@
 
     ReverieError
     ├── InvalidInput (ValueError)      the argument is wrong: correct it and call again
-    │   └── ScopeNeeded                whose memory is meant? pass a scope, or EVERY_SCOPE
     ├── NotFound (LookupError)         no such thing: search or list for the right id
     ├── Conflict                       somebody else changed it first: read again and retry
     ├── WorkingMemoryFull              nothing was stored: drop an entry or wait for one to expire
     ├── StoreError
     │   ├── StoreUnavailable           disk full, read-only, locked: fix that and retry
-    │   ├── StoreCorrupt               the data on disk cannot be read: see `check()`
-    │   └── StoreForeign               not a Reverie store, or one made by a newer Reverie
+    │   ├── StoreCorrupt               the data on disk cannot be read: see `admin.check()`
+    │   └── StoreIncompatible           not a Reverie store, or one made by a newer Reverie
     ├── ModelError
     │   ├── ModelUnavailable           too slow, too busy, unreachable: try again later
     │   └── ModelRefused               the question, the key or the model's name is wrong
@@ -33,10 +32,6 @@ class ReverieError(Exception):
 
 class InvalidInput(ReverieError, ValueError):
     """An argument is wrong. Nothing was changed; correct the argument and call again."""
-
-
-class ScopeRequired(InvalidInput):
-    """Several scopes are in use, and it was not said whose memory is meant. Pass `scope`."""
 
 
 class NotFound(ReverieError, LookupError):

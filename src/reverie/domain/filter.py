@@ -1,6 +1,6 @@
-"""Which records or turns does a caller want to see? One value that every store and index understands.
+"""Filter over records, turns and paragraphs, which every store and index understands.
 
-`is_record_allowed`, `is_turn_allowed` and `is_paragraph_allowed` say what it means; SQL and index queries must agree
+`is_record_allowed`, `is_turn_allowed` and `is_paragraph_allowed` define it. SQL and index queries agree
 with them.
 """
 
@@ -11,24 +11,23 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypedDict
 
-from reverie.domain import category
+from reverie.domain import category as categories
 from reverie.domain.conversation import ROLES, Role, Turn
 from reverie.domain.errors import InvalidInput
 from reverie.domain.page import Paragraph
 from reverie.domain.record import KINDS, LAYERS, ORIGINS, Kind, Layer, Origin, Record, validate_choice
-from reverie.domain.scope import EVERY_SCOPE, validate_scope
-from reverie.domain.text import timestamps
+from reverie.domain.text import timestamps as clock
 from reverie.domain.text.validation import validate_raw_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
-    """What a search or a list is restricted to. An empty filter lets every live record through.
+    """Restriction of a search or a list. An empty filter lets every live record through.
 
     Attributes:
         scopes: Only these scopes, of which the first stands for those that say the same; None for all.
             Paragraphs belong to the empty scope, which is everybody's.
-        category: Only this category and those below it, by whole segments.
+        categories: Only these categories and those below them, by whole segments; empty for all.
         tags: Only what has all of these tags.
         kinds: Only these kinds; empty for all.
         layers: Only these layers; empty for all.
@@ -44,7 +43,7 @@ class Filter:
     """
 
     scopes: tuple[str, ...] | None = None
-    category: str | None = None
+    categories: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     kinds: tuple[Kind, ...] = ()
     layers: tuple[Layer, ...] = ()
@@ -60,165 +59,123 @@ class Filter:
 
     @property
     def only_records(self) -> bool:
-        """Whether it asks for something that only records have."""
+        """Whether it asks for what only records have."""
         return bool(
-            self.category or self.tags or self.kinds or self.layers or self.origins
+            self.categories or self.tags or self.kinds or self.layers or self.origins
             or self.valid_at or self.archived or self.pinned is not None
         )  # fmt: skip
 
     @property
     def only_turns(self) -> bool:
-        """Whether it asks for something that only turns have."""
+        """Whether it asks for what only turns have."""
         return bool(self.sessions or self.roles)
 
 
-class ScopedRestrictions(TypedDict, total=False):
-    """What a search for records within a scope may be restricted to, as keyword arguments.
+class RecordFilters(TypedDict, total=False):
+    """Keyword arguments that restrict a search to some records. Each takes one value or several.
 
     Attributes:
-        category: Only this category and those below it, by whole segments.
-        tags: Only what has all of these tags.
-        kinds: Only these kinds, such as `["decision"]`.
-        layers: Only these layers.
-        origins: Only these origins.
-        created_after: Only what was created (for turns: said) at this moment or later.
-        created_before: Only what was created (said) before this moment.
-        valid_at: Only what holds at this moment.
+        category: These categories and those below them, by whole segments.
+        tags: Records that have all of these tags.
+        kind: These kinds.
+        layer: These layers.
+        origin: These origins.
+        created_after: What was created at this moment or later.
+        created_before: What was created before this moment.
+        valid_at: What holds at this moment.
     """
 
-    category: str | None
-    tags: Sequence[str]
-    kinds: Sequence[Kind]
-    layers: Sequence[Layer]
-    origins: Sequence[Origin]
+    category: str | Sequence[str] | None
+    tags: str | Sequence[str] | None
+    kind: Kind | Sequence[Kind] | None
+    layer: Layer | Sequence[Layer] | None
+    origin: Origin | Sequence[Origin] | None
     created_after: datetime | None
     created_before: datetime | None
     valid_at: datetime | None
 
 
-class ScopedTurnRestrictions(TypedDict, total=False):
-    """What a search for turns within a scope may be restricted to, as keyword arguments.
-
-    Attributes:
-        session: Only turns of this session, or these.
-        roles: Only turns of these roles, such as `["user"]`.
-        created_after: Only what was said at this moment or later.
-        created_before: Only what was said before this moment.
-    """
-
-    session: str | Sequence[str] | None
-    roles: Sequence[Role]
-    created_after: datetime | None
-    created_before: datetime | None
-
-
-class ScopedAllRestrictions(ScopedRestrictions, ScopedTurnRestrictions, total=False):
-    """Both of them; one that only records, or only turns, have leaves everything else out."""
-
-
-class ScopedListRestrictions(ScopedRestrictions, total=False):
-    """What a list of records within a scope may be restricted to.
+class ListFilters(RecordFilters, total=False):
+    """Keyword arguments that restrict a list of records.
 
     Attributes:
         archived: False for live records (the default), True for archived ones, None for both.
-        pinned: True or False for only those that are, or are not; None for both.
+        pinned: True for pinned records only, False for the others, None for both.
     """
 
     archived: bool | None
     pinned: bool | None
 
 
-class RecordFilters(ScopedRestrictions, total=False):
-    """What a search for records may be restricted to: what it may be within a scope, and the scope.
+class SearchFilters(RecordFilters, total=False):
+    """Keyword arguments that restrict a search. A filter that only some sources have leaves the others out.
 
     Attributes:
-        scope: Only this scope, or these; `EVERY_SCOPE` for all; None where no scopes are in use.
+        session: Turns of these sessions, one or several.
+        role: Turns of these roles, one or several.
     """
 
-    scope: str | Sequence[str] | None
+    session: str | Sequence[str] | None
+    role: Role | Sequence[Role] | None
 
 
-class TurnFilters(ScopedTurnRestrictions, total=False):
-    """What a search for turns may be restricted to: what it may be within a scope, and the scope.
-
-    Attributes:
-        scope: Only this scope, or these; `EVERY_SCOPE` for all; None where no scopes are in use.
-    """
-
-    scope: str | Sequence[str] | None
-
-
-class SearchFilters(RecordFilters, TurnFilters, total=False):
-    """Both of them; one that only records, or only turns, have leaves everything else out."""
+_FIELDS = {
+    "category": "categories",
+    "tags": "tags",
+    "kind": "kinds",
+    "layer": "layers",
+    "origin": "origins",
+    "session": "sessions",
+    "role": "roles",
+}
+"""Keyword arguments that take one value or several, and the field of `Filter` for each."""
 
 
-class ListFilters(ScopedListRestrictions, total=False):
-    """What a list of records may be restricted to: what it may be within a scope, and the scope.
-
-    Attributes:
-        scope: Only this scope, or these; `EVERY_SCOPE` for all; None where no scopes are in use.
-    """
-
-    scope: str | Sequence[str] | None
-
-
-_SEVERAL = {"tags": "tags", "kinds": "kinds", "layers": "layers", "origins": "origins", "roles": "roles"}
-
-
-def build_filter(options: Mapping[str, Any], allowed: type = SearchFilters) -> Filter:
-    """The filter that keyword arguments ask for, checked.
+def build_filter(
+    options: Mapping[str, Any], allowed: type = SearchFilters, *, scopes: tuple[str, ...] | None = None
+) -> Filter:
+    """Return the filter that keyword arguments describe.
 
     Args:
         options: The arguments, by name.
-        allowed: The typed dictionary that says which there are.
+        allowed: The typed dictionary of the arguments that exist.
+        scopes: The scopes to look at; None for all.
 
     Raises:
-        InvalidInput: one is not of its form.
+        InvalidInput: an argument is not of its form.
         TypeError: there is no such argument.
     """
-    values: dict[str, Any] = {}
+    values: dict[str, Any] = {"scopes": scopes}
     for name, value in options.items():
         if name not in allowed.__annotations__:
             raise TypeError(
                 f"unexpected keyword argument {name!r}; there are {sorted(allowed.__annotations__)}"
             )
-        if name == "scope":
-            values["scopes"] = parse_scopes(value)
-        elif name == "session":
-            if value is not None:
-                values["sessions"] = (value,) if isinstance(value, str) else _parse_texts(name, value)
-        elif name in _SEVERAL:
-            if isinstance(value, str):
-                raise InvalidInput(f"{name} is {value!r}: pass a list, such as [{value!r}]")
-            values[name] = () if value is None else _parse_texts(name, value)
+        if name in _FIELDS:
+            values[_FIELDS[name]] = parse_values(value, name=name)
         else:
             values[name] = value
     return validate_filter(Filter(**values))
 
 
-def parse_scopes(scope: str | Sequence[str] | None) -> tuple[str, ...] | None:
-    """A scope, or several, as a filter has them; None for `EVERY_SCOPE`, and where none is given.
+def parse_values(value: str | Iterable[str] | None, *, name: str) -> tuple[str, ...]:
+    """Return one string or several as a tuple; None gives an empty one.
 
     Raises:
-        InvalidInput: one is not of its form.
+        InvalidInput: the value is neither a string nor a list of strings.
     """
-    if scope is None or scope == EVERY_SCOPE:
-        return None
-    return tuple(
-        validate_scope(each)
-        for each in ((scope,) if isinstance(scope, str) else _parse_texts("scope", scope))
-    )
-
-
-def _parse_texts(name: str, value: Any) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    if isinstance(value, str):
+        return (value,)
     texts = tuple(value) if isinstance(value, Iterable) else None
     if texts is None or not all(isinstance(text, str) for text in texts):
-        raise InvalidInput(f"{name} is {value!r}: pass a list of strings")
+        raise InvalidInput(f"{name} is {value!r}: pass a string, or a list of strings")
     return texts
 
 
 def validate_filter(wanted: Filter) -> Filter:
-    """The filter itself, when every field of it is of its form; raises `InvalidInput` otherwise."""
+    """Return the filter, or raise `InvalidInput` if a field is not of its form."""
     for kind in wanted.kinds:
         validate_choice(kind, KINDS, name="kind")
     for layer in wanted.layers:
@@ -230,23 +187,23 @@ def validate_filter(wanted: Filter) -> Filter:
     for name, texts in (("scope", wanted.scopes or ()), ("tag", wanted.tags), ("session", wanted.sessions)):
         for text in texts:
             validate_raw_text(text, name=name, longest=len(text), empty=True)
-    if wanted.category is not None:
-        category.validate_category(wanted.category)
+    for category in wanted.categories:
+        categories.validate_category(category)
     for name in ("created_after", "created_before", "valid_at", "alive_at"):
         moment = getattr(wanted, name)
         if moment is not None:
-            timestamps.to_utc(moment, name=name)
+            clock.to_utc(moment, name=name)
     if wanted.created_after and wanted.created_before and wanted.created_before <= wanted.created_after:
         raise InvalidInput("created_before lies before created_after, so nothing can match: swap them")
     return wanted
 
 
 def is_record_allowed(wanted: Filter, record: Record) -> bool:
-    """Whether the record is one that the filter lets through."""
+    """Return whether the filter lets the record through."""
     return (
         (wanted.archived is None or record.archived == wanted.archived)
         and (wanted.scopes is None or record.scope in wanted.scopes)
-        and (wanted.category is None or category.is_within_category(record.category, wanted.category))
+        and (not wanted.categories or _is_in_category(wanted, record))
         and all(tag in record.tags for tag in wanted.tags)
         and (not wanted.kinds or record.kind in wanted.kinds)
         and (not wanted.layers or record.layer in wanted.layers)
@@ -260,7 +217,7 @@ def is_record_allowed(wanted: Filter, record: Record) -> bool:
 
 
 def is_turn_allowed(wanted: Filter, turn: Turn) -> bool:
-    """Whether the turn is one that the filter lets through."""
+    """Return whether the filter lets the turn through."""
     return (
         not wanted.only_records
         and (wanted.scopes is None or turn.scope in wanted.scopes)
@@ -271,13 +228,17 @@ def is_turn_allowed(wanted: Filter, turn: Turn) -> bool:
 
 
 def is_paragraph_allowed(wanted: Filter, paragraph: Paragraph) -> bool:
-    """Whether the paragraph is one that the filter lets through; what stands in a log is everybody's."""
+    """Return whether the filter lets the paragraph through. Logs belong to everybody."""
     return (
         not wanted.only_records
         and not wanted.only_turns
         and (wanted.scopes is None or "" in wanted.scopes)
         and _is_in_time_range(wanted, paragraph.at)
     )
+
+
+def _is_in_category(wanted: Filter, record: Record) -> bool:
+    return any(categories.is_within_category(record.category, each) for each in wanted.categories)
 
 
 def _is_in_time_range(wanted: Filter, moment: datetime) -> bool:
@@ -287,7 +248,7 @@ def _is_in_time_range(wanted: Filter, moment: datetime) -> bool:
 
 
 def is_valid_at(record: Record, moment: datetime) -> bool:
-    """Whether what the record says holds at a moment."""
+    """Return whether the record holds at a moment."""
     return (record.valid_from is None or record.valid_from <= moment) and (
         record.valid_to is None or moment < record.valid_to
     )

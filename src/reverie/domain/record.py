@@ -72,7 +72,7 @@ DATES = "dates"
 """The metadata in which a save notes what relative dates in the content mean (`reverie.domain.text.relative_dates.excerpt_notes`)."""
 
 ROUGH = "rough"
-"""The metadata of a note that background thinking may still split and file (`Memory.save(rough=True)`)."""
+"""Metadata of a draft, which background thinking may still split and file (`Memory.save(draft=True)`)."""
 
 KEPT = "kept"
 """The metadata of a record that stands for a value under a key, and says which (`reverie.repositories.key_value_codec`)."""

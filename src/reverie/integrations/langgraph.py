@@ -52,7 +52,7 @@ _SWEEP_MINUTES = 5.0
 class KeyValueProvider(Protocol):
     """Protocol of a memory, or a scope of one, as the store needs it."""
 
-    def shelf(self, name: str, *, origin: Origin = "agent") -> KeyValueStore:
+    def key_value(self, name: str, *, origin: Origin = "agent") -> KeyValueStore:
         """Return the key-value store with this name."""
         ...
 
@@ -98,7 +98,7 @@ class ReverieStore(BaseStore):
         plain: KeyValueProvider = (
             memory.sync if isinstance(memory, AsyncMemory | AsyncScopedMemory) else memory
         )
-        self._shelf = plain.shelf(name, origin=origin)
+        self._shelf = plain.key_value(name, origin=origin)
         self._sweeper: threading.Thread | None = None
         self._stop = threading.Event()
 

@@ -370,7 +370,7 @@ class KeyValueStore:
 
     def _build_filter(self, namespace: Namespace, *, alive: datetime | None) -> Filter:
         category = key_value_codec.build_category(self.name, namespace)
-        return Filter(scopes=(self.scope,), category=category, alive_at=alive)
+        return Filter(scopes=(self.scope,), categories=(category,), alive_at=alive)
 
     def _iterate_items(self, namespace: Namespace) -> Iterator[Item]:
         """Every value that may be in the namespace, the latest changed first."""

@@ -339,7 +339,7 @@ class KnowledgeGraph:
         rows = self._store.journal(after=known, limit=_MOST_FOLLOWED) if known >= 0 else []
         if known < 0 or len(rows) == _MOST_FOLLOWED or not all(self._follow(graph, row) for row in rows):
             known, graph = self._store.sequence(), _Graph()
-            wanted = Filter(scopes=(self.scope,), category=CATEGORY)
+            wanted = Filter(scopes=(self.scope,), categories=(CATEGORY,))
             for record in reversed(list(self._store.find(wanted, order="created"))):
                 _take(graph, record)
         elif rows:

@@ -86,7 +86,7 @@ class NewRecord:
         ttl: After how long it leaves search by itself, such as `30d`; None for never.
         metadata: Text to text, for the caller's own use.
         created_at: When it was learned; None for now.
-        rough: Whether background thinking may split and file it, if there is a model.
+        draft: Whether background thinking may split and file it, if there is a model.
     """
 
     content: str
@@ -106,7 +106,7 @@ class NewRecord:
     ttl: str | float | timedelta | None = None
     metadata: Mapping[str, str] = field(default_factory=lambda: NOTHING)
     created_at: datetime | None = None
-    rough: bool = False
+    draft: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,6 +139,7 @@ class RecordChanges(TypedDict, total=False):
         valid_from: From when it holds; None for always.
         valid_to: Until when it holds; None for ever.
         expires_at: When it leaves search by itself; None for never.
+        pinned: Whether to exempt it from decay and from every automatic change.
         metadata: In place of the old.
     """
 
@@ -155,6 +156,7 @@ class RecordChanges(TypedDict, total=False):
     valid_from: datetime | None
     valid_to: datetime | None
     expires_at: datetime | None
+    pinned: bool
     metadata: Mapping[str, str]
 
 
@@ -363,7 +365,7 @@ class RecordRepository:
             valid_to=_to_utc(note.valid_to, "valid_to"),
             expires_at=None if ttl is None else now + ttl,
             metadata=MappingProxyType(
-                _parse_metadata(note.metadata) | ({ROUGH: "true"} if note.rough else {})
+                _parse_metadata(note.metadata) | ({ROUGH: "true"} if note.draft else {})
             ),
         )
         return validate_record(self._resolve_dates(redact_value(record, self._redactor)))
@@ -398,9 +400,14 @@ class RecordRepository:
         def change(record: Record) -> Record:
             if expected is not None and record != expected:
                 raise Conflict(f"record {id!r} has changed since you read it: read it again")
-            return replace(record, **wanted, updated_at=self._clock())
+            touched: dict[str, Any] = (
+                {} if only_pinned else {"updated_at": self._clock()}
+            )  # a pin says nothing new
+            return replace(record, **wanted, **touched)
 
-        return self._change_record(id, change, reason="update", retry=expected is None)
+        only_pinned = wanted.keys() == {"pinned"}
+        reason = ("pin" if wanted["pinned"] else "unpin") if only_pinned else "update"
+        return self._change_record(id, change, reason=reason, retry=expected is None)
 
     def archive(self, id: str, *, reason: str) -> Record:
         """Take a record out of search, keeping it (see `Memory.archive`)."""
@@ -427,11 +434,6 @@ class RecordRepository:
             return replace(record, archived_at=None, archive_reason="")
 
         return self._change_record(id, change, reason="restore")
-
-    def pin(self, id: str, pinned: bool) -> Record:
-        """Pin a record or let it go (see `Memory.pin`)."""
-        reason = "pin" if pinned else "unpin"
-        return self._change_record(id, lambda record: replace(record, pinned=pinned), reason=reason)
 
     def expire(self) -> int:
         """Archive what has passed its `expires_at`; returns how many."""

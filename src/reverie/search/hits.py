@@ -1,4 +1,4 @@
-"""What did a search find, and why? The hit, and the reasons it carries."""
+"""Hits of a search, and the explanation of each."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.page import Paragraph
@@ -49,7 +49,7 @@ class Hit:
 
     Attributes:
         score: 0 to 1, comparable between searches; larger is better.
-        why: The reasons.
+        explanation: Why it was found, and what its score is made of.
         record: The record found; None for anything else.
         turn: The turn found; for a session, its best turn; None for anything else.
         session: The session found, when sessions were searched for; None otherwise.
@@ -57,7 +57,7 @@ class Hit:
     """
 
     score: float
-    why: Explanation
+    explanation: Explanation
     record: Record | None = None
     turn: Turn | None = None
     session: SessionState | None = None
@@ -114,11 +114,11 @@ class Hit:
             "at": timestamps.format_time(self.at),
             "kind": self.kind,
             "layer": self.layer,
-            "why": {
-                "matched": list(self.why.matched),
-                "parts": {name: round(value, 6) for name, value in self.why.parts.items()},
-                "evidence": {name: round(value, 6) for name, value in self.why.evidence.items()},
-                "note": self.why.note,
+            "explanation": {
+                "matched": list(self.explanation.matched),
+                "parts": {name: round(value, 6) for name, value in self.explanation.parts.items()},
+                "evidence": {name: round(value, 6) for name, value in self.explanation.evidence.items()},
+                "note": self.explanation.note,
             },
         }
         if self.record is not None:
@@ -145,17 +145,13 @@ class Hit:
         return value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FIL:
-    """Findings, insights and lessons about one question, each best first (agentkit's FILResult)."""
+Source = Literal["records", "turns", "history"]
+"""Where a search looks: records, turns of conversations, paragraphs of `HISTORY.md`."""
 
-    findings: list[Hit]
-    insights: list[Hit]
-    lessons: list[Hit]
-
+SOURCES: tuple[Source, ...] = get_args(Source)
 
 Unit = Literal["turn", "session"]
-"""What a search through conversations finds."""
+"""What a search of conversations returns: single turns, or whole sessions."""
 
 SearchMode = Literal["words", "literal", "regex"]
 """How a query is read: as words to rank by, as a text to stand there literally, or as a pattern."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import islice
@@ -27,11 +27,10 @@ from reverie.domain.filter import (
 from reverie.domain.page import HISTORY, Paragraph
 from reverie.domain.passage import CandidateQuery, CollectionStats, Passage, Searchable
 from reverie.domain.record import Record, validate_choice, validate_fraction
-from reverie.domain.scope import EVERYBODY
 from reverie.domain.text.timestamps import Clock
 from reverie.domain.text.validation import validate_text
 from reverie.search import calibration, scoring
-from reverie.search.hits import Explanation, Hit, SearchMode
+from reverie.search.hits import SOURCES, Explanation, Hit, SearchMode, Source, Unit
 from reverie.search.index.search_index import SearchIndex
 from reverie.search.query import ParsedQuery, parse_query
 from reverie.search.ranking import RankedPassage, RankingSettings, TermStatistics, rank
@@ -57,10 +56,7 @@ _DATE_WEIGHT = 0.6
 _NOT_HOLDING = 0.5  # what the score of a record counts for that held before, or will hold later
 _MOST_MEASURES = 1_000
 
-_EVERYBODYS = Filter(scopes=(EVERYBODY,))
-_SCOPED: tuple[Searchable, ...] = ("record", "turn")
-
-_TYPES = ("record", "turn", "paragraph")
+_TYPES = ("record", "session", "turn", "paragraph")
 """Which stands first among hits of the same score."""
 
 _Value = Record | Turn | Paragraph
@@ -138,34 +134,7 @@ class Searcher:
         self._settings = settings
         self._weights = weights
         self._floor = calibration.FLOOR if floor is None else floor
-        self._scopes_used = (-1, False, 0)  # journal's number, the answer, up to where there is nothing
         self._measures: dict[tuple[Searchable, tuple[str, ...] | None], tuple[int, CollectionStats]] = {}
-
-    def has_scopes(self) -> bool:
-        """Whether anything here belongs to a scope: then it has to be said whose memory is meant.
-
-        Found out anew when the journal has moved: by what is counted of live things anyway, and by looking at
-        what was added since the last look for the others (archived records, sessions without a turn).
-        """
-        with self._store.reading():
-            return self._find_scopes()
-
-    def _find_scopes(self) -> bool:
-        sequence = self._store.sequence()
-        known, used, looked = self._scopes_used
-        if known == sequence:
-            return used
-        used = any(
-            self._measure(subject, Filter()).passages != self._measure(subject, _EVERYBODYS).passages
-            for subject in _SCOPED
-        )
-        if used:
-            used = self._store.has_scopes()  # the counts were read one after the other, and others may write
-        if not used:
-            used = self._store.has_scopes(after=looked)
-            looked = looked if used else sequence
-        self._scopes_used = (sequence, used, looked)
-        return used
 
     # -- the ways to search ----------------------------------------------------------------------------
 
@@ -182,17 +151,36 @@ class Searcher:
         return self._search_hits("paragraph", question)
 
     def everything(self, question: SearchRequest) -> list[Hit]:
-        """Records, turns and paragraphs together, best first; what only repeats a record is left out."""
-        found: list[Hit] = []
+        """Search records, turns and paragraphs together; see `search`."""
+        return self.search(question, SOURCES)
+
+    def search(
+        self, question: SearchRequest, sources: Collection[Source], *, unit: Unit = "turn"
+    ) -> list[Hit]:
+        """Return the hits from several sources as one list, best first.
+
+        A turn or paragraph that only repeats a record of the list is left out. A filter that only one source
+        has leaves the others out.
+
+        Args:
+            question: The request.
+            sources: Where to search.
+            unit: `session` returns each session once, with its best turn, in place of turns.
+        """
+        validate_question(question)
+        hits: list[Hit] = []
+        only_turns, only_records = question.allowed.only_turns, question.allowed.only_records
         with self._store.reading():
-            if not question.allowed.only_turns:
-                found += self.records(question)
-            if not question.allowed.only_records:
-                found += self.turns(question)
-            if not (question.allowed.only_turns or question.allowed.only_records):
-                found += self.paragraphs(question)
-        found.sort(key=lambda hit: (-hit.score, _TYPES.index(hit.type)))
-        return _remove_repeats(found)[: question.limit]
+            if "records" in sources and not only_turns:
+                hits += self.records(question)
+            if "turns" in sources and not only_records:
+                hits += self.sessions(question) if unit == "session" else self.turns(question)
+            if "history" in sources and not (only_turns or only_records):
+                hits += self.paragraphs(question)
+        if len(sources) == 1:
+            return hits
+        hits.sort(key=lambda hit: (-hit.score, _TYPES.index(hit.type)))
+        return _remove_repeats(hits)[: question.limit]
 
     def sessions(self, question: SearchRequest) -> list[Hit]:
         """Sessions that answer the question, best first: each is as good as its best turn.
@@ -441,10 +429,10 @@ def _build_hit(entry: _Scored, value: _Value, now: datetime | None) -> Hit:
 
 def _wrap_value(value: _Value, why: Explanation, score: float) -> Hit:
     if isinstance(value, Record):
-        return Hit(score=score, why=why, record=value)
+        return Hit(score=score, explanation=why, record=value)
     if isinstance(value, Turn):
-        return Hit(score=score, why=why, turn=value)
-    return Hit(score=score, why=why, paragraph=value)
+        return Hit(score=score, explanation=why, turn=value)
+    return Hit(score=score, explanation=why, paragraph=value)
 
 
 def _rank_scope(hit: Hit, places: Mapping[str, int]) -> int:

@@ -409,15 +409,6 @@ class InMemoryStore:
         with self._open():
             return [(kept, kept.value) for kept in self._data.keys.values() if isinstance(kept.value, Record)]
 
-    def has_scopes(self, *, after: int = 0) -> bool:
-        """Whether a record, archived or not, or a session of a key larger than `after` has a scope."""
-        with self._open():
-            return any(
-                isinstance(kept.value, Record | SessionState) and kept.value.scope != ""
-                for key, kept in self._data.keys.items()
-                if key > after
-            )
-
     # -- conversations -------------------------------------------------------------------------------
 
     def turns(

@@ -209,10 +209,6 @@ class Store(Protocol):
         """
         ...
 
-    def has_scopes(self, *, after: int = 0) -> bool:
-        """Whether a record, archived or not, or a session of a key larger than `after` has a scope."""
-        ...
-
     # -- conversations -------------------------------------------------------------------------------
 
     def turns(

@@ -55,7 +55,6 @@ class RedactingStore:
         self.record_like = store.record_like
         self.find = store.find
         self.tally = store.tally
-        self.has_scopes = store.has_scopes
         self.turns = store.turns
         self.scan_turns = store.scan_turns
         self.session = store.session

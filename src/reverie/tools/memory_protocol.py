@@ -5,18 +5,17 @@ No tool decides about scopes: the memory that it is made for does.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from datetime import datetime
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
 from reverie.domain.conversation import Turn
-from reverie.domain.filter import ScopedRestrictions, ScopedTurnRestrictions
+from reverie.domain.filter import SearchFilters
 from reverie.domain.page import Paragraph
 from reverie.domain.record import Kind, Layer, Origin, Record
 from reverie.repositories.pages import Pages
 from reverie.repositories.records import RecordChanges, SaveResult
 from reverie.repositories.working_memory import WorkingMemory
-from reverie.search.hits import Hit, SearchMode
+from reverie.search.hits import Hit, SearchMode, Source
 
 if TYPE_CHECKING:
     from reverie.repositories.knowledge_graph import KnowledgeGraph
@@ -51,7 +50,7 @@ class MemoryLike(Protocol):
         importance: float = 0.5,
         source: str = "",
         origin: Origin = "owner",
-        rough: bool = False,
+        draft: bool = False,
     ) -> SaveResult:
         """Save a record."""
         ...
@@ -61,32 +60,15 @@ class MemoryLike(Protocol):
         ...
 
     def search(
-        self, query: str | None = None, *, limit: int = 10, **only: Unpack[ScopedRestrictions]
-    ) -> list[Hit]:
-        """Search records."""
-        ...
-
-    def search_turns(
-        self,
-        query: str,
-        *,
-        limit: int = 10,
-        mode: SearchMode = "words",
-        **only: Unpack[ScopedTurnRestrictions],
-    ) -> list[Hit]:
-        """Turns of past conversations that answer a question."""
-        ...
-
-    def search_history(
         self,
         query: str | None = None,
         *,
+        sources: Source | Sequence[Source] = "records",
         limit: int = 10,
         mode: SearchMode = "words",
-        since: datetime | None = None,
-        until: datetime | None = None,
+        **filters: Unpack[SearchFilters],
     ) -> list[Hit]:
-        """Paragraphs of `HISTORY.md` that answer a question."""
+        """Return what answers a query, best first."""
         ...
 
     def get(self, id: str) -> Record | None:

@@ -73,7 +73,7 @@ def render_record(record: Record, now: datetime, *, matched: Sequence[str] = ())
 def render_hit(hit: Hit, now: datetime) -> str:
     """Return the line of a hit, with its age."""
     if hit.record is not None:
-        return render_record(hit.record, now, matched=hit.why.matched)
+        return render_record(hit.record, now, matched=hit.explanation.matched)
     return f"{render.render_hit(hit)} ({format_age(hit.at, now)})"
 
 
@@ -84,7 +84,7 @@ def build_hit_data(hit: Hit, now: datetime) -> Mapping[str, Any]:
         "id": hit.id,
         "type": hit.type,
         "kind": hit.kind,
-        "content": render.quote_text(hit.content, id=hit.id, matched=hit.why.matched),
+        "content": render.quote_text(hit.content, id=hit.id, matched=hit.explanation.matched),
         "category": record.category if record is not None else None,
         "tags": [escaping.escape_line(tag) for tag in record.tags] if record is not None else [],
         "score": round(hit.score, 4),

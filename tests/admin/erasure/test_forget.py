@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,9 @@ from reverie.domain.change import Change, JournalEntry
 from reverie.domain.conversation import ToolCall
 from reverie.domain.entry import Entry
 from reverie.domain.errors import Conflict
+from reverie.domain.filter import Filter
 from reverie.search.analyzer import analyze
+from reverie.search.hits import SOURCES
 from reverie.stores.in_memory import InMemoryStore
 from reverie.stores.sqlite import SQLiteStore
 from reverie.stores.tombstones import is_forgotten
@@ -31,14 +34,14 @@ QUOTE = "It is said that Anna lives in a small flat by the sea"
 
 
 def journal(memory: Memory) -> list[JournalEntry]:
-    return memory.history(limit=10_000)
+    return memory.history.log(limit=10_000)
 
 
 def said(memory: Memory) -> str:
     """Everything that can be asked of a memory, as one text."""
     store = memory._store
     values: list[object] = [
-        *memory.records(limit=None, archived=None),
+        *memory.list(limit=None, archived=None),
         *(turn for one in memory.sessions() for turn in memory.turns(one.state.id)),
         *memory.sessions(),
         *store.pages(),
@@ -72,22 +75,22 @@ def test_a_record_goes_with_all_its_versions_and_nothing_brings_it_back(
     memory.restore(one.id)
     memory.update(one.id, content="Bob has no key any more")
     rows = len(journal(memory))
-    plan = memory.forgetting(one.id)
+    plan = memory.admin.forget(one.id, dry_run=True)
     assert plan.counts == {"record": 1}
     assert plan.going[0].text == "Bob has no key any more"
     assert (len(journal(memory)), plan.done) == (rows, False), "a plan changes nothing"
-    done = memory.forget(one.id)
+    done = memory.admin.forget(one.id)
     assert going(done) == going(plan)
     assert (done.done, done.pending, done.going[0].text) == (True, (), "")
     assert memory.get(one.id) is None
-    assert memory.search("key flower brick") == memory.recall("spare key") == []
-    assert [row.edit for row in memory.history(one.id)] == [None] * 6
-    assert {row.reason for row in memory.history(one.id)} == {""}
+    assert memory.search("key flower brick") == memory.search("spare key", sources=SOURCES) == []
+    assert [row.edit for row in memory.history.log(one.id)] == [None] * 6
+    assert {row.reason for row in memory.history.log(one.id)} == {""}
     for word in ("spare", "brick", "flower"):
         assert word not in said(memory)
     assert memory.as_of(before).get(one.id) is None
     assert memory.as_of(before).search("spare key") == []
-    memory.undo(since=1)
+    memory.history.undo(since=1)
     assert memory.get(one.id) is None
     assert "spare" not in said(memory)
     assert memory.get(kept.id) is None, "what was not forgotten can be undone"
@@ -108,16 +111,16 @@ def test_what_was_not_asked_for_is_as_it_was_to_the_last_change(memory: Memory, 
 
     def rest() -> tuple[object, ...]:
         rows = [row for row in journal(memory) if not row.forgotten]
-        records = [each for each in memory.records(limit=None, archived=None) if each.id != secret.id]
+        records = [each for each in memory.list(limit=None, archived=None) if each.id != secret.id]
         logs = {log: memory._store.paragraphs(page=log) for log in memory._store.logs()}
         return rows, records, memory.turns("chat:1"), memory._store.pages(), logs, memory.scratchpad.list()
 
     rows, *before = rest()
-    memory.forget(secret.id)
+    memory.admin.forget(secret.id)
     assert isinstance(rows, list)
     assert list(rest()) == [[row for row in rows if row.key != 1], *before]
-    memory.undo(since=2)
-    assert [each.id for each in memory.records(limit=None, archived=None)] == []
+    memory.history.undo(since=2)
+    assert [each.id for each in memory.list(limit=None, archived=None)] == []
 
 
 def test_what_repeats_it_goes_too(memory: Memory) -> None:
@@ -136,7 +139,7 @@ def test_what_repeats_it_goes_too(memory: Memory) -> None:
     memory.pages.append("HISTORY.md", "[2025-06-01 11:00] Nothing happened.")
     memory.scratchpad.set("where", f"remember: {SECRET}")
     memory.scratchpad.set("what", "Bob likes tea")
-    plan = memory.forgetting(secret.id)
+    plan = memory.admin.forget(secret.id, dry_run=True)
     fates = going(plan)
     assert fates[("record", secret.id)] == fates[("record", quote.id)] == "removed"
     assert fates[("record", labelled.id)] == "cut"
@@ -144,7 +147,7 @@ def test_what_repeats_it_goes_too(memory: Memory) -> None:
     assert ("entry", "agent where") in fates
     assert plan.counts == {"record": 3, "page": 1, "paragraph": 1, "entry": 1}
     assert left(plan) == {("record", merged.id)}, "made from it, in other words"
-    memory.forget(secret.id)
+    memory.admin.forget(secret.id)
     assert "small flat" not in said(memory).replace("near lisbon in a flat", "")
     assert memory.get(other.id) == other
     assert memory.get(merged.id) == merged
@@ -169,7 +172,7 @@ def test_what_once_said_it_keeps_what_it_is_and_loses_its_past(memory: Memory) -
     memory.archive(shelved.id, reason=f"because {SECRET}")
     memory.restore(shelved.id)
     now = memory.get(note.id)
-    done = memory.forget(secret.id)
+    done = memory.admin.forget(secret.id)
     assert going(done) == {
         ("record", secret.id): "removed",
         ("record", note.id): "past",
@@ -180,9 +183,9 @@ def test_what_once_said_it_keeps_what_it_is_and_loses_its_past(memory: Memory) -
     assert memory.get(note.id) == now
     assert memory.get(shelved.id) is not None
     assert "small flat" not in said(memory)
-    assert [row.edit is None for row in memory.history(note.id)] == [True, True, True, False]
+    assert [row.edit is None for row in memory.history.log(note.id)] == [True, True, True, False]
     changed = memory.update(note.id, importance=0.1)
-    memory.undo(journal(memory)[-1].sequence)
+    memory.history.undo(journal(memory)[-1].sequence)
     assert memory.get(note.id) == replace(changed, importance=0.7, updated_at=now.updated_at)  # type: ignore[union-attr]
 
 
@@ -191,15 +194,15 @@ def test_turns_stay_unless_they_are_asked_for(memory: Memory) -> None:
     chat = memory.session("chat:1")
     told = chat.add("user", f"By the way, {SECRET}, you know.")
     answer = chat.add("assistant", "I will keep that in mind.")
-    plan = memory.forgetting(secret.id)
+    plan = memory.admin.forget(secret.id, dry_run=True)
     assert left(plan) == {("turn", told.id)}
     assert plan.counts == {"record": 1, "paragraph": 1}, "the daily note repeats it"
-    done = memory.forget(secret.id)
+    done = memory.admin.forget(secret.id)
     assert left(done) == {("turn", told.id)}
     assert [turn.content for turn in memory.turns("chat:1")] == [told.content, answer.content]
-    assert memory.history(told.id)[0].edit == Change(before=None, after=told)
+    assert memory.history.log(told.id)[0].edit == Change(before=None, after=told)
     again = memory.save(SECRET).record
-    memory.forget(again.id, turns=True)
+    memory.admin.forget(again.id, turns=True)
     emptied, untouched = memory.turns("chat:1")
     assert (emptied.content, emptied.id, emptied.position) == (FORGOTTEN, told.id, 0)
     assert untouched == answer
@@ -216,7 +219,7 @@ def test_a_turn_can_be_forgotten_by_its_id(memory: Memory) -> None:
     chat.add("tool", "kept: my pin is 4711 ok", tool_call_id="c1")
     chat.add("assistant", "Kept.")
     other = memory.save("Thanks for the fish").record
-    done = memory.forget(asked.id, call.id)
+    done = memory.admin.forget(asked.id, call.id)
     emptied, called, result, _ = memory.turns("chat:1")
     assert (emptied.content, emptied.speaker, dict(emptied.metadata)) == (FORGOTTEN, "", {})
     assert called.tool_calls == (ToolCall(id="c1", name="forgotten", arguments="{}"),)
@@ -224,43 +227,43 @@ def test_a_turn_can_be_forgotten_by_its_id(memory: Memory) -> None:
     assert going(done).keys() >= {("turn", asked.id), ("turn", call.id)}
     assert memory._store.logs() == {}, "the daily note was written from these turns"
     assert left(done) == {("turn", result.id)}
-    memory.forget(result.id)
+    memory.admin.forget(result.id)
     assert "4711" not in said(memory)
     assert memory.get(other.id) is not None
     assert [turn.id for turn in chat.replay()] == [turn.id for turn in memory.turns("chat:1")]
     with pytest.raises(NotFound):
-        memory.forget("0" * 12)
+        memory.admin.forget("0" * 12)
 
 
 def test_a_note_can_be_forgotten_by_its_id(memory: Memory) -> None:
     note = memory.pages.append("HISTORY.md", "[2025-06-01 10:00] They spoke of the harbour and its gulls.")
-    memory.forget(note.id)
+    memory.admin.forget(note.id)
     assert "gulls" not in said(memory)
 
 
 def test_what_was_purged_long_ago_is_still_in_the_journal_and_goes_from_there(memory: Memory) -> None:
     secret = memory.save(SECRET).record
     memory.archive(secret.id)
-    memory.purge(older_than=0)
+    memory.admin.purge(older_than=0)
     chat = memory.session("chat:1")
     told = chat.add("user", QUOTE)
     memory.delete_session("chat:1")
     assert "small flat" in said(memory)
-    plan = memory.forgetting(secret.id)
+    plan = memory.admin.forget(secret.id, dry_run=True)
     assert going(plan)[("record", secret.id)] == "past"
-    memory.forget(secret.id)
+    memory.admin.forget(secret.id)
     assert "small flat" not in said(memory)
-    assert memory.check() == []
-    assert memory.history(told.id)[0].edit is None
+    assert memory.admin.check() == []
+    assert memory.history.log(told.id)[0].edit is None
     with pytest.raises(NotFound):
-        memory.forget(secret.id)
+        memory.admin.forget(secret.id)
 
 
 def test_all_of_a_short_text_counts_as_its_repetition(memory: Memory) -> None:
     secret = memory.save("Vegetarian since May").record
     said_so = memory.save("She is vegetarian since May, mostly").record
     other = memory.save("She has been vegetarian for years").record
-    memory.forget(secret.id)
+    memory.admin.forget(secret.id)
     assert memory.get(said_so.id) is None
     assert memory.get(other.id) == other
 
@@ -268,7 +271,7 @@ def test_all_of_a_short_text_counts_as_its_repetition(memory: Memory) -> None:
 def test_a_turn_of_a_few_words_takes_nothing_with_it(memory: Memory) -> None:
     kept = memory.save("Thank you is what she says").record
     told = memory.session("chat:1").add("user", "Thank you")
-    memory.forget(told.id)
+    memory.admin.forget(told.id)
     assert memory.get(kept.id) == kept
 
 
@@ -280,29 +283,29 @@ def test_a_phrase_that_stands_in_very_many_things_is_no_repetition(memory: Memor
     ]
     saved = [each.record for each in memory.save_many(notes)]
     assert len({each.id for each in saved}) == COMMON + 2
-    plan = memory.forgetting(saved[0].id)
+    plan = memory.admin.forget(saved[0].id, dry_run=True)
     assert plan.counts == {"record": 1}
     assert len(plan.left) == COMMON + 1
     assert {trace.because for trace in plan.left} == {f"its words stand in more than {COMMON} things"}
-    memory.forget(saved[0].id)
-    assert len(memory.records(limit=None)) == COMMON + 1
+    memory.admin.forget(saved[0].id)
+    assert len(memory.list(limit=None)) == COMMON + 1
 
 
 def test_a_pinned_record_goes_when_a_person_says_so(memory: Memory) -> None:
     secret = memory.save(SECRET, pinned=True).record
-    memory.forget(secret.id)
+    memory.admin.forget(secret.id)
     assert memory.get(secret.id) is None
 
 
 def test_its_owner_may_save_it_anew(memory: Memory) -> None:
     secret = memory.save(SECRET).record
-    memory.forget(secret.id)
+    memory.admin.forget(secret.id)
     assert is_forgotten(memory._store, [secret]) == {secret.id}
     anew = memory.save(SECRET)
     assert anew.outcome == "created"
     assert memory.search("harbour Lisbon")[0].id == anew.record.id
     assert is_forgotten(memory._store, [anew.record]) == set()
-    memory.forget(anew.record.id)
+    memory.admin.forget(anew.record.id)
     assert memory.search("harbour Lisbon") == []
 
 
@@ -329,10 +332,10 @@ def test_a_session_goes_with_all_that_belongs_to_it(memory: Memory, clock: Movab
     repeated = elsewhere.add("user", "So, the ferry to Cacilhas leaves every ten minutes?")
     elsewhere.add("assistant", "Yes.")
     assert memory._store.cursor(build_shown_cursor(chat.id)) is not None
-    plan = memory.forgetting(session=chat.id)
+    plan = memory.admin.forget(session=chat.id, dry_run=True)
     assert plan.counts == {"record": 2, "turn": 2, "session": 1, "paragraph": 4, "entry": 1}
     assert left(plan) == {("record", older.id), ("turn", repeated.id)}
-    memory.forget(session=chat.id)
+    memory.admin.forget(session=chat.id)
     assert memory.get(learned.record.id) is None
     assert memory.get(older.id) == older, "it was known before they spoke of it"
     now = memory.get(aside.id)
@@ -342,38 +345,38 @@ def test_a_session_goes_with_all_that_belongs_to_it(memory: Memory, clock: Movab
         assert word not in said(memory), word
     assert memory._store.cursor(build_shown_cursor(chat.id)) is None
     assert [one.state.id for one in memory.sessions()] == ["chat:2"]
-    assert memory.history("telegram:5551234") == []
+    assert memory.history.log("telegram:5551234") == []
     assert chat.turns() == []
     again = memory.session("telegram:5551234").add("user", "Hello again")
     assert again.position == 0
-    assert memory.check() == []
+    assert memory.admin.check() == []
     with pytest.raises(NotFound):
-        memory.forgetting(session="telegram:1")
+        memory.admin.forget(session="telegram:1", dry_run=True)
 
 
 def test_a_session_begun_anew_after_it_was_deleted_goes_with_its_first_life(memory: Memory) -> None:
     memory.session("chat:1").add("user", "The password is swordfish and nothing else")
     memory.delete_session("chat:1")
     memory.session("chat:1").add("user", "Good evening")
-    memory.forget(session="chat:1")
+    memory.admin.forget(session="chat:1")
     assert "swordfish" not in said(memory)
     assert "good evening" not in said(memory)
-    assert memory.check() == []
+    assert memory.admin.check() == []
 
 
 def test_a_session_deleted_before_can_still_be_forgotten(memory: Memory) -> None:
     memory.session("chat:1").add("user", "The password is swordfish and nothing else")
     memory.delete_session("chat:1")
-    memory.forget(session="chat:1")
+    memory.admin.forget(session="chat:1")
     assert "swordfish" not in said(memory)
     assert "chat:1" not in said(memory)
 
 
 def test_working_memory_of_a_session_that_never_began_goes_too(memory: Memory) -> None:
     memory.session("chat:9").working.set("draft", "Dear Anna, the harbour")
-    assert memory.forget(match="harbour").counts == {"entry": 1}
+    assert memory.admin.forget(match="harbour").counts == {"entry": 1}
     memory.session("chat:9").working.set("draft", "Dear Anna")
-    memory.forget(session="chat:9")
+    memory.admin.forget(session="chat:9")
     assert memory._store.entries(None, now=memory._clock()) == []
 
 
@@ -399,9 +402,9 @@ def test_whatever_has_the_text_goes(memory: Memory, clock: MovableClock) -> None
     memory.pages.append("HISTORY.md", "[2025-06-01 10:00] Anna Lindqvist sang.")
     chat.working.set("who", "anna lindqvist", ttl="1m")
     clock.move(hours=1)
-    plan = memory.forgetting(match=" anna lindqvist ")
+    plan = memory.admin.forget(match=" anna lindqvist ", dry_run=True)
     assert left(plan) == {("session", "from:Anna Lindqvist")}
-    done = memory.forget(match="anna lindqvist")
+    done = memory.admin.forget(match="anna lindqvist")
     assert going(done) == going(plan)
     assert "anna lindqvist" not in said(memory).replace("from:anna lindqvist", "")
     for gone in (live, tagged, archived):
@@ -416,17 +419,17 @@ def test_whatever_has_the_text_goes(memory: Memory, clock: MovableClock) -> None
     assert (now.archived, now.archive_reason) == (True, "")
     assert memory.pages.read("MEMORY.md") == "# A\n- Bob\n"
     assert memory.turns("chat:1")[0].content == FORGOTTEN
-    assert memory.check() == []
+    assert memory.admin.check() == []
 
 
 def test_a_long_text_takes_what_repeats_part_of_it(memory: Memory) -> None:
     whole = memory.save(f"She wrote: {SECRET}.").record
     part = memory.save(QUOTE).record
     turn = memory.session("chat:1").add("user", QUOTE)
-    plan = memory.forgetting(match=SECRET)
+    plan = memory.admin.forget(match=SECRET, dry_run=True)
     assert going(plan) == {("record", whole.id): "removed", ("record", part.id): "removed"}
     assert left(plan) == {("turn", turn.id)}
-    memory.forget(match=SECRET, turns=True)
+    memory.admin.forget(match=SECRET, turns=True)
     assert "small flat" not in said(memory)
 
 
@@ -436,7 +439,7 @@ def test_a_summary_loses_the_lines_that_have_it(memory: Memory) -> None:
     store, state = memory._store, chat.state
     told = replace(state, summary="They met.\nAnna lives in Lisbon.\nThey parted.")
     memory._publish(store.commit([Change(before=state, after=told)], actor="digest", at=memory._clock()))
-    memory.forget(match="Lisbon")
+    memory.admin.forget(match="Lisbon")
     assert chat.state.summary == "They met.\nThey parted."
     assert "lisbon" not in said(memory)
 
@@ -460,21 +463,21 @@ def test_what_cannot_be_asked_for_is_refused(memory: Memory, how: dict[str, Any]
     memory.save(SECRET)
     ids: Sequence[Any] = how.get("ids", ())
     how = {name: value for name, value in how.items() if name != "ids"}
-    for act in (memory.forgetting, memory.forget):
+    for act in (partial(memory.admin.forget, dry_run=True), memory.admin.forget):
         with pytest.raises(InvalidInput):
             act(*ids, **how)
-    assert len(memory.records()) == 1
+    assert len(memory.list()) == 1
 
 
 def test_nothing_to_forget_is_said_and_changes_nothing(memory: Memory) -> None:
     memory.save(SECRET)
     before = journal(memory)
     with pytest.raises(NotFound):
-        memory.forget(match="zebra")
+        memory.admin.forget(match="zebra")
     with pytest.raises(NotFound):
-        memory.forget(session="chat:1")
+        memory.admin.forget(session="chat:1")
     with pytest.raises(NotFound, match="abcdefabcdef"):
-        memory.forget("abcdefabcdef")
+        memory.admin.forget("abcdefabcdef")
     assert journal(memory) == before
     assert memory._store.cursor(PENDING) is None
 
@@ -500,7 +503,7 @@ def test_what_is_changed_meanwhile_goes_as_it_is_then(clock: MovableClock) -> No
     with Memory(store, clock=clock) as memory:
         secret = memory.save(SECRET).record
         store.before = [lambda: memory.update(secret.id, content="Anna has a new secret: otters and eels")]
-        memory.forget(secret.id)
+        memory.admin.forget(secret.id)
         assert memory.get(secret.id) is None
         assert "otters" not in said(memory)
 
@@ -510,7 +513,7 @@ def test_what_is_said_again_meanwhile_goes_too(clock: MovableClock) -> None:
     with Memory(store, clock=clock) as memory:
         secret = memory.save(SECRET).record
         store.before = [lambda: memory.save(QUOTE), lambda: memory.save(f"Yes, {QUOTE}, and more than that")]
-        done = memory.forget(secret.id)
+        done = memory.admin.forget(secret.id)
         assert "small flat" not in said(memory)
         assert done.counts == {"record": 3}
 
@@ -521,13 +524,13 @@ def test_one_who_is_always_slower_is_told(clock: MovableClock) -> None:
         secret = memory.save(SECRET).record
         store.before = [lambda n=n: memory.update(secret.id, source=f"s{n}") for n in range(30)]  # type: ignore[misc]
         with pytest.raises(Conflict):
-            memory.forget(secret.id)
+            memory.admin.forget(secret.id)
 
 
 def test_entries_that_were_set_by_others_are_found_in_all_namespaces(memory: Memory) -> None:
     entry = Entry(namespace="session/x", key="k", data="the harbour", stored_at=memory._clock())
     memory._store.put_entry(entry, capacity=None, now=memory._clock())
-    assert going(memory.forget(match="harbour")) == {("entry", "session/x k"): "removed"}
+    assert going(memory.admin.forget(match="harbour")) == {("entry", "session/x k"): "removed"}
 
 
 # -- folders -----------------------------------------------------------------------------------------
@@ -544,7 +547,7 @@ def test_copies_that_upgrades_left_go_and_files_of_others_are_named(tmp_path: Pa
             file.write_text(SECRET)
         soul = tmp_path / "m" / "soul.md"
         soul.write_text(f"You are Anna's friend. {SECRET}.")
-        plan = memory.forgetting(secret.id)
+        plan = memory.admin.forget(secret.id, dry_run=True)
         assert (
             ErasureItem(
                 subject="file",
@@ -556,7 +559,7 @@ def test_copies_that_upgrades_left_go_and_files_of_others_are_named(tmp_path: Pa
         )
         assert any(backup.name in note for note in plan.notes)
         assert backup.exists()
-        done = memory.forget(secret.id)
+        done = memory.admin.forget(secret.id)
         assert any(second.name in note for note in done.notes)
         assert not backup.exists()
         assert not second.exists()
@@ -575,16 +578,16 @@ def test_a_reader_keeps_it_from_being_finished_and_that_is_said(
     with Memory(store, path=folder) as memory, Memory.open(folder) as other:
         secret = memory.save(SECRET).record
         memory.save("Something else")
-        reading = other._store.find(memory._build_live_filter(None))
+        reading = other._store.find(Filter(alive_at=memory._clock()))
         next(reading)
-        done = memory.forget(secret.id)
+        done = memory.admin.forget(secret.id)
         assert any("database" in what for what in done.pending)
         assert memory.get(secret.id) is None
-        assert memory._forgetter.pending() == done.pending
-        assert "forgetting-unfinished" in {finding.code for finding in memory.doctor().findings}
+        assert memory.admin._eraser.pending() == done.pending
+        assert "forgetting-unfinished" in {finding.code for finding in memory.admin.doctor().findings}
         list(reading)
-        assert memory.doctor(fix=True).sound
-        assert memory._forgetter.pending() == ()
+        assert memory.admin.doctor(fix=True).sound
+        assert memory.admin._eraser.pending() == ()
         for file in folder.rglob("*"):
             if file.is_file():
                 assert b"small flat" not in file.read_bytes()
@@ -594,8 +597,8 @@ def test_the_same_for_asyncio(tmp_path: Path) -> None:
     async def work() -> None:
         async with await AsyncMemory.open(tmp_path / "m") as memory:
             saved = await memory.save(SECRET)
-            assert (await memory.forgetting(saved.record.id)).counts == {"record": 1}
-            assert (await memory.forget(saved.record.id)).done
+            assert (await memory.admin.forget(saved.record.id, dry_run=True)).counts == {"record": 1}
+            assert (await memory.admin.forget(saved.record.id)).done
             assert await memory.get(saved.record.id) is None
 
     asyncio.run(work())
@@ -612,7 +615,7 @@ def test_its_files_go_and_one_that_could_not_be_taken_in_is_named(tmp_path: Path
         conflict = folder / f"memory/people/{secret.id}.conflict.json"
         conflict.write_text(file.read_text())
         broken.write_text(f'{{"content": "{SECRET}')
-        done = memory.forget(secret.id)
+        done = memory.admin.forget(secret.id)
         assert left(done) == {("file", f"memory/{other.id}.json")}
         assert not file.parent.exists()
         assert (folder / "memory/MEMORY.md").read_text() == "- Bob\n"
@@ -634,11 +637,11 @@ def test_files_that_are_not_kept_up_to_date_any_more_are_looked_through(tmp_path
         memory.session("chat:2").add("user", SECRET)
     with Memory.open(folder, settings=Settings(files=False)) as memory:
         assert memory.folder is None
-        done = memory.forget(secret.id, turns=True)
+        done = memory.admin.forget(secret.id, turns=True)
         assert not (folder / f"memory/{secret.id}.json").exists()
         assert left(done) == {("file", "sessions/chat:1.jsonl"), ("file", "sessions/chat:2.jsonl")}
         memory.save("Something else")
-        memory.forget(session="chat:2")
+        memory.admin.forget(session="chat:2")
         assert not (folder / "sessions/chat:2.jsonl").exists()
 
 
@@ -657,8 +660,8 @@ def test_undoing_the_deletion_of_a_session_leaves_it_when_something_of_it_was_fo
         memory._publish(memory._store.commit(edits, actor="digest", at=memory._clock()))
     memory.delete_session("chat:1")
     memory.archive(kept.id)
-    memory.forget(match=SECRET)
-    undone = memory.undo(since=2)
+    memory.admin.forget(match=SECRET)
+    undone = memory.history.undo(since=2)
     assert memory.sessions() == []
     assert {one.subject for one in undone.left} >= {"turn"}
     now = memory.get(kept.id)

@@ -30,8 +30,8 @@ def folder(tmp_path: Path) -> Path:
         edited = memory.save(f"once {KEYS[1]}").record
         memory.update(edited.id, content="now without")
         gone = memory.save(f"gone {KEYS[2]}").record
-        memory.delete(gone.id)
-        memory.purge(older_than=0)
+        memory.archive(gone.id)
+        memory.admin.purge(older_than=0)
         memory.save(KEYS[3])
         memory.save(KEYS[4])
         chat = memory.session("chat:1")
@@ -51,7 +51,7 @@ def left(folder: Path) -> list[str]:
 
 def test_the_doctor_names_what_holds_secrets_and_quotes_none(folder: Path) -> None:
     with Memory.open(folder) as memory:
-        (finding,) = [each for each in memory.doctor().findings if each.code == "secrets-stored"]
+        (finding,) = [each for each in memory.admin.doctor().findings if each.code == "secrets-stored"]
         assert {about.split()[0] for about in finding.about} == {
             "record",
             "turn",
@@ -62,20 +62,20 @@ def test_the_doctor_names_what_holds_secrets_and_quotes_none(folder: Path) -> No
         assert "reverie redact" in finding.fix
         assert not any(key[10:30] in f"{finding}" for key in KEYS)
     with Memory.open(folder, settings=OFF) as memory:
-        assert [each for each in memory.doctor().findings if each.code == "secrets-stored"] == []
+        assert [each for each in memory.admin.doctor().findings if each.code == "secrets-stored"] == []
 
 
 def test_redacting_leaves_no_byte_and_everything_else(folder: Path) -> None:
     assert left(folder)
     with Memory.open(folder) as memory:
-        planned = memory.redact(dry_run=True)
+        planned = memory.admin.redact(dry_run=True)
         assert not planned.done
         assert left(folder)
-        done = memory.redact()
+        done = memory.admin.redact()
         assert done.done
         assert done.found == planned.found
         assert done.pending == ()
-        assert {each.content for each in memory.records()} == {
+        assert {each.content for each in memory.list()} == {
             "the key is [redacted: openai key]",
             "now without",
             "[redacted: openai key]",
@@ -86,16 +86,16 @@ def test_redacting_leaves_no_byte_and_everything_else(folder: Path) -> None:
             "done with [redacted: openai key]",
         ]
         assert memory.session("chat:1").turns() == memory.turns("chat:1")
-        assert memory.check() == []
-        assert memory.redact().found == ()
-        assert memory.doctor().sound
+        assert memory.admin.check() == []
+        assert memory.admin.redact().found == ()
+        assert memory.admin.doctor().sound
     assert left(folder) == []
 
 
 def test_of_two_that_say_the_same_afterwards_one_is_archived(folder: Path) -> None:
     with Memory.open(folder) as memory:
-        memory.redact()
-        (archived,) = memory.records(archived=True)
+        memory.admin.redact()
+        (archived,) = memory.list(archived=True)
         assert archived.content == "[redacted: openai key]"
         assert archived.archive_reason == "says the same once redacted"
 
@@ -104,21 +104,21 @@ def test_a_name_cannot_be_redacted_but_what_is_said_in_it_can(tmp_path: Path) ->
     with Memory.open(tmp_path, settings=OFF) as memory:
         memory.session(KEYS[0]).add("user", f"hello {KEYS[1]}")
     with Memory.open(tmp_path) as memory:
-        assert any(each.code == "secret-name" for each in memory.doctor().findings)
-        done = memory.redact()
+        assert any(each.code == "secret-name" for each in memory.admin.doctor().findings)
+        done = memory.admin.redact()
         assert {each.subject for each in done.left} == {"session", "turn"}
         assert not any(KEYS[0] in each.id for each in done.left)
         assert [turn.content for turn in memory.turns(KEYS[0])] == ["hello [redacted: openai key]"]
-        memory.forget(session=KEYS[0])
-        assert memory.redact(dry_run=True).found == ()
+        memory.admin.forget(session=KEYS[0])
+        assert memory.admin.redact(dry_run=True).found == ()
     assert left(tmp_path) == []
 
 
 def test_an_old_record_can_be_changed_and_loses_its_secret_by_that(folder: Path) -> None:
     with Memory.open(folder) as memory:
-        (old,) = [each for each in memory.records() if each.content.startswith("the key is")]
+        (old,) = [each for each in memory.list() if each.content.startswith("the key is")]
         assert KEYS[0] in old.content
-        assert memory.pin(old.id).content == "the key is [redacted: openai key]"
+        assert memory.update(old.id, pinned=True).content == "the key is [redacted: openai key]"
         pack = memory.session("chat:1").context("what is the key?")
         assert KEYS[0] not in pack.text
 

@@ -38,18 +38,18 @@ def test_history_can_be_cut_from_every_side(memory: Memory, clock: MovableClock)
     for n in range(5):
         clock.move(hours=1)
         memory.save(f"Thing number {n} is blue")
-    journal = memory.journal
-    assert [row.sequence for row in journal.history()] == [1, 2, 3, 4, 5]
-    assert [row.sequence for row in journal.history(limit=2)] == [1, 2]
-    assert [row.sequence for row in journal.history(limit=2, newest_first=True)] == [5, 4]
-    assert [row.sequence for row in journal.history(after=3)] == [4, 5]
+    journal = memory.history
+    assert [row.sequence for row in journal.log()] == [1, 2, 3, 4, 5]
+    assert [row.sequence for row in journal.log(limit=2)] == [1, 2]
+    assert [row.sequence for row in journal.log(limit=2, newest_first=True)] == [5, 4]
+    assert [row.sequence for row in journal.log(after=3)] == [4, 5]
     third = begin + timedelta(hours=3)
-    assert [row.sequence for row in journal.history(since=third)] == [3, 4, 5]
-    assert [row.sequence for row in journal.history(until=third)] == [1, 2, 3]
-    assert [row.sequence for row in journal.history(since=third, until=third)] == [3]
-    assert [row.sequence for row in journal.history(since=2, until=4, newest_first=True)] == [4, 3, 2]
-    assert journal.history(since=clock.now + timedelta(seconds=1)) == []
-    assert memory.history(after=1, limit=2) == journal.history(after=1, limit=2)
+    assert [row.sequence for row in journal.log(since=third)] == [3, 4, 5]
+    assert [row.sequence for row in journal.log(until=third)] == [1, 2, 3]
+    assert [row.sequence for row in journal.log(since=third, until=third)] == [3]
+    assert [row.sequence for row in journal.log(since=2, until=4, newest_first=True)] == [4, 3, 2]
+    assert journal.log(since=clock.now + timedelta(seconds=1)) == []
+    assert memory.history.log(after=1, limit=2) == journal.log.log(after=1, limit=2)
 
 
 def test_history_knows_who(tmp_path: Path) -> None:
@@ -57,19 +57,17 @@ def test_history_knows_who(tmp_path: Path) -> None:
         with Memory.open(tmp_path, actor=actor) as memory:
             memory.save(f"Said by {actor} at {last(memory)}")
     with Memory.open(tmp_path) as memory:
-        assert [row.sequence for row in memory.journal.history(actor="owner")] == [1, 3]
-        assert [
-            row.sequence for row in memory.journal.history(actor="owner", newest_first=True, limit=1)
-        ] == [3]
-        assert memory.journal.history(actor="nobody") == []
+        assert [row.sequence for row in memory.history.log(actor="owner")] == [1, 3]
+        assert [row.sequence for row in memory.history.log(actor="owner", newest_first=True, limit=1)] == [3]
+        assert memory.history.log(actor="nobody") == []
 
 
 def test_history_has_pages_and_paragraphs_too(memory: Memory) -> None:
     memory.pages.write("MEMORY.md", "one\n")
     memory.pages.write("MEMORY.md", "two\n")
     paragraph = memory.pages.append("HISTORY.md", "It rained.")
-    assert [row.subject for row in memory.journal.history("MEMORY.md")] == ["page", "page"]
-    (row,) = memory.journal.history(paragraph.id)
+    assert [row.subject for row in memory.history.log("MEMORY.md")] == ["page", "page"]
+    (row,) = memory.history.log(paragraph.id)
     assert row.subject == "paragraph"
 
 
@@ -78,13 +76,13 @@ def test_a_forgotten_change_is_there_without_what_it_said(memory: Memory) -> Non
     gone = memory.save(PORT).record
     memory.archive(gone.id)
     forget(memory, replace(gone, archived_at=memory._clock(), archive_reason=""))
-    rows = memory.journal.history()
+    rows = memory.history.log()
     assert [(row.sequence, row.edit is None, row.subject) for row in rows] == [
         (1, False, "record"), (2, True, "record"), (3, True, "record"), (4, True, "record"),
     ]  # fmt: skip
-    assert [row.sequence for row in memory.journal.history(gone.id)] == [2, 3, 4]
+    assert [row.sequence for row in memory.history.log(gone.id)] == [2, 3, 4]
     assert "5433" not in str(rows)
-    assert [row.sequence for row in memory.journal.history(kept.id)] == [1]
+    assert [row.sequence for row in memory.history.log(kept.id)] == [1]
 
 
 @pytest.mark.parametrize(
@@ -94,19 +92,19 @@ def test_a_forgotten_change_is_there_without_what_it_said(memory: Memory) -> Non
 )  # fmt: skip
 def test_wrong_arguments_are_named(memory: Memory, wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput, match=next(iter(wrong))):
-        memory.journal.history(**wrong)
+        memory.history.log(**wrong)
 
 
 def test_the_number_of_no_change_is_not_found(memory: Memory) -> None:
     memory.save(PORT)
     for ask in (
-        lambda: memory.journal.history(since=2),
-        lambda: memory.journal.history(until=2),
-        lambda: memory.journal.changes(since=7),
+        lambda: memory.history.log(since=2),
+        lambda: memory.history.log(until=2),
+        lambda: memory.history.changes(since=7),
         lambda: memory.as_of(2),
-        lambda: memory.undo(2),
-        lambda: memory.undo(batch=2),
-        lambda: memory.undo(since=2),
+        lambda: memory.history.undo(2),
+        lambda: memory.history.undo(batch=2),
+        lambda: memory.history.undo(since=2),
     ):
         with pytest.raises(NotFound, match="the last one is 1"):
             ask()
@@ -119,7 +117,7 @@ def test_a_difference_names_the_fields_that_differ(memory: Memory, clock: Movabl
     record = memory.save(PORT, tags=["db", "old"], metadata={"owner": "ana"}).record
     clock.move(hours=1)
     memory.update(record.id, tags=["db", "new"], importance=0.8, metadata={"owner": "bo", "room": "3"})
-    found = memory.journal.diff(record.id)
+    found = memory.history.diff(record.id)
     assert {field.name: (field.before, field.after) for field in found.fields} == {
         "tags": (["db", "old"], ["db", "new"]),
         "importance": (0.5, 0.8),
@@ -140,7 +138,7 @@ def test_versions_of_a_thing_are_compared_by_number_and_by_time(memory: Memory, 
         clock.move(hours=1)
         memory.update(record.id, content=PORT.replace("5433", port))
         moments.append(clock.now)
-    journal = memory.journal
+    journal = memory.history
 
     def contents(*versions: Any) -> tuple[Any, Any]:
         found = journal.diff(record.id, *versions)
@@ -168,21 +166,21 @@ def test_what_is_different_between_two_moments(memory: Memory, clock: MovableClo
     memory.update(changed.id, content="Deploys happen on Monday")
     memory.update(changed.id, importance=0.9)
     added = memory.save("Ana paints boats").record
-    memory.pin(gone.id)
-    memory.unpin(gone.id)
+    memory.update(gone.id, pinned=True)
+    memory.update(gone.id, pinned=False)
     back = last(memory)
     memory.archive(gone.id)
-    memory.purge(older_than=0)
+    memory.admin.purge(older_than=0)
     memory.pages.write("MEMORY.md", "one\ntwo\n")
-    found = memory.journal.changes(since=moment)
+    found = memory.history.changes(since=moment)
     assert [(one.id, one.what) for one in found] == [
         (changed.id, "changed"), (added.id, "added"), (gone.id, "removed"), ("MEMORY.md", "added"),
     ]  # fmt: skip
     assert {field.name for field in found[0].fields} == {"content", "importance", "updated_at"}
-    assert memory.journal.changes(since=begin + 1) == found
-    until = memory.journal.changes(since=moment, until=back)
+    assert memory.history.changes(since=begin + 1) == found
+    until = memory.history.changes(since=moment, until=back)
     assert [one.id for one in until] == [changed.id, added.id], "pinned and unpinned is no difference"
-    assert memory.journal.changes(since=clock.now + timedelta(hours=1)) == []
+    assert memory.history.changes(since=clock.now + timedelta(hours=1)) == []
 
 
 def test_a_difference_reads_field_by_field_and_long_texts_line_by_line(
@@ -193,7 +191,7 @@ def test_a_difference_reads_field_by_field_and_long_texts_line_by_line(
     clock.move(minutes=1)
     memory.pages.write("MEMORY.md", "\n".join([*lines[:5], "LINE 6", *lines[6:]]) + "\n")
     assert (
-        memory.journal.diff("MEMORY.md").text
+        memory.history.diff("MEMORY.md").text
         == """\
 page MEMORY.md changed
   content:
@@ -212,7 +210,7 @@ page MEMORY.md changed
     ).record
     memory.update(record.id, content=record.content.replace("Friday", "Monday"), tags=["deploy"])
     assert (
-        memory.journal.diff(record.id).text
+        memory.history.diff(record.id).text
         == f"""\
 record {record.id} changed
   content:
@@ -256,10 +254,10 @@ def test_blame_tells_who_made_a_record_and_from_which_turns(memory: Memory) -> N
         source="session:telegram:12345",
         references=["https://example.org", asked.id, "session:telegram:12345#1"],
     ).record
-    found = memory.journal.blame(record.id)
+    found = memory.history.blame(record.id)
     assert found.created is not None
     assert (found.created.actor, found.created.reason, found.created.what) == ("owner", "save", "added")
-    assert found.created.at == memory.history(record.id)[0].at
+    assert found.created.at == memory.history.log(record.id)[0].at
     assert found.turns == (asked, told)
     assert found.sessions == ("telegram:12345",)
     assert found.there
@@ -273,7 +271,7 @@ def test_blame_tells_what_each_repetition_brought(memory: Memory) -> None:
     longer = memory.save("The user likes green tea. The user drinks two cups a day.").record
     memory.update(record.id, importance=0.9)
     assert longer.id == record.id, "it should have been an extension"
-    found = memory.journal.blame(record.id)
+    found = memory.history.blame(record.id)
     assert [(one.change, one.outcome, one.words, one.labels) for one in found.repetitions] == [
         (2, "reinforced", "", ("tea",)),
         (3, "extended", "tea. The user drinks two cups a day.", ()),
@@ -303,7 +301,7 @@ def test_blame_tells_what_a_record_was_merged_from(memory: Memory) -> None:
         metadata={"merged_from": f"{boats.id} {winter.id}"},
     )
     merge(memory, named, boats, winter, other)
-    found = memory.journal.blame(named.id)
+    found = memory.history.blame(named.id)
     assert found.created is not None
     assert found.created.actor == "dream"
     assert [record.id for record in found.merged] == [boats.id, winter.id]
@@ -316,9 +314,9 @@ def test_blame_finds_merged_records_by_their_words_where_none_are_named(memory: 
     bread = memory.save("Bread is baked at five in the morning").record
     merged = replace(boats, id="a" * 12, content="Ana paints boats in the harbour of Kiel")
     merge(memory, merged, boats, bread)
-    assert [record.id for record in memory.journal.blame(merged.id).merged] == [boats.id]
-    memory.purge(older_than=0)
-    assert [record.id for record in memory.journal.blame(merged.id).merged] == [boats.id], "purged meanwhile"
+    assert [record.id for record in memory.history.blame(merged.id).merged] == [boats.id]
+    memory.admin.purge(older_than=0)
+    assert [record.id for record in memory.history.blame(merged.id).merged] == [boats.id], "purged meanwhile"
 
 
 def test_blame_of_a_page_is_line_by_line(tmp_path: Path, clock: MovableClock) -> None:
@@ -331,7 +329,7 @@ def test_blame_of_a_page_is_line_by_line(tmp_path: Path, clock: MovableClock) ->
             memory.pages.write("MEMORY.md", text)
         clock.move(hours=1)
     with Memory.open(tmp_path) as memory:
-        found = memory.journal.blame("MEMORY.md")
+        found = memory.history.blame("MEMORY.md")
     by = [
         (line.number, line.text, line.change and (line.change.sequence, line.change.actor))
         for line in found.lines
@@ -348,42 +346,42 @@ def test_blame_of_a_log_is_paragraph_by_paragraph(memory: Memory) -> None:
     memory.pages.append("HISTORY.md", "It rained.")
     memory.save(PORT)
     memory.pages.append("HISTORY.md", "It snowed.")
-    found = memory.journal.blame("HISTORY.md")
+    found = memory.history.blame("HISTORY.md")
     assert [(line.change and line.change.sequence) for line in found.lines] == [1, 3]
     assert [line.text.endswith(("rained.", "snowed.")) for line in found.lines] == [True, True]
     with pytest.raises(NotFound):
-        memory.journal.blame("2025-01-01.md")
+        memory.history.blame("2025-01-01.md")
 
 
 def test_blame_knows_turns_sessions_and_what_is_gone(memory: Memory) -> None:
     chat = memory.session("cli:1")
     turn = chat.add("user", "hello")
     chat.pause()
-    assert memory.journal.blame(turn.id).sessions == ("cli:1",)
-    session = memory.journal.blame("cli:1")
+    assert memory.history.blame(turn.id).sessions == ("cli:1",)
+    session = memory.history.blame("cli:1")
     assert (session.subject, [change.brief for change in session.changes]) == (
         "session", ["", "status: active -> paused"],
     )  # fmt: skip
     memory.delete_session("cli:1")
-    gone = memory.journal.blame(turn.id)
+    gone = memory.history.blame(turn.id)
     assert not gone.there
     assert [change.what for change in gone.changes] == ["added", "removed"]
     with pytest.raises(NotFound, match="was ever there"):
-        memory.journal.blame("cli:2")
+        memory.history.blame("cli:2")
 
 
 def test_blame_of_what_was_forgotten_says_so_and_no_more(memory: Memory) -> None:
     record = memory.save(PORT).record
     forget(memory, record, after=replace(record, content="It listens somewhere"))
     memory.update(record.id, importance=0.9)
-    found = memory.journal.blame(record.id)
+    found = memory.history.blame(record.id)
     assert found.created is None
     assert [change.what for change in found.changes] == ["forgotten", "forgotten", "changed"]
     assert "5433" not in found.text
     assert "5433" not in str(found.to_dict())
     with pytest.raises(InvalidInput, match="forgotten for good"):
-        memory.journal.diff(record.id, 1)
-    assert memory.journal.diff(record.id, 2).brief == "importance: 0.5 -> 0.9"
+        memory.history.diff(record.id, 1)
+    assert memory.history.diff(record.id, 2).brief == "importance: 0.5 -> 0.9"
 
 
 # -- how often it was recalled ---------------------------------------------------------------------------
@@ -395,7 +393,7 @@ def test_what_a_prompt_shows_is_counted_with_the_next_turn(memory: Memory, clock
     chat = memory.session("cli:1")
 
     def recalled() -> tuple[int | None, datetime | None]:
-        found = memory.journal.blame(record.id)
+        found = memory.history.blame(record.id)
         return found.recalled, found.recalled_at
 
     chat.add("user", "Which port does the staging database use?")
@@ -427,7 +425,7 @@ def test_what_was_shown_is_counted_when_the_conversation_begins_anew(memory: Mem
     chat.add("user", "Which port does the staging database use?")
     chat.context()
     chat.new()
-    assert memory.journal.blame(record.id).recalled == 1
+    assert memory.history.blame(record.id).recalled == 1
 
 
 def test_processes_count_together(tmp_path: Path) -> None:
@@ -438,7 +436,7 @@ def test_processes_count_together(tmp_path: Path) -> None:
             chat.add("user", "Which port does the staging database use?")
             chat.context()
             chat.add("assistant", "5433.")
-        assert one.journal.blame(record.id).recalled == 4
+        assert one.history.blame(record.id).recalled == 4
 
 
 # -- undo ------------------------------------------------------------------------------------------------
@@ -448,13 +446,13 @@ def test_the_last_change_of_a_thing_is_undone_to_the_byte(memory: Memory, clock:
     record = memory.save(PORT).record
     clock.move(hours=1)
     memory.update(record.id, content="It moved", tags=["x"])
-    undone = memory.undo(2)
+    undone = memory.history.undo(2)
     assert memory.get(record.id) == record
     assert (undone.changes, undone.left, undone.dry_run) == ((2,), (), False)
     (row,) = undone.rows
     assert (row.sequence, row.reason, row.actor) == (3, "undo of change 2", "owner")
     assert memory.search("staging database port")[0].record == record, "the index followed"
-    memory.undo(undone.rows)
+    memory.history.undo(undone.rows)
     assert memory.get(record.id).content == "It moved"  # type: ignore[union-attr]
 
 
@@ -464,7 +462,7 @@ def test_an_earlier_change_takes_back_only_what_it_did(memory: Memory, clock: Mo
     clock.move(hours=1)
     memory.update(record.id, content="The staging database moved", tags=["db", "hot", "new"])
     memory.save("The staging database moved")
-    memory.undo(2)
+    memory.history.undo(2)
     now = memory.get(record.id)
     assert now is not None
     assert (now.content, now.importance) == ("The staging database moved", 0.5)
@@ -477,14 +475,14 @@ def test_what_later_changes_rest_on_is_not_undone_and_they_are_named(memory: Mem
     record = memory.save(PORT).record
     memory.update(record.id, importance=0.9)
     memory.update(record.id, importance=0.1)
-    memory.pin(record.id)
+    memory.update(record.id, pinned=True)
     with pytest.raises(Conflict, match=r"change 2 cannot be undone alone.*\(importance\) by changes 3, 4"):
-        memory.undo(2)
+        memory.history.undo(2)
     with pytest.raises(Conflict, match="was changed by changes 2 to 4"):
-        memory.undo(1)
-    memory.undo([2, 3])
+        memory.history.undo(1)
+    memory.history.undo([2, 3])
     assert memory.get(record.id) == replace(record, pinned=True)
-    assert memory.undo(2).rows == (), "it is as it was before already"
+    assert memory.history.undo(2).rows == (), "it is as it was before already"
 
 
 def test_a_page_loses_the_lines_of_one_change_and_keeps_those_of_others(memory: Memory) -> None:
@@ -496,27 +494,27 @@ def test_a_page_loses_the_lines_of_one_change_and_keeps_those_of_others(memory: 
     write(*lines)
     write(*lines[:3], "brought by two", *lines[3:])
     write("LINE 1", *lines[1:3], "brought by two", *lines[3:], "the end")
-    memory.undo(2)
+    memory.history.undo(2)
     assert memory.pages.read().splitlines() == ["LINE 1", *lines[1:], "the end"]
     with pytest.raises(Conflict, match="was changed by changes 2 to 4"):
-        memory.undo(1)
+        memory.history.undo(1)
     write("ONE", *lines[1:], "the end")
     with pytest.raises(Conflict, match="in the same lines by changes 4, 5"):
-        memory.undo(3)
+        memory.history.undo(3)
 
 
 def test_a_transaction_is_undone_as_a_whole_or_not_at_all(memory: Memory) -> None:
     boats, hull = (memory.save(text).record for text in ("Ana paints boats", "The hull is repainted in May"))
     merge(memory, replace(boats, id="a" * 12, content="Ana paints boats and the hull in May"), boats, hull)
-    undone = memory.undo(batch=4)
+    undone = memory.history.undo(batch=4)
     assert undone.changes == (5, 4, 3)
-    assert {record.id for record in memory.records()} == {boats.id, hull.id}
+    assert {record.id for record in memory.list()} == {boats.id, hull.id}
     assert memory.get("a" * 12) is None
-    memory.undo(batch=undone.rows[0].sequence)
-    memory.pin("a" * 12)
+    memory.history.undo(batch=undone.rows[0].sequence)
+    memory.update("a" * 12, pinned=True)
     with pytest.raises(Conflict, match=r"change 9 cannot be undone alone: .* was changed by change 12"):
-        memory.undo(batch=undone.rows[0].sequence + 3)
-    assert {record.id for record in memory.records()} == {"a" * 12}
+        memory.history.undo(batch=undone.rows[0].sequence + 3)
+    assert {record.id for record in memory.list()} == {"a" * 12}
 
 
 def test_everything_since_a_moment_goes_together(memory: Memory, clock: MovableClock) -> None:
@@ -529,51 +527,51 @@ def test_everything_since_a_moment_goes_together(memory: Memory, clock: MovableC
     chat.add("assistant", "hello")
     memory.pages.write("MEMORY.md", "one\n")
     memory.delete_session("cli:1")
-    memory.delete(record.id)
-    tried = memory.undo(since=moment, dry_run=True)
+    memory.archive(record.id)
+    tried = memory.history.undo(since=moment, dry_run=True)
     assert tried.dry_run
     assert memory.sessions() == []
     assert memory.get(record.id) != record
-    undone = memory.undo(since=moment)
+    undone = memory.history.undo(since=moment)
     assert memory.get(record.id) == record
     assert memory.pages.names() == []
     assert memory.turns("cli:1") == []
     assert undone.differences == tried.differences
-    assert memory.journal.changes(since=moment) == [], "all is as it was then"
-    memory.undo(batch=undone.rows[0].sequence)
+    assert memory.history.changes(since=moment) == [], "all is as it was then"
+    memory.history.undo(batch=undone.rows[0].sequence)
     assert memory.get(record.id).archived  # type: ignore[union-attr]
 
 
 def test_turns_in_the_middle_do_not_go_alone(memory: Memory) -> None:
     chat = memory.session("cli:1")
     turns = [chat.add("user", f"message {n}") for n in range(3)]
-    numbers = {row.edit.id: row.sequence for row in memory.history() if row.edit is not None}
+    numbers = {row.edit.id: row.sequence for row in memory.history.log() if row.edit is not None}
     with pytest.raises(Conflict, match="without the later ones"):
-        memory.undo(numbers[turns[1].id])
+        memory.history.undo(numbers[turns[1].id])
     with pytest.raises(Conflict, match="has turns"):
-        memory.undo(numbers["cli:1"])
-    memory.undo([numbers[turns[1].id], numbers[turns[2].id]])
+        memory.history.undo(numbers["cli:1"])
+    memory.history.undo([numbers[turns[1].id], numbers[turns[2].id]])
     assert memory.turns("cli:1") == turns[:1]
     assert chat.turns() == turns[:1]
     chat.add("user", "another")
     assert [turn.position for turn in memory.turns("cli:1")] == [0, 1]
     memory.delete_session("cli:1")
-    removed = memory.history(turns[0].id)[-1].sequence
+    removed = memory.history.log(turns[0].id)[-1].sequence
     with pytest.raises(Conflict, match="the session 'cli:1' of turn"):
-        memory.undo(removed)
+        memory.history.undo(removed)
 
 
 def test_a_purged_record_comes_back(memory: Memory) -> None:
     record = memory.save(PORT).record
     archived = memory.archive(record.id)
-    memory.purge(older_than=0)
-    memory.undo(3)
+    memory.admin.purge(older_than=0)
+    memory.history.undo(3)
     assert memory.get(record.id) == archived
-    memory.undo(2)
+    memory.history.undo(2)
     assert [hit.id for hit in memory.search("staging database port")] == [record.id]
     memory.update(record.id, importance=0.9)
     with pytest.raises(Conflict, match="was made again by changes"):
-        memory.undo(3)
+        memory.history.undo(3)
 
 
 def test_two_live_records_never_say_the_same(memory: Memory) -> None:
@@ -582,9 +580,9 @@ def test_two_live_records_never_say_the_same(memory: Memory) -> None:
     new = memory.save(PORT).record
     assert new.id != old.id
     with pytest.raises(Conflict, match=f"live record '{new.id}'"):
-        memory.undo(2)
-    memory.undo([2, 3])
-    assert memory.records() == [old]
+        memory.history.undo(2)
+    memory.history.undo([2, 3])
+    assert memory.list() == [old]
 
 
 def test_what_was_forgotten_cannot_be_undone(memory: Memory, clock: MovableClock) -> None:
@@ -598,13 +596,13 @@ def test_what_was_forgotten_cannot_be_undone(memory: Memory, clock: MovableClock
     memory.update(left.id, importance=0.1)
     for number in (2, 3, 5, 6):
         with pytest.raises(InvalidInput, match=f"change {number} cannot be undone.*forgotten for good"):
-            memory.undo(number)
-    undone = memory.undo(since=moment)
+            memory.history.undo(number)
+    undone = memory.history.undo(since=moment)
     assert undone.changes == (7, 4)
     assert [(one.subject, one.id, one.changes) for one in undone.left] == [
         ("record", "", (2, 5)), ("record", left.id, (3, 6)),
     ]  # fmt: skip
-    assert memory.records() == [kept, replace(left, content="Deploys happen")] or memory.records() == [
+    assert memory.list() == [kept, replace(left, content="Deploys happen")] or memory.list() == [
         replace(left, content="Deploys happen"), kept,
     ]  # fmt: skip
     assert "5433" not in undone.text
@@ -622,11 +620,11 @@ def test_a_conversation_with_a_forgotten_turn_is_left_as_it_is(memory: Memory, c
         [Change(before=turns[1], after=replace(turns[1], content="[forgotten]"))], actor="owner", at=clock.now
     )
     memory._publish(rows)
-    undone = memory.undo(since=moment)
+    undone = memory.history.undo(since=moment)
     assert [turn.content for turn in memory.turns("cli:1")] == ["message 0", "[forgotten]", "message 2"]
     assert memory.turns("cli:2") == []
     assert {one.subject for one in undone.left} == {"session", "turn"}
-    assert memory.check() == []
+    assert memory.admin.check() == []
 
 
 @pytest.mark.parametrize(
@@ -639,13 +637,13 @@ def test_what_to_undo_is_said_in_one_way(
 ) -> None:
     memory.save(PORT)
     with pytest.raises(InvalidInput):
-        memory.undo(*args, **named)
+        memory.history.undo(*args, **named)
     assert last(memory) == 1
 
 
 def test_undoing_nothing_changes_nothing(memory: Memory, clock: MovableClock) -> None:
     memory.save(PORT)
-    for undone in (memory.undo(since=clock.now + timedelta(hours=1)), memory.undo([])):
+    for undone in (memory.history.undo(since=clock.now + timedelta(hours=1)), memory.history.undo([])):
         assert (undone.changes, undone.rows, undone.differences) == ((), (), ())
     assert last(memory) == 1
 
@@ -666,13 +664,13 @@ def test_undo_beside_others_who_save(tmp_path: Path) -> None:
         try:
             for record in records:
                 memory.update(record.id, importance=0.9)
-                memory.undo(memory.history(record.id)[-1])
+                memory.history.undo(memory.history.log(record.id)[-1])
         finally:
             stop.set()
             thread.join()
         assert [memory.get(record.id) for record in records] == records
         assert [memory.get(record.id) for record in saved] == saved
-        assert memory.check() == []
+        assert memory.admin.check() == []
 
 
 # -- the past --------------------------------------------------------------------------------------------
@@ -706,21 +704,21 @@ def test_the_past_has_its_own_journal_and_counts_no_recalls(memory: Memory, cloc
     clock.move(hours=1)
     memory.update(record.id, content="It moved")
     with memory.as_of(moment) as past:
-        assert [row.sequence for row in past.history()] == [1]
-        assert past.journal.history(until=2) == past.history()
-        assert past.journal.blame(record.id).recalled is None
-        assert past.journal.diff(record.id).what == "added"
-        assert past.stats().journal == past.sequence == 1
-        assert (past.at, past.path) == (moment, None)
+        assert [row.sequence for row in past.history.log()] == [1]
+        assert past.history.log(until=2) == past.history.log()
+        assert past.history.blame(record.id).recalled is None
+        assert past.history.diff(record.id).what == "added"
+        assert past.total_stats().journal == past.sequence == 1
+        assert past.at == moment
 
 
 def test_before_anything_there_was_nothing(memory: Memory, clock: MovableClock) -> None:
     memory.save(PORT)
     for when in (0, clock.now - timedelta(days=1)):
         with memory.as_of(when) as past:
-            assert past.records() == []
+            assert past.list() == []
             assert past.search("staging database port") == []
-            assert past.history() == []
+            assert past.history.log() == []
     with pytest.raises(InvalidInput, match="moment"):
         memory.as_of("2025-01-01")  # type: ignore[arg-type]
 
@@ -734,10 +732,10 @@ def test_a_clock_that_was_set_back_does_not_tear_the_past(memory: Memory, clock:
     memory.save("Deploys happen on Friday")
     moment = clock.now
     with memory.as_of(moment) as past:
-        assert len(past.records()) == 3
+        assert len(past.list()) == 3
     with memory.as_of(moment - timedelta(hours=1)) as past:
-        assert [record.content for record in past.records()] == ["Ana paints boats"]
-    assert [row.sequence for row in memory.journal.history(since=moment)] == [2, 3]
+        assert [record.content for record in past.list()] == ["Ana paints boats"]
+    assert [row.sequence for row in memory.history.log(since=moment)] == [2, 3]
 
 
 def test_what_was_forgotten_is_not_in_the_past_either(memory: Memory, clock: MovableClock) -> None:
@@ -757,7 +755,7 @@ def test_what_was_forgotten_is_not_in_the_past_either(memory: Memory, clock: Mov
             "The staging database is somebody's"
         ], "what forgetting left stands in its place"
         assert [turn.content for turn in past.turns("cli:1")] == ["hello"]
-        assert len(past.search_turns("hello")) == 1
+        assert len(past.search("hello", sources="turns")) == 1
 
 
 @pytest.fixture(scope="module")
@@ -769,7 +767,7 @@ def big(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Memory, date
         memory.session("cli:1").add("user", "Which locker is mine?")
         then = now[0]
         now[0] += timedelta(days=1)
-        for record in memory.records(limit=300):
+        for record in memory.list(limit=300):
             memory.archive(record.id)
         memory.save("Locker 9999 belongs to nobody")
         yield memory, then
@@ -779,12 +777,12 @@ def big(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Memory, date
 def test_a_long_past_is_searched_like_the_present(big: tuple[Memory, datetime]) -> None:
     memory, then = big
     with memory.as_of(then) as past:
-        assert past.stats().records == 2_500
-        assert past.stats().index.committed > 2_000
+        assert past.total_stats().records == 2_500
+        assert past.total_stats().index.committed > 2_000
         assert past.search("locker 9999") == []
         (hit, *_) = past.search("who has locker 2499?")
         assert "2499" in hit.content
-        assert past.search_turns("locker mine")[0].content == "Which locker is mine?"
+        assert past.search("locker mine", sources="turns")[0].content == "Which locker is mine?"
     with memory.as_of(last(memory)) as present:
         for question in ("locker 9999", "locker 12", "number 700"):
             found, now = present.search(question, min_score=0.1), memory.search(question, min_score=0.1)
@@ -803,8 +801,8 @@ def test_asyncio_has_it_too(tmp_path: Path) -> None:
                 assert [hit.id for hit in await past.search("staging database")] == [record.id]
                 assert await (await past.session("cli:1")).turns() == []
                 assert await past.pages.names() == []
-            assert (await memory.journal.blame(record.id)).changes[1].reason == "update"
-            await memory.undo(2)
+            assert (await memory.history.blame(record.id)).changes[1].reason == "update"
+            await memory.history.undo(2)
             assert await memory.get(record.id) == record
 
     asyncio.run(run())
@@ -815,16 +813,16 @@ def test_a_transaction_is_never_split(memory: Memory, clock: MovableClock) -> No
     saved = memory.save_many(
         [{"content": f"Shelf {n} holds the letters of year {1800 + n}"} for n in range(100)]
     )
-    assert len({row.batch for row in memory.journal.history(after=1, limit=200)}) == 1
+    assert len({row.batch for row in memory.history.log(after=1, limit=200)}) == 1
     for when in (2, 50, 101):
         with memory.as_of(when) as past:
             assert past.sequence == 101
-    assert len(memory.journal.history(since=60, until=60, limit=200)) == 100
-    undone = memory.undo(batch=60)
+    assert len(memory.history.log(since=60, until=60, limit=200)) == 100
+    undone = memory.history.undo(batch=60)
     assert undone.changes == tuple(range(101, 1, -1))
-    assert len(memory.records(limit=None)) == 1
+    assert len(memory.list(limit=None)) == 1
     assert [row.reason for row in undone.rows] == ["undo of changes 2 to 101"] * 100
-    memory.undo(since=undone.rows[50].sequence)
+    memory.history.undo(since=undone.rows[50].sequence)
     assert [memory.get(one.record.id) for one in saved] == [one.record for one in saved]
 
 
@@ -835,10 +833,10 @@ def test_the_past_blames_on_what_there_was(memory: Memory, clock: MovableClock) 
     number = last(memory)
     memory.update(tea.id, content="Ana likes black tea")
     memory.pages.append("HISTORY.md", "It snowed.")
-    pot = memory.journal.history(limit=1, after=1)[0].edit
+    pot = memory.history.log(limit=1, after=1)[0].edit
     assert pot is not None
     with memory.as_of(number) as past:
-        assert past.journal.blame(pot.id).related == (tea,)
-        assert len(past.journal.blame("HISTORY.md").lines) == 1
-    assert memory.journal.blame(pot.id).related[0].content == "Ana likes black tea"
-    assert memory.journal.blame("HISTORY.md").recalled is None
+        assert past.history.blame(pot.id).related == (tea,)
+        assert len(past.history.blame("HISTORY.md").lines) == 1
+    assert memory.history.blame(pot.id).related[0].content == "Ana likes black tea"
+    assert memory.history.blame("HISTORY.md").recalled is None

@@ -17,9 +17,12 @@ from hypothesis import strategies as st
 
 from reverie import Conflict, InvalidInput, Memory, NotFound
 from reverie.domain.filter import Filter
+from reverie.domain.record import FIL
 from reverie.domain.text.timestamps import Clock
 from reverie.files.folder import MemoryFolder
+from reverie.integrations.agentkit import FILTools
 from reverie.search.analyzer import analyze
+from reverie.search.hits import SOURCES
 from reverie.snapshot import Snapshot
 from reverie.stores.contract.replay import read_contents, replay
 from reverie.stores.in_memory import InMemoryStore
@@ -69,7 +72,7 @@ class World:
         return found[n % len(found)] if found else "f" * 12
 
     def records(self, *, archived: bool) -> list[Any]:
-        return self.memory.records(limit=None, archived=archived)
+        return self.memory.list(limit=None, archived=archived)
 
     def do(self, name: str, n: int, m: int) -> None:
         """Do something; what is refused changes nothing."""
@@ -119,7 +122,7 @@ OPERATIONS: dict[str, Callable[[World, int, int], Any]] = {
     "save many": lambda w, n, m: w.memory.save_many(
         {"content": SENTENCES[(n + k) % len(SENTENCES)], "tags": [f"m{m}"]} for k in range(m % 4 + 1)
     ),
-    "remember fil": lambda w, n, m: w.memory.remember_fil(
+    "remember fil": lambda w, n, m: FILTools(w.memory).remember_fil(
         findings=[SENTENCES[n % 4]], insights=[SENTENCES[m % 4]], lessons=["Measure before cutting"]
     ),
     "update": lambda w, n, m: w.memory.update(
@@ -130,9 +133,11 @@ OPERATIONS: dict[str, Callable[[World, int, int], Any]] = {
     ),
     "archive": lambda w, n, m: w.memory.archive(w.record(n), reason=f"because {m}"),
     "restore": lambda w, n, m: w.memory.restore(w.record(n)),
-    "delete": lambda w, n, m: w.memory.delete(w.record(n)),
-    "pin": lambda w, n, m: w.memory.pin(w.record(n)) if m % 2 else w.memory.unpin(w.record(n)),
-    "purge": lambda w, n, m: w.memory.purge(older_than=0),
+    "delete": lambda w, n, m: w.memory.archive(w.record(n)),
+    "pin": lambda w, n, m: (
+        w.memory.update(w.record(n), pinned=True) if m % 2 else w.memory.update(w.record(n), pinned=False)
+    ),
+    "purge": lambda w, n, m: w.memory.admin.purge(older_than=0),
     "say": lambda w, n, m: w.memory.session(CHATS[n % 2]).add(
         ("user", "assistant")[m % 2], SENTENCES[(n + m) % len(SENTENCES)], speaker=("", "Ana")[n % 2]
     ),
@@ -155,8 +160,8 @@ OPERATIONS: dict[str, Callable[[World, int, int], Any]] = {
     ),
     "replace": lambda w, n, m: w.memory.pages.replace(LINES[n % 5], LINES[m % 5], name=PAGES[n % 2]),
     "delete page": lambda w, n, m: w.memory.pages.delete((*PAGES, *LOGS)[n % 4]),
-    "undo": lambda w, n, m: w.memory.undo(w.memory._store.sequence() - n % 9),
-    "undo batch": lambda w, n, m: w.memory.undo(batch=w.memory._store.sequence() - n % 9),
+    "undo": lambda w, n, m: w.memory.history.undo(w.memory._store.sequence() - n % 9),
+    "undo batch": lambda w, n, m: w.memory.history.undo(batch=w.memory._store.sequence() - n % 9),
 }
 
 numbers = st.integers(0, 12)
@@ -179,7 +184,7 @@ def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         opened = World(where)
         try:
             yield opened
-            assert opened.memory.check() == []
+            assert opened.memory.admin.check() == []
         finally:
             opened.memory.close()
 
@@ -203,7 +208,7 @@ def test_undoing_what_one_call_did_gives_back_what_was(
         before, last = here.dump(), here.memory._store.sequence()
         here.now += timedelta(hours=5)
         here.do(*step)
-        rows = here.memory.history(after=last)
+        rows = here.memory.history.log(after=last)
         after = here.dump()
         if not rows:
             assert after == before
@@ -257,7 +262,7 @@ def test_undoing_any_changes_is_refused_or_can_be_undone(
             assert here.dump() == before
             assert here.memory._store.sequence() == last
             return
-        rows = [here.memory.history(after=number - 1, limit=1)[0] for number in undone.changes]
+        rows = [here.memory.history.log(after=number - 1, limit=1)[0] for number in undone.changes]
         about = {(row.subject, row.edit.id) for row in rows if row.edit is not None}
         now = {(d.subject, d.id): d.after for d in changes_of(here.memory)}
         for name in {*things, *now} - about:
@@ -268,7 +273,7 @@ def test_undoing_any_changes_is_refused_or_can_be_undone(
 
 
 def changes_of(memory: Memory) -> list[Any]:
-    return memory.journal.changes(since=0)
+    return memory.history.changes(since=0)
 
 
 @given(plan=plans)
@@ -278,7 +283,7 @@ def test_the_journal_alone_makes_the_same_store(
 ) -> None:
     with world() as here:
         list(play(here, plan))
-        rows = here.memory.history(limit=1_000_000)
+        rows = here.memory.history.log(limit=1_000_000)
         for again in (
             InMemoryStore(analyse=analyze),
             SQLiteStore(tmp_path_factory.mktemp("replayed") / "reverie.db", analyse=analyze),
@@ -314,22 +319,24 @@ def test_as_it_was_then_a_memory_gives_the_answers_of_then(
 
 def answers(memory: Memory | Snapshot) -> dict[str, Any]:
     """What a memory says, in its order, to questions of every sort."""
-    stats = memory.stats()
+    stats = memory.total_stats() if isinstance(memory, Snapshot) else memory.admin.stats()
     return {
-        "records": memory.records(limit=None),
-        "archived": memory.records(limit=None, archived=True),
-        "some": memory.records(limit=2, offset=1, category="project"),
+        "records": memory.list(limit=None),
+        "archived": memory.list(limit=None, archived=True),
+        "some": memory.list(limit=2, offset=1, category="project"),
         "get": [memory.get(f"{n:012x}") for n in range(1, 40)],
         "get_turn": [memory.get_turn(f"{n:012x}") for n in range(1, 40)],
         "tallies": (memory.categories(), memory.tags()),
         "search": [memory.search(question) for question in (*QUESTIONS, None)],
         "literal": [memory.search("the", mode="literal"), memory.search("b.t", mode="regex")],
         "only": memory.search("database", tags=["t1"], created_after=BEGIN),
-        "turns found": [memory.search_turns(question) for question in QUESTIONS],
-        "sessions found": [memory.search_turns(question, unit="session") for question in QUESTIONS],
-        "history found": [memory.search_history(question) for question in QUESTIONS],
-        "recall": [memory.recall(question) for question in QUESTIONS],
-        "fil": memory.recall_fil("measure"),
+        "turns found": [memory.search(question, sources="turns") for question in QUESTIONS],
+        "sessions found": [
+            memory.search(question, unit="session", sources="turns") for question in QUESTIONS
+        ],
+        "history found": [memory.search(question, sources="history") for question in QUESTIONS],
+        "recall": [memory.search(question, sources=SOURCES) for question in QUESTIONS],
+        "fil": [memory.search("measure", kind=kind) for kind in FIL],
         "sessions": memory.sessions(),
         "turns": [memory.turns(name) for name in CHATS],
         "windows": [memory.session(name).turns() for name in CHATS],
@@ -341,7 +348,7 @@ def answers(memory: Memory | Snapshot) -> dict[str, Any]:
         "pages": [(name, memory.pages.read(name)) for name in memory.pages.names()],
         "overview": memory.pages.overview(),
         "prompt": memory.pages.context(),
-        "history": memory.history(limit=1_000_000),
+        "history": memory.history.log(limit=1_000_000),
         "stats": (stats.records, stats.archived, stats.turns, stats.sessions, stats.journal, stats.by_kind),
     }
 
@@ -361,7 +368,7 @@ def tell(world: World, n: int) -> None:
         lambda: memory.pages.write(PAGES[n % 2], f"# Notes\n{SECRET}\none line\n"),
         lambda: memory.pages.append(LOGS[n % 2], f"{SECRET} ({n})"),
         lambda: memory.delete_session(CHATS[n % 2]),
-        lambda: memory.undo(memory._store.sequence()),
+        lambda: memory.history.undo(memory._store.sequence()),
     )
     with contextlib.suppress(*REFUSED):
         said[n % len(said)]()
@@ -391,7 +398,7 @@ def test_what_was_forgotten_is_nowhere_and_nothing_brings_it_back(
                 else:
                     here.memory.undo(batch=max(1, since))
         assert "heron" not in here.dump()
-        assert "heron" not in str(here.memory.history(limit=1_000_000))
+        assert "heron" not in str(here.memory.history.log(limit=1_000_000))
         assert "heron" not in str(here.memory.journal.changes(since=0))
         assert here.memory.search("heron under the boathouse") == []
 
@@ -404,11 +411,11 @@ def test_the_journal_alone_makes_the_same_files(
     here = World()
     list(play(here, plan))
     again = InMemoryStore(analyse=analyze)
-    replay(here.memory.history(limit=1_000_000), again)
+    replay(here.memory.history.log(limit=1_000_000), again)
     written = files(tmp_path_factory.mktemp("files"), here.memory._store, here.time)
     assert written == files(tmp_path_factory.mktemp("files"), again, here.time)
     assert bool(written) == bool(changes_of(here.memory))
-    here.memory.undo(since=0)
+    here.memory.history.undo(since=0)
     assert not any(files(tmp_path_factory.mktemp("files"), here.memory._store, here.time).values())
     here.memory.close()
 

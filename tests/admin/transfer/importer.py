@@ -11,7 +11,7 @@ def main() -> None:
     folder, source = sys.argv[1:3]
     with Memory.open(folder) as memory:
         print("open", flush=True)
-        done = memory.import_(source, progress=lambda count: print("dealt with", count, flush=True))
+        done = memory.admin.import_from(source, progress=lambda count: print("dealt with", count, flush=True))
         print("taken", done.taken, flush=True)
 
 

@@ -387,4 +387,4 @@ def told(done: ImportReport, why: str) -> list[tuple[str, str]]:
 
 def contents(memory: Memory) -> set[str]:
     """What all records say."""
-    return {record.content for record in memory.records(limit=None, archived=None)}
+    return {record.content for record in memory.list(limit=None, archived=None)}

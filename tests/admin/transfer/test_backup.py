@@ -54,7 +54,7 @@ def filled(folder: Path, *, count: int = 3) -> Memory:
 def backup(tmp_path: Path) -> Path:
     """A backup of a memory in `tmp_path / "memory"`, which is closed."""
     memory = filled(tmp_path / "memory")
-    memory.backup(tmp_path / "kept.zip")
+    memory.admin.backup(tmp_path / "kept.zip")
     memory.close()
     return tmp_path / "kept.zip"
 
@@ -73,20 +73,20 @@ def prints(folder: Path) -> dict[str, str]:
 
 def test_everything_comes_back(tmp_path: Path) -> None:
     memory = filled(tmp_path / "memory")
-    made = memory.backup(tmp_path / "kept.zip")
+    made = memory.admin.backup(tmp_path / "kept.zip")
     assert (made.records, made.sessions, made.turns, made.problems) == (4, 1, 3, 0)
     assert made.profile == ("dream.md", "soul.md")
-    assert made.sequence == memory.stats().journal
+    assert made.sequence == memory.admin.stats().journal
     assert made.size == (tmp_path / "kept.zip").stat().st_size
     done = recover(tmp_path / "kept.zip", tmp_path / "new")
     assert (done.moved_to, done.forgotten_again, done.notes) == (None, 0, ())
     assert done.backup == made
     with Memory.open(tmp_path / "new") as new:
         assert dump(new._store) == dump(memory._store)
-        assert new.history(limit=1000) == memory.history(limit=1000)
+        assert new.history.log(limit=1000) == memory.history.log(limit=1000)
         assert new.scratchpad.get("draft") == "kept too"
-        assert new.check() == []
-        assert new.doctor().findings == ()
+        assert new.admin.check() == []
+        assert new.admin.doctor().findings == ()
         assert [hit.content for hit in new.search("aaaaa bridge", limit=1)] == [
             "Fact number 0 of the aaaaa bridge 0"
         ]
@@ -120,7 +120,7 @@ def test_what_is_acknowledged_before_is_in_it_while_four_processes_write(tmp_pat
                 time.sleep(0.01)
             acknowledged = set(lines)
             assert len(acknowledged) >= 40 * (n + 1)
-            made = memory.backup(tmp_path / f"{n}.zip")
+            made = memory.admin.backup(tmp_path / f"{n}.zip")
             backups.append((made.path, acknowledged))
     for each in running:
         each.send_signal(signal.SIGKILL)
@@ -133,8 +133,8 @@ def test_what_is_acknowledged_before_is_in_it_while_four_processes_write(tmp_pat
     for number, (path, acknowledged) in enumerate(backups):
         recover(path, tmp_path / f"new{number}")
         with Memory.open(tmp_path / f"new{number}") as new:
-            assert new.check() == []
-            held = {record.content for record in new.records(limit=None)}
+            assert new.admin.check() == []
+            held = {record.content for record in new.list(limit=None)}
             held |= {turn.content for each in new.sessions() for turn in new.turns(each.state.id)}
             assert acknowledged <= held
     recover(backups[-1][0], tmp_path / "again")
@@ -146,7 +146,7 @@ def test_a_backup_is_for_its_owner_alone_and_nothing_else_is_left(tmp_path: Path
     old = os.umask(0)
     try:
         with filled(tmp_path / "memory") as memory:
-            memory.backup(tmp_path / "kept.zip")
+            memory.admin.backup(tmp_path / "kept.zip")
         recover(tmp_path / "kept.zip", tmp_path / "new")
     finally:
         os.umask(old)
@@ -168,16 +168,16 @@ def test_a_backup_goes_over_no_other_file_unless_told(tmp_path: Path) -> None:
     target.write_text("mine")
     with filled(tmp_path / "memory") as memory:
         with pytest.raises(InvalidInput, match="there already"):
-            memory.backup(target)
+            memory.admin.backup(target)
         assert target.read_text() == "mine"
-        memory.backup(target, overwrite=True)
+        memory.admin.backup(target, overwrite=True)
         with pytest.raises(InvalidInput, match="there already"):
-            memory.backup(tmp_path / "memory", overwrite=True)
+            memory.admin.backup(tmp_path / "memory", overwrite=True)
         with pytest.raises(InvalidInput, match="there is no folder"):
-            memory.backup(tmp_path / "missing" / "kept.zip")
+            memory.admin.backup(tmp_path / "missing" / "kept.zip")
     assert recover(target, tmp_path / "new").backup.records == 4
     with Memory.open(":memory:") as nowhere, pytest.raises(InvalidInput, match="in no folder"):
-        nowhere.backup(tmp_path / "other.zip")
+        nowhere.admin.backup(tmp_path / "other.zip")
 
 
 def test_a_backup_that_fails_leaves_nothing(tmp_path: Path) -> None:
@@ -186,7 +186,7 @@ def test_a_backup_that_fails_leaves_nothing(tmp_path: Path) -> None:
 
     (tmp_path / "kept.zip").write_text("the last one")
     with filled(tmp_path / "memory") as memory, pytest.raises(StoreUnavailable, match="No space left"):
-        memory.backup(tmp_path / "kept.zip", overwrite=True, progress=give_up)
+        memory.admin.backup(tmp_path / "kept.zip", overwrite=True, progress=give_up)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["kept.zip", "memory"]
     assert (tmp_path / "kept.zip").read_text() == "the last one"
 
@@ -216,7 +216,7 @@ def test_profiles_elsewhere_and_linked_are_kept(tmp_path: Path) -> None:
     (profile / "soul.md").symlink_to(tmp_path / "mounted.md")
     (profile / "notes.txt").write_text("not mine")
     with Memory.open(tmp_path / "memory", profile=profile) as memory:
-        assert memory.backup(tmp_path / "kept.zip").profile == ("soul.md",)
+        assert memory.admin.backup(tmp_path / "kept.zip").profile == ("soul.md",)
     recover(tmp_path / "kept.zip", tmp_path / "new", profile=tmp_path / "new profile")
     assert (tmp_path / "new profile" / "soul.md").read_text() == "I am mounted.\n"
     assert not (tmp_path / "new" / "soul.md").exists()
@@ -412,13 +412,13 @@ def test_what_was_there_is_moved_aside_and_what_is_derived_is_made_anew(backup: 
     assert (folder / "soul.md").read_text() == "I am careful.\n"
     assert (done.moved_to / "profile" / "soul.md").read_text() == "I was changed.\n"
     with Memory.open(folder) as memory:
-        assert memory.stats().records == 3
+        assert memory.admin.stats().records == 3
         assert memory.search("lantern") == []
         assert len(memory.search("bridge", limit=9)) == 3
-        assert {found.code for found in memory.doctor().findings} <= {"moved-aside"}
+        assert {found.code for found in memory.admin.doctor().findings} <= {"moved-aside"}
     with Memory.open(done.moved_to) as old:
         assert dump(old._store) == later
-        assert old.check() == []
+        assert old.admin.check() == []
     again = recover(backup, folder, replace=True, at=NOW)
     assert again.moved_to == folder / "before-recovery-20260301T120000Z-2"
 
@@ -432,7 +432,7 @@ def test_a_memory_that_is_too_damaged_to_open_can_be_replaced(backup: Path, tmp_
     assert (done.moved_to / "reverie.db").read_bytes() == spoilt
     assert any("cannot be read" in note for note in done.notes)
     with Memory.open(folder) as memory:
-        assert memory.stats().records == 3
+        assert memory.admin.stats().records == 3
 
 
 OTHER = """
@@ -472,12 +472,12 @@ def test_a_process_that_has_it_open_is_told_and_spoils_nothing(backup: Path, tmp
     said, complained = running.communicate("\n", timeout=60)
     assert said.split() == ["True"] * 6 + ["end"], complained
     with Memory.open(folder) as memory:
-        assert {record.content for record in memory.records()} == {
+        assert {record.content for record in memory.list()} == {
             f"Fact number {n} of the {'abc'[n] * 5} bridge {n}" for n in range(3)
         }
         assert memory.search("later") == []
-        assert memory.check() == []
-        assert {found.code for found in memory.doctor().findings} <= {"moved-aside"}
+        assert memory.admin.check() == []
+        assert {found.code for found in memory.admin.doctor().findings} <= {"moved-aside"}
 
 
 def test_no_acknowledged_write_is_lost_when_it_is_replaced_under_writers(
@@ -515,13 +515,13 @@ def test_no_acknowledged_write_is_lost_when_it_is_replaced_under_writers(
     assert len(lines) >= 100
     assert done[0].moved_to is not None
     with Memory.open(done[0].moved_to) as old:
-        held = {record.content for record in old.records(limit=None)}
+        held = {record.content for record in old.list(limit=None)}
         held |= {turn.content for each in old.sessions() for turn in old.turns(each.state.id)}
         assert set(lines) <= held
-        assert old.check() == []
+        assert old.admin.check() == []
     with Memory.open(folder) as new:
-        assert new.check() == []
-        assert new.stats().records == 3
+        assert new.admin.check() == []
+        assert new.admin.stats().records == 3
 
 
 KILLED = """
@@ -563,7 +563,7 @@ def test_a_recovery_that_is_killed_leaves_one_of_the_two_whole(backup: Path, tmp
         )
         with Memory.open(folder, create=False) as memory:
             found = dump(memory._store)
-            assert memory.check() == []
+            assert memory.admin.check() == []
         assert found in (later, wanted), calls
         if run.returncode == 0:
             outcomes.add("done")
@@ -587,8 +587,8 @@ def test_what_was_forgotten_since_the_backup_is_forgotten_again(tmp_path: Path) 
         kept = memory.save(secret).record
         memory.pages.write("MEMORY.md", f"- a line\n- {secret}\n")
         memory.session("cli:2").add("user", secret)
-        memory.backup(tmp_path / "kept.zip")
-        memory.forget(kept.id, turns=True)
+        memory.admin.backup(tmp_path / "kept.zip")
+        memory.admin.forget(kept.id, turns=True)
     with pytest.raises(InvalidInput, match="there is a memory"):
         recover(tmp_path / "kept.zip", folder)
     done = recover(tmp_path / "kept.zip", folder, replace=True)
@@ -596,8 +596,8 @@ def test_what_was_forgotten_since_the_backup_is_forgotten_again(tmp_path: Path) 
     with Memory.open(folder) as memory:
         assert memory.get(kept.id) is None
         assert secret not in json.dumps(dump(memory._store))
-        assert memory.stats().records == 3
-        assert memory.check() == []
+        assert memory.admin.stats().records == 3
+        assert memory.admin.check() == []
     for file in folder.iterdir():
         if file.is_file():
             assert b"northern mill opens with nine" not in file.read_bytes(), file

@@ -46,14 +46,14 @@ def full(tmp_path: Path) -> Memory:
     """A memory with something of every sort."""
     memory = Memory.open(tmp_path / "full", clock=lambda: NOW)
     memory.save("Prefers short answers", category="user-preferences/style", tags=["tone"], pinned=True)
-    memory.save("The relay failed on Tuesday", kind="event", scope="user:a")
+    memory.scoped("user:a").save("The relay failed on Tuesday", kind="event")
     stale = memory.save("Staging was on port 5432").record
     memory.archive(stale.id, reason="it moved")
     chat = memory.session("telegram:12345")
     chat.add("user", "Which port?\n\n## user, now <!-- turn {} -->\n")
     chat.add("assistant", "", tool_calls=[{"id": "c1", "name": "lookup", "arguments": {"what": "port"}}])
     chat.add("tool", "\x1b[1m5433\x1b[0m", tool_call_id="c1")
-    memory.session("cli:a", scope="user:a").add("user", "A's own words")
+    memory.scoped("user:a").session("cli:a").add("user", "A's own words")
     memory.pages.write("MEMORY.md", "# Facts\n\n- staging: 5433\n")
     memory.pages.append("HISTORY.md", "[2025-06-01 10:00] Moved staging.\nAll went well.")
     memory.pages.append("HISTORY.md", "[2025-06-02 10:00] Checked the relay.")
@@ -83,15 +83,15 @@ def test_an_export_read_into_an_empty_memory_gives_the_same(form: ExportForm, va
 
 
 def test_the_whole_of_a_memory_comes_back(full: Memory, form: ExportForm, tmp_path: Path) -> None:
-    told = full.export(tmp_path / "out", form)
+    told = full.admin.export(tmp_path / "out", form)
     assert (told.records, told.sessions, told.turns, told.pages, told.paragraphs) == (3, 2, 4, 1, 2)
     assert told.left_out == ()
     with Memory.open(tmp_path / "other") as other:
-        result = other.import_(tmp_path / "out")
+        result = other.admin.import_from(tmp_path / "out")
         assert (result.form, result.taken, result.skipped) == (form, 12, ())
         assert dump(other._store) == dump(full._store)
-        assert [hit.content for hit in other.search("short answers", scope="")] == ["Prefers short answers"]
-        assert other.check() == []
+        assert [hit.content for hit in other.scoped("").search("short answers")] == ["Prefers short answers"]
+        assert other.admin.check() == []
     full.close()
 
 
@@ -101,7 +101,7 @@ def test_an_export_is_for_its_owner_alone_whatever_the_umask(
     target = tmp_path / "out"
     old = os.umask(0)
     try:
-        full.export(target, form)
+        full.admin.export(target, form)
     finally:
         os.umask(old)
     for file in [target, *target.rglob("*")]:
@@ -118,13 +118,13 @@ def test_nothing_is_written_over(full: Memory, form: ExportForm, tmp_path: Path)
         target.mkdir()
         (target / "mine.txt").write_text("mine")
     with pytest.raises(InvalidInput, match="there already"):
-        full.export(target, form)
+        full.admin.export(target, form)
     with pytest.raises(InvalidInput, match="there is no folder"):
-        full.export(tmp_path / "missing" / "out", form)
+        full.admin.export(tmp_path / "missing" / "out", form)
     kept = target if form == "jsonl" else target / "mine.txt"
     assert kept.read_text() == "mine"
     if form == "jsonl":
-        full.export(target, form, overwrite=True)
+        full.admin.export(target, form, overwrite=True)
         assert json.loads(target.read_text().splitlines()[0])["type"] == "header"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["full", "out"]
     full.close()
@@ -132,7 +132,7 @@ def test_nothing_is_written_over(full: Memory, form: ExportForm, tmp_path: Path)
 
 def test_an_empty_folder_is_filled(full: Memory, tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
-    assert full.export(tmp_path / "out", "markdown").records == 3
+    assert full.admin.export(tmp_path / "out", "markdown").records == 3
     assert (tmp_path / "out" / "reverie-export.json").exists()
     full.close()
 
@@ -142,15 +142,15 @@ def test_an_export_that_fails_leaves_nothing(full: Memory, form: ExportForm, tmp
         raise OSError(28, "No space left on device")
 
     with pytest.raises(StoreUnavailable, match="No space left"):
-        full.export(tmp_path / "out", form, progress=give_up)
+        full.admin.export(tmp_path / "out", form, progress=give_up)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["full"]
     full.close()
 
 
 def test_only_what_is_asked_for_is_exported(full: Memory, tmp_path: Path) -> None:
-    told = full.export(tmp_path / "a", scope="user:a")
+    told = full.admin.export(tmp_path / "a", scope="user:a")
     assert (told.records, told.sessions, told.turns, told.pages, told.paragraphs) == (1, 1, 1, 0, 0)
-    told = full.export(tmp_path / "b", scope=["", "user:a"], archived=False, sessions=False)
+    told = full.admin.export(tmp_path / "b", scope=["", "user:a"], archived=False, sessions=False)
     assert (told.records, told.sessions, told.turns, told.pages, told.paragraphs) == (2, 0, 0, 1, 2)
     text = (tmp_path / "b").read_text()
     assert "5432" not in text
@@ -160,7 +160,7 @@ def test_only_what_is_asked_for_is_exported(full: Memory, tmp_path: Path) -> Non
 
 def test_an_open_file_takes_json_lines_and_nothing_else(full: Memory) -> None:
     written = io.StringIO()
-    told = full.export(written)
+    told = full.admin.export(written)
     lines = [json.loads(line) for line in written.getvalue().split("\n") if line]
     assert told.path is None
     assert [line["type"] for line in lines] == (
@@ -169,9 +169,9 @@ def test_an_open_file_takes_json_lines_and_nothing_else(full: Memory) -> None:
     )  # fmt: skip
     assert lines[-1] == {"type": "end", "records": 3, "sessions": 2, "turns": 4, "pages": 1, "paragraphs": 2}
     with pytest.raises(InvalidInput, match="which makes a folder"):
-        full.export(written, "markdown")
+        full.admin.export(written, "markdown")
     with pytest.raises(InvalidInput, match="form is 'csv'"):
-        full.export(written, "csv")  # type: ignore[arg-type]
+        full.admin.export(written, "csv")  # type: ignore[arg-type]
     full.close()
 
 
@@ -191,11 +191,11 @@ def test_an_export_goes_on_while_others_write(full: Memory, tmp_path: Path) -> N
             full.session("telegram:12345").add("user", f"said meanwhile {added}")
             full.save(f"Saved meanwhile {added}")
 
-    full.export(tmp_path / "out", progress=write)
+    full.admin.export(tmp_path / "out", progress=write)
     with Memory.open(tmp_path / "other") as other:
-        result = other.import_(tmp_path / "out")
+        result = other.admin.import_from(tmp_path / "out")
         assert {each.why for each in result.skipped} == set()
-        assert other.check() == []
+        assert other.admin.check() == []
         assert len(other.turns("telegram:12345")) >= 3
     full.close()
 
@@ -213,20 +213,20 @@ def test_what_cannot_be_read_is_left_out_and_named(tmp_path: Path) -> None:
     database.commit()
     database.close()
     with Memory.open(tmp_path / "memory") as memory:
-        told = memory.export(tmp_path / "out")
+        told = memory.admin.export(tmp_path / "out")
     assert (told.records, told.turns) == (3, 3)
     assert sorted((each.what, each.count) for each in told.left_out) == [("record", 1), ("turn", 1)]
     assert "position 1" in next(each.place for each in told.left_out if each.what == "turn")
     with Memory.open(tmp_path / "other") as other:
-        assert other.import_(tmp_path / "out").taken == 3 + 1 + 3
-        assert other.check() == []
+        assert other.admin.import_from(tmp_path / "out").taken == 3 + 1 + 3
+        assert other.admin.check() == []
 
 
 # -- hand-edited exports -----------------------------------------------------------------------------------
 
 
 def test_a_markdown_export_that_a_person_edited_is_read(full: Memory, tmp_path: Path) -> None:
-    full.export(tmp_path / "out", "markdown")
+    full.admin.export(tmp_path / "out", "markdown")
     file = next((tmp_path / "out" / "records" / "user-preferences").rglob("*.md"))
     file.write_bytes(file.read_bytes().replace(b"short", b"brief").replace(b"\n", b"\r\n"))
     (tmp_path / "out" / "records" / "mine.md").write_text(
@@ -238,9 +238,9 @@ def test_a_markdown_export_that_a_person_edited_is_read(full: Memory, tmp_path: 
     history = tmp_path / "out" / "pages" / "HISTORY.md"
     history.write_text(history.read_text() + "\n[2025-06-03 08:30] Added by hand.\n")
     with Memory.open(tmp_path / "other") as other:
-        result = other.import_(tmp_path / "out")
+        result = other.admin.import_from(tmp_path / "out")
         assert result.skipped == ()
-        contents = {record.content: record for record in other.records(limit=None, scope=EVERY_SCOPE)}
+        contents = {record.content: record for record in other.scoped(EVERY_SCOPE).list(limit=None)}
         assert contents["Prefers brief answers"].pinned
         mine = contents["We take Postgres."]
         assert (mine.kind, mine.tags, mine.category) == ("decision", ("db", "it's"), "project-context/atlas")
@@ -248,7 +248,7 @@ def test_a_markdown_export_that_a_person_edited_is_read(full: Memory, tmp_path: 
         history_now = other.pages.paragraphs("HISTORY.md")
         assert history_now[:2] == full.pages.paragraphs("HISTORY.md")
         assert history_now[2].at == datetime(2025, 6, 3, 8, 30, tzinfo=UTC)
-        assert other.import_(tmp_path / "out").taken == 0
+        assert other.admin.import_from(tmp_path / "out").taken == 0
     full.close()
 
 

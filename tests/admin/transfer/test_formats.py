@@ -33,7 +33,7 @@ NOW = datetime(2026, 4, 1, tzinfo=UTC)
 def memory() -> Iterator[Memory]:
     with Memory.open(":memory:", clock=lambda: NOW) as opened:
         yield opened
-        assert opened.check() == []
+        assert opened.admin.check() == []
 
 
 def utc(*parts: int) -> datetime:
@@ -48,8 +48,8 @@ def test_every_format_is_known_by_looking(form: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("form", samples.SOURCES)
 def test_nothing_of_another_program_goes_into_a_prompt_unasked(form: str, tmp_path: Path) -> None:
     with Memory.open(tmp_path / "memory") as memory:
-        memory.import_(samples.SOURCES[form](tmp_path))
-        assert {record.origin for record in memory.records(limit=None, archived=None)} <= {"import"}
+        memory.admin.import_from(samples.SOURCES[form](tmp_path))
+        assert {record.origin for record in memory.list(limit=None, archived=None)} <= {"import"}
         assert memory.pages.names() == []
         pack = memory.session("new").context("health checks, deployment, Chicago, French?")
         assert pack.hits == () or all(hit.turn is not None for hit in pack.hits)
@@ -59,7 +59,7 @@ def test_nothing_of_another_program_goes_into_a_prompt_unasked(form: str, tmp_pa
 
 
 def test_a_graph_gives_a_record_for_each_observation_and_relation(memory: Memory, tmp_path: Path) -> None:
-    done = memory.import_(samples.mcp(tmp_path))
+    done = memory.admin.import_from(samples.mcp(tmp_path))
     assert (done.form, done.records, samples.whys(done)) == ("mcp", 4, {"empty": 1})
     assert samples.contents(memory) == {
         "Ada_Byron: Speaks fluent French",
@@ -85,18 +85,18 @@ def test_a_graph_as_one_object_is_read_too(memory: Memory, tmp_path: Path) -> No
     }
     for indent in (None, 2):
         file = samples.text(tmp_path / "graph.json", json.dumps(graph, indent=indent))
-        done = memory.import_(file)
+        done = memory.admin.import_from(file)
         assert done.form == "mcp"
     assert len(samples.contents(memory)) == 4
     assert samples.whys(done) == {"known": 4, "empty": 1}
-    assert memory.import_(samples.mcp(tmp_path)).records == 0
+    assert memory.admin.import_from(samples.mcp(tmp_path)).records == 0
 
 
 def test_a_graph_that_grew_gives_what_is_new(memory: Memory, tmp_path: Path) -> None:
-    memory.import_(samples.mcp(tmp_path))
+    memory.admin.import_from(samples.mcp(tmp_path))
     grown = copy.deepcopy(samples.MCP)
     grown[0]["observations"].insert(0, "Plays the harp")  # type: ignore[attr-defined]
-    done = memory.import_(samples.lines(tmp_path / "memory.jsonl", [grown[2], grown[1], grown[0]]))
+    done = memory.admin.import_from(samples.lines(tmp_path / "memory.jsonl", [grown[2], grown[1], grown[0]]))
     assert (done.records, samples.whys(done)) == (1, {"known": 4, "empty": 1})
 
 
@@ -114,7 +114,7 @@ def test_broken_lines_of_a_graph_are_named_and_the_others_are_read(memory: Memor
         b'{"type": "entity", "name": "n", "observations": [NaN]}',
     ]
     file.write_bytes(file.read_bytes() + b"\n".join(broken))
-    done = memory.import_(file)
+    done = memory.admin.import_from(file)
     assert done.records == 4
     assert samples.whys(done) == {"empty": 1, "broken": 8, "unsupported": 1}
     assert ("line", "memory.jsonl, line 4") in samples.told(done, "broken")
@@ -125,10 +125,10 @@ def test_broken_lines_of_a_graph_are_named_and_the_others_are_read(memory: Memor
 
 
 def test_items_keep_what_they_say(memory: Memory, tmp_path: Path) -> None:
-    done = memory.import_(samples.golemcore(tmp_path))
+    done = memory.admin.import_from(samples.golemcore(tmp_path))
     assert (done.form, done.sessions, done.turns) == ("golemcore", 1, 3)
     assert samples.told(done, "repeated") == [("record", "memory/items/episodic/2026-02-07.jsonl, line 2")]
-    by_source = {record.metadata[SOURCE_ID]: record for record in memory.records(limit=None)}
+    by_source = {record.metadata[SOURCE_ID]: record for record in memory.list(limit=None)}
     turn = by_source[str(GOLEMCORE_TURN["id"])]
     assert (turn.kind, turn.layer, turn.tags) == ("task_state", "episodic", ("docker", "java"))
     assert (turn.confidence, turn.importance, turn.source) == (0.65, 0.7, "turn")
@@ -143,7 +143,7 @@ def test_items_keep_what_they_say(memory: Memory, tmp_path: Path) -> None:
 
 
 def test_a_session_of_golemcore_goes_on_under_its_name(memory: Memory, tmp_path: Path) -> None:
-    memory.import_(samples.golemcore(tmp_path))
+    memory.admin.import_from(samples.golemcore(tmp_path))
     (overview,) = memory.sessions()
     assert (overview.state.id, overview.state.status) == ("telegram:12345", "paused")
     assert overview.state.metadata["lang"] == "en"
@@ -171,9 +171,9 @@ def test_items_with_other_names_and_types_are_read(memory: Memory, tmp_path: Pat
         {"layer": "SEMANTIC", "content": "   "},
         {"layer": "SEMANTIC", "content": "y" * 100_001},
     ]  # fmt: skip
-    done = memory.import_(samples.lines(tmp_path / "semantic.jsonl", odd))
+    done = memory.admin.import_from(samples.lines(tmp_path / "semantic.jsonl", odd))
     assert (done.form, done.records, samples.whys(done)) == ("golemcore", 3, {"empty": 1, "too large": 1})
-    found = {record.content: record for record in memory.records(limit=None)}
+    found = {record.content: record for record in memory.list(limit=None)}
     monday = found["We ship on Mondays"]
     assert (monday.layer, monday.kind, monday.importance, monday.confidence) == (
         "episodic",
@@ -192,7 +192,7 @@ def test_items_with_other_names_and_types_are_read(memory: Memory, tmp_path: Pat
 
 
 def test_entries_keep_what_they_say(memory: Memory, tmp_path: Path) -> None:
-    done = memory.import_(samples.rockbot(tmp_path))
+    done = memory.admin.import_from(samples.rockbot(tmp_path))
     assert (done.form, done.records) == ("rockbot", 3)
     assert samples.told(done, "unsupported") == [("file", "soul.md")]
     zone = memory.get("a1b2c3d4e5f6")  # an id of ours stays
@@ -204,10 +204,10 @@ def test_entries_keep_what_they_say(memory: Memory, tmp_path: Path) -> None:
     assert zone.created_at == datetime(2026, 1, 10, 14, 30, 0, 123456, tzinfo=UTC)
     assert zone.last_seen_at == utc(2026, 1, 20, 14, 30)
     assert zone.metadata["requires_user_permission"] == "true"
-    (grep,) = memory.records(category="anti-patterns")
+    (grep,) = memory.list(category="anti-patterns")
     assert (grep.kind, grep.metadata[SOURCE_ID]) == ("anti_pattern", "9f8e7d6c")
     assert grep.content == ROCKBOT_OLD["Content"]
-    (merged,) = memory.records(archived=True)
+    (merged,) = memory.list(archived=True)
     assert merged.archive_reason == "superseded by a1b2c3d4e5f6"
 
 
@@ -224,8 +224,8 @@ def test_entries_that_are_odd_or_broken(memory: Memory, tmp_path: Path) -> None:
     samples.document(place / "settings.json", {"theme": "dark"})
     samples.text(place / ".hidden" / "six.json", "{}")
     (place / "link.json").symlink_to("/etc/passwd")
-    done = memory.import_(place, "rockbot")
-    found = {record.content: record for record in memory.records(limit=None)}
+    done = memory.admin.import_from(place, "rockbot")
+    found = {record.content: record for record in memory.list(limit=None)}
     assert found["Folder says it"].category == "general"
     assert (found["Bad"].category, found["Bad"].metadata["category"]) == (None, "a b")
     assert samples.whys(done) == {"empty": 1, "broken": 2, "unsupported": 3}
@@ -237,10 +237,10 @@ def test_entries_that_are_odd_or_broken(memory: Memory, tmp_path: Path) -> None:
 
 
 def test_notes_become_records_that_are_found(memory: Memory, tmp_path: Path) -> None:
-    done = memory.import_(samples.autobot(tmp_path))
+    done = memory.admin.import_from(samples.autobot(tmp_path))
     assert (done.form, done.pages, done.paragraphs, done.sessions, done.turns) == ("notes", 0, 0, 1, 4)
     by_source: dict[str, set[str]] = {}
-    for record in memory.records(limit=None):
+    for record in memory.list(limit=None):
         by_source.setdefault(record.source, set()).add(record.content)
     assert by_source["import:MEMORY.md"] == {
         "User prefers concise responses.",
@@ -248,7 +248,7 @@ def test_notes_become_records_that_are_found(memory: Memory, tmp_path: Path) -> 
         "Database: PostgreSQL\n  - port 5432",
         "```sql\nSELECT 1;\n\nSELECT 2;\n```",
     }
-    events = {record.content: record for record in memory.records(kinds=["event"])}
+    events = {record.content: record for record in memory.list(kind=["event"])}
     assert len(events) == 3
     docker = events["2025-01-16 09:00: Talked about Docker.\nHealth checks were added."]
     assert (docker.created_at, docker.layer) == (utc(2025, 1, 16, 9), "episodic")
@@ -258,8 +258,8 @@ def test_notes_become_records_that_are_found(memory: Memory, tmp_path: Path) -> 
 
 
 def test_notes_of_the_owner_become_pages_and_logs(memory: Memory, tmp_path: Path) -> None:
-    memory.import_(samples.autobot(tmp_path / "a"), origin="owner")
-    done = memory.import_(samples.golemcore(tmp_path / "g"), origin="owner")
+    memory.admin.import_from(samples.autobot(tmp_path / "a"), origin="owner")
+    done = memory.admin.import_from(samples.golemcore(tmp_path / "g"), origin="owner")
     assert (done.pages, done.paragraphs) == (0, 2)
     assert memory.pages.read("MEMORY.md") == samples.MEMORY_MD
     history = memory.pages.paragraphs("HISTORY.md")
@@ -267,18 +267,18 @@ def test_notes_of_the_owner_become_pages_and_logs(memory: Memory, tmp_path: Path
     assert [paragraph.at for paragraph in memory.pages.paragraphs("2026-02-07.md")] == [
         utc(2026, 2, 7, 14, 15), utc(2026, 2, 7, 14, 30),
     ]  # fmt: skip
-    assert memory.records(kinds=["event"]) == []
+    assert memory.list(kind=["event"]) == []
 
 
 def test_a_page_that_is_here_gets_the_lines_it_lacks_and_only_once(memory: Memory, tmp_path: Path) -> None:
     memory.pages.write("MEMORY.md", "# Mine\n- Spring Boot 4.0.2\n")
     file = samples.text(tmp_path / "MEMORY.md", "- Spring Boot 4.0.2\n- Heron is the relay\n")
-    assert memory.import_(file, origin="owner").pages == 1
+    assert memory.admin.import_from(file, origin="owner").pages == 1
     assert memory.pages.read("MEMORY.md") == "# Mine\n- Spring Boot 4.0.2\n\n- Heron is the relay\n"
     memory.pages.write("MEMORY.md", "# Mine\n- The relay is called Heron\n")
-    assert memory.import_(file, origin="owner").pages == 0
+    assert memory.admin.import_from(file, origin="owner").pages == 0
     file.write_text(file.read_text() + "- Lark is the backup\n")
-    assert memory.import_(file, origin="owner").pages == 1
+    assert memory.admin.import_from(file, origin="owner").pages == 1
     assert memory.pages.read("MEMORY.md") == "# Mine\n- The relay is called Heron\n\n- Lark is the backup\n"
 
 
@@ -286,11 +286,11 @@ def test_a_log_that_is_here_gets_the_paragraphs_it_lacks(memory: Memory, tmp_pat
     twice = "[2025-01-17 08:00] Restarted the relay."
     memory.pages.append("HISTORY.md", twice)
     file = samples.text(tmp_path / "HISTORY.md", f"{samples.HISTORY_MD}\n{twice}\n\n{twice}\n")
-    done = memory.import_(file, origin="owner")
+    done = memory.admin.import_from(file, origin="owner")
     assert (done.paragraphs, samples.whys(done)) == (4, {"known": 1})
     contents = [paragraph.content for paragraph in memory.pages.paragraphs("HISTORY.md")]
     assert contents.count(twice) == 2
-    assert memory.import_(file, origin="owner").paragraphs == 0
+    assert memory.admin.import_from(file, origin="owner").paragraphs == 0
 
 
 @pytest.mark.parametrize("newline", ["\r\n", "\r"])
@@ -300,9 +300,9 @@ def test_notes_with_other_line_ends_and_a_byte_order_mark(
     for name, content in (("MEMORY.md", samples.MEMORY_MD), ("2026-02-07.md", samples.NOTE_MD)):
         written = "\ufeff" + content.replace("\n", newline)
         (tmp_path / name).write_bytes(written.encode())
-    memory.import_(tmp_path / "MEMORY.md", origin="owner")
+    memory.admin.import_from(tmp_path / "MEMORY.md", origin="owner")
     assert memory.pages.read("MEMORY.md") == samples.MEMORY_MD
-    done = memory.import_(tmp_path, "notes", origin="owner")
+    done = memory.admin.import_from(tmp_path, "notes", origin="owner")
     assert done.paragraphs == (2 if newline == "\r\n" else 1)
 
 
@@ -313,7 +313,7 @@ def test_notes_that_cannot_be_read_are_named(memory: Memory, tmp_path: Path) -> 
     samples.text(place / "2026-02-09.md", "")
     samples.text(place / "HISTORY.md", "x" * 20_001)
     samples.text(place / "picture.png", "…")
-    done = memory.import_(place, origin="owner")
+    done = memory.admin.import_from(place, origin="owner")
     assert memory.pages.names() == ["MEMORY.md"]
     assert sorted((each.place.partition(",")[0], each.why) for each in done.skipped) == [
         ("2026-02-08.md", "broken"), ("2026-02-09.md", "empty"), ("HISTORY.md", "too large"),
@@ -341,7 +341,7 @@ CHATGPT_ID = "chatgpt:8f3a2b1c-0000-4000-8000-000000000001"
 
 
 def test_the_current_path_of_a_conversation_is_read(memory: Memory, tmp_path: Path) -> None:
-    done = memory.import_(samples.chatgpt(tmp_path))
+    done = memory.admin.import_from(samples.chatgpt(tmp_path))
     assert (done.form, done.sessions, done.turns) == ("chatgpt", 1, 4)
     assert samples.whys(done) == {"unsupported": 5}
     asked, call, result, answer = memory.turns(CHATGPT_ID)
@@ -354,7 +354,7 @@ def test_the_current_path_of_a_conversation_is_read(memory: Memory, tmp_path: Pa
     assert (answer.metadata["model"], answer.metadata[SOURCE_ID]) == ("gpt-4o", "a1")
     state = memory.session(CHATGPT_ID).state
     assert (state.metadata["title"], state.created_at) == ("Postgres or MongoDB", parse_moment(1736209400.25))
-    assert not memory.search_turns("Postgress", mode="literal")
+    assert not memory.search("Postgress", mode="literal", sources="turns")
 
 
 @pytest.mark.parametrize("how", ["file", "folder", "numbered", "in a folder of the archive"])
@@ -369,12 +369,12 @@ def test_an_export_of_chatgpt_is_read_however_it_comes(memory: Memory, tmp_path:
         name = "conversations-000.json" if how == "numbered" else "conversations.json"
         file = samples.document(tmp_path / "export" / name, CHATGPT)
         source = file if how == "file" else file.parent
-    done = memory.import_(source)
+    done = memory.admin.import_from(source)
     assert (done.form, done.turns) == ("chatgpt", 4)
 
 
 def test_a_conversation_that_grew_gives_the_new_turns(memory: Memory, tmp_path: Path) -> None:
-    memory.import_(samples.chatgpt(tmp_path))
+    memory.admin.import_from(samples.chatgpt(tmp_path))
     grown = copy.deepcopy(CHATGPT)
     mapping: dict[str, Any] = grown[0]["mapping"]  # type: ignore[assignment]
     mapping["q2"] = {
@@ -384,7 +384,7 @@ def test_a_conversation_that_grew_gives_the_new_turns(memory: Memory, tmp_path: 
         "children": [],
     }
     grown[0]["current_node"] = "q2"
-    done = memory.import_(samples.document(tmp_path / "conversations.json", grown))
+    done = memory.admin.import_from(samples.document(tmp_path / "conversations.json", grown))
     assert (done.sessions, done.turns, samples.whys(done)["known"]) == (0, 1, 4)
     last = memory.turns(CHATGPT_ID)[-1]
     assert (last.position, last.content, last.at) == (4, "Why?", parse_moment(1736209406.0))
@@ -402,14 +402,14 @@ def test_a_conversation_that_grew_gives_the_new_turns(memory: Memory, tmp_path: 
     ],
 )
 def test_trees_that_are_odd(memory: Memory, tmp_path: Path, change: dict[str, Any], turns: int) -> None:
-    done = memory.import_(samples.document(tmp_path / "conversations.json", [CHATGPT[0] | change]))
+    done = memory.admin.import_from(samples.document(tmp_path / "conversations.json", [CHATGPT[0] | change]))
     assert done.turns == turns
 
 
 @pytest.mark.parametrize("broken", [{"id": 5, "mapping": {}}, {"mapping": {}}, 5, -1.5e3, [], None, "text"])
 def test_a_conversation_that_is_none_is_named(memory: Memory, tmp_path: Path, broken: Any) -> None:
     file = samples.document(tmp_path / "conversations.json", [*CHATGPT, broken, *CHATGPT])
-    done = memory.import_(file, "chatgpt")
+    done = memory.admin.import_from(file, "chatgpt")
     assert (done.turns, samples.whys(done)["repeated"]) == (4, 4)
     assert samples.told(done, "broken") == [("session", "conversations.json, conversation 2")]
 
@@ -418,11 +418,11 @@ def test_a_file_that_was_cut_is_read_as_far_as_it_goes(memory: Memory, tmp_path:
     other = CHATGPT[0] | {"conversation_id": "second"}
     whole = json.dumps([*CHATGPT, other])
     file = samples.text(tmp_path / "conversations.json", whole[: len(whole) - 40])
-    done = memory.import_(file)
+    done = memory.admin.import_from(file)
     assert (done.sessions, done.turns) == (1, 4)
     assert "ends in the middle" in done.skipped[-1].detail
     samples.text(file, whole)
-    assert memory.import_(file).turns == 4
+    assert memory.admin.import_from(file).turns == 4
     assert len(memory.turns("chatgpt:second")) == 4
 
 
@@ -432,7 +432,7 @@ CLAUDE_ID = "claude:11111111-2222-4333-8444-555555555555"
 
 
 def test_messages_with_calls_and_attachments_are_read(memory: Memory, tmp_path: Path) -> None:
-    done = memory.import_(samples.claude(tmp_path))
+    done = memory.admin.import_from(samples.claude(tmp_path))
     assert (done.form, done.sessions, done.turns) == ("claude", 1, 4)
     assert samples.whys(done) == {"unsupported": 4, "empty": 1}
     asked, called, result, answer = memory.turns(CLAUDE_ID)
@@ -451,7 +451,7 @@ def test_older_exports_have_texts_only(memory: Memory, tmp_path: Path) -> None:
     old = copy.deepcopy(CLAUDE[:1])
     for message in old[0]["chat_messages"]:  # type: ignore[attr-defined]
         del message["content"]
-    done = memory.import_(samples.document(tmp_path / "conversations.json", old))
+    done = memory.admin.import_from(samples.document(tmp_path / "conversations.json", old))
     assert done.turns == 2
     assert memory.turns(CLAUDE_ID)[1].content == "Let me look.\n\nHeron it is."
 
@@ -462,7 +462,7 @@ def test_the_current_branch_of_claude_is_read_where_it_is_named(memory: Memory, 
 
     messages = [message("a", None, "first"), message("b", "a", "dropped"), message("c", "a", "kept"), 5]
     chat = {"uuid": "x", "current_leaf_message_uuid": "c", "chat_messages": messages}
-    done = memory.import_(samples.document(tmp_path / "conversations.json", [chat]))
+    done = memory.admin.import_from(samples.document(tmp_path / "conversations.json", [chat]))
     assert [turn.content for turn in memory.turns("claude:x")] == ["first", "kept"]
     assert samples.whys(done) == {"broken": 1}
     assert memory.turns("claude:x")[0].at == NOW
@@ -482,12 +482,12 @@ def test_messages_that_cannot_be_are_named(memory: Memory, tmp_path: Path) -> No
         },
     ]
     file = samples.document(tmp_path / "conversations.json", [{"uuid": "x", "chat_messages": messages}])
-    done = memory.import_(file)
+    done = memory.admin.import_from(file)
     assert samples.whys(done) == {"broken": 1, "empty": 1, "too large": 1, "unsupported": 1}
     assert [turn.content for turn in memory.turns("claude:x")] == [
         "NUL   and half a   pair", "without an id", "lone",
     ]  # fmt: skip
-    assert memory.import_(file).turns == 0
+    assert memory.admin.import_from(file).turns == 0
 
 
 # -- sessions of Autobot -----------------------------------------------------------------------------------
@@ -495,7 +495,7 @@ def test_messages_that_cannot_be_are_named(memory: Memory, tmp_path: Path) -> No
 
 def test_a_session_of_autobot_goes_on_under_its_name(memory: Memory, tmp_path: Path) -> None:
     place = samples.autobot(tmp_path)
-    memory.import_(place)
+    memory.admin.import_from(place)
     assert [turn.content for turn in memory.turns("telegram:77")] == [
         "how do I deploy this?", "With GitHub Actions.", "ok", "ok",
     ]  # fmt: skip
@@ -506,7 +506,7 @@ def test_a_session_of_autobot_goes_on_under_its_name(memory: Memory, tmp_path: P
     samples.text(
         file, "\n".join([kept[0], *kept[2:], more, '{"role": "user"', '{"role": "elf", "content": ""}'])
     )
-    done = memory.import_(place)
+    done = memory.admin.import_from(place)
     assert (done.turns, len(samples.told(done, "broken"))) == (1, 2)
     assert len(memory.turns("telegram:77")) == 5
 
@@ -532,20 +532,20 @@ def test_what_cannot_be_told_is_refused_with_what_to_do(
 ) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(InvalidInput, match=says):
-        memory.import_(tmp_path / name)
-    assert memory.history() == []
+        memory.admin.import_from(tmp_path / name)
+    assert memory.history.log() == []
 
 
 def test_a_folder_with_nothing_known_is_refused(memory: Memory, tmp_path: Path) -> None:
     samples.text(tmp_path / "src" / "main.py", "print()")
     with pytest.raises(InvalidInput, match="nothing in it is known"):
-        memory.import_(tmp_path)
+        memory.admin.import_from(tmp_path)
     with pytest.raises(InvalidInput, match="cannot be read"):
-        memory.import_(tmp_path / "missing")
+        memory.admin.import_from(tmp_path / "missing")
     with pytest.raises(InvalidInput, match="form is 'csv'"):
-        memory.import_(tmp_path, "csv")
+        memory.admin.import_from(tmp_path, "csv")
     with pytest.raises(InvalidInput, match="the format of a file"):
-        memory.import_(tmp_path, "mcp")
+        memory.admin.import_from(tmp_path, "mcp")
 
 
 def test_moments_in_every_form_are_understood() -> None:

@@ -30,7 +30,7 @@ IMPORTER = Path(__file__).with_name("importer.py")
 def memory(tmp_path: Path) -> Iterator[Memory]:
     with Memory.open(tmp_path / "memory", clock=lambda: NOW) as opened:
         yield opened
-        assert opened.check() == []
+        assert opened.admin.check() == []
 
 
 def own(path: Path, *documents: dict[str, Any], end: bool = True) -> Path:
@@ -49,21 +49,21 @@ def as_line(value: Any, kind: str) -> dict[str, Any]:
 @pytest.mark.parametrize("form", samples.SOURCES)
 def test_a_second_run_takes_in_nothing_and_changes_nothing(memory: Memory, form: str, tmp_path: Path) -> None:
     source = samples.SOURCES[form](tmp_path)
-    would = memory.import_(source, dry_run=True)
-    assert memory.history() == []
-    first = memory.import_(source)
+    would = memory.admin.import_from(source, dry_run=True)
+    assert memory.history.log() == []
+    first = memory.admin.import_from(source)
     assert first.taken > 0
     assert replace(first, dry_run=True) == would
-    before, changes = dump(memory._store), len(memory.history(limit=1000))
-    second = memory.import_(source)
+    before, changes = dump(memory._store), len(memory.history.log(limit=1000))
+    second = memory.admin.import_from(source)
     assert second.taken == 0
     assert dump(memory._store) == before
-    assert len(memory.history(limit=1000)) == changes
+    assert len(memory.history.log(limit=1000)) == changes
     left_out = samples.whys(second)
     assert left_out.pop("known") == first.records + first.turns
     first_left_out = samples.whys(first)
     assert left_out == first_left_out
-    assert memory.import_(source, dry_run=True).taken == 0
+    assert memory.admin.import_from(source, dry_run=True).taken == 0
 
 
 @pytest.mark.parametrize("form", samples.SOURCES)
@@ -73,24 +73,24 @@ def test_all_batch_sizes_give_the_same(form: str, tmp_path: Path, monkeypatch: p
     for size in (1, 2, 1000):
         monkeypatch.setattr("reverie.admin.transfer.importer.BATCH", size)
         with Memory.open(":memory:", clock=lambda: NOW) as memory:
-            memory.import_(source, origin="owner")
-            memory.import_(source)
+            memory.admin.import_from(source, origin="owner")
+            memory.admin.import_from(source)
             dumps.append(dump(memory._store))
     assert dumps[0] == dumps[1] == dumps[2]
 
 
 def test_the_journal_says_where_it_comes_from(memory: Memory, tmp_path: Path) -> None:
-    memory.import_(samples.mcp(tmp_path))
-    rows = memory.history()
+    memory.admin.import_from(samples.mcp(tmp_path))
+    rows = memory.history.log()
     assert {row.reason for row in rows} == {"import mcp"}
     assert len({row.batch for row in rows}) == 1
-    memory.undo(batch=rows[0].batch)
-    assert memory.records() == []
+    memory.history.undo(batch=rows[0].batch)
+    assert memory.list() == []
 
 
 def test_an_import_is_searchable_at_once_and_told_of(memory: Memory, tmp_path: Path) -> None:
     dealt_with: list[int] = []
-    memory.import_(samples.mcp(tmp_path), progress=dealt_with.append)
+    memory.admin.import_from(samples.mcp(tmp_path), progress=dealt_with.append)
     assert sum(dealt_with) == 5
     assert memory.search("fluent French")[0].content == "Ada_Byron: Speaks fluent French"
 
@@ -104,7 +104,7 @@ def test_a_live_record_that_says_the_same_is_known_and_not_reinforced(memory: Me
     near = replace(mine, id="0" * 11 + "2", content="Staging is on the port 5433")
     archived = replace(mine, id="0" * 11 + "3", archived_at=NOW)
     elsewhere = replace(mine, id="0" * 11 + "4", scope="user:a")
-    done = memory.import_(
+    done = memory.admin.import_from(
         own(tmp_path / "x.jsonl", *(as_line(each, "record") for each in (again, near, archived, elsewhere)))
     )
     assert (done.records, samples.whys(done)) == (3, {"known": 1})
@@ -115,9 +115,9 @@ def test_a_live_record_that_says_the_same_is_known_and_not_reinforced(memory: Me
 
 def test_what_says_the_same_twice_in_a_source_is_taken_once(memory: Memory, tmp_path: Path) -> None:
     one, two = make_record(1, content="Tea is at four"), make_record(2, content="tea is AT four")
-    done = memory.import_(own(tmp_path / "x.jsonl", as_line(one, "record"), as_line(two, "record")))
+    done = memory.admin.import_from(own(tmp_path / "x.jsonl", as_line(one, "record"), as_line(two, "record")))
     assert (done.records, samples.whys(done)) == (1, {"known": 1})
-    done = memory.import_(
+    done = memory.admin.import_from(
         own(tmp_path / "y.jsonl", as_line(make_record(7), "record"), as_line(make_record(7), "record"))
     )
     assert (done.records, samples.whys(done)) == (1, {"repeated": 1})
@@ -125,12 +125,12 @@ def test_what_says_the_same_twice_in_a_source_is_taken_once(memory: Memory, tmp_
 
 def test_a_record_that_was_changed_here_stays_as_it_is(memory: Memory, tmp_path: Path) -> None:
     source = samples.golemcore(tmp_path)
-    memory.import_(source)
-    (fact,) = memory.records(kinds=["constraint"])
+    memory.admin.import_from(source)
+    (fact,) = memory.list(kind=["constraint"])
     memory.update(fact.id, content="Deployments must not happen on Fridays or Mondays")
-    memory.archive(memory.records(kinds=["task_state"])[0].id, reason="done")
+    memory.archive(memory.list(kind=["task_state"])[0].id, reason="done")
     before = dump(memory._store)
-    done = memory.import_(source)
+    done = memory.admin.import_from(source)
     assert (done.taken, samples.told(done, "differs")) == (
         0, [("record", "memory/items/semantic.jsonl, line 1")],
     )  # fmt: skip
@@ -158,21 +158,21 @@ def test_ids_that_two_things_share_by_chance_are_told_apart() -> None:
 def test_a_session_that_is_here_gets_the_turns_it_lacks(memory: Memory, tmp_path: Path) -> None:
     memory.session("chat:1").add("user", "Said here")
     lines = [as_line(make_session(), "session"), *(as_line(make_turn(n), "turn") for n in range(3))]
-    done = memory.import_(own(tmp_path / "x.jsonl", *lines))
+    done = memory.admin.import_from(own(tmp_path / "x.jsonl", *lines))
     assert (done.sessions, done.turns) == (0, 3)
     assert [each.content for each in memory.turns("chat:1")] == [
         "Said here",
         *(make_turn(n).content for n in range(3)),
     ]
     memory.session("chat:1").add("user", "Said later")
-    done = memory.import_(own(tmp_path / "x.jsonl", *lines, as_line(make_turn(3), "turn")))
+    done = memory.admin.import_from(own(tmp_path / "x.jsonl", *lines, as_line(make_turn(3), "turn")))
     assert (done.turns, samples.whys(done)) == (1, {"known": 3})
     assert [each.position for each in memory.turns("chat:1")] == [0, 1, 2, 3, 4, 5]
 
 
 def test_a_session_of_another_scope_is_left_alone(memory: Memory, tmp_path: Path) -> None:
-    memory.session("chat:1", scope="user:a").add("user", "Said here")
-    done = memory.import_(
+    memory.scoped("user:a").session("chat:1").add("user", "Said here")
+    done = memory.admin.import_from(
         own(tmp_path / "x.jsonl", as_line(make_session(), "session"), as_line(make_turn(0), "turn"))
     )
     assert (done.turns, samples.whys(done)) == (0, {"differs": 1})
@@ -184,19 +184,21 @@ def test_a_session_of_another_scope_is_left_alone(memory: Memory, tmp_path: Path
 
 def test_foreign_things_get_the_scope_and_origin_that_are_named(memory: Memory, tmp_path: Path) -> None:
     source = samples.rockbot(tmp_path)
-    memory.import_(source, scope="user:a", origin="agent")
-    memory.import_(source, scope="user:b")
-    found = memory.records(limit=None, archived=None, scope=EVERY_SCOPE)
+    memory.admin.import_from(source, scope="user:a", origin="agent")
+    memory.admin.import_from(source, scope="user:b")
+    found = memory.scoped(EVERY_SCOPE).list(limit=None, archived=None)
     assert sorted((each.scope, each.origin) for each in found) == [
         *[("user:a", "agent")] * 3, *[("user:b", "import")] * 3,
     ]  # fmt: skip
-    assert memory.import_(source, scope="user:b").taken == 0
-    memory.import_(samples.chatgpt(tmp_path), scope="user:a")
-    assert {each.scope for each in memory.turns(memory.sessions(scope=EVERY_SCOPE)[0].state.id)} == {"user:a"}
+    assert memory.admin.import_from(source, scope="user:b").taken == 0
+    memory.admin.import_from(samples.chatgpt(tmp_path), scope="user:a")
+    assert {each.scope for each in memory.turns(memory.scoped(EVERY_SCOPE).sessions()[0].state.id)} == {
+        "user:a"
+    }
     with pytest.raises(InvalidInput, match="origin is 'me'"):
-        memory.import_(source, origin="me")  # type: ignore[arg-type]
+        memory.admin.import_from(source, origin="me")  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="scope has"):
-        memory.import_(source, scope="x" * 201)
+        memory.admin.import_from(source, scope="x" * 201)
 
 
 def test_own_exports_keep_their_scope_and_origin_unless_others_are_named(
@@ -208,12 +210,12 @@ def test_own_exports_keep_their_scope_and_origin_unless_others_are_named(
         as_line(make_turn(0, scope="user:a"), "turn"),
     ]
     file = own(tmp_path / "x.jsonl", *lines)
-    memory.import_(file)
-    (kept,) = memory.records(scope=EVERY_SCOPE)
+    memory.admin.import_from(file)
+    (kept,) = memory.scoped(EVERY_SCOPE).list()
     assert (kept.scope, kept.origin) == ("user:a", "web")
     with Memory.open(":memory:") as other:
-        other.import_(file, scope="user:b", origin="owner")
-        (moved,) = other.records(scope=EVERY_SCOPE)
+        other.admin.import_from(file, scope="user:b", origin="owner")
+        (moved,) = other.scoped(EVERY_SCOPE).list()
         assert (moved.scope, moved.origin, moved.id) == ("user:b", "owner", kept.id)
         assert other.turns("chat:1")[0].scope == other.session("chat:1").state.scope == "user:b"
 
@@ -224,10 +226,10 @@ def test_own_exports_keep_their_scope_and_origin_unless_others_are_named(
 @pytest.mark.parametrize("form", ["mcp", "golemcore", "rockbot", "notes"])
 def test_a_record_that_was_forgotten_does_not_come_back(memory: Memory, form: str, tmp_path: Path) -> None:
     source = samples.SOURCES[form](tmp_path)
-    memory.import_(source)
-    gone = max(memory.records(limit=None), key=lambda each: len(each.content))
-    memory.forget(gone.id)
-    done = memory.import_(source)
+    memory.admin.import_from(source)
+    gone = max(memory.list(limit=None), key=lambda each: len(each.content))
+    memory.admin.forget(gone.id)
+    done = memory.admin.import_from(source)
     assert memory.get(gone.id) is None
     assert gone.content not in samples.contents(memory)
     assert samples.whys(done)["forgotten"] >= 1
@@ -236,10 +238,10 @@ def test_a_record_that_was_forgotten_does_not_come_back(memory: Memory, form: st
 
 def test_a_session_that_was_forgotten_does_not_come_back(memory: Memory, tmp_path: Path) -> None:
     source = samples.claude(tmp_path)
-    memory.import_(source)
+    memory.admin.import_from(source)
     name = memory.sessions()[0].state.id
-    memory.forget(session=name, turns=True)
-    done = memory.import_(source)
+    memory.admin.forget(session=name, turns=True)
+    done = memory.admin.import_from(source)
     assert samples.whys(done)["forgotten"] == 4
     assert memory.turns(name) == []
 
@@ -248,12 +250,12 @@ def test_pages_and_paragraphs_that_were_forgotten_do_not_come_back(memory: Memor
     secret = "The vault behind the northern mill opens with nine turns"
     page = samples.text(tmp_path / "MEMORY.md", f"- fine\n- {secret}\n")
     history = samples.text(tmp_path / "HISTORY.md", f"[2025-01-15 10:30] {secret}.\n")
-    memory.import_(page, origin="owner")
-    memory.import_(history, origin="owner")
-    memory.forget(match=secret)
-    done = memory.import_(page, origin="owner")
+    memory.admin.import_from(page, origin="owner")
+    memory.admin.import_from(history, origin="owner")
+    memory.admin.forget(match=secret)
+    done = memory.admin.import_from(page, origin="owner")
     assert samples.whys(done)["forgotten"] == 1
-    assert samples.whys(memory.import_(history, origin="owner"))["forgotten"] == 1
+    assert samples.whys(memory.admin.import_from(history, origin="owner"))["forgotten"] == 1
     assert secret not in memory.pages.read("MEMORY.md")
     assert memory.pages.paragraphs("HISTORY.md") == []
 
@@ -281,7 +283,7 @@ def test_broken_lines_of_an_export_are_named_and_the_others_are_taken(memory: Me
         [],
     ]
     file = own(tmp_path / "x.jsonl", as_line(good, "record"), *broken, as_line(late, "record"))
-    done = memory.import_(file)
+    done = memory.admin.import_from(file)
     assert done.records == 2
     assert samples.whys(done) == {"broken": 13, "too large": 1, "unsupported": 1}
     assert [each.place for each in done.skipped] == [f"x.jsonl, line {n}" for n in range(3, 18)]
@@ -293,20 +295,20 @@ def test_turns_whose_session_line_is_broken_are_kept(memory: Memory, tmp_path: P
         as_line(make_session(), "session") | {"status": "asleep"},
         *(as_line(make_turn(n), "turn") for n in (0, 1)),
     ]
-    done = memory.import_(own(tmp_path / "x.jsonl", *lines))
+    done = memory.admin.import_from(own(tmp_path / "x.jsonl", *lines))
     assert (done.sessions, done.turns, samples.whys(done)) == (1, 2, {"broken": 1})
     assert memory.session("chat:1").state.created_at == make_turn(0).at
 
 
 def test_a_gap_in_a_session_is_closed(memory: Memory, tmp_path: Path) -> None:
     lines = [as_line(make_session(), "session"), as_line(make_turn(0), "turn"), as_line(make_turn(7), "turn")]
-    memory.import_(own(tmp_path / "x.jsonl", *lines))
+    memory.admin.import_from(own(tmp_path / "x.jsonl", *lines))
     assert [each.position for each in memory.turns("chat:1")] == [0, 1]
 
 
 def test_an_export_that_was_cut_is_said_to_be(memory: Memory, tmp_path: Path) -> None:
     file = own(tmp_path / "x.jsonl", as_line(make_record(1), "record"), end=False)
-    done = memory.import_(file)
+    done = memory.admin.import_from(file)
     assert (done.records, samples.whys(done)) == (1, {"broken": 1})
     assert "may have been cut" in done.skipped[0].detail
 
@@ -314,13 +316,13 @@ def test_an_export_that_was_cut_is_said_to_be(memory: Memory, tmp_path: Path) ->
 @pytest.mark.parametrize("form", ["jsonl", "markdown"])
 def test_an_export_of_a_newer_version_is_refused(memory: Memory, form: Any, tmp_path: Path) -> None:
     memory.save("Something")
-    memory.export(tmp_path / "out", form)
+    memory.admin.export(tmp_path / "out", form)
     file = tmp_path / "out" if form == "jsonl" else tmp_path / "out" / "reverie-export.json"
     file.write_text(file.read_text().replace('"version": 1', '"version": 2'))
     with Memory.open(":memory:") as other:
         with pytest.raises(InvalidInput, match="made by a newer Reverie"):
-            other.import_(tmp_path / "out")
-        assert other.history() == []
+            other.admin.import_from(tmp_path / "out")
+        assert other.history.log() == []
 
 
 def test_broken_files_of_a_folder_are_named_and_the_others_are_taken(memory: Memory, tmp_path: Path) -> None:
@@ -330,7 +332,7 @@ def test_broken_files_of_a_folder_are_named_and_the_others_are_taken(memory: Mem
     memory.session("s").add_many([{"role": "user", "content": f"turn {n}"} for n in range(3)])
     memory.pages.write("MEMORY.md", "fine\n")
     out = tmp_path / "markdown"
-    memory.export(out, "markdown")
+    memory.admin.export(out, "markdown")
     first = next(path for path in out.rglob("*.md") if path.stem.isalnum() and len(path.stem) == 12)
     first.write_bytes(first.read_bytes()[:60])
     (out / "stray.txt").write_text("?")
@@ -338,17 +340,17 @@ def test_broken_files_of_a_folder_are_named_and_the_others_are_taken(memory: Mem
     sessions = next((out / "sessions").iterdir())
     sessions.write_text(sessions.read_text().replace('"role": "user"', '"role": "elf"', 1))
     with Memory.open(":memory:") as other:
-        done = other.import_(out)
+        done = other.admin.import_from(out)
         assert (done.records, done.turns, done.pages) == (3, 2, 1)
         assert samples.whys(done) == {"broken": 2, "unsupported": 2}
-        assert other.check() == []
+        assert other.admin.check() == []
 
 
 def test_the_readable_folder_of_a_memory_is_refused_with_the_way_to_go(tmp_path: Path) -> None:
     with Memory.open(tmp_path / "agent") as memory:
         memory.save("Prefers short answers", category="user-preferences")
     with Memory.open(":memory:") as other, pytest.raises(InvalidInput, match="reverie rebuild"):
-        other.import_(tmp_path / "agent")
+        other.admin.import_from(tmp_path / "agent")
 
 
 # -- conversations with one message a line ------------------------------------------------------------------
@@ -363,14 +365,14 @@ def test_messages_are_taken_in_once_whatever_their_sessions_and_times(memory: Me
     ]
     file = tmp_path / "talk.jsonl"
     file.write_text("".join(f"{json.dumps(message)}\n" for message in messages))
-    done = memory.import_(file, scope="user:ana")
+    done = memory.admin.import_from(file, scope="user:ana")
     assert (done.form, done.sessions, done.turns) == ("messages", 2, 4)
     assert [turn.content for turn in memory.turns("a")] == ["ping", "ping", "pong"]
     assert {turn.scope for turn in memory.turns("a")} == {"user:ana"}
-    assert memory.import_(file, scope="user:ana").taken == 0
+    assert memory.admin.import_from(file, scope="user:ana").taken == 0
     with file.open("a") as more:
         more.write(json.dumps({"role": "user", "content": "ping", "session": "b"}))
-    assert memory.import_(file, scope="user:ana").turns == 1
+    assert memory.admin.import_from(file, scope="user:ana").turns == 1
 
 
 # -- interrupted, and at once ----------------------------------------------------------------------------
@@ -396,7 +398,7 @@ def big(path: Path) -> Path:
 def test_an_import_that_was_killed_is_completed_by_another(tmp_path: Path) -> None:
     source = big(tmp_path)
     with Memory.open(tmp_path / "whole") as whole:
-        whole.import_(source)
+        whole.admin.import_from(source)
         wanted = dump(whole._store)
     folder = tmp_path / "memory"
     kills = 0
@@ -413,11 +415,11 @@ def test_an_import_that_was_killed_is_completed_by_another(tmp_path: Path) -> No
         running.stdout.close()
         kills += running.wait() == -signal.SIGKILL
         with Memory.open(folder) as memory:
-            assert memory.check() == []
+            assert memory.admin.check() == []
             assert all(each.turns for each in memory.sessions())
     assert kills == 4
     with Memory.open(folder) as memory:
-        done = memory.import_(source)
+        done = memory.admin.import_from(source)
         assert 0 < done.turns < 20 * 170
         assert dump(memory._store) == wanted
 
@@ -436,7 +438,7 @@ def test_two_who_import_the_same_at_once_take_it_in_once(tmp_path: Path) -> None
     with Memory.open(folder) as memory:
         assert taken == 20 + 20 * 170
         assert sum(each.turns for each in memory.sessions()) == 20 * 170
-        assert memory.check() == []
+        assert memory.admin.check() == []
 
 
 def test_a_batch_goes_in_whole_or_not_at_all(tmp_path: Path) -> None:
@@ -447,7 +449,7 @@ def test_a_batch_goes_in_whole_or_not_at_all(tmp_path: Path) -> None:
         "import resource, sys; from reverie import Memory, StoreUnavailable\n"
         f"memory = Memory.open(sys.argv[1]); resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))\n"
         "import signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
-        "try:\n    memory.import_(sys.argv[2])\nexcept StoreUnavailable as error:\n    print(error)\n"
+        "try:\n    memory.admin.import_from(sys.argv[2])\nexcept StoreUnavailable as error:\n    print(error)\n"
     )
     folder = tmp_path / "memory"
     done = subprocess.run(
@@ -455,7 +457,7 @@ def test_a_batch_goes_in_whole_or_not_at_all(tmp_path: Path) -> None:
     )
     assert "reverie.db" in done.stdout, done.stderr
     with Memory.open(folder) as memory:
-        assert memory.check() == []
+        assert memory.admin.check() == []
         there = sum(each.turns for each in memory.sessions())
         assert there < 20 * 170
-        assert memory.import_(source).turns == 20 * 170 - there
+        assert memory.admin.import_from(source).turns == 20 * 170 - there

@@ -32,8 +32,8 @@ def refused(source: Path, says: str) -> None:
     """Importing it raises, and nothing was stored."""
     with Memory.open(":memory:") as memory:
         with pytest.raises(InvalidInput, match=says):
-            memory.import_(source)
-        assert memory.history() == []
+            memory.admin.import_from(source)
+        assert memory.history.log() == []
 
 
 # -- archives ------------------------------------------------------------------------------------------
@@ -90,7 +90,7 @@ def test_an_archive_unpacks_nothing_to_disk(tmp_path: Path) -> None:
     samples.chatgpt(tmp_path)
     before = sorted(tmp_path.rglob("*"))
     with Memory.open(":memory:") as memory:
-        memory.import_(tmp_path / "chatgpt.zip")
+        memory.admin.import_from(tmp_path / "chatgpt.zip")
     assert sorted(tmp_path.rglob("*")) == before
 
 
@@ -117,14 +117,14 @@ def test_absurd_nesting_is_refused_wherever_it_stands(tmp_path: Path, depth: int
         tmp_path / "x.jsonl", json.dumps(samples.MCP[0]) + f"\n{line}\n" + json.dumps(samples.MCP[1])
     )
     with Memory.open(":memory:") as memory:
-        done = memory.import_(file)
+        done = memory.admin.import_from(file)
         assert (done.records, samples.whys(done)) == (3, {"empty": 1, "broken": 1})
     file = samples.text(
         tmp_path / "conversations.json",
         f'[{json.dumps(samples.CHATGPT[0])}, {{"mapping": {nested}}}]',
     )
     with Memory.open(":memory:") as memory:
-        done = memory.import_(file)
+        done = memory.admin.import_from(file)
         assert done.turns == 4
         assert "nested" in done.skipped[-1].detail
 
@@ -185,7 +185,7 @@ def test_a_line_that_is_too_long_is_named_and_the_next_is_read(
     lines = [json.dumps(samples.MCP[0]), long, json.dumps(samples.MCP[1])]
     file = samples.text(tmp_path / "x.jsonl", "\n".join(lines))
     with Memory.open(":memory:") as memory:
-        done = memory.import_(file)
+        done = memory.admin.import_from(file)
         assert (done.records, samples.told(done, "too large")) == (3, [("line", "x.jsonl, line 2")])
 
 
@@ -194,7 +194,7 @@ def test_line_ends_blank_lines_and_a_byte_order_mark_do_no_harm(tmp_path: Path) 
     documents = [json.dumps(each) for each in samples.MCP]
     file.write_bytes(b"\xef\xbb\xbf" + "\r\n\r\n   \n".join(documents).encode())
     with Memory.open(":memory:") as memory:
-        assert memory.import_(file).records == 4
+        assert memory.admin.import_from(file).records == 4
 
 
 def test_pipes_devices_and_links_are_not_followed(tmp_path: Path) -> None:
@@ -215,7 +215,7 @@ def test_pipes_devices_and_links_are_not_followed(tmp_path: Path) -> None:
     (place / "loop").symlink_to(place)
     os.mkfifo(place / "2026-01-01.md")
     with Memory.open(":memory:") as memory:
-        done_import = memory.import_(place)
+        done_import = memory.admin.import_from(place)
         assert samples.contents(memory) == {"fine"}
         assert samples.whys(done_import) == {"unsupported": 3}
 
@@ -225,7 +225,7 @@ def test_files_over_the_limit_are_named(tmp_path: Path, monkeypatch: pytest.Monk
     samples.text(tmp_path / "MEMORY.md", "x" * 2_000)
     samples.text(tmp_path / "2026-01-01.md", "[10:00] fine\n")
     with Memory.open(":memory:") as memory:
-        done = memory.import_(tmp_path)
+        done = memory.admin.import_from(tmp_path)
         assert (done.records, samples.told(done, "too large")) == (1, [("page", "MEMORY.md")])
 
 
@@ -251,10 +251,10 @@ def test_random_bytes_in_place_of_a_source_raise_nothing_else(tmp_path: Path) ->
             file.write_bytes(spoilt)
             with Memory.open(":memory:") as memory:
                 try:
-                    memory.import_(file, origin=chance.choice([None, "owner"]))  # type: ignore[arg-type]
+                    memory.admin.import_from(file, origin=chance.choice([None, "owner"]))  # type: ignore[arg-type]
                 except InvalidInput:
                     continue
-                assert memory.check() == []
+                assert memory.admin.check() == []
 
 
 def test_checksums_of_archives_are_checked(tmp_path: Path) -> None:

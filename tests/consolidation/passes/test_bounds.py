@@ -154,18 +154,18 @@ def test_what_waits_for_room_still_waits_after_a_night_that_failed(
         memory.save_many(
             {"content": f"Shelf {n} holds box {n * 7} of lot {n * 3}"} for n in range(MOST_RECORDS + 50)
         )
-        memory.worker.run(["merge"])
+        memory.dreams.run(["merge"])
         waiting = (memory._store.cursor(LEFT) or "").split()
         assert waiting
         fails = True
         clock.now += timedelta(days=1)
         memory.save("Shelf 9999 holds nothing")
-        (outcome,) = memory.worker.run(["merge"]).outcomes
+        (outcome,) = memory.dreams.run(["merge"]).outcomes
         assert outcome.state == "failed"
         assert (memory._store.cursor(LEFT) or "").split() == waiting
         fails = False
         shown.clear()
-        memory.worker.run(["merge"])
+        memory.dreams.run(["merge"])
         seen = "\n".join(ask.messages[0].content for ask in shown)
         assert all(f"NEW [{name}]" in seen for name in waiting)
 
@@ -193,11 +193,11 @@ def test_a_window_that_cannot_become_shorter_is_left_alone(tmp_path: Path, clock
         for number in range(6):
             session.add("user" if number % 2 == 0 else "assistant", f"{number} " + "word " * 20_000)
         clock.now += timedelta(hours=1)
-        memory.worker.run()
+        memory.dreams.run()
         sequence = memory._store.sequence()
-        assert memory.worker.run_due().outcomes == ()
+        assert memory.dreams.run_due().outcomes == ()
         assert memory._store.sequence() == sequence
         for number in range(20):
             session.add("user" if number % 2 == 0 else "assistant", f"{number} words")
-        (outcome,) = (each for each in memory.worker.run_due().outcomes if each.name == "compact")
+        (outcome,) = (each for each in memory.dreams.run_due().outcomes if each.name == "compact")
         assert (outcome.state, len(session.turns())) == ("applied", 20)

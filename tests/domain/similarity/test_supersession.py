@@ -75,7 +75,7 @@ def test_what_is_superseded_no_longer_stands_beside_the_new_value_and_is_not_los
         assert memory.search("staging port", valid_at=now())[0].id == new.id
         assert old.id not in {hit.id for hit in memory.search("staging port", valid_at=now())}
         assert [hit.id for hit in memory.search("staging port")][:2] == [new.id, old.id]
-        assert "does not hold now" in memory.search("staging port")[1].why.note
+        assert "does not hold now" in memory.search("staging port")[1].explanation.note
         then = now() - timedelta(days=5)
         assert {hit.id for hit in memory.search("staging port", valid_at=then)} >= {old.id}
         chat = memory.session("cli:1")
@@ -83,7 +83,7 @@ def test_what_is_superseded_no_longer_stands_beside_the_new_value_and_is_not_los
         text = chat.context().text
         assert "5433" in text
         assert old.id not in text
-        memory.undo(batch=memory.history(new.id)[0].batch)
+        memory.history.undo(batch=memory.history.log(new.id)[0].batch)
         assert memory.get(old.id) == old
         assert memory.get(new.id) is None
 
@@ -92,7 +92,7 @@ def test_the_untrusted_and_other_scopes_supersede_nothing_and_pins_hold() -> Non
     with Memory.open(":memory:") as memory:
         old = memory.save("The staging port is 5432").record
         memory.save("The staging port is 6666 now", origin="web")
-        memory.save("The staging port is 7777 now", scope="user:eve")
+        memory.scoped("user:eve").save("The staging port is 7777 now")
         assert memory.get(old.id) == old
         pinned = memory.save("Ada lives in Oslo", pinned=True).record
         memory.save("Ada lives in Rome now")

@@ -142,7 +142,7 @@ def test_next_last_and_this_never_cross(today: date) -> None:
 def test_what_a_record_says_is_dated_when_it_is_saved_and_the_words_are_kept() -> None:
     with Memory.open(":memory:", clock=lambda: WEDNESDAY) as memory:
         memory.save("The launch is next Friday")
-        (record,) = memory.records()
+        (record,) = memory.list()
         assert record.content == "The launch is next Friday"
         assert record.metadata["dates"] == "next Friday = 2025-01-24"
         assert [hit.id for hit in memory.search("what happens on 2025-01-24")] == [record.id]

@@ -507,7 +507,7 @@ def test_the_folder_comes_from_the_option_before_or_after_and_else_from_the_envi
         "after": "said after",
     }.items():
         with Memory.open(tmp_path / name, create=False) as memory:
-            assert [record.content for record in memory.records()] == [content]
+            assert [record.content for record in memory.list()] == [content]
 
 
 def test_without_a_folder_the_platform_says_where(tmp_path: Path) -> None:

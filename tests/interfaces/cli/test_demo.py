@@ -85,13 +85,13 @@ def test_without_a_folder_the_demo_goes_to_a_new_one_and_never_to_the_environmen
 def test_the_demo_does_not_touch_somebody_s_memory_unasked(call: Call, answer: Answer, folder: Path) -> None:
     call("remember", "my own note")
     with Memory.open(folder) as memory:
-        before = memory.history(limit=1000)
+        before = memory.history.log(limit=1000)
     refused = call("demo")
     assert refused.exit_code == 2
     assert "--yes" in refused.stderr
     assert refused.stderr.count("\n") == 1
     with Memory.open(folder) as memory:
-        assert memory.history(limit=1000) == before
+        assert memory.history.log(limit=1000) == before
     shown = answer("demo", "--yes")
     assert shown["replayed"] == 64 + 11
     assert answer("recall", "my own note")["hits"][0]["content"] == "my own note"

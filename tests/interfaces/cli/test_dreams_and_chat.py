@@ -94,7 +94,7 @@ def test_a_dream_without_a_model_does_what_rules_can(folder: Path) -> None:
 def test_a_dry_run_changes_nothing(folder: Path) -> None:
     assert "promote: would make 1 change" in run(folder, "dream", "--dry-run").stdout.decode()
     with Memory.open(folder) as memory:
-        assert [record.layer for record in memory.records(kinds=["decision"])] == ["episodic"]
+        assert [record.layer for record in memory.list(kind=["decision"])] == ["episodic"]
 
 
 def test_a_model_that_fails_is_said_and_nothing_is_lost(folder: Path) -> None:
@@ -102,7 +102,7 @@ def test_a_model_that_fails_is_said_and_nothing_is_lost(folder: Path) -> None:
         done = run(folder, "dream", "--model", "openai:m", env=by_script(script))
     assert "merge: failed, and will be tried again" in done.stdout.decode()
     with Memory.open(folder) as memory:
-        assert memory.stats().records == 103
+        assert memory.admin.stats().records == 103
 
 
 @pytest.mark.parametrize(

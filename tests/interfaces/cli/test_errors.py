@@ -42,8 +42,11 @@ def store(folder: Path) -> Path:
 def prints(folder: Path) -> dict[str, str]:
     """What the store says: every record, turn and change. Not its bytes: opening may move SQLite's log."""
     with Memory.open(folder, create=False) as memory:
-        rows = [repr(row) for row in memory.history(limit=1000)]
-        return {"sound": repr(memory.check()), "journal": hashlib.sha256("".join(rows).encode()).hexdigest()}
+        rows = [repr(row) for row in memory.history.log(limit=1000)]
+        return {
+            "sound": repr(memory.admin.check()),
+            "journal": hashlib.sha256("".join(rows).encode()).hexdigest(),
+        }
 
 
 def one_line(result: Result | subprocess.CompletedProcess[bytes]) -> str:
@@ -395,7 +398,7 @@ def stored(folder: Path) -> int:
     """How many turns there are by now."""
     try:
         with Memory.open(folder, create=False) as memory:
-            return memory.stats().turns
+            return memory.admin.stats().turns
     except NotFound:
         return 0
 
@@ -427,7 +430,7 @@ def test_recall_and_remember_in_other_processes_while_one_imports(
     with Memory.open(folder) as memory:
         contents = [turn.content for turn in memory.turns("long")]
         assert memory.get(saved.stdout.decode().strip()) is not None
-        assert memory.check() == []
+        assert memory.admin.check() == []
     assert len(contents) >= seen
     assert contents == [f"turn {n} about gauge g{n}" for n in range(len(contents))]
 

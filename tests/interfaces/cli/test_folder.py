@@ -161,4 +161,4 @@ def test_what_uses_the_folder_meanwhile_goes_on_with_the_new_database(folder: Pa
             memory.save("Written too late")
     with Memory.open(folder) as memory:
         assert memory.save("Written in time").outcome == "created"
-        assert memory.check() == []
+        assert memory.admin.check() == []

@@ -29,7 +29,7 @@ def secret(folder: Path) -> str:
 
 def contents(folder: Path) -> list[str]:
     with Memory.open(folder) as memory:
-        return [record.content for record in memory.records(limit=None)]
+        return [record.content for record in memory.list(limit=None)]
 
 
 def test_a_dry_run_shows_what_goes_and_what_stays_and_does_nothing(

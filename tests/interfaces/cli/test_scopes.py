@@ -69,7 +69,7 @@ def test_a_scope_is_forgotten(call: Call, shared: Path) -> None:
     assert done.exit_code == 0
     assert "Forgotten for good: 1 record, 1 turn, 1 session" in done.stdout
     with Memory.open(shared) as memory:
-        found = memory.records(scope=EVERY_SCOPE)
+        found = memory.scoped(EVERY_SCOPE).list()
         assert {record.content for record in found} == {"Tea is in the kitchen", "bob likes tea"}
     assert call("forget", "--scope", "user:alice", "--yes").exit_code == 3
     assert call("forget", "--scope", "user:bob", "--session", "chat:1", "--yes").exit_code == 2

@@ -114,9 +114,9 @@ def test_a_conversation_is_remembered_from_one_session_to_the_next(
     (file,) = (folder / "sessions").rglob("*.jsonl")
     assert "We decided to deploy from main." in file.read_text(encoding="utf-8")
     with Memory.open(folder) as memory:
-        (record,) = memory.recent()
+        (record,) = memory.list()
         assert (record.kind, record.content) == ("decision", "We decided to deploy from main.")
-        assert {row.actor for row in memory.history()} == {"hook", "rules"}
+        assert {row.actor for row in memory.history.log()} == {"hook", "rules"}
 
     output, _ = hook("session-start", *place, event={**common, "session_id": "next", "source": "startup"})
     shown = json.loads(output)["hookSpecificOutput"]
@@ -362,7 +362,7 @@ def test_what_nobody_typed_is_not_the_owner_s_word(folder: Path, tell: Callable[
     first, _, last = said(folder)
     assert (first.origin, last.origin) == ("tool", "owner")
     with Memory.open(folder) as memory:
-        assert all(record.origin == "tool" for record in memory.records())
+        assert all(record.origin == "tool" for record in memory.list())
 
 
 def test_an_answer_that_rests_on_tools_is_not_trusted_unless_they_are(
@@ -422,7 +422,7 @@ def test_at_its_end_a_session_is_consolidated_once(folder: Path, tell: Callable[
     for _ in range(2):
         assert tell("session-end", reason="other") == ""
     with Memory.open(folder) as memory:
-        (insight,) = memory.records(kinds=["insight"])
+        (insight,) = memory.list(kind=["insight"])
         assert insight.content == "Note that the harbour closes at nine in winter."
 
 
@@ -595,7 +595,7 @@ def test_what_is_pasted_into_the_settings_runs(folder: Path, call: Callable[...,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
     with Memory.open(folder) as memory:
-        assert memory.stats().turns == 1
+        assert memory.admin.stats().turns == 1
 
 
 def test_the_options_are_read_without_click_as_click_reads_them() -> None:

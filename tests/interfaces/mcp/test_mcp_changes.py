@@ -106,7 +106,7 @@ def test_a_change_of_what_was_subscribed_to_is_told(memory: Memory, mode: str) -
             await heard.until(uris[1], LIST)
             memory.save("Bob likes coffee")
             await heard.until(LIST)
-            memory.forget(record.id)
+            memory.admin.forget(record.id)
             await heard.until(uris[1], LIST)
 
     played(scene)
@@ -189,10 +189,10 @@ def test_what_another_scope_forgets_is_told_to_nobody_else(memory: Memory, mode:
         async with subscribed(memory, mode, uri, other, MEMORY, scope="user:alice") as (_, heard):
             alice.save("Alice rows")
             await heard.until(LIST)
-            memory.forget(theirs.id)
+            memory.admin.forget(theirs.id)
             memory.pages.write("MEMORY.md", "x")
             assert await heard.until(MEMORY) == {MEMORY}
-            memory.forget(mine.id)
+            memory.admin.forget(mine.id)
             await heard.until(uri, LIST)
 
     played(scene)
@@ -296,9 +296,9 @@ def test_the_same_change_is_told_of_once(memory: Memory) -> None:
     record = memory.save("Alice likes tea").record
     for n in range(5):
         memory.update(record.id, importance=n / 10)
-    changed = collect_changes(memory.history(), [""], graph=False, known=set())
+    changed = collect_changes(memory.history.log(), [""], graph=False, known=set())
     assert list(changed.uris) == [resources.build_record_uri(record.id)]
     assert changed.list
-    rows = memory.history(after=1)
+    rows = memory.history.log(after=1)
     assert not collect_changes(rows, [""], graph=False, known=set()).list
     assert not collect_changes(rows, ["user:alice"], graph=False, known=set()).uris

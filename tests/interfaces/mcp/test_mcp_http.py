@@ -252,7 +252,7 @@ def test_a_signal_ends_it_while_clients_listen(tmp_path: Path) -> None:
         assert served.process.returncode == 0
         assert served.process.communicate() == (b"", b"")
     with Memory.open(tmp_path / "memory") as memory:
-        assert memory.check() == []
+        assert memory.admin.check() == []
 
 
 def test_no_answer_waits_for_the_acknowledgement_of_its_beginning() -> None:

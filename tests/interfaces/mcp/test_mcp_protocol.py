@@ -103,7 +103,7 @@ def test_a_call_answers_in_words_and_as_data_that_fits_its_schema(memory: Memory
             assert made.structured_content == {"entities": [entity]}
 
     played(scene)
-    assert memory.history()[0].edit is not None
+    assert memory.history.log()[0].edit is not None
 
 
 def test_a_wrong_call_is_a_result_that_says_what_is_wrong(memory: Memory, mode: str) -> None:
@@ -121,7 +121,7 @@ def test_a_wrong_call_is_a_result_that_says_what_is_wrong(memory: Memory, mode: 
             assert "save_memory" in str(error)
 
     played(scene)
-    assert memory.history() == []
+    assert memory.history.log() == []
 
 
 def test_fewer_tools_and_other_names_can_be_asked_for(memory: Memory, mode: str) -> None:
@@ -206,7 +206,7 @@ def test_a_scope_sees_and_writes_its_own(memory: Memory, mode: str) -> None:
             listed = json.dumps([each.model_dump() for each in (await client.list_resources()).resources])
             assert "Bob" not in listed
             assert "bob" not in listed
-            (bobs,) = memory.records(scope="user:bob")
+            (bobs,) = memory.scoped("user:bob").list()
             error = await refused(client.read_resource(resources.build_record_uri(bobs.id)))
             nobodys = await refused(client.read_resource(resources.build_record_uri("f" * 12)))
             assert str(error).replace(bobs.id, "") == str(nobodys).replace("f" * 12, "")
@@ -215,8 +215,8 @@ def test_a_scope_sees_and_writes_its_own(memory: Memory, mode: str) -> None:
             assert "Bergen" in read_text(await client.read_resource(resources.build_record_uri(everybody.id)))
 
     played(scene)
-    assert [each.content for each in memory.scoped("user:alice").records(limit=1)] == ["Alice likes tea"]
-    assert {each.scope for each in memory.records(scope="*")} == {"", "user:alice", "user:bob"}
+    assert [each.content for each in memory.scoped("user:alice").list(limit=1)] == ["Alice likes tea"]
+    assert {each.scope for each in memory.scoped("*").list()} == {"", "user:alice", "user:bob"}
 
 
 # -- resources -------------------------------------------------------------------------------------------
@@ -224,7 +224,7 @@ def test_a_scope_sees_and_writes_its_own(memory: Memory, mode: str) -> None:
 
 @pytest.mark.parametrize("id", ["user:bob//chat", "plain"])
 def test_a_server_without_a_scope_shows_nothing_of_any(memory: Memory, mode: str, id: str) -> None:
-    chat = memory.session(id, scope="user:bob")
+    chat = memory.scoped("user:bob").session(id)
     chat.add("user", "Bob keeps wasps in Basel")
 
     async def scene() -> None:

@@ -46,7 +46,7 @@ def test_the_real_client_saves_searches_and_reads(folder: Path, mode: str, speak
 
     played(scene)
     with Memory.open(folder) as memory:
-        assert [row.actor for row in memory.history()] == ["mcp"]
+        assert [row.actor for row in memory.history.log()] == ["mcp"]
 
 
 def test_three_servers_write_to_one_folder_and_see_each_others_writes(folder: Path) -> None:
@@ -81,9 +81,9 @@ def test_three_servers_write_to_one_folder_and_see_each_others_writes(folder: Pa
 
     played(scene)
     with Memory.open(folder) as memory:
-        tickets = [each for each in memory.records(limit=None) if "ticket" in each.content]
+        tickets = [each for each in memory.list(limit=None) if "ticket" in each.content]
         assert len(tickets) == 21
-        assert memory.check() == []
+        assert memory.admin.check() == []
 
 
 # -- hostile clients -------------------------------------------------------------------------------------
@@ -222,7 +222,7 @@ def test_everything_asked_before_the_end_of_input_is_answered_and_kept(folder: P
     assert not any(each["result"]["isError"] for each in answers)
     assert (code, log) == (0, "")
     with Memory.open(folder) as memory:
-        assert len(memory.records()) == 20
+        assert len(memory.list()) == 20
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -245,7 +245,7 @@ def test_a_client_that_disappears_leaves_nothing_locked(folder: Path) -> None:
         assert wire.process.wait(30) == 0
     with Memory.open(folder) as memory:
         memory.save("Alice likes tea")
-        assert memory.check() == []
+        assert memory.admin.check() == []
 
 
 def test_a_client_that_does_not_read_cannot_keep_it_from_ending(folder: Path) -> None:
@@ -359,7 +359,7 @@ def test_what_is_pasted_into_a_client_starts_a_server(
 
     played(scene)
     with Memory.open(folder) as memory:
-        (record,) = memory.records(scope="*")
+        (record,) = memory.scoped("*").list()
         assert record.scope == "user:al ice"
 
 

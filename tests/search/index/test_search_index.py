@@ -228,8 +228,8 @@ def test_filters_mean_the_same_in_the_commit_and_before_it() -> None:
     filters = [
         Filter(),
         Filter(scopes=("user:ann",)),
-        Filter(scopes=("", "user:ann"), category="project"),
-        Filter(category="project-context"),
+        Filter(scopes=("", "user:ann"), categories=("project",)),
+        Filter(categories=("project-context",)),
         Filter(tags=("a", "b")),
         Filter(kinds=("decision", "lesson"), layers=("semantic",)),
         Filter(origins=("web",), pinned=True),

@@ -82,7 +82,7 @@ def echoed(folder: Path, *, days: int, records: int, seed: int) -> Echo:
             if fact.given.get("kind") and not {"valid_from"} & fact.given.keys() and not fact.given["scope"]:
                 facts.append(fact)
         memory.save_many([fact.said() for fact in facts])
-        before = memory.stats().records
+        before = memory.admin.stats().records
         for day in range(days):
             session = memory.session(f"echo:{day}")
             for n in range(4):
@@ -92,13 +92,13 @@ def echoed(folder: Path, *, days: int, records: int, seed: int) -> Echo:
                 told = [hit for hit in pack.hits if hit.record is not None]
                 for place, hit in enumerate(told):
                     form = list(FORMS.values())[(day + n + place) % len(FORMS)]
-                    saved = memory.save(form(hit), origin="agent", rough=day % 2 == 1)
+                    saved = memory.save(form(hit), origin="agent", draft=day % 2 == 1)
                     outcomes[saved.outcome] += 1
                 words = ". ".join(hit.content for hit in told[:3])
                 session.add("assistant", f"As you decided, {words}." if words else "I do not know.")
                 clock.now += timedelta(minutes=1)
             clock.now += timedelta(hours=12)
-            memory.worker.run()
-            sizes.append(memory.stats().records)
+            memory.dreams.run()
+            sizes.append(memory.admin.stats().records)
             clock.now += timedelta(hours=12)
     return Echo(days=days, before=before, sizes=tuple(sizes), saved=outcomes.total(), outcomes=outcomes)

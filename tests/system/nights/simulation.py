@@ -187,9 +187,9 @@ class Simulation:
         cursors = self._cursors()
         merges = self.account.counts["merges"]
         began = time.perf_counter()
-        outcomes = [*self._memory.worker.run_due().outcomes]
+        outcomes = [*self._memory.dreams.run_due().outcomes]
         if all(each.name not in DREAM for each in outcomes):
-            outcomes += self._memory.worker.run().outcomes
+            outcomes += self._memory.dreams.run().outcomes
         self.thinking += time.perf_counter() - began
         self._count(outcomes)
         self._check_asks()
@@ -260,11 +260,11 @@ class Simulation:
         """Undo the night and compare, then make it again by undoing that, and compare again."""
         after = self._state()
         batches = [outcome.batch for outcome in outcomes if outcome.batch is not None]
-        undone = [self._memory.undo(batch=batch) for batch in reversed(batches)]
+        undone = [self._memory.history.undo(batch=batch) for batch in reversed(batches)]
         self._differ(before, self._state(), "every cycle can be undone")
         for each in reversed(undone):
             if each.rows:
-                self._memory.undo(batch=each.rows[0].batch)
+                self._memory.history.undo(batch=each.rows[0].batch)
         self._differ(after, self._state(), "an undo can be undone")
         self.counts["cycles undone and made again"] += 1
         self.counts["changes taken back"] += sum(len(each.changes) for each in undone)
@@ -278,7 +278,7 @@ class Simulation:
 
     def _examine(self) -> None:
         self.account.compare(self._store)
-        found = self._memory.doctor().findings
+        found = self._memory.admin.doctor().findings
         self.counts["looks of the doctor"] += 1
         for finding in found:
             self.account.fault("the doctor finds nothing", str(finding))

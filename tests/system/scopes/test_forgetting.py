@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,7 @@ def filled(memory: Memory) -> None:
     zoe.session("unbegun:1").working.set("k", "zorblatt")
     zoe.scratchpad.set("horse", "zorblatt")
     zoe.promote(zoe.search("first horse")[0].id)
-    memory.session("begun:plainly", scope="user:zoe-quux").add("user", "zorblatt again")
+    memory.scoped("user:zoe-quux").session("begun:plainly").add("user", "zorblatt again")
     bob = memory.scoped("user:bob")
     bob.save(SECRET.replace("my", "her").replace("Zorblatt", "Nobody"))
     bob.save("Her horse is the name of my first horse")
@@ -36,34 +37,34 @@ def filled(memory: Memory) -> None:
 
 def everything_of(memory: Memory, scope: str) -> list[object]:
     return [
-        *memory.records(limit=None, archived=None, scope=scope),
-        *(turn for one in memory.sessions(scope=scope) for turn in memory.turns(one.state.id)),
+        *memory.scoped(scope).list(limit=None, archived=None),
+        *(turn for one in memory.scoped(scope).sessions() for turn in memory.turns(one.state.id)),
     ]
 
 
 def test_all_that_is_somebodys_goes_from_every_byte(tmp_path: Path, clock: MovableClock) -> None:
     with Memory.open(tmp_path / "memory", clock=clock) as memory:
         filled(memory)
-        before = everything_of(memory, "user:bob"), memory.records(scope=""), memory.turns("cli:1")
-        plan = memory.forgetting(scope="user:zoe-quux")
+        before = everything_of(memory, "user:bob"), memory.scoped("").list(), memory.turns("cli:1")
+        plan = memory.admin.forget(scope="user:zoe-quux", dry_run=True)
         assert not plan.done
         assert plan.counts["record"] >= 5
         assert plan.counts["session"] == 2
         assert plan.counts["entry"] == 3
         kept = {trace.because for trace in plan.left}
         assert "it is the own of 'user:bob'" in kept
-        done = memory.forget(scope="user:zoe-quux")
+        done = memory.admin.forget(scope="user:zoe-quux")
         assert (done.done, done.pending) == (True, ())
         assert everything_of(memory, "user:bob") == before[0]
-        assert [r for r in before[1] if "horse" not in r.content] == memory.records(scope="")
+        assert [r for r in before[1] if "horse" not in r.content] == memory.scoped("").list()
         assert memory.turns("cli:1") == before[2]
         zoe = memory.scoped("user:zoe-quux")
         assert zoe.stats().records == zoe.scoped("task:grumble").stats().records == 1, "everybody's"
-        assert zoe.sessions() == memory.sessions(scope="")
+        assert zoe.sessions() == memory.scoped("").sessions()
         assert zoe.scratchpad.list() == zoe.session("telegram:98765").working.list() == []
         with pytest.raises(NotFound, match="nothing belongs to the scope 'user:zoe-quux'"):
-            memory.forget(scope="user:zoe-quux")
-        assert memory.check() == []
+            memory.admin.forget(scope="user:zoe-quux")
+        assert memory.admin.check() == []
         memory._index.fold()
     for file in (tmp_path / "memory").rglob("*"):
         name = file.name.lower()
@@ -76,18 +77,18 @@ def test_all_that_is_somebodys_goes_from_every_byte(tmp_path: Path, clock: Movab
 
 
 def test_a_scope_that_begins_alike_is_another(memory: Memory) -> None:
-    memory.save("Al's horse", scope="user:al")
-    memory.save("Alice's horse", scope="user:alice")
-    memory.forget(scope="user:al")
-    assert [record.content for record in memory.records(scope=EVERY_SCOPE)] == ["Alice's horse"]
+    memory.scoped("user:al").save("Al's horse")
+    memory.scoped("user:alice").save("Alice's horse")
+    memory.admin.forget(scope="user:al")
+    assert [record.content for record in memory.scoped(EVERY_SCOPE).list()] == ["Alice's horse"]
 
 
 def test_everybodys_is_not_forgotten_by_scope(memory: Memory) -> None:
     memory.save("The office closes at six")
     with pytest.raises(InvalidInput, match="scope is empty"):
-        memory.forget(scope="")
+        memory.admin.forget(scope="")
     with pytest.raises(InvalidInput, match="go alone"):
-        memory.forget("0" * 12, scope="user:a")
+        memory.admin.forget("0" * 12, scope="user:a")
 
 
 @pytest.mark.parametrize(
@@ -103,13 +104,13 @@ def test_a_text_that_stands_only_in_names_is_found_and_named(memory: Memory, whe
     if where == "session":
         memory.session("telegram:555123").add("user", "Hello")
     elif where == "scope":
-        memory.save("Hello", scope="user:555123")
+        memory.scoped("user:555123").save("Hello")
     elif where == "page":
         memory.pages.write("people/555123.md", "Hello\n")
     else:
         chat = memory.session("cli:1")
         chat.add("assistant", "", tool_calls=[{"id": "call-555123", "name": "look", "arguments": "{}"}])
         chat.add("tool", "Found", tool_call_id="call-555123")
-    for ask in (memory.forgetting, memory.forget):
+    for ask in (partial(memory.admin.forget, dry_run=True), memory.admin.forget):
         with pytest.raises(NotFound, match=says):
             ask(match="555123")

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reverie import Memory, NotFound
+from reverie.search.hits import SOURCES
 from tests.profiles import examples
 from tests.system.scopes.world import WORDS, Deed, World, do, opened, seen
 
@@ -63,14 +64,12 @@ def test_ids_of_another_are_ids_of_nobody(tmp_path: Path) -> None:
         unknown = "f" * 12
         for foreign in (record, archived, turn):
             assert alice.get(foreign) is alice.get_turn(foreign) is alice.get_paragraph(foreign) is None
-            assert alice.delete(foreign) is False
             for change in (
                 lambda name: alice.update(name, content="Mine"),
                 lambda name: alice.update(name, category="not/../valid"),
                 alice.archive,
                 alice.restore,
-                alice.pin,
-                alice.unpin,
+                lambda name: alice.update(name, pinned=True),
                 alice.promote,
                 lambda name: alice.session("chat:1").feedback(name, "up"),
             ):
@@ -158,8 +157,8 @@ def test_candidates_scores_and_reasons_do_not_depend_on_what_others_hold(
                 "what did Alice say",
             )
             found = [alice.search(query, limit=limit) for query in queries for limit in (3, 60)]
-            found += [alice.search_turns(query, limit=20) for query in queries]
-            found += [alice.recall(query, limit=20) for query in queries]
+            found += [alice.search(query, limit=20, sources="turns") for query in queries]
+            found += [alice.search(query, limit=20, sources=SOURCES) for query in queries]
             assert sum(map(len, found)) > 200
             told.append([repr(hits) for hits in found])
     assert told[0] == told[1]
@@ -169,7 +168,7 @@ def test_candidates_scores_and_reasons_do_not_depend_on_what_others_hold(
 def test_everybody_s_view_opens_no_session_of_a_scope(tmp_path: Path, id: str) -> None:
     with Memory.open(tmp_path / "memory") as memory:
         everybody = memory.scoped("")
-        chat = memory.session(id, scope="user:bob")
+        chat = memory.scoped("user:bob").session(id)
         begun_before = everybody.session(id)
         chat.add("user", "Bob keeps wasps in Basel")
         chat.working.set("pin", "4711")
@@ -178,7 +177,7 @@ def test_everybody_s_view_opens_no_session_of_a_scope(tmp_path: Path, id: str) -
             assert theirs.working.get("pin") is None
             assert theirs.context("wasps in Basel").text == ""
         assert everybody.turns(id) == everybody.consolidate_session(id) == []
-        assert everybody.search_turns("wasps", session=id) == []
+        assert everybody.search("wasps", session=id, sources="turns") == []
         assert everybody.delete_session(id) == 0
         assert [turn.content for turn in chat.turns()] == ["Bob keeps wasps in Basel"]
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Sized
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,9 +14,10 @@ from reverie import (
     AsyncMemory,
     InvalidInput,
     Memory,
+    MemoryReader,
     NewRecord,
     NotFound,
-    ScopeRequired,
+    ScopedMemory,
     Settings,
 )
 from reverie.domain.scope import (
@@ -26,6 +29,7 @@ from reverie.domain.scope import (
 )
 from reverie.integrations.agentkit import FILTools
 from reverie.llm.messages import ModelRequest
+from reverie.search.hits import SOURCES
 from tests.factories import MovableClock
 
 NUTS = "Alice is allergic to nuts"
@@ -59,7 +63,6 @@ def test_a_scope_is_a_path_of_names(scope: str) -> None:
         ("user:a//b", "between slashes there are names"),
         ("/user:a", "between slashes"),
         ("user:a/..", "between slashes"),
-        ("*", "which means all of them"),
         ("x" * 201, "201 characters"),
         (5, "scope is int"),
     ],
@@ -67,13 +70,13 @@ def test_a_scope_is_a_path_of_names(scope: str) -> None:
 def test_what_is_no_scope_is_refused_everywhere(memory: Memory, scope: str, says: str) -> None:
     for use in (
         lambda: memory.scoped(scope),
-        lambda: memory.save("x", scope=scope),
-        lambda: memory.session("chat:1", scope=scope),
-        lambda: memory.shelf("app", scope=scope),
+        lambda: memory.scoped(scope).save("x"),
+        lambda: memory.scoped(scope).session("chat:1"),
+        lambda: memory.scoped(scope).key_value("app"),
     ):
         with pytest.raises(InvalidInput, match=says):
             use()
-    assert memory.records(archived=None) == []
+    assert memory.list(archived=None) == []
 
 
 def test_names_of_sessions_never_meet() -> None:
@@ -98,13 +101,13 @@ def test_names_of_sessions_never_meet() -> None:
 def test_reads_see_the_chain_upwards_and_writes_go_to_the_narrowest(memory: Memory) -> None:
     alice = memory.scoped("user:alice")
     task = alice.scoped("session:chat:1").scoped("task:deploy")
-    assert task.chain == (
+    assert visible_scopes(task.scope) == (
         "user:alice/session:chat:1/task:deploy",
         "user:alice/session:chat:1",
         "user:alice",
         "",
     )
-    assert memory.scoped(task.scope).chain == task.chain
+    assert memory.scoped(task.scope).scope == task.scope
     memory.save("The deploy is on Friday")
     alice.save("Alice likes to deploy early")
     task.save("This deploy needs the key")
@@ -119,7 +122,9 @@ def test_reads_see_the_chain_upwards_and_writes_go_to_the_narrowest(memory: Memo
         "The deploy is on Friday",
     ]
     assert contents(memory.scoped("").search("deploy")) == ["The deploy is on Friday"]
-    assert {record.scope for record in task.records()} == set(task.chain) - {"user:alice/session:chat:1"}
+    assert {record.scope for record in task.list()} == set(visible_scopes(task.scope)) - {
+        "user:alice/session:chat:1"
+    }
 
 
 def test_of_the_same_words_the_narrower_is_found(memory: Memory, clock: MovableClock) -> None:
@@ -158,7 +163,7 @@ def test_many_notes_go_to_the_scope_and_to_no_other(memory: Memory) -> None:
         [{"content": "one"}, NewRecord(content="two"), {"content": "three", "scope": "user:alice"}]
     )
     assert {each.record.scope for each in saved} == {"user:alice"}
-    assert {each.record.scope for each in alice.remember_fil(["four"])} == {"user:alice"}
+    assert {alice.get(each).scope for each in FILTools(alice).remember_fil(["four"])} == {"user:alice"}
     for note in ({"content": "five", "scope": "user:bob"}, NewRecord(content="five", scope="user:bob")):
         with pytest.raises(InvalidInput, match="everything is saved in 'user:alice'"):
             alice.save_many([note])
@@ -171,7 +176,7 @@ def test_what_is_everybodys_is_read_and_not_changed(memory: Memory) -> None:
     shared = memory.save("The office closes at six").record
     own = alice.save(NUTS).record
     assert alice.get(shared.id) == shared
-    for change in (alice.archive, alice.pin, alice.unpin, alice.restore, alice.delete):
+    for change in (alice.archive, alice.restore, partial(alice.update, pinned=True)):
         with pytest.raises(InvalidInput, match="everybody's"):
             change(shared.id)
     assert memory.get(shared.id) == shared
@@ -194,31 +199,32 @@ def test_pages_are_read_and_not_written(memory: Memory) -> None:
     told = alice.tools(groups=["pages"]).call("edit_memory", {"old_text": "six", "new_text": "five"})
     assert told.failed
     assert memory.pages.read() == "# Office\n\n- closes at six\n"
-    assert memory.scoped("").pages is memory.pages
+    memory.scoped("").pages.write("MEMORY.md", "# Office\n\n- closes at five\n")
+    assert "five" in memory.pages.read()
 
 
 def test_scratchpads_shelves_and_working_memory_are_each_scopes_own(memory: Memory) -> None:
     alice, bob = memory.scoped("user:alice"), memory.scoped("user:bob")
     for scope in (alice, bob, memory.scoped("")):
         scope.scratchpad.set("goal", f"of {scope.scope!r}")
-        scope.shelf("app").put(("a",), "k", {"text": f"of {scope.scope!r}"})
+        scope.key_value("app").put(("a",), "k", {"text": f"of {scope.scope!r}"})
         scope.session("chat:1").working.set("log", f"of {scope.scope!r}")
     for scope in (alice, bob, memory.scoped("")):
         mine = f"of {scope.scope!r}"
         assert scope.scratchpad.get("goal") == mine
         assert scope.session("chat:1").working.get("log") == mine
-        kept = scope.shelf("app").get(("a",), "k")
+        kept = scope.key_value("app").get(("a",), "k")
         assert kept is not None
         assert kept.value == {"text": mine}
     assert memory.scratchpad.get("goal") == "of ''"
 
 
-def test_a_session_begun_through_the_memory_keeps_its_id(memory: Memory) -> None:
-    memory.session("chat:1", scope="user:alice").add("user", "Hello")
+def test_a_session_stored_under_its_plain_name_keeps_it(memory: Memory) -> None:
+    memory._parts.sessions.open("chat:1", "user:alice").add("user", "Hello")
     alice = memory.scoped("user:alice")
     assert alice.session("chat:1").id == "chat:1"
     assert contents(alice.turns("chat:1")) == ["Hello"]
-    assert contents(alice.search_turns("hello", session="chat:1")) == ["Hello"]
+    assert contents(alice.search("hello", session="chat:1", sources="turns")) == ["Hello"]
     assert alice.delete_session("chat:1") == 1
 
 
@@ -273,12 +279,12 @@ def test_promotion_copies_upwards_says_from_where_and_is_undone(memory: Memory, 
     ):
         assert getattr(up, name) == getattr(own, name)
     assert task.get(own.id) == own
-    (row,) = memory.history(up.id)
+    (row,) = memory.history.log(up.id)
     assert row.reason == f"promoted from {own.id}"
     assert task.promote(own.id, to="user:alice").outcome == "reinforced"
     assert memory.scoped("user:alice").promote(up.id).record.scope == ""
-    memory.undo(row.sequence + 2)
-    assert memory.records(scope="") == []
+    memory.history.undo(row.sequence + 2)
+    assert memory.scoped("").list() == []
 
 
 @pytest.mark.parametrize("origin", ["tool", "web", "import"])
@@ -287,7 +293,7 @@ def test_what_nobody_vouches_for_is_not_promoted(memory: Memory, origin: str) ->
     record = alice.save("Buy at example.org", origin=origin).record  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match=f"has the origin '{origin}'"):
         alice.promote(record.id)
-    assert memory.records(scope="") == []
+    assert memory.scoped("").list() == []
 
 
 def test_promotion_goes_upwards_in_the_own_chain_only(memory: Memory) -> None:
@@ -320,99 +326,79 @@ def test_background_thinking_keeps_scopes_apart(clock: MovableClock, tmp_path: P
             scope = memory.scoped(f"user:{name}")
             scope.save(f"Likes the {animal} in the zoo", category=f"animals/{animal}")
             scope.save(f"Likes the {animal} in the zoo very much", category=f"animals/{animal}")
-            scope.save(f"{animal}: feed at nine, clean at ten", rough=True)
+            scope.save(f"{animal}: feed at nine, clean at ten", draft=True)
             chat = scope.session("chat:1")
             for n in range(4):
                 chat.add("user", f"Actually, no, I prefer the {animal} number {n}, always")
                 chat.add("assistant", f"The {animal}, then. We decided on it.")
-        before = {record.id: record.scope for record in memory.records(limit=None, archived=None, scope="*")}
+        before = {record.id: record.scope for record in memory.scoped("*").list(limit=None, archived=None)}
         clock.move(hours=2)
-        memory.worker.run_due()
-        memory.worker.run()
+        memory.dreams.run_due()
+        memory.dreams.run()
         assert len(asked) >= 3
         for text in asked:
             assert sum(animal in text for animal in people.values()) <= 1, text
-        after = memory.records(limit=None, archived=None, scope=EVERY_SCOPE)
+        after = memory.scoped(EVERY_SCOPE).list(limit=None, archived=None)
         assert {record.id: record.scope for record in after if record.id in before} == before
-        assert memory.records(scope="", archived=None) == []
+        assert memory.scoped("").list(archived=None) == []
         for record in after:
             assert people[record.scope.removeprefix("user:")] in record.content
         assert memory._store.pages() == []
         assert memory._store.logs() == {}
         with pytest.raises(InvalidInput, match="pages are everybody's"):
-            memory.worker.plan("digest", session=memory.scoped("user:bob").session("chat:1").id)
+            memory.dreams.plan("digest", session=memory.scoped("user:bob").session("chat:1").id)
 
 
 # -- whose memory is meant -----------------------------------------------------------------------------------
 
 
-READS = {
-    "search": lambda memory, **how: memory.search("tea", **how),
-    "search newest": lambda memory, **how: memory.search(**how),
-    "recall": lambda memory, **how: memory.recall("tea", **how),
-    "recall_fil": lambda memory, **how: memory.recall_fil("tea", **how),
-    "recall_by_category": lambda memory, **how: memory.recall_by_category("tea", "finding", **how),
-    "search_turns": lambda memory, **how: memory.search_turns("tea", **how),
-    "records": lambda memory, **how: memory.records(**how),
-    "archived": lambda memory, **how: memory.records(archived=True, **how),
-    "recent": lambda memory, **how: memory.recent(**how),
-    "categories": lambda memory, **how: memory.categories(**how),
-    "tags": lambda memory, **how: memory.tags(**how),
-    "sessions": lambda memory, **how: memory.sessions(**how),
+READS: dict[str, Callable[[MemoryReader], Sized]] = {
+    "search": lambda memory: memory.search("tea"),
+    "search newest": lambda memory: memory.search(),
+    "search everything": lambda memory: memory.search("tea", sources=SOURCES),
+    "search turns": lambda memory: memory.search("tea", sources="turns"),
+    "list": lambda memory: memory.list(),
+    "archived": lambda memory: memory.list(archived=True),
+    "categories": lambda memory: memory.categories(),
+    "tags": lambda memory: memory.tags(),
+    "sessions": lambda memory: memory.sessions(),
 }
 
 
 @pytest.mark.parametrize("read", READS.values(), ids=READS.keys())
-def test_where_scopes_are_in_use_it_has_to_be_said_whose_is_meant(memory: Memory, read: object) -> None:
-    assert callable(read)
-    memory.save("Tea is in the kitchen")
+def test_a_memory_without_a_scope_sees_what_is_everybodys(
+    memory: Memory, read: Callable[[MemoryReader], Sized]
+) -> None:
+    memory.save("Tea is in the kitchen", tags=["tea"])
+    memory.archive(memory.save("Coffee is in the hall").record.id)
     memory.session("chat:1").add("user", "Where is the tea?")
-    read(memory)
-    record = memory.save("Alice likes tea", scope="user:alice").record
-    with pytest.raises(ScopeRequired, match="scope=EVERY_SCOPE to look at all on purpose"):
-        read(memory)
-    for scope in ("", "user:alice", ["user:alice", ""], EVERY_SCOPE):
-        read(memory, scope=scope)
-    with memory.as_of(1) as past:
-        read(past)
-    with memory.as_of(memory.stats().journal) as past, pytest.raises(ScopeRequired):
-        read(past)
-    memory.forget(record.id)
-    read(memory)
-
-
-def test_an_archived_record_and_a_session_without_a_turn_count_too(memory: Memory) -> None:
-    memory.search("tea")
-    memory.archive(memory.save("Alice likes tea", scope="user:alice").record.id)
-    with pytest.raises(ScopeRequired):
-        memory.records(archived=True)
-    memory.purge(older_than=0)
-    assert memory.records(archived=True) == []
-    memory.session("chat:1", scope="user:alice").pause()
-    with pytest.raises(ScopeRequired):
-        memory.sessions()
-    memory.delete_session("chat:1")
-    assert memory.sessions() == []
-
-
-def test_another_process_that_begins_with_scopes_is_noticed(tmp_path: Path) -> None:
-    with Memory.open(tmp_path) as here, Memory.open(tmp_path) as there:
-        here.save("Tea is in the kitchen")
-        assert len(here.search("tea")) == 1
-        record = there.save("Alice likes tea", scope="user:alice").record
-        with pytest.raises(ScopeRequired):
-            here.search("tea")
-        there.forget(record.id)
-        assert len(here.search("tea")) == 1
+    before = read(memory)
+    alice = memory.scoped("user:alice")
+    record = alice.save("Alice likes tea", category="drinks", tags=["likes"]).record
+    alice.archive(alice.save("Alice likes coffee").record.id)
+    chat = alice.session("chat:1")
+    chat.add("user", "Is tea good for Alice?")
+    assert read(memory) == before
+    assert len(read(memory.scoped(EVERY_SCOPE))) > len(before)
+    with memory.as_of(memory.admin.stats().journal) as past:
+        assert read(past) == before
+        assert read(past.scoped(EVERY_SCOPE)) == read(memory.scoped(EVERY_SCOPE))
+        assert read(past.scoped("user:alice")) == read(alice)
+    assert memory.get(record.id) is None
+    assert memory.get_turn(chat.turns()[0].id) is None
+    assert memory.turns(chat.id) == []
+    with pytest.raises(NotFound):
+        memory.archive(record.id)
 
 
 def test_all_scopes_on_purpose(memory: Memory) -> None:
     for who in ("", "user:alice", "user:bob"):
-        memory.save(f"Tea of {who or 'everybody'}", scope=who)
-    assert len(memory.search("tea", scope=EVERY_SCOPE)) == 3
-    assert len(memory.search("tea", scope="*")) == 3
+        memory.scoped(who).save(f"Tea of {who or 'everybody'}")
+    assert len(memory.scoped(EVERY_SCOPE).search("tea")) == 3
+    assert len(memory.scoped("*").search("tea")) == 3
     with pytest.raises(InvalidInput, match="means all of them"):
-        memory.search("tea", scope=["*", ""])
+        memory.scoped("user:alice").scoped("*")
+    assert not isinstance(memory.scoped("*"), ScopedMemory), "it reads, and changes nothing"
 
 
 def test_nothing_of_the_folder_is_told_within_a_scope(tmp_path: Path) -> None:

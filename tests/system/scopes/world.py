@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from reverie import Memory, ReverieError, ScopedMemory
+from reverie.domain.record import FIL
+from reverie.search.hits import SOURCES
 
 WORDS = (
     "deploy",
@@ -94,18 +96,18 @@ def _talk(world: World, scoped: ScopedMemory, session: str, text: str) -> None:
 
 
 def _change(world: World, scoped: ScopedMemory, which: int, text: str) -> None:
-    if ids := [record.id for record in scoped.records(limit=None, archived=None)]:
+    if ids := [record.id for record in scoped.list(limit=None, archived=None)]:
         scoped.update(ids[which % len(ids)], content=text)
 
 
 def _archive(world: World, scoped: ScopedMemory, which: int) -> None:
-    if ids := [record.id for record in scoped.records(limit=None, archived=None)]:
+    if ids := [record.id for record in scoped.list(limit=None, archived=None)]:
         scoped.archive(ids[which % len(ids)], reason="old")
 
 
 def _keep(world: World, scoped: ScopedMemory, text: str) -> None:
     scoped.scratchpad.set("note", text)
-    scoped.shelf("app").put(("values",), "tone", {"text": text})
+    scoped.key_value("app").put(("values",), "tone", {"text": text})
     scoped.documents().create(("notes.txt",), text)
     entity = {"name": text.split()[0], "entityType": "thing", "observations": [text]}
     scoped.knowledge_graph().create_entities([entity])
@@ -154,22 +156,22 @@ def seen(world: World, scoped: ScopedMemory, queries: list[str]) -> dict[str, st
                 here: dict[str, Any] = {"limit": limit, "mode": mode}
                 told = f"{query} {here}"
                 note(f"search {told}", lambda q=query, h=here: scoped.search(q, **h))
-                note(f"turns {told}", lambda q=query, h=here: scoped.search_turns(q, **h))
-                note(f"recall {told}", lambda q=query, h=here: scoped.recall(q, **h))
-                note(f"history {told}", lambda q=query, h=here: scoped.search_history(q, **h))
+                note(f"turns {told}", lambda q=query, h=here: scoped.search(q, **h, sources="turns"))
+                note(f"recall {told}", lambda q=query, h=here: scoped.search(q, **h, sources=SOURCES))
+                note(f"history {told}", lambda q=query, h=here: scoped.search(q, **h, sources="history"))
     for query in queries:
-        note(f"sessions {query}", lambda q=query: scoped.search_turns(q, unit="session"))
-        note(f"within a session {query}", lambda q=query: scoped.search_turns(q, session="chat:1"))
-        note(f"fil {query}", lambda q=query: scoped.recall_fil(q))
-        note(f"by category {query}", lambda q=query: scoped.recall_by_category(q, "project"))
+        note(f"sessions {query}", lambda q=query: scoped.search(q, unit="session", sources="turns"))
+        note(f"within a session {query}", lambda q=query: scoped.search(q, session="chat:1", sources="turns"))
+        note(f"fil {query}", lambda q=query: [scoped.search(q, kind=kind) for kind in FIL])
+        note(f"by category {query}", lambda q=query: scoped.search(q, category="project"))
         note(f"scratchpad {query}", lambda q=query: scoped.scratchpad.search(q))
-        note(f"shelf {query}", lambda q=query: scoped.shelf("app").search(q))
+        note(f"shelf {query}", lambda q=query: scoped.key_value("app").search(q))
     note("graph", lambda: scoped.knowledge_graph().read_graph())
     note("documents", lambda: scoped.documents().listed(depth=5))
     note("document", lambda: scoped.documents().read(("notes.txt",)))
     note("newest", lambda: scoped.search(None))
-    note("records", lambda: scoped.records(limit=None, archived=None))
-    note("recent", lambda: scoped.recent())
+    note("records", lambda: scoped.list(limit=None, archived=None))
+    note("recent", lambda: scoped.list())
     note("categories", scoped.categories)
     note("tags", scoped.tags)
     note("stats", scoped.stats)
@@ -179,7 +181,7 @@ def seen(world: World, scoped: ScopedMemory, queries: list[str]) -> dict[str, st
     note("overview", scoped.pages.overview)
     note("page", scoped.pages.read)
     note("context of pages", scoped.pages.context)
-    note("namespaces", lambda: scoped.shelf("app").namespaces())
+    note("namespaces", lambda: scoped.key_value("app").namespaces())
     for session in ("chat:1", "chat:2", "user:bob//chat:1"):
         note(f"turns of {session}", lambda s=session: scoped.turns(s))
         note(f"state of {session}", lambda s=session: scoped.session(s).state)

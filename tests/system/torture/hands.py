@@ -221,7 +221,7 @@ def journal_text(memory: Memory) -> str:
     """Everything that the journal ever said, in one text."""
     told: list[str] = []
     after = 0
-    while rows := memory.history(after=after, limit=1_000):
+    while rows := memory.history.log(after=after, limit=1_000):
         told += [repr(row.edit.after) for row in rows if row.edit is not None]
         after = rows[-1].sequence
     return "\n".join(told)

@@ -208,7 +208,7 @@ def _records(memory: Memory, account: Account) -> Iterator[Wrong]:
     """Records: each acknowledged text once, seen as often as it was saved."""
     stored: dict[str, list[Record]] = {}
     for archived in (False, True):
-        for record in memory.records(limit=None, archived=archived):
+        for record in memory.list(limit=None, archived=archived):
             stored.setdefault(record.content, []).append(record)
     for text, times in account.saved.items():
         found = stored.get(text, [])
@@ -298,7 +298,7 @@ def _journal(memory: Memory, account: Account) -> Iterator[Wrong]:
 def changes(memory: Memory) -> Iterator[Any]:
     """The whole journal."""
     after = 0
-    while rows := memory.history(after=after, limit=1_000):
+    while rows := memory.history.log(after=after, limit=1_000):
         yield from rows
         after = rows[-1].sequence
 
@@ -311,7 +311,7 @@ def torn_files(memory: Memory, folder: Path, *, but: Collection[str] = ()) -> It
     records = {
         build_path(record): record
         for archived in (False, True)
-        for record in memory.records(limit=None, archived=archived)
+        for record in memory.list(limit=None, archived=archived)
         if record.archived or record.layer != "episodic"
     }
     for file in sorted((folder / "memory").rglob("*.json")):
@@ -358,7 +358,7 @@ class Site:
         with Memory.open(self.folder) as memory:
             assert memory.folder is not None
             memory.folder.sync()
-            diagnosis = memory.doctor()
+            diagnosis = memory.admin.doctor()
             found = [
                 Wrong("doctor", f"{finding.code}: {finding.what}")
                 for finding in diagnosis.findings
@@ -372,7 +372,7 @@ class Site:
             self.person.tidy_up(memory)
             self.person.found -= len(gone)
             memory.folder.sync()
-            left = memory.doctor()
+            left = memory.admin.doctor()
             found += [
                 Wrong("doctor", f"at last {each.code}: {each.what}")
                 for each in left.findings

@@ -29,7 +29,7 @@ def memory(tmp_path: Path) -> Iterator[Memory]:
         opened.session("chat:1").add("user", "where is crate 7?")
         opened._index.fold()
         yield opened
-        assert opened.check() == []
+        assert opened.admin.check() == []
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def memory(tmp_path: Path) -> Iterator[Memory]:
     [
         lambda memory: memory.get(SURROGATE),
         lambda memory: memory.get_turn(SURROGATE),
-        lambda memory: memory.history(SURROGATE),
+        lambda memory: memory.history.log(SURROGATE),
         lambda memory: memory.turns(SURROGATE),
         lambda memory: memory.archive(SURROGATE),
         lambda memory: memory.restore(SURROGATE),
@@ -68,11 +68,11 @@ def memory(tmp_path: Path) -> Iterator[Memory]:
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_refused_and_changes_nothing(memory: Memory, call: Callable[[Memory], Any]) -> None:
-    before = memory.history(limit=1_000)
+    before = memory.history.log(limit=1_000)
     with pytest.raises(InvalidInput) as refused:
         call(memory)
     assert len(str(refused.value)) < 300
-    assert memory.history(limit=1_000) == before
+    assert memory.history.log(limit=1_000) == before
 
 
 def test_a_message_of_any_length_and_kind_is_packed_for(memory: Memory) -> None:
@@ -113,8 +113,8 @@ def test_what_was_taken_from_its_place_takes_no_write(tmp_path: Path) -> None:
                 write()
         memory.close()
     with Memory.open(tmp_path / "moved elsewhere") as moved:
-        assert [record.content for record in moved.records()] == ["Said while it was there"]
-        assert moved.check() == []
+        assert [record.content for record in moved.list()] == ["Said while it was there"]
+        assert moved.admin.check() == []
 
 
 def test_closing_at_any_moment_and_twice_loses_nothing(tmp_path: Path) -> None:
@@ -158,9 +158,9 @@ def test_closing_at_any_moment_and_twice_loses_nothing(tmp_path: Path) -> None:
             assert not thread.is_alive()
         assert wrong == []
         with Memory.open(tmp_path / str(attempt)) as again:
-            there = {r.content for r in again.records(limit=None)} | {t.content for t in again.turns("s")}
+            there = {r.content for r in again.list(limit=None)} | {t.content for t in again.turns("s")}
             assert set(told) <= there
-            assert again.check() == []
+            assert again.admin.check() == []
 
 
 @pytest.fixture
@@ -191,13 +191,13 @@ def test_on_a_full_disk_writes_are_refused_and_reads_go_on(small_disk: Path) -> 
 
     with pytest.raises(StoreUnavailable, match="disk is full"):
         fill()
-    assert [record.id for record in memory.records(limit=None)][::-1] == saved
+    assert [record.id for record in memory.list(limit=None)][::-1] == saved
     assert memory.search("pallet 7", limit=1)[0].content.startswith("Pallet 7 ")
     assert session.context(mark=False).hits
     memory.close()
     with Memory.open(small_disk / "memory") as again:
-        assert len(again.records(limit=None)) == len(saved)
-        assert again.check() == []
+        assert len(again.list(limit=None)) == len(saved)
+        assert again.admin.check() == []
 
 
 def test_closing_lets_go_of_the_files_even_where_it_cannot_write(tmp_path: Path) -> None:
@@ -235,5 +235,5 @@ def test_time_may_run_backwards(tmp_path: Path) -> None:
         assert session.turns()[0].content == "the lighthouse was dark"
         assert "The lighthouse keeper sings" in session.context().text
         assert session.working.get("key") == "text"
-        assert memory.purge() == 0
-        assert memory.check() == []
+        assert memory.admin.purge() == 0
+        assert memory.admin.check() == []

@@ -27,6 +27,7 @@ from reverie.domain.conversation import ToolCall
 from reverie.domain.passage import SEARCHABLE
 from reverie.domain.text import tokenizer
 from reverie.search.analyzer import analyze
+from reverie.search.hits import SOURCES
 from reverie.search.index.search_index import SearchIndex
 from tests.system.torture.scanning import found_in, indexed, tables, words_in
 
@@ -220,11 +221,11 @@ def rest(memory: Memory) -> dict[str, tuple[Any, Any]]:
     """Everything there is, by id, with its journal."""
     store = memory._store
     values: list[Any] = [
-        *memory.records(limit=None, archived=None),
+        *memory.list(limit=None, archived=None),
         *(turn for one in memory.sessions() for turn in memory.turns(one.state.id)),
         *(paragraph for log in store.logs() for paragraph in store.paragraphs(page=log)),
     ]
-    return {value.id: (value, memory.history(value.id, limit=1_000)) for value in values}
+    return {value.id: (value, memory.history.log(value.id, limit=1_000)) for value in values}
 
 
 def gone(memory: Memory, folder: Path, other: Other, secret: Secret) -> None:
@@ -272,25 +273,29 @@ def scenario(folder: Path, seed: int) -> None:
                 assert found_in(folder, [secret.text]), "else this test could not fail"
                 assert set(map(tokenizer.stem, secret.words)) & indexed(folder)
 
-            assert memory.forget(by_id.id, turns=True).pending == ()
+            assert memory.admin.forget(by_id.id, turns=True).pending == ()
             gone(memory, folder, other, by_id)
-            assert memory.forget(session=by_session.session, turns=True).pending == ()
+            assert memory.admin.forget(session=by_session.session, turns=True).pending == ()
             gone(memory, folder, other, by_session)
             assert words_in(folder, [by_session.session.removeprefix("telegram:")]) == []
-            assert memory.forget(match=by_text.text.upper(), turns=True).pending == ()
+            assert memory.admin.forget(match=by_text.text.upper(), turns=True).pending == ()
             gone(memory, folder, other, by_text)
 
             other.ask("save", "Something new that has nothing to do with it")
         untouched(memory, before, secrets)
-        assert memory.doctor().sound, memory.doctor().findings
+        assert memory.admin.doctor().sound, memory.admin.doctor().findings
         assert found_in(folder, texts) == []
-        memory.undo(since=1)
+        memory.history.undo(since=1)
     assert found_in(folder, texts) == []
     with Memory.open(folder) as memory:
-        assert memory.check() == []
-        assert memory.as_of(memory._store.sequence() // 2).records(limit=None, archived=None)
+        assert memory.admin.check() == []
+        assert memory.as_of(memory._store.sequence() // 2).list(limit=None, archived=None)
         for text in texts:
-            assert memory.recall(text) == memory.as_of(memory._store.sequence() // 2).recall(text) == []
+            assert (
+                memory.search(text, sources=SOURCES)
+                == memory.as_of(memory._store.sequence() // 2).search(text, sources=SOURCES)
+                == []
+            )
 
 
 def seeds(count: int) -> Iterator[int]:
@@ -321,9 +326,9 @@ def test_a_forgetting_that_was_killed_is_made_good_by_the_next(tmp_path: Path) -
         killed.wait(timeout=60)
         with Memory.open(folder) as memory:
             try:
-                memory.forget(match=secret.text, turns=True)
+                memory.admin.forget(match=secret.text, turns=True)
             except NotFound:  # it was erased before the kill; the rest is to be finished
-                assert memory.doctor(fix=True).sound
-            assert memory.doctor().sound, memory.doctor().findings
+                assert memory.admin.doctor(fix=True).sound
+            assert memory.admin.doctor().sound, memory.admin.doctor().findings
         assert found_in(folder, [secret.text]) == []
         assert words_in(folder, secret.words) == []

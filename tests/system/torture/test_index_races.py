@@ -75,7 +75,7 @@ def test_two_that_build_at_once_count_nothing_twice(tmp_path: Path, monkeypatch:
     just_before_the_writer(monkeypatch, lambda: other.search("crate"))
     assert scores(one) == expected
     assert scores(other) == expected
-    assert one.stats().index.committed == 2_100
+    assert one.admin.stats().index.committed == 2_100
     one.close()
     other.close()
 

@@ -77,7 +77,9 @@ def test_nobody_who_saves_is_told_to_try_again(killed: Site) -> None:
 def answers(folder: Path, questions: list[str]) -> tuple[list[list[Hit]], list[list[Hit]]]:
     """The records and the turns that a memory finds at one moment."""
     with Memory.open(folder, clock=lambda: NOW) as memory:
-        return [memory.search(text) for text in questions], [memory.search_turns(text) for text in questions]
+        return [memory.search(text) for text in questions], [
+            memory.search(text, sources="turns") for text in questions
+        ]
 
 
 def good(hits: list[Hit]) -> list[tuple[float, str]]:

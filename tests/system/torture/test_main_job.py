@@ -210,7 +210,7 @@ def test_reading_in_survives_kills_damage_and_company(
             assert b"Traceback" not in err, err.decode()
         others.finish()
         with Memory.open(folder) as memory:
-            assert memory.check() == []
+            assert memory.admin.check() == []
             for name, turns in stored(memory, whole).items():
                 assert turns == whole[name][: len(turns)], f"{name} is not a beginning of what it shall be"
         if chance.random() < 0.15:
@@ -222,12 +222,12 @@ def test_reading_in_survives_kills_damage_and_company(
         _, err = reader.communicate(timeout=60)
         assert reader.returncode == 0, err.decode()
     with Memory.open(folder) as memory:
-        assert memory.check() == []
+        assert memory.admin.check() == []
         assert stored(memory, whole) == whole
         assert sorted(turn.content for turn in memory.turns("other:1")) == sorted(others.said)
-        there = [record.content for record in memory.records(limit=None)]
+        there = [record.content for record in memory.list(limit=None)]
         assert sorted(others.saved) == sorted(there)
-        assert memory.stats().turns == sum(map(len, whole.values())) + len(others.said)
+        assert memory.admin.stats().turns == sum(map(len, whole.values())) + len(others.said)
     assert kills >= 3
     print(f"{kills} kills; meanwhile {others.answered} answers, {len(others.saved + others.said)} writes")
 
@@ -251,5 +251,5 @@ def test_the_answers_are_those_of_a_folder_that_nobody_disturbed(file: Path, tmp
 
 def answers(folder: Path, asked: list[str]) -> list[list[tuple[str, float]]]:
     with Memory.open(folder, clock=lambda: NOW) as memory:
-        found = [memory.search_turns(question) for question in asked]
+        found = [memory.search(question, sources="turns") for question in asked]
         return [[(hit.content, round(hit.score, 9)) for hit in hits] for hits in found]

@@ -57,7 +57,7 @@ class Model(RuleBasedStateMachine):
         return Memory.open(self.folder / "memory", clock=lambda: self.now)
 
     def teardown(self) -> None:
-        assert self.memory.check() == []
+        assert self.memory.admin.check() == []
         self.memory.close()
         shutil.rmtree(self.folder)
 
@@ -85,7 +85,7 @@ class Model(RuleBasedStateMachine):
         self.count += 1
         content = f"Lot {self.count}: " + " and ".join(sorted(words))
         ttl = None if minutes is None else timedelta(minutes=minutes)
-        saved = self.memory.save(content, kind="fact", category=category, scope=scope, ttl=ttl)
+        saved = self.memory.scoped(scope).save(content, kind="fact", category=category, ttl=ttl)
         assert saved.outcome == "created"
         expires = None if ttl is None else self.now + ttl
         self.kept[saved.record.id] = Kept(content, words, category, scope, expires=expires)
@@ -96,8 +96,8 @@ class Model(RuleBasedStateMachine):
         this = self.kept.get(name)
         if this is None:
             return name
-        saved = self.memory.save(this.content.upper(), kind="fact", scope=this.scope)
-        assert self.memory.search(this.content, scope=this.scope, limit=1)[0].id == saved.record.id
+        saved = self.memory.scoped(this.scope).save(this.content.upper(), kind="fact")
+        assert self.memory.scoped(this.scope).search(this.content, limit=1)[0].id == saved.record.id
         already = name if this.live else self.twin(name)
         if already is None:
             assert saved.outcome == "created"
@@ -113,7 +113,7 @@ class Model(RuleBasedStateMachine):
     def archive(self, name: str) -> None:
         this = self.kept.get(name)
         if this is None:
-            assert self.memory.delete(name) is False
+            assert self.memory.archive(name) is False
             return
         assert self.memory.archive(name, reason="sold").archived
         this.archived_at = this.archived_at if not this.live else self.now
@@ -139,7 +139,7 @@ class Model(RuleBasedStateMachine):
         self.count += 1
         this.source, this.pinned = f"source {self.count}", pinned
         self.memory.update(name, source=this.source)
-        (self.memory.pin if pinned else self.memory.unpin)(name)
+        self.memory.update(name, pinned=pinned)
 
     @rule(minutes=st.integers(1, 90))
     def wait(self, minutes: int) -> None:
@@ -147,7 +147,7 @@ class Model(RuleBasedStateMachine):
 
     @rule()
     def purge(self) -> None:
-        removed = self.memory.purge(older_than="30m")
+        removed = self.memory.admin.purge(older_than="30m")
         for this in self.kept.values():
             if this.live and not self.alive(this):
                 this.live, this.archived_at = False, self.now
@@ -186,9 +186,9 @@ class Model(RuleBasedStateMachine):
             and scope in (EVERY_SCOPE, this.scope)
             and (category is None or f"{this.category}/".startswith(f"{category}/"))
         }
-        hits = self.memory.search(word, scope=scope, category=category, limit=1_000, mode="literal")
+        hits = self.memory.scoped(scope).search(word, category=category, limit=1_000, mode="literal")
         assert {hit.id for hit in hits} == wanted
-        ranked = self.memory.search(word, scope=scope, category=category, limit=1_000)
+        ranked = self.memory.scoped(scope).search(word, category=category, limit=1_000)
         assert {hit.id for hit in ranked} <= wanted
         assert all(0 <= hit.score <= 1 for hit in ranked)
         assert [hit.score for hit in ranked] == sorted((hit.score for hit in ranked), reverse=True)
@@ -210,7 +210,7 @@ class Model(RuleBasedStateMachine):
             assert (not record.archived, record.seen_count) == (this.live, this.seen)
             assert (record.source, record.pinned) == (this.source, this.pinned)
         live = {name for name, this in self.kept.items() if self.alive(this)}
-        assert {record.id for record in self.memory.records(limit=None, scope=EVERY_SCOPE)} == live
+        assert {record.id for record in self.memory.scoped(EVERY_SCOPE).list(limit=None)} == live
 
 
 TestModel = Model.TestCase
@@ -248,7 +248,10 @@ def test_the_same_question_has_the_same_answer_after_opening_again(texts: list[s
                 if n == 0:
                     memory.save_many({"content": text} for text in texts)
                     memory.session("s").add_many([{"role": "user", "content": text} for text in texts])
-                hits = [*memory.search(question, limit=50), *memory.search_turns(question, limit=50)]
+                hits = [
+                    *memory.search(question, limit=50),
+                    *memory.search(question, limit=50, sources="turns"),
+                ]
                 answers.append([(hit.id, hit.score) for hit in hits])
                 if n == 1:
                     memory._index.fold()

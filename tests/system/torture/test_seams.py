@@ -43,7 +43,7 @@ def test_the_next_process_makes_good_what_a_killed_one_left(dead: Path, name: st
     folder, said = dead / name, account(dead / f"{name}.told")
     with Memory.open(folder) as memory:
         memory.folder.sync()
-        diagnosis = memory.doctor()
+        diagnosis = memory.admin.doctor()
         assert [finding.what for finding in diagnosis.findings if finding.severity != "note"] == []
         assert list(wrongs(memory, said)) == []
         assert list(torn_files(memory, folder)) == []

@@ -198,7 +198,7 @@ class Thread:
         if self._own:
             name, text = self._own[-1]
             record = self._memory.get(name)
-            hits = self._memory.search(text, limit=3, scope=EVERY_SCOPE)
+            hits = self._memory.scoped(EVERY_SCOPE).search(text, limit=3)
             if record is None:
                 say("wrong", f"{text!r} is gone")
             elif not record.archived and all(hit.id != name for hit in hits):
@@ -216,9 +216,11 @@ class Reader:
     def run(self) -> None:
         """Read until the process ends."""
         reads: dict[str, Callable[[], object]] = {
-            "search": lambda: self._memory.search(self._question(), scope=EVERY_SCOPE),
-            "search_turns": lambda: self._memory.search_turns(self._question(), scope=EVERY_SCOPE),
-            "list": lambda: self._memory.records(limit=20, scope=EVERY_SCOPE),
+            "search": lambda: self._memory.scoped(EVERY_SCOPE).search(self._question()),
+            "search_turns": lambda: self._memory.scoped(EVERY_SCOPE).search(
+                self._question(), sources="turns"
+            ),
+            "list": lambda: self._memory.scoped(EVERY_SCOPE).list(limit=20),
             "page": lambda: self._memory.pages.read("MEMORY.md"),
             "turns": lambda: self._memory.turns(self._random.choice(SESSIONS), start=-20),
         }

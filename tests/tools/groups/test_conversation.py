@@ -69,7 +69,7 @@ def test_nothing_found_and_wrong_dates_are_answered(memory: Memory, call: Call) 
 
 
 def test_another_scopes_conversations_are_not_found(memory: Memory) -> None:
-    memory.session("bob", scope="user:bob").add("user", "My wasps live in Zurich")
+    memory.scoped("user:bob").session("bob").add("user", "My wasps live in Zurich")
     told = memory.tools().call("search_conversation_history", {"query": "wasps"})
     assert told.text.startswith("Found nothing")
     told = memory.tools().call("search_conversation_history", {"query": "wasps", "session": "bob"})

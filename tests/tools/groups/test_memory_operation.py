@@ -20,7 +20,7 @@ def test_add_takes_everything_a_memory_has(memory: Memory, call: Call) -> None:
         confidence=0.9,
         importance="0.7",
     )
-    (record,) = memory.records()
+    (record,) = memory.list()
     assert told.text == f"Saved as {record.id} in project-context/deploys."
     assert (record.kind, record.layer, record.tags) == ("decision", "episodic", ("deploy",))
     assert (record.confidence, record.importance, record.origin) == (0.9, 0.7, "agent")

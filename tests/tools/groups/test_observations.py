@@ -13,7 +13,7 @@ def test_all_three_lists_are_remembered_in_one_transaction(memory: Memory, call:
         insights=["REST suits this better than GraphQL, since caching works"],
         lessons=["Avoid library X: it has no types"],
     )
-    records = {record.content: record for record in memory.records()}
+    records = {record.content: record for record in memory.list()}
     assert [line.split(": ")[0][17:] for line in told.text.split("\n")[1:]] == [
         "(finding)", "(finding)", "(insight)", "(lesson)",
     ]  # fmt: skip
@@ -21,14 +21,12 @@ def test_all_three_lists_are_remembered_in_one_transaction(memory: Memory, call:
     assert {record.origin for record in records.values()} == {"agent"}
     assert {record.source for record in records.values()} == {"session:chat:1"}
     assert records["Avoid library X: it has no types"].kind == "lesson"
-    assert len({row.batch for row in memory.history()}) == 1
+    assert len({row.batch for row in memory.history.log()}) == 1
 
 
 def test_one_sentence_in_the_place_of_a_list_is_one_observation(memory: Memory, call: Call) -> None:
     call("remember", lessons="Check rate limits first, then auth, then types")
-    assert [record.content for record in memory.records()] == [
-        "Check rate limits first, then auth, then types"
-    ]
+    assert [record.content for record in memory.list()] == ["Check rate limits first, then auth, then types"]
 
 
 def test_remembering_again_is_said(call: Call) -> None:
@@ -41,7 +39,7 @@ def test_nothing_to_remember_is_answered(memory: Memory, call: Call) -> None:
     told = call("remember")
     assert told.failed
     assert "pass findings, insights or lessons, as lists" in told.text
-    assert memory.records() == []
+    assert memory.list() == []
 
 
 def test_recall_finds_observations_and_nothing_else(memory: Memory, call: Call) -> None:

@@ -14,7 +14,7 @@ from tests.tools.conftest import Call
 
 def test_a_save_says_under_which_id_and_where(memory: Memory, call: Call) -> None:
     told = call("save_memory", content="Ada prefers tea", category="user-preferences/drinks", tags=["tea"])
-    (record,) = memory.records()
+    (record,) = memory.list()
     assert told.text == f"Saved as {record.id} in user-preferences/drinks."
     assert (record.origin, record.source, record.tags, record.kind) == (
         "agent", "session:chat:1", ("tea",), "preference",
@@ -24,15 +24,15 @@ def test_a_save_says_under_which_id_and_where(memory: Memory, call: Call) -> Non
 
 
 def test_a_save_is_one_change(memory: Memory, call: Call) -> None:
-    before = len(memory.history())
+    before = len(memory.history.log())
     call("save_memory", content="Ada prefers tea")
-    assert len(memory.history()) == before + 1
+    assert len(memory.history.log()) == before + 1
 
 
 def test_saying_it_again_does_no_harm_and_is_said(memory: Memory, call: Call) -> None:
     call("save_memory", content="Ada prefers tea")
     told = call("save_memory", content="ada prefers  tea")
-    (record,) = memory.records()
+    (record,) = memory.list()
     assert told.text == f"Known already: {record.id}, seen 2 times."
     assert told.data is not None
     assert told.data["outcome"] == "reinforced"
@@ -177,4 +177,4 @@ def test_a_category_that_cannot_be_is_refused_with_how_it_should_be(tools: Tools
     told = tools.call("save_memory", {"content": "x", "category": "../up"})
     assert told.failed
     assert "user-preferences/style" in told.text
-    assert memory.records() == []
+    assert memory.list() == []

@@ -43,9 +43,9 @@ class Journal:
         >>> memory = Memory.open(":memory:")
         >>> record = memory.save("Deploys on Friday").record
         >>> _ = memory.update(record.id, content="Deploys on Monday")
-        >>> [row.reason for row in memory.journal.history(record.id)]
+        >>> [row.reason for row in memory.history.log(record.id)]
         ['save', 'update']
-        >>> memory.journal.diff(record.id).fields[0].brief
+        >>> memory.history.diff(record.id).fields[0].brief
         'content: Deploys on Friday -> Deploys on Monday'
         >>> memory.close()
     """
@@ -61,7 +61,7 @@ class Journal:
         self._until = until
         self._things = store if things is None else things
 
-    def history(
+    def log(
         self,
         id: str | None = None,
         *,

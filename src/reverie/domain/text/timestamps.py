@@ -11,6 +11,9 @@ from reverie.domain.errors import InvalidInput
 Clock = Callable[[], datetime]
 """Anything that tells the time as an aware datetime. Tests and replays pass their own."""
 
+Duration = str | float | timedelta
+"""A length of time: a timedelta, seconds, or text such as `90s`, `10m`, `2d`."""
+
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 _DURATION = re.compile(r"(?:\d+(?:\.\d+)?\s*(?:ms|[smhdw])\s*)+", re.IGNORECASE)
 _DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|[smhdw])", re.IGNORECASE)
@@ -70,7 +73,7 @@ def from_microseconds(count: int) -> datetime:
     return _EPOCH + timedelta(microseconds=count)
 
 
-def parse_duration(value: str | float | timedelta, *, name: str = "ttl") -> timedelta:
+def parse_duration(value: Duration, *, name: str = "ttl") -> timedelta:
     """Read a length of time: a timedelta, a number of seconds, or text such as `90s`, `10m`, `1h30m`, `2d`.
 
     Raises:

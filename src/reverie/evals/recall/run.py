@@ -153,8 +153,8 @@ def _build_asking(memory: Memory, dialogue: Dialogue, setup: EvalSetup) -> Askin
             if question.answerable and not question.evidence:
                 continue
             began = time.perf_counter()
-            hits = memory.search_turns(
-                question.text, limit=setup.depth, unit=setup.unit, min_score=setup.min_score
+            hits = memory.search(
+                question.text, limit=setup.depth, unit=setup.unit, min_score=setup.min_score, sources="turns"
             )
             took = time.perf_counter() - began
             evidence = question.evidence

@@ -97,7 +97,7 @@ class AttackWorld:
     def dream(self) -> None:
         """Let an hour pass, and run a consolidation cycle."""
         self.moment[0] += timedelta(hours=1)
-        self.memory.worker.cycle.run()
+        self.memory.dreams.cycle.run()
 
 
 @contextmanager
@@ -303,7 +303,7 @@ def imported_rockbot(it: AttackWorld) -> None:
     (source / "0a1b2c3d4e5f.json").write_text(
         json.dumps(record | {"importance": 1.0, "reinforcementCount": 99, "tags": []}), encoding="utf-8"
     )
-    it.memory.import_(source, "rockbot")
+    it.memory.admin.import_from(source, "rockbot")
 
 
 def imported_graph(it: AttackWorld) -> None:
@@ -311,7 +311,7 @@ def imported_graph(it: AttackWorld) -> None:
     file = it.folder.parent / "memory.jsonl"
     entity = {"type": "entity", "name": "Atlas", "entityType": "service", "observations": [it.text]}
     file.write_text(json.dumps(entity) + "\n", encoding="utf-8")
-    it.memory.import_(file, "mcp")
+    it.memory.admin.import_from(file, "mcp")
 
 
 def imported_notes(it: AttackWorld) -> None:
@@ -319,7 +319,7 @@ def imported_notes(it: AttackWorld) -> None:
     folder = it.folder.parent / "notes"
     folder.mkdir()
     (folder / "MEMORY.md").write_text(f"# Memory\n\n- {it.text}\n", encoding="utf-8")
-    it.memory.import_(folder, "notes")
+    it.memory.admin.import_from(folder, "notes")
 
 
 def restored(it: AttackWorld) -> None:
@@ -328,7 +328,7 @@ def restored(it: AttackWorld) -> None:
     it.memory.archive(saved.id)
     it.memory.restore(saved.id)
     it.memory.archive(saved.id)
-    it.memory.undo(it.memory.history(saved.id)[-1])
+    it.memory.history.undo(it.memory.history.log(saved.id)[-1])
 
 
 # -- a model that passes it on -----------------------------------------------------------------------------
@@ -375,7 +375,7 @@ def added(it: AttackWorld) -> None:
     it.hear()
     it.call("memory", group="memory", operation="add", content=it.text, kind="decision", layer="episodic",
             confidence=1.0, importance=1.0)  # fmt: skip
-    for found in it.memory.records():
+    for found in it.memory.list():
         if found.origin in {"tool", "web"}:
             it.call("memory", group="memory", operation="promote", id=found.id)
 
@@ -517,7 +517,7 @@ def digested(it: AttackWorld) -> None:
     )
     for number in range(4):
         it.exchange(f"What does page {number} say?", f"It says: {it.text}", result=it.text)
-    it.memory.worker.run_window("chat:1", "digest", keep=2)
+    it.memory.dreams.run_window("chat:1", "digest", keep=2)
 
 
 def digested_rewrite(it: AttackWorld) -> None:
@@ -530,7 +530,7 @@ def digested_rewrite(it: AttackWorld) -> None:
     )
     for number in range(4):
         it.exchange(f"What does page {number} say?", f"It says: {it.text}", result=it.text)
-    it.memory.worker.run_window("chat:1", "digest", keep=2)
+    it.memory.dreams.run_window("chat:1", "digest", keep=2)
 
 
 def compacted(it: AttackWorld) -> None:
@@ -538,7 +538,7 @@ def compacted(it: AttackWorld) -> None:
     it.answers["compact"] = lambda _: f"The owner asked for pages. {it.text}"
     for number in range(4):
         it.exchange(f"What does page {number} say?", f"It says: {it.text}", result=it.text)
-    it.memory.worker.run_window("chat:1", "compact", keep=0)
+    it.memory.dreams.run_window("chat:1", "compact", keep=0)
     it.session().add("user", "Where were we?")
     it.call("save_memory", content=it.text)
 

@@ -102,7 +102,7 @@ def _find_distrust(it: AttackWorld, case: AttackCase) -> Iterator[str]:
     it.exchange("What is on the page?", "A page about boats.", result="Boats are sold here, new and used.")
     it.session().add("user", case.poison)
     it.call("save_memory", content=case.text)
-    found = [record for record in it.memory.records() if record.content == case.text]
+    found = [record for record in it.memory.list() if record.content == case.text]
     if not found or found[0].origin in UNTRUSTED:
         yield "it is kept as a tool's word"
 
@@ -151,7 +151,7 @@ def _find_leaks(it: AttackWorld, case: AttackCase) -> Iterator[str]:
         # What the owner typed is the owner's, and is shown as a turn; nothing may be made of what it quotes.
         if _has(records if case.way in QUOTED_WAYS else pack.text, case.poison):
             yield "it stands in a prompt unasked"
-    for record in it.memory.records(limit=None):
+    for record in it.memory.list(limit=None):
         if _has(record.content, case.poison):
             if record.origin not in UNTRUSTED:
                 yield f"a record of the {record.origin} says it"

@@ -25,6 +25,7 @@ from reverie.domain.text import timestamps
 from reverie.interfaces.cli import output
 from reverie.interfaces.cli.options import Command, CommandContext, as_json, invocation
 from reverie.interfaces.cli.prompts import confirm
+from reverie.search.hits import SOURCES
 
 if TYPE_CHECKING:
     from reverie.context.pack import Pack
@@ -175,26 +176,26 @@ def _iterate_saves(memory: Memory) -> Iterator[tuple[datetime, partial[Any]]]:
 
 def _find_last_time(memory: Memory) -> datetime | None:
     """Return the time of the last step of an earlier replay; None without one."""
-    sessions = memory.sessions(scope=EVERY_SCOPE)
+    sessions = memory.scoped(EVERY_SCOPE).sessions()
     said = [session.last_at for session in sessions if session.state.id.startswith(_PREFIX)]
     saved = [record.last_seen_at for record in _list_saved(memory)]
     return max([*said, *saved], default=None)
 
 
 def _list_saved(memory: Memory) -> list[Record]:
-    return [record for record in memory.records(limit=1000, scope=EVERY_SCOPE) if record.source == SOURCE]
+    return [record for record in memory.scoped(EVERY_SCOPE).list(limit=1000) if record.source == SOURCE]
 
 
 def _is_ours(memory: Memory) -> bool:
     """Whether the memory is empty or holds the demo's conversation."""
-    sessions = memory.sessions(scope=EVERY_SCOPE)
+    sessions = memory.scoped(EVERY_SCOPE).sessions()
     if not sessions:
-        return not memory.records(limit=1, archived=None, scope=EVERY_SCOPE)
+        return not memory.scoped(EVERY_SCOPE).list(limit=1, archived=None)
     return any(session.state.id.startswith(_PREFIX) for session in sessions)
 
 
 def _confirm_replay(memory: Memory, folder: Path) -> bool:
-    records = output.count(memory.stats().records, "record")
+    records = output.count(memory.admin.stats().records, "record")
     question = f"{str(folder)!r} holds a memory with {records}. Add the demo's conversation to it?"
     return confirm(question, instead="--yes, or name another --folder")
 
@@ -205,19 +206,19 @@ def _confirm_replay(memory: Memory, folder: Path) -> bool:
 def _collect_answers(memory: Memory, showing: DemoView) -> None:
     showing.sessions = {
         each.state.id: each.turns
-        for each in sorted(memory.sessions(scope=EVERY_SCOPE), key=lambda each: each.last_at)
+        for each in sorted(memory.scoped(EVERY_SCOPE).sessions(), key=lambda each: each.last_at)
         if each.state.id.startswith(_PREFIX)
     }
     showing.correction = memory.turns(_CORRECTION[0], start=_CORRECTION[1])[0].content
     saved = _list_saved(memory)
     showing.records = len(saved)
     showing.repeated = max(saved, key=lambda record: record.seen_count, default=None)
-    showing.problems = memory.check()
+    showing.problems = memory.admin.check()
     for question in QUESTIONS:
-        hits = memory.recall(question, limit=_SHOWN, scope="")
+        hits = memory.search(question, sources=SOURCES, limit=_SHOWN)
         pack = memory.session("demo:next-morning").context(question, mark=False)
         showing.answers.append(DemoAnswer(question=question, hits=hits, pack=pack))
-    showing.nothing = memory.recall(UNANSWERABLE, limit=_SHOWN, scope="")
+    showing.nothing = memory.search(UNANSWERABLE, sources=SOURCES, limit=_SHOWN)
 
 
 # -- showing -----------------------------------------------------------------------------------------

@@ -196,9 +196,6 @@ def _report(error: Exception, *, debug: bool) -> int:
     if isinstance(error, click.ClickException):
         output.print_error(_format_click_error(error))
         return ExitCode.WRONG
-    if isinstance(error, errors.ScopeRequired):
-        output.print_error(_WHOSE)
-        return ExitCode.WRONG
     if isinstance(error, errors.ReverieError):
         output.print_error(str(error))
         return _MEANS.get(type(error), ExitCode.UNAVAILABLE)
@@ -226,12 +223,6 @@ _MEANS: Mapping[type[errors.ReverieError], ExitCode] = {
     errors.StoreIncompatible: ExitCode.CORRUPT,
 }
 """Which exit code says which error; all others can be tried again."""
-
-
-_WHOSE = (
-    "this memory is that of several: say whose is meant with --scope user:alice or the like, --scope '' for "
-    "what is everybody's, or --scope '*' for all of them"
-)
 
 
 def _format_click_error(error: click.ClickException) -> str:

@@ -13,11 +13,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reverie.domain.errors import NotFound
-from reverie.domain.text import timestamps
+from reverie.domain.scope import EVERY_SCOPE, parse_session_scope
+from reverie.domain.text import timestamps as clock
 from reverie.interfaces.cli.prompts import ChangeParam
 
 if TYPE_CHECKING:
     from reverie.memory import Memory
+    from reverie.scoped import ScopedMemory
+    from reverie.session import Session
     from reverie.settings import Settings
     from reverie.snapshot import Snapshot
 
@@ -79,7 +82,7 @@ class CommandContext:
         *,
         create: bool = False,
         folder: str | None = None,
-        clock: timestamps.Clock = timestamps.utc_now,
+        clock: clock.Clock = clock.utc_now,
         model: str | None = None,
         actor: str = "owner",
     ) -> Iterator[Memory]:
@@ -133,6 +136,22 @@ class CommandContext:
         """Return the folder of the command line or the environment; None for the platform's folder."""
         # An empty --folder is no wish for the usual one: it is a variable that was not set, and refused.
         return self.folder if self.folder is not None else os.environ.get(FOLDER) or None
+
+
+def open_scope_of(memory: Memory, id: str) -> ScopedMemory:
+    """Return the memory of the scope that a record belongs to; of the empty one for an unknown record."""
+    record = memory.scoped(EVERY_SCOPE).get(id)
+    return memory if record is None else memory.scoped(record.scope)
+
+
+def open_session(memory: Memory | Snapshot, id: str) -> Session:
+    """Return the session that is stored under an id, of whatever scope; a new one where there is none."""
+    from reverie.memory import Memory
+
+    if not isinstance(memory, Memory):
+        return memory.session(id)
+    last = memory.scoped(EVERY_SCOPE).turns(id, start=-1)
+    return memory.scoped(last[0].scope if last else parse_session_scope(id)).session(id)
 
 
 def store_option(name: str) -> Callable[[click.Context, click.Parameter, Any], None]:

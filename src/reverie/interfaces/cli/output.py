@@ -136,7 +136,7 @@ def list_matched_words(hit: Hit, question: str | None) -> list[str]:
     """Return the words that a question and a hit share, as the hit spells them."""
     from reverie.domain.text import tokenizer
 
-    left, found = set(hit.why.matched), list[str]()
+    left, found = set(hit.explanation.matched), list[str]()
     for surface, parts, wholes in [
         *tokenizer.tokenize_chunks(hit.content),
         *tokenizer.tokenize_chunks(question or ""),
@@ -150,7 +150,7 @@ def list_matched_words(hit: Hit, question: str | None) -> list[str]:
 
 def explain_hit(hit: Hit, question: str | None) -> str:
     """Explain on one line why a hit matched."""
-    return str(replace(hit.why, matched=tuple(list_matched_words(hit, question))))
+    return str(replace(hit.explanation, matched=tuple(list_matched_words(hit, question))))
 
 
 def format_size(number: int) -> str:

@@ -78,7 +78,7 @@ def print_hits(
 
 def render_reasons(hit: Hit, question: str | None, *, width: int) -> RenderableType:
     """Render the matched words, each part of the score as a bar, and the evidence."""
-    why = hit.why
+    why = hit.explanation
     lines: list[RenderableType] = []
     if why.matched:
         lines.append(

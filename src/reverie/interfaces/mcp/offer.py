@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from reverie.domain.errors import InvalidInput
+from reverie.domain.scope import EVERY_SCOPE, parse_session_scope
 from reverie.memory import Memory
 from reverie.repositories.knowledge_graph import KnowledgeGraph
 from reverie.scoped import ScopedMemory
@@ -63,7 +64,9 @@ def create_offer(
             scope and no scope is given.
     """
     view = memory.scoped(scope)
-    if session is not None and not scope and (whose := memory.session(session).state.scope):
+    last = [] if session is None else memory.scoped(EVERY_SCOPE).turns(session, start=-1)
+    whose = last[0].scope if last else parse_session_scope(session or "")
+    if whose and not scope:
         raise InvalidInput(
             f"session {session!r} belongs to the scope {whose!r}, which is not served: pass that scope too"
         )

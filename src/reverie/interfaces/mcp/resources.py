@@ -116,7 +116,7 @@ def _iterate_section(offer: ServedMemory, name: str, start: int) -> Iterator[typ
         yield from (_build_session_resource(each) for each in sessions[start:])
     else:
         left = max(0, min(A_PAGE + 1, MOST_LISTED - start))
-        yield from (_build_record_resource(each) for each in offer.view.records(limit=left, offset=start))
+        yield from (_build_record_resource(each) for each in offer.view.list(limit=left, offset=start))
 
 
 def _iterate_pages(offer: ServedMemory) -> Iterator[types.Resource]:
@@ -298,7 +298,7 @@ def complete_uri(offer: ServedMemory, template: str, begun: str) -> Iterable[str
     if template == PAGE + "{name}":
         return (name for name in offer.view.pages.names() if name.lower().startswith(begun.lower()))
     if template == RECORD + "{id}":
-        records = offer.view.records(limit=MOST_LISTED)
+        records = offer.view.list(limit=MOST_LISTED)
         return (record.id for record in records if record.id.startswith(begun.lower()))
     if template == SESSION + "{id}":
         return complete_session_ids(offer, begun)

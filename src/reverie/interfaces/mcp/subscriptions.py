@@ -30,6 +30,7 @@ from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import ReverieError
 from reverie.domain.page import Page, Paragraph
 from reverie.domain.record import Record
+from reverie.domain.scope import visible_scopes
 from reverie.interfaces.mcp import resources
 from reverie.interfaces.mcp.offer import ServedMemory
 from reverie.interfaces.mcp.threads import CallThreads
@@ -266,7 +267,7 @@ class SubscriptionHub:
         return {uri for uri in uris if resources.is_there(self._offer, uri)}
 
     def _read_position(self) -> int:
-        newest = self._offer.memory.journal.history(newest_first=True, limit=1)
+        newest = self._offer.memory.history.log(newest_first=True, limit=1)
         self._names = set(self._offer.view.pages.names())
         self._held = self._offer.view.stats()
         return newest[0].sequence if newest else 0
@@ -277,11 +278,14 @@ class SubscriptionHub:
             self._offer.memory.folder.refresh()
         changed = ResourceChanges()
         while self._begun is not None:
-            rows = self._offer.memory.history(after=self._begun, limit=_MOST_ROWS)
+            rows = self._offer.memory.history.log(after=self._begun, limit=_MOST_ROWS)
             if not rows:
                 break
             part = collect_changes(
-                rows, self._offer.view.chain, graph=self._offer.graph is not None, known=self._names
+                rows,
+                visible_scopes(self._offer.view.scope),
+                graph=self._offer.graph is not None,
+                known=self._names,
             )
             changed.uris |= part.uris
             changed.list |= part.list

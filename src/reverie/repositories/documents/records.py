@@ -228,7 +228,12 @@ class RecordDocuments(DocumentSource):
         category = None if folder == (NO_CATEGORY,) else "/".join(folder)
         if category is not None and not all(map(_SEGMENT.fullmatch, folder)):
             return
-        wanted = Filter(scopes=self._chain, category=category, origins=_TRUSTED, alive_at=self._clock())
+        wanted = Filter(
+            scopes=self._chain,
+            categories=(category,) if category else (),
+            origins=_TRUSTED,
+            alive_at=self._clock(),
+        )
         left = MOST_LISTED
         for record in self._store.find(wanted):
             if record.category == category and not self._is_file(record):

@@ -332,10 +332,9 @@ class TantivyIndex:
         needed: list[Query] = []
         if allowed.scopes is not None:
             needed.append(self._build_scope_query(allowed.scopes))
-        if allowed.category is not None:
-            needed.append(self._build_term_query("category", allowed.category))
         needed.extend(self._build_term_query("tag", tag) for tag in allowed.tags)
         for field, values in (
+            ("category", allowed.categories),
             ("kind", allowed.kinds),
             ("layer", allowed.layers),
             ("origin", allowed.origins),

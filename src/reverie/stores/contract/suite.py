@@ -265,9 +265,9 @@ class StoreContract(PagesContract, ErasingContract, ReadingContract):
             (Filter(scopes=("a",)), [3]),
             (Filter(scopes=("a", "")), [5, 4, 3, 1]),
             (Filter(scopes=()), []),
-            (Filter(category="project"), [3]),
-            (Filter(category="project/x"), [3]),
-            (Filter(category="project-context"), [4]),
+            (Filter(categories=("project",)), [3]),
+            (Filter(categories=("project/x",)), [3]),
+            (Filter(categories=("project-context",)), [4]),
             (Filter(tags=("red",)), [4, 3]),
             (Filter(tags=("red", "a,b")), [4]),
             (Filter(tags=("re",)), []),
@@ -374,22 +374,6 @@ class StoreContract(PagesContract, ErasingContract, ReadingContract):
         assert store.tally("scope", Filter()) == {"": 2, "s": 1}
         assert store.tally("tag", Filter(scopes=("s",))) == {"x": 1, "y": 1}
         assert store.tally("category", Filter(archived=True)) == {"z": 1}
-
-    def test_it_says_whether_anything_has_a_scope(self, store: Store) -> None:
-        store.commit(make_additions(make_record(1), make_session(), make_turn()), actor="test", at=NOW)
-        assert not store.has_scopes()
-        here = store.sequence()
-        hers = make_record(2, scope="user:a", archived_at=NOW)
-        store.commit(make_additions(hers), actor="test", at=NOW)
-        assert store.has_scopes()
-        assert store.has_scopes(after=here)
-        assert not store.has_scopes(after=here + 1)
-        store.commit(make_removals(hers), actor="test", at=NOW)
-        assert not store.has_scopes()
-        assert not store.has_scopes(after=here)
-        store.commit(make_additions(make_session("chat:2", scope="user:a")), actor="test", at=NOW)
-        assert store.has_scopes()
-        assert store.has_scopes(after=here)
 
     def test_a_removed_record_is_gone_but_for_the_journal(self, store: Store) -> None:
         one = make_record(1, tags=("x",))
@@ -500,7 +484,7 @@ class StoreContract(PagesContract, ErasingContract, ReadingContract):
             (Filter(sessions=("chat:1", "other", "none")), [2, 3, 1, 0]),
             (Filter(roles=("assistant",)), [1]),
             (Filter(created_after=make_time(1), created_before=make_time(2)), [3, 1]),
-            (Filter(category="a"), []),
+            (Filter(categories=("a",)), []),
             (Filter(kinds=("fact",)), []),
             (Filter(pinned=False), []),
         ],

@@ -277,18 +277,6 @@ class SQLiteStore:
             found = file.execute(f"SELECT {column} FROM {source} WHERE {where}", where.values)
             return dict(sorted(Counter(name for (name,) in found).items()))
 
-    def has_scopes(self, *, after: int = 0) -> bool:
-        """Whether a record, archived or not, or a session of a key larger than `after` has a scope."""
-        # From the beginning, the index is narrower to read; later on, there are few to look at.
-        records = "records INDEXED BY records_newest WHERE" if after <= 0 else "records WHERE key > ? AND"
-        sessions = "sessions WHERE key > ? AND"
-        rows = self._connections.rows(
-            f"SELECT EXISTS (SELECT 1 FROM {records} scope <> '') OR "
-            f"EXISTS (SELECT 1 FROM {sessions} scope <> '')",
-            (after,) if after <= 0 else (after, after),
-        )
-        return bool(rows[0][0])
-
     # -- conversations -------------------------------------------------------------------------------
 
     def turns(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from itertools import chain
 from typing import Any
 
 from reverie.domain.filter import Filter
@@ -71,13 +72,10 @@ def build_records_where(wanted: Filter, containing: str | None = None) -> WhereC
         where.add_condition(f"archived_at IS {'NOT ' if wanted.archived else ''}NULL")
     if wanted.scopes is not None:
         where.among("scope", wanted.scopes)
-    if wanted.category is not None:
-        where.add_condition(
-            "(category = ? OR (category >= ? AND category < ?))",
-            wanted.category,
-            f"{wanted.category}/",
-            f"{wanted.category}0",  # `0` follows `/`
-        )
+    if wanted.categories:
+        within = "(category = ? OR (category >= ? AND category < ?))"
+        bounds = [(each, f"{each}/", f"{each}0") for each in wanted.categories]  # `0` follows `/`
+        where.add_condition(f"({' OR '.join([within] * len(bounds))})", *chain.from_iterable(bounds))
     for tag in wanted.tags:
         where.add_condition(_HAS_TAG, to_json(tag), tag)
     for column, allowed in (("kind", wanted.kinds), ("layer", wanted.layers), ("origin", wanted.origins)):

@@ -7,11 +7,12 @@ from datetime import datetime
 from typing import Any
 
 from reverie.domain.conversation import ROLES
-from reverie.domain.filter import ScopedTurnRestrictions
 from reverie.llm.messages import ToolSpec
 from reverie.search.hits import Hit, SearchMode
-from reverie.tools import argument_values, rendering, schemas
-from reverie.tools.groups import records
+from reverie.tools import argument_values as taking
+from reverie.tools import rendering as lines
+from reverie.tools import schemas
+from reverie.tools.groups import records as long_term
 from reverie.tools.memory_protocol import MemoryLike
 from reverie.tools.toolset import Tool, ToolResult, Toolset
 
@@ -30,15 +31,15 @@ def build_conversation_tools(
 
     def search(given: Mapping[str, Any]) -> ToolResult:
         hits = _search_turns(memory, given, session)
-        data = {"hits": [rendering.build_hit_data(hit, now()) for hit in hits]}
+        data = {"hits": [lines.build_hit_data(hit, now()) for hit in hits]}
         if not hits:
             return ToolResult(
                 "Found nothing that was said about it. Try other words, or mode literal.",
                 data,
             )
-        said = rendering.format_count(len(hits), "place")
+        said = lines.format_count(len(hits), "place")
         return ToolResult(
-            "\n".join([f"Found {said}:", *(rendering.render_hit(hit, now()) for hit in hits)]), data
+            "\n".join([f"Found {said}:", *(lines.render_hit(hit, now()) for hit in hits)]), data
         )
 
     return Toolset(
@@ -48,26 +49,30 @@ def build_conversation_tools(
                 run=search,
                 reads_only=True,
                 idempotent=True,
-                result=records.FOUND,
+                result=long_term.FOUND,
             )
         ]
     )
 
 
 def _search_turns(memory: MemoryLike, given: Mapping[str, Any], this: str | None) -> list[Hit]:
-    query, limit = argument_values.get_text(given, "query"), given.get("limit", _HITS)
+    query, limit = taking.get_text(given, "query"), given.get("limit", _HITS)
     mode: SearchMode = given.get("mode") or "words"
-    after, before = argument_values.get_moment(given, "since"), argument_values.get_moment(given, "until")
-    only: ScopedTurnRestrictions = {"created_after": after, "created_before": before}
-    asked = argument_values.get_optional_text(given, "session")
-    if asked is not None:
-        only["session"] = this if this is not None and asked == _THIS else asked
-    if given.get("role"):
-        only["roles"] = [given["role"]]
-    hits = memory.search_turns(query, limit=limit, mode=mode, **only)
-    if asked is None and not given.get("role"):
-        hits += memory.search_history(query, limit=limit, mode=mode, since=after, until=before)
-    return sorted(hits, key=lambda hit: -hit.score)[:limit]
+    session = taking.get_optional_text(given, "session")
+    if this is not None and session == _THIS:
+        session = this
+    role = given.get("role") or None
+    only_turns = session is not None or role is not None
+    return memory.search(
+        query,
+        sources="turns" if only_turns else ("turns", "history"),
+        limit=limit,
+        mode=mode,
+        session=session,
+        role=role,
+        created_after=taking.get_moment(given, "since"),
+        created_before=taking.get_moment(given, "until"),
+    )
 
 
 def _build_spec(session: str) -> ToolSpec:

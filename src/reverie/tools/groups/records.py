@@ -44,7 +44,7 @@ def build_long_term_tools(memory: MemoryLike, *, now: Callable[[], datetime], so
             tags=argument_values.get_texts(given, "tags"),
             source=source,
             origin="agent",
-            rough=True,
+            draft=True,
         )
         return ToolResult(format_saved_result(saved), build_saved_data(saved))
 

@@ -52,7 +52,7 @@ def _run_diagnosis(asked: CommandContext, *, fix: bool) -> tuple[Diagnosis, bool
         except _CANNOT_OPEN as error:
             return _diagnose_unopened(asked, error), False
         try:
-            return memory.doctor(fix=fix), True
+            return memory.admin.doctor(fix=fix), True
         except StoreCorrupt as error:  # what it opened with can be read, and the rest cannot
             return _diagnose_unopened(asked, error), False
 

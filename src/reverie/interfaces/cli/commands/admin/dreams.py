@@ -58,7 +58,7 @@ def dream(
 
 
 def _dream(memory: Memory, passes: tuple[str, ...], *, dry_run: bool, as_json: bool, quiet: bool) -> None:
-    worked = memory.worker.run(passes, dry_run=dry_run)
+    worked = memory.dreams.run(passes, dry_run=dry_run)
     if worked.busy:
         raise Conflict("another process is dreaming in this folder: try again when it has finished")
     if as_json:
@@ -113,7 +113,7 @@ def _serialize_outcome(outcome: PassOutcome) -> dict[str, Any]:
 
 
 def _show_log(memory: Memory, *, as_json: bool) -> None:
-    log = memory.worker.log()
+    log = memory.dreams.log()
     if as_json:
         output.print_json({"log": log})
         return
@@ -127,13 +127,13 @@ def _undo(memory: Memory, batch: int, *, as_json: bool) -> None:
     if batch < 0:
         raise InvalidInput(f"--undo is {batch}: give the number that `reverie dream --log` shows, or 0")
     if batch == 0:
-        batch = max((_get_batch(entry) for entry in memory.worker.log()), default=0)
+        batch = max((_get_batch(entry) for entry in memory.dreams.log()), default=0)
         if not batch:
             raise NotFound("no dream has changed anything: see `reverie dream --log`")
-    rows = memory.history(after=batch - 1, limit=1)
+    rows = memory.history.log(after=batch - 1, limit=1)
     if not rows or rows[0].batch != batch or rows[0].actor != "dream":
         raise NotFound(f"change {batch} is not the first of a dream: see `reverie dream --log`")
-    memory.undo(batch=batch)
+    memory.history.undo(batch=batch)
     if as_json:
         output.print_json({"undone": batch})
     else:

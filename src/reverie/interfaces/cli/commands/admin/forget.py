@@ -74,14 +74,14 @@ def forget(
         raise InvalidInput("nothing says what to forget: name ids, or use --session, --scope or --match")
     what: _What = {"session": session, "scope": scope, "match": match, "turns": turns}
     with asked.memory() as memory:
-        plan = memory.forgetting(*ids, **what)
+        plan = memory.admin.forget(*ids, **what, dry_run=True)
         if not dry_run and not yes:
             if not as_json:
                 _show(plan, quiet=False)
             if not confirm("Forget this for good?", instead="--yes, or --dry-run to see what would go"):
                 output.print_message("Nothing was forgotten.", quiet=asked.quiet)
                 return
-        done = plan if dry_run else memory.forget(*ids, **what)
+        done = plan if dry_run else memory.admin.forget(*ids, **what)
     if as_json:
         output.print_json(done.to_dict())
     elif dry_run:

@@ -46,8 +46,8 @@ def history(asked: CommandContext, /, id: str | None, as_json: bool, **how: Any)
     "before", "after"}]}.
     """
     with asked.memory() as memory:
-        rows = memory.journal.history(id, **how)
-        if id is not None and not rows and not memory.journal.history(id, limit=1):
+        rows = memory.history.log(id, **how)
+        if id is not None and not rows and not memory.history.log(id, limit=1):
             raise _build_not_found(id)
     changes = [_serialize_change(row, id) for row in rows]
     if as_json:
@@ -100,7 +100,7 @@ def blame(asked: CommandContext, /, id: str, as_json: bool) -> None:
     "recalled_at"}.
     """
     with asked.memory() as memory:
-        found = memory.journal.blame(id)
+        found = memory.history.blame(id)
     if as_json:
         output.print_json(found.to_dict())
     elif output.is_terminal():
@@ -144,10 +144,10 @@ def diff(
         raise InvalidInput("--until goes with --since: for a version of ID, name A and B")
     with asked.memory() as memory:
         if since is not None:
-            found = memory.journal.changes(since=since, until=until)
+            found = memory.history.changes(since=since, until=until)
         else:
             assert id is not None
-            found = [one for one in [memory.journal.diff(id, a, b)] if one.what != "unchanged"]
+            found = [one for one in [memory.history.diff(id, a, b)] if one.what != "unchanged"]
     if as_json:
         output.print_json({"differences": [one.to_dict() for one in found]})
     else:
@@ -197,13 +197,13 @@ def undo(asked: CommandContext, /, dry_run: bool, yes: bool, as_json: bool, **wh
     given = (named.pop("change"),) if "change" in named else ()
     with asked.memory() as memory:
         try:
-            result = memory.undo(*given, **named, dry_run=True)
+            result = memory.history.undo(*given, **named, dry_run=True)
             if not dry_run:
                 several = len(result.changes) > 1 and result.differences
                 if several and not yes and not _confirm_undo(result):
                     output.print_message("Nothing was undone.", quiet=asked.quiet)
                     return
-                result = memory.undo(*given, **named)
+                result = memory.history.undo(*given, **named)
         except Conflict as error:
             raise InvalidInput(str(error)) from error  # trying again would not help
     if as_json:

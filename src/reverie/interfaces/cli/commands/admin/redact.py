@@ -36,14 +36,14 @@ def redact(asked: CommandContext, /, dry_run: bool, yes: bool, as_json: bool) ->
     [text]}.
     """
     with asked.memory() as memory:
-        told = memory.redact(dry_run=True)
+        told = memory.admin.redact(dry_run=True)
         if told.found and not dry_run and not yes:
             if not as_json:
                 _show(told.found)
             if not confirm("Take them out for good?", instead="--yes, or --dry-run to see what holds one"):
                 output.print_message("Nothing was changed.", quiet=asked.quiet)
                 return
-        done = told if dry_run else memory.redact()
+        done = told if dry_run else memory.admin.redact()
     if as_json:
         output.print_json(done.to_dict())
     elif dry_run:

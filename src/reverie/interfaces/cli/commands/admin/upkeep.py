@@ -8,13 +8,18 @@ import sqlite3
 from collections.abc import Mapping
 from importlib.metadata import version as installed
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from reverie.domain.scope import EVERY_SCOPE
 from reverie.interfaces.cli import output
 from reverie.interfaces.cli.options import Command, CommandContext, ExitCode, as_json, as_of, invocation
+
+if TYPE_CHECKING:
+    from reverie.admin.stats import Stats
+    from reverie.memory import Memory
+    from reverie.snapshot import Snapshot
 
 
 @click.command(cls=Command)
@@ -26,7 +31,7 @@ def check(asked: CommandContext, /, as_json: bool) -> None:
     With --json: {"sound": true or false, "problems": [{"what", "fix"}]}.
     """
     with asked.memory() as memory:
-        problems = memory.check()
+        problems = memory.admin.check()
         folder = memory.path
     if as_json:
         found = [{"what": problem.what, "fix": problem.fix} for problem in problems]
@@ -38,6 +43,12 @@ def check(asked: CommandContext, /, as_json: bool) -> None:
         click.echo(output.escape_text(f"Sound: {folder}"))
     if problems:
         raise click.exceptions.Exit(ExitCode.NOTHING)
+
+
+def _count(memory: Memory | Snapshot) -> Stats:
+    from reverie.memory import Memory
+
+    return memory.admin.stats() if isinstance(memory, Memory) else memory.total_stats()
 
 
 @click.command(cls=Command)
@@ -53,7 +64,7 @@ def stats(asked: CommandContext, /, scope: str | None, as_json: bool) -> None:
     "index": {…}}; with --scope only "records", "archived", "turns", "sessions", "by_kind", "by_category".
     """
     with asked.reading() as memory:
-        numbers = to_plain(memory.stats() if scope in (None, EVERY_SCOPE) else memory.scope_stats(scope))
+        numbers = to_plain(_count(memory) if scope in (None, EVERY_SCOPE) else memory.scoped(scope).stats())
     if "path" in numbers:
         numbers = {"folder": numbers.pop("path"), **numbers}
     if as_json:

@@ -13,7 +13,7 @@ import click
 
 from reverie.domain.errors import InvalidInput
 from reverie.interfaces.cli import output
-from reverie.interfaces.cli.options import Command, CommandContext, invocation
+from reverie.interfaces.cli.options import Command, CommandContext, invocation, open_session
 
 if TYPE_CHECKING:
     from reverie.agent import Agent, TurnResult
@@ -55,18 +55,17 @@ def chat(
     what it would have sent. In a pipe every line is a message. /help lists what else can be typed.
     """
     from reverie.agent import Agent
-    from reverie.llm import resolve_model
 
     with asked.memory(create=True, model=model) as memory, _open_graph(memory) as graph:
         agent = Agent(
-            memory.session(session),
-            model=resolve_model(model or memory.settings.model),
+            open_session(memory, session),
+            model=model or memory.settings.model,
             memory=memory,
             done=_build_waker(memory, graph),
             related=None if graph is None else graph[0].recall,
         )
         talk = _Talk(memory=memory, agent=agent, quiet=asked.quiet, explain=explain)
-        memory.worker.start()
+        memory.dreams.start()
         if message is not None:
             _send_message(talk, message)
         else:
@@ -90,7 +89,7 @@ def _open_graph(memory: Memory) -> Iterator[tuple[LightRAG, LightRAGIndexer] | N
 
 def _build_waker(memory: Memory, graph: tuple[LightRAG, LightRAGIndexer] | None) -> Callable[[], None]:
     def wake() -> None:
-        memory.worker.wake()
+        memory.dreams.wake()
         if graph is not None:
             graph[1].wake()
 
@@ -194,7 +193,7 @@ def _start_conversation(talk: _Talk, rest: str) -> None:
 def _compact(talk: _Talk, rest: str) -> None:
     if rest and not rest.isdecimal():
         raise InvalidInput(f"/compact takes a number of turns to keep, not {rest!r}")
-    outcome = talk.memory.worker.run_window(
+    outcome = talk.memory.dreams.run_window(
         talk.agent.session.id, "compact", keep=int(rest) if rest else None
     )
     why = f": {outcome.why}" if outcome.why else ""
@@ -214,7 +213,7 @@ def _show_status(talk: _Talk, rest: str) -> None:
 
 def _dream(talk: _Talk, rest: str) -> None:
     del rest
-    worked = talk.memory.worker.run()
+    worked = talk.memory.dreams.run()
     if worked.busy:
         click.echo("Another process is dreaming in this folder.")
     for outcome in worked.outcomes:

@@ -182,7 +182,7 @@ def _run_background_work(memory: Memory, *, reads: bool) -> Iterator[None]:
 
 def _start_worker(memory: Memory) -> None:
     try:
-        memory.worker.start()
+        memory.dreams.start()
     except ReverieError as error:
         _log.warning("there is no background work: %s", error)
 

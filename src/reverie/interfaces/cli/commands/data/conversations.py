@@ -8,9 +8,17 @@ import click
 
 from reverie.domain.conversation import ROLES
 from reverie.domain.errors import InvalidInput, NotFound
-from reverie.domain.text import timestamps
+from reverie.domain.scope import EVERY_SCOPE
+from reverie.domain.text import timestamps as clock
 from reverie.interfaces.cli import output
-from reverie.interfaces.cli.options import Command, CommandContext, as_json, as_of, invocation
+from reverie.interfaces.cli.options import (
+    Command,
+    CommandContext,
+    as_json,
+    as_of,
+    invocation,
+    open_session,
+)
 from reverie.interfaces.cli.prompts import TimeParam, read_text
 
 if TYPE_CHECKING:
@@ -18,12 +26,12 @@ if TYPE_CHECKING:
 
 
 @click.command(cls=Command)
-@click.option("--scope", metavar="SCOPE", help="Only this scope; '*' for all of them.")
+@click.option("--scope", default="", metavar="SCOPE", help="What this scope sees; '*' for everything.")
 @click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="At most so many.")
 @as_of
 @as_json
 @invocation
-def sessions(asked: CommandContext, /, scope: str | None, limit: int, as_json: bool) -> None:
+def sessions(asked: CommandContext, /, scope: str, limit: int, as_json: bool) -> None:
     """List sessions, the latest active first.
 
     In a pipe, a line for each: id, status, number of turns, time of the last.
@@ -32,23 +40,21 @@ def sessions(asked: CommandContext, /, scope: str | None, limit: int, as_json: b
     "summary", "metadata"}]}.
     """
     with asked.reading() as memory:
-        found = memory.sessions(scope=scope, limit=limit)
+        found = memory.scoped(scope).sessions(limit=limit)
     if as_json:
         output.print_json({"sessions": [_serialize_overview(each) for each in found]})
     elif output.is_terminal() and found:
-        from reverie.interfaces.cli import rich_output
+        from reverie.interfaces.cli import rich_output as drawing
 
-        rich_output.print_sessions(found)
+        drawing.print_sessions(found)
     else:
-        output.print_rows(
-            (s.state.id, s.state.status, s.turns, timestamps.format_time(s.last_at)) for s in found
-        )
+        output.print_rows((s.state.id, s.state.status, s.turns, clock.format_time(s.last_at)) for s in found)
     if not found and not as_json:
         output.print_message("No sessions.", quiet=asked.quiet)
 
 
 def _serialize_overview(session: SessionOverview) -> dict[str, Any]:
-    last = timestamps.format_time(session.last_at)
+    last = clock.format_time(session.last_at)
     return session.state.to_dict() | {"turns": session.turns, "last_at": last}
 
 
@@ -72,7 +78,7 @@ def add_turn(
     """
     content = read_text(text, name="content")
     with asked.memory(create=True) as memory:
-        turn = memory.session(session).add(how.pop("role"), content, **how)
+        turn = open_session(memory, session).add(how.pop("role"), content, **how)
     if as_json:
         output.print_json({"turn": turn.to_dict()})
     elif asked.quiet:
@@ -112,9 +118,9 @@ def context(
     if mark and asked.as_of is not None:
         raise InvalidInput("--mark changes the memory as it is: leave it or --as-of out")
     with asked.reading() as memory:
-        if question is None and not memory.turns(session, start=-1):
+        if question is None and not memory.scoped(EVERY_SCOPE).turns(session, start=-1):
             raise NotFound(f"no session {session!r}: see `reverie sessions`, or say what to recall for")
-        pack = memory.session(session).context(question, mark=mark, **budget)
+        pack = open_session(memory, session).context(question, mark=mark, **budget)
     if as_json:
         output.print_json(pack.to_dict())
         return

@@ -46,7 +46,7 @@ def watch(asked: CommandContext, /, once: bool, poll: bool) -> None:
         if folder is None or memory.path is None:
             raise InvalidInput("this memory writes no files: set `files` to yes, or leave it out")
         folder.flush()
-        _show(extract_imported_edits(memory.journal.history(actor=ACTOR, since=began, limit=_MOST_TOLD)))
+        _show(extract_imported_edits(memory.history.log(actor=ACTOR, since=began, limit=_MOST_TOLD)))
         if once:
             _print_result(asked, folder.take_in())
             return

@@ -10,7 +10,8 @@ from reverie.domain.change import get_subject
 from reverie.domain.conversation import ROLES
 from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.record import KINDS, LAYERS, ORIGINS
-from reverie.domain.text import timestamps
+from reverie.domain.scope import EVERY_SCOPE
+from reverie.domain.text import timestamps as clock
 from reverie.interfaces.cli import output
 from reverie.interfaces.cli.options import (
     Command,
@@ -20,26 +21,29 @@ from reverie.interfaces.cli.options import (
     as_of,
     combine_options,
     invocation,
+    open_scope_of,
 )
 from reverie.interfaces.cli.prompts import TimeParam, confirm, read_text
+from reverie.search.hits import SOURCES
 
 if TYPE_CHECKING:
     from reverie.domain.conversation import Turn
     from reverie.domain.record import Record
     from reverie.reader import MemoryReader
-    from reverie.search.hits import Hit
+    from reverie.search.hits import Hit, Source
 
 _where = combine_options(
-    click.option("--category", metavar="PATH", help="Only this category and what lies under it."),
+    click.option("--category", multiple=True, metavar="PATH",
+                 help="Only this category and those below it; repeatable."),
     click.option("--tag", "tags", multiple=True, metavar="TAG", help="Only what has this tag; repeatable."),
-    click.option("--kind", "kinds", multiple=True, type=click.Choice(KINDS), metavar="KIND",
+    click.option("--kind", multiple=True, type=click.Choice(KINDS), metavar="KIND",
                  help="Only this kind; repeatable."),
-    click.option("--layer", "layers", multiple=True, type=click.Choice(LAYERS),
+    click.option("--layer", multiple=True, type=click.Choice(LAYERS),
                  help="Only this layer; repeatable."),
-    click.option("--origin", "origins", multiple=True, type=click.Choice(ORIGINS),
+    click.option("--origin", multiple=True, type=click.Choice(ORIGINS),
                  help="Only what this origin said; repeatable."),
-    click.option("--scope", metavar="SCOPE",
-                 help="Only this scope, such as user:alice; '*' for all of them."),
+    click.option("--scope", default="", metavar="SCOPE",
+                 help="What this scope sees, such as user:alice; '*' for everything."),
     click.option("--since", "created_after", type=TimeParam(back=True), metavar="TIME",
                  help="Only from then on: 2025-01-31, a time, or 7d for the last seven days."),
     click.option("--before", "created_before", type=TimeParam(back=True), metavar="TIME",
@@ -73,7 +77,9 @@ _where = combine_options(
 @click.option("--valid-to", type=TimeParam(), metavar="TIME", help="Until when it holds.")
 @as_json
 @invocation
-def remember(asked: CommandContext, /, text: tuple[str, ...], as_json: bool, **fields: Any) -> None:
+def remember(
+    asked: CommandContext, /, text: tuple[str, ...], scope: str, as_json: bool, **fields: Any
+) -> None:
     """Save something for the long term.
 
     TEXT is what to remember; `-` reads it from standard input. What is there already is not saved twice:
@@ -84,7 +90,8 @@ def remember(asked: CommandContext, /, text: tuple[str, ...], as_json: bool, **f
     """
     content = read_text(text, name="content")
     with asked.memory(create=True) as memory:
-        saved = memory.save(content, **{name: value for name, value in fields.items() if value is not None})
+        given = {name: value for name, value in fields.items() if value is not None}
+        saved = memory.scoped(scope).save(content, **given)
     record = saved.record
     if as_json:
         output.print_json({"outcome": saved.outcome, "record": record.to_dict()})
@@ -107,9 +114,7 @@ def remember(asked: CommandContext, /, text: tuple[str, ...], as_json: bool, **f
 @click.option("--limit", type=click.IntRange(min=1), default=10, show_default=True, help="At most so many.")
 @_where
 @click.option("--session", multiple=True, metavar="SESSION", help="Only turns of this session; repeatable.")
-@click.option(
-    "--role", "roles", multiple=True, type=click.Choice(ROLES), help="Only turns of this role; repeatable."
-)
+@click.option("--role", multiple=True, type=click.Choice(ROLES), help="Only turns of this role; repeatable.")
 @click.option(
     "--min-score", type=click.FloatRange(0, 1), default=0.0, metavar="0..1", help="Leave out weaker hits."
 )
@@ -127,7 +132,7 @@ def recall(
     /,
     query: tuple[str, ...],
     mode: str | None,
-    only: str | None,
+    only: Source | None,
     explain: bool,
     as_json: bool,
     **how: Any,
@@ -141,7 +146,7 @@ def recall(
     why.
 
     With --json: {"query": …, "hits": [{"id", "type", "score", "content", "at", "kind", "layer",
-    "why": {"matched", "parts", "evidence", "note"}, "record", "turn" or "paragraph"}]}.
+    "explanation": {"matched", "parts", "evidence", "note"}, "record", "turn" or "paragraph"}]}.
     """
     question = read_text(query, name="query") if query else None
     with asked.reading() as memory:
@@ -149,9 +154,9 @@ def recall(
     if as_json:
         output.print_json({"query": question, "hits": [hit.to_dict() for hit in hits]})
     elif output.is_terminal() and hits:
-        from reverie.interfaces.cli import rich_output
+        from reverie.interfaces.cli import rich_output as drawing
 
-        rich_output.print_hits(hits, question, explain=explain)
+        drawing.print_hits(hits, question, explain=explain)
     else:
         output.print_rows(_format_hit_cells(hit, question, explain) for hit in hits)
     if not hits:
@@ -160,47 +165,40 @@ def recall(
         raise click.exceptions.Exit(ExitCode.NOTHING)
 
 
-def _search(memory: MemoryReader, question: str | None, only: str | None, how: dict[str, Any]) -> list[Hit]:
-    """Search records, turns, the history or all of them, by the options."""
-    of_turns = {name: how.pop(name) for name in ("session", "roles")}
+def _search(
+    memory: MemoryReader, question: str | None, only: Source | None, how: dict[str, Any]
+) -> list[Hit]:
+    """Search the sources that the options name; all of them when they name none."""
     if only == "history":
-        return _search_history(memory, question, of_turns, how)
-    if only == "records" or question is None:
-        if only == "turns" or any(of_turns.values()):
+        if how["session"] or how["role"]:
+            raise InvalidInput("--session and --role ask for turns: leave them or --history-only out")
+        _refuse_record_options(how, unless="--history-only")
+        if how["scope"]:
+            raise InvalidInput("--scope: the history is everybody's: leave it or --history-only out")
+    elif only == "records" or question is None:
+        if only == "turns" or how["session"] or how["role"]:
             said = "add a QUERY" if question is None else "leave --records-only out"
             raise InvalidInput(f"--turns-only, --session and --role ask for turns: {said}")
-        return memory.search(question, **how)
-    if only != "turns":
-        return memory.recall(question, **of_turns, **how)
-    _refuse_of_records(how, unless="--turns-only")
-    return memory.search_turns(question, **of_turns, **how)
+        only = "records"
+    elif only == "turns":
+        _refuse_record_options(how, unless="--turns-only")
+    reader = memory.scoped(how.pop("scope"))
+    return reader.search(question, sources=SOURCES if only is None else only, **how)
 
 
-def _search_history(
-    memory: MemoryReader, question: str | None, of_turns: dict[str, Any], how: dict[str, Any]
-) -> list[Hit]:
-    if any(of_turns.values()):
-        raise InvalidInput("--session and --role ask for turns: leave them or --history-only out")
-    _refuse_of_records(how, unless="--history-only")
-    if how.pop("scope") is not None:
-        raise InvalidInput("--scope: the history is everybody's: leave it or --history-only out")
-    since, until = how.pop("created_after"), how.pop("created_before")
-    return memory.search_history(question, since=since, until=until, **how)
-
-
-def _refuse_of_records(how: dict[str, Any], *, unless: str) -> None:
-    """Remove the options that only records have; refuse one that was given."""
-    for name, option in _OF_RECORDS.items():
-        if how.pop(name):
+def _refuse_record_options(how: dict[str, Any], *, unless: str) -> None:
+    """Refuse an option that only records have."""
+    for name, option in _RECORD_OPTIONS.items():
+        if how[name]:
             raise InvalidInput(f"{option} asks for records: leave it or {unless} out")
 
 
-_OF_RECORDS = {
+_RECORD_OPTIONS = {
     "category": "--category",
     "tags": "--tag",
-    "kinds": "--kind",
-    "layers": "--layer",
-    "origins": "--origin",
+    "kind": "--kind",
+    "layer": "--layer",
+    "origin": "--origin",
     "valid_at": "--valid-at",
 }
 
@@ -216,7 +214,7 @@ def _format_hit_cells(hit: Hit, question: str | None, explain: bool) -> list[obj
         hit.id,
         hit.kind,
         where,
-        timestamps.format_time(hit.at),
+        clock.format_time(hit.at),
         hit.content,
     ]
     return [*cells, output.explain_hit(hit, question)] if explain else cells
@@ -239,7 +237,8 @@ def show(asked: CommandContext, /, id: str, as_json: bool) -> None:
     {"type": "paragraph", "paragraph": {…}}.
     """
     with asked.reading() as memory:
-        value = memory.get(id) or memory.get_turn(id) or memory.get_paragraph(id)
+        everything = memory.scoped(EVERY_SCOPE)
+        value = everything.get(id) or everything.get_turn(id) or everything.get_paragraph(id)
     if value is None:
         raise _build_not_found(id)
     kind = get_subject(value)
@@ -247,9 +246,9 @@ def show(asked: CommandContext, /, id: str, as_json: bool) -> None:
         output.print_json({"type": kind, kind: value.to_dict()})
         return
     if output.is_terminal():
-        from reverie.interfaces.cli import rich_output
+        from reverie.interfaces.cli import rich_output as drawing
 
-        rich_output.print_sheet(kind, value.to_dict())
+        drawing.print_sheet(kind, value.to_dict())
         return
     for name, field in value.to_dict().items():
         if name != "content" and field not in (None, "", [], {}):
@@ -276,7 +275,7 @@ def _build_not_found(id: str) -> NotFound:
 @as_json
 @invocation
 def list_records(
-    asked: CommandContext, /, archived: bool, pinned: bool, as_json: bool, **where: Any
+    asked: CommandContext, /, scope: str, archived: bool, pinned: bool, as_json: bool, **where: Any
 ) -> None:  # fmt: skip
     """List records, newest first.
 
@@ -285,49 +284,48 @@ def list_records(
     With --json: {"records": [{…}]}.
     """
     with asked.reading() as memory:
-        records = memory.records(archived=archived, pinned=True if pinned else None, **where)
+        records = memory.scoped(scope).list(archived=archived, pinned=True if pinned else None, **where)
     if as_json:
         output.print_json({"records": [record.to_dict() for record in records]})
     elif output.is_terminal() and records:
-        from reverie.interfaces.cli import rich_output
+        from reverie.interfaces.cli import rich_output as drawing
 
-        rich_output.print_records(records)
+        drawing.print_records(records)
     else:
         output.print_rows(
-            (r.id, r.kind, r.category or "-", timestamps.format_time(r.updated_at), r.content)
-            for r in records
+            (r.id, r.kind, r.category or "-", clock.format_time(r.updated_at), r.content) for r in records
         )
     if not records and not as_json:
         output.print_message("No records.", quiet=asked.quiet)
 
 
 @click.command(cls=Command)
-@click.option("--scope", metavar="SCOPE", help="Only this scope; '*' for all of them.")
+@click.option("--scope", default="", metavar="SCOPE", help="What this scope sees; '*' for everything.")
 @as_of
 @as_json
 @invocation
-def categories(asked: CommandContext, /, scope: str | None, as_json: bool) -> None:
+def categories(asked: CommandContext, /, scope: str, as_json: bool) -> None:
     """List the categories in use, with the number of records in each.
 
     With --json: {"categories": {"name": number}}.
     """
     with asked.reading() as memory:
-        found = memory.categories(scope=scope)
+        found = memory.scoped(scope).categories()
     _tally(asked, "categories", found, as_json)
 
 
 @click.command(cls=Command)
-@click.option("--scope", metavar="SCOPE", help="Only this scope; '*' for all of them.")
+@click.option("--scope", default="", metavar="SCOPE", help="What this scope sees; '*' for everything.")
 @as_of
 @as_json
 @invocation
-def tags(asked: CommandContext, /, scope: str | None, as_json: bool) -> None:
+def tags(asked: CommandContext, /, scope: str, as_json: bool) -> None:
     """List the tags in use, with the number of records that have each.
 
     With --json: {"tags": {"name": number}}.
     """
     with asked.reading() as memory:
-        found = memory.tags(scope=scope)
+        found = memory.scoped(scope).tags()
     _tally(asked, "tags", found, as_json)
 
 
@@ -335,9 +333,9 @@ def _tally(asked: CommandContext, /, name: str, found: dict[str, int], as_json: 
     if as_json:
         output.print_json({name: found})
     elif output.is_terminal() and found:
-        from reverie.interfaces.cli import rich_output
+        from reverie.interfaces.cli import rich_output as drawing
 
-        rich_output.tally(found)
+        drawing.tally(found)
     else:
         output.print_rows((number, key or "-") for key, number in found.items())
     if not found and not as_json:
@@ -358,7 +356,7 @@ def archive(asked: CommandContext, /, id: str, reason: str, as_json: bool) -> No
     With --json: {"record": {…}}.
     """
     with asked.memory() as memory:
-        _print_change(asked, "Archived", memory.archive(id, reason=reason), as_json)
+        _print_change(asked, "Archived", open_scope_of(memory, id).archive(id, reason=reason), as_json)
 
 
 @click.command(cls=Command)
@@ -371,7 +369,7 @@ def restore(asked: CommandContext, /, id: str, as_json: bool) -> None:
     With --json: {"record": {…}}.
     """
     with asked.memory() as memory:
-        _print_change(asked, "Restored", memory.restore(id), as_json)
+        _print_change(asked, "Restored", open_scope_of(memory, id).restore(id), as_json)
 
 
 @click.command(cls=Command)
@@ -384,7 +382,7 @@ def pin(asked: CommandContext, /, id: str, as_json: bool) -> None:
     With --json: {"record": {…}}.
     """
     with asked.memory() as memory:
-        _print_change(asked, "Pinned", memory.pin(id), as_json)
+        _print_change(asked, "Pinned", open_scope_of(memory, id).update(id, pinned=True), as_json)
 
 
 @click.command(cls=Command)
@@ -397,7 +395,7 @@ def unpin(asked: CommandContext, /, id: str, as_json: bool) -> None:
     With --json: {"record": {…}}.
     """
     with asked.memory() as memory:
-        _print_change(asked, "Unpinned", memory.unpin(id), as_json)
+        _print_change(asked, "Unpinned", open_scope_of(memory, id).update(id, pinned=False), as_json)
 
 
 def _print_change(asked: CommandContext, /, what: str, record: Record, as_json: bool) -> None:
@@ -420,7 +418,7 @@ def purge(asked: CommandContext, /, older_than: str | None, yes: bool, as_json: 
 
     With --json: {"purged": number}.
     """
-    age = timestamps.parse_duration(older_than, name="--older-than") if older_than else None
+    age = clock.parse_duration(older_than, name="--older-than") if older_than else None
     with asked.memory() as memory:
         which = older_than or f"{memory.settings.retention_days:g} days"
         question = f"Remove every record archived more than {which} ago for good?"
@@ -428,7 +426,7 @@ def purge(asked: CommandContext, /, older_than: str | None, yes: bool, as_json: 
         if not yes and not nothing and not confirm(question, instead="--yes"):
             output.print_message("Nothing was removed.", quiet=asked.quiet)
             return
-        number = memory.purge(older_than=age)
+        number = memory.admin.purge(older_than=age)
     if as_json:
         output.print_json({"purged": number})
     elif not asked.quiet:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,8 @@ import click
 
 from reverie.domain.errors import NotFound
 from reverie.domain.record import ORIGINS, Origin
-from reverie.domain.text import timestamps
+from reverie.domain.scope import EVERY_SCOPE
+from reverie.domain.text import timestamps as clock
 from reverie.interfaces.cli import output
 from reverie.interfaces.cli.options import Command, CommandContext, as_json, as_of, invocation
 
@@ -65,7 +66,7 @@ def backup(asked: CommandContext, /, file: Path, overwrite: bool, as_json: bool)
     with asked.memory() as memory:
         size = _measure_database(memory.path)
         with output.show_progress("bytes", size, quiet=asked.quiet) as progress:
-            made = memory.backup(file, overwrite=overwrite, progress=progress)
+            made = memory.admin.backup(file, overwrite=overwrite, progress=progress)
     if as_json:
         output.print_json(made.to_dict())
     elif asked.quiet:
@@ -99,11 +100,11 @@ def recover(asked: CommandContext, /, file: Path, replace: bool, as_json: bool) 
     With --json: {"folder": text, "backup": {…}, "moved_to": text or null, "forgotten_again": number, "notes":
     [text]}.
     """
-    from reverie.admin.transfer.backup import recover as recover_backup
+    from reverie.admin.transfer import backup as backups
 
     folder = _resolve_folder(asked)
     with output.show_progress("bytes", None, quiet=asked.quiet) as progress:
-        done = recover_backup(file, folder, replace=replace, progress=progress)
+        done = backups.recover(file, folder, replace=replace, progress=progress)
     if as_json:
         output.print_json(done.to_dict())
     elif not asked.quiet:
@@ -118,7 +119,7 @@ def _format_contents(made: Backup) -> str:
 
 
 def _describe_recovery(done: RecoveryReport) -> Iterator[str]:
-    made_at = timestamps.format_time(done.backup.made_at)
+    made_at = clock.format_time(done.backup.made_at)
     yield f"Recovered: {done.folder} as of {made_at}: {_format_contents(done.backup)}."
     if done.moved_to is not None:
         yield f"What was there is in {done.moved_to}: remove it when you no longer need it."
@@ -186,7 +187,7 @@ def export(
             output.show_progress("things", total, quiet=asked.quiet) as progress,
             _open_target(target) as opened,
         ):
-            done = memory.export(
+            done = _get_exporter(memory)(
                 opened,
                 form,
                 scope=list(scope) or None,
@@ -232,8 +233,14 @@ class _Terminal:
         click.echo(output.escape_json(text), nl=False)
 
 
+def _get_exporter(memory: Memory | Snapshot) -> Callable[..., ExportReport]:
+    from reverie.memory import Memory
+
+    return memory.admin.export if isinstance(memory, Memory) else memory.export
+
+
 def _count_items(memory: Memory | Snapshot) -> int:
-    held = memory.stats()
+    held = memory.scoped(EVERY_SCOPE).stats()
     return held.records + held.archived + held.turns
 
 
@@ -283,7 +290,9 @@ def import_path(
         _open_destination(asked, dry_run=dry_run) as memory,
         output.show_progress("things", None, quiet=asked.quiet) as progress,
     ):
-        done = memory.import_(path, detected, dry_run=dry_run, scope=scope, origin=origin, progress=progress)
+        done = memory.admin.import_from(
+            path, detected, dry_run=dry_run, scope=scope, origin=origin, progress=progress
+        )
     if as_json:
         output.print_json(done.to_dict())
     elif not asked.quiet:

@@ -1,0 +1,379 @@
+"""Administration of a memory as a whole: numbers, checks, erasure, backups, import and export."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from datetime import timedelta
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from reverie.admin.stats import Stats, compute_stats
+from reverie.consolidation.rule_learning import build_cursor_name
+from reverie.context.ledger import build_shown_cursor
+from reverie.domain.filter import parse_values
+from reverie.domain.record import Origin
+from reverie.domain.scope import EVERY_SCOPE, validate_scope
+from reverie.domain.text.timestamps import Clock, Duration, parse_duration
+from reverie.repositories.records import RecordRepository
+from reverie.search.index.search_index import SearchIndex
+from reverie.settings import Settings
+from reverie.stores.protocol import Store, StoreProblem
+from reverie.stores.redacting import unwrap
+from reverie.stores.writer import StoreWriter
+
+if TYPE_CHECKING:
+    from reverie.admin.doctor import Diagnosis
+    from reverie.admin.erasure.eraser import Eraser, ErasureReport
+    from reverie.admin.erasure.redact_stored import RedactionReport, StoredSecretRedactor
+    from reverie.admin.transfer.backup import Backup
+    from reverie.admin.transfer.export import ExportForm, ExportReport
+    from reverie.admin.transfer.formats.native.jsonl import Writable
+    from reverie.admin.transfer.importer import ImportReport
+    from reverie.files.folder import MemoryFolder
+
+
+class OpenSession(Protocol):
+    """A session that is open, and caches turns."""
+
+    def forget(self) -> None:
+        """Drop the cache; it is read again when it is needed."""
+        ...
+
+
+class Administration:
+    """Administration of a memory as a whole, all scopes included. Safe to use from several threads.
+
+    Args:
+        writer: Writer of the store.
+        index: The search index over it.
+        records: The records, for purging.
+        settings: The settings.
+        path: The folder; None in memory.
+        files: The readable files; None where none are kept.
+        profile: The folder of the profile; None for none.
+        flush_sessions: Callback that stores what open sessions hold, and returns them.
+    """
+
+    def __init__(
+        self,
+        writer: StoreWriter,
+        index: SearchIndex,
+        records: RecordRepository,
+        *,
+        settings: Settings,
+        path: Path | None,
+        files: MemoryFolder | None,
+        profile: Path | None,
+        flush_sessions: Callable[[], Iterable[OpenSession]],
+    ) -> None:
+        self._writer = writer
+        self._store = writer.store
+        self._clock = writer.clock
+        self._index = index
+        self._records = records
+        self._settings = settings
+        self._path = path
+        self._files = files
+        self._profile = profile
+        self._flush_sessions = flush_sessions
+
+    # -- looking -----------------------------------------------------------------------------------------
+
+    def stats(self) -> Stats:
+        """Return how much the memory holds, in all scopes."""
+        return compute_stats(self._store, self._index, now=self._clock(), path=self._path)
+
+    def check(self) -> list[StoreProblem]:
+        """Return everything that is wrong with the stored data; an empty list when it is sound."""
+        return self._store.check()
+
+    def doctor(self, *, fix: bool = False) -> Diagnosis:
+        """Compare the store, the journal, the search index and the files with each other.
+
+        Args:
+            fix: Whether to repair what needs no choice of a person, and to look again.
+
+        Returns:
+            What is wrong, and what to do about it. Content that is found nowhere else is never deleted.
+        """
+        from reverie.admin.doctor import Doctor
+
+        doctor = Doctor(
+            unwrap(self._store),
+            self._index,
+            path=self._path,
+            files=self._files,
+            forgetter=self._eraser,
+            exposing=self._secret_redactor if self._settings.redact_secrets else None,
+        )
+        return doctor.examine(fix=fix)
+
+    # -- removing ----------------------------------------------------------------------------------------
+
+    def purge(self, *, older_than: Duration | None = None) -> int:
+        """Archive expired records, and remove records for good that were archived long ago.
+
+        Args:
+            older_than: Time since they were archived; None takes the setting `retention_days` (0 days there
+                keeps everything), 0 purges all archived records. Pinned records stay.
+
+        Returns:
+            The number of records removed.
+        """
+        self._records.expire()
+        if older_than is None and self._settings.retention_days == 0:
+            return 0
+        if older_than is None:
+            older_than = timedelta(days=self._settings.retention_days)
+        at_once = older_than in (0, timedelta(0))
+        age = timedelta(0) if at_once else parse_duration(older_than, name="older_than")
+        return self._records.purge(older_than=age)
+
+    def forget(
+        self,
+        *ids: str,
+        session: str | None = None,
+        scope: str | None = None,
+        match: str | None = None,
+        turns: bool = False,
+        dry_run: bool = False,
+    ) -> ErasureReport:
+        """Erase content for good, everywhere, because a person asks for it. Nothing brings it back.
+
+        It is erased from records, turns, notes, pages, summaries, working memory, the journal, the search
+        index, the files and the free space of the database. So is what repeats five words in a row of it.
+        Name what to erase in one way: by ids, a session, a scope or a text.
+
+        Args:
+            *ids: Ids of records, turns and paragraphs.
+            session: The id of a session: its turns, its summary, its working memory and its name.
+            scope: A scope such as `user:alice` with the scopes within it: records, sessions, working memory,
+                and what was promoted from there. What other scopes hold stays.
+            match: A text, compared without case and with white space folded: everything that contains it.
+            turns: Whether to erase turns that repeat it too; otherwise they are listed as `left`.
+            dry_run: Whether to change nothing, and only return what would happen.
+
+        Returns:
+            What was erased, and what is left that still says it.
+
+        Raises:
+            NotFound: there is nothing to erase.
+            InvalidInput: an argument is not of its form.
+            Conflict: other processes kept changing what is to be erased.
+            StoreUnavailable: it could not be written; try again.
+        """
+        from reverie.admin.erasure.eraser import EraseRequest
+
+        request = EraseRequest(ids=ids, session=session, scope=scope, match=match, turns=turns)
+        if dry_run:
+            return self._eraser.plan(request)
+        sessions = self._flush_sessions()
+        report = self._eraser.forget(
+            request, cursors_of=lambda session: (build_shown_cursor(session), build_cursor_name(session))
+        )
+        for each in sessions:
+            each.forget()
+        return report
+
+    def redact(self, *, dry_run: bool = False) -> RedactionReport:
+        """Remove secrets for good from what is stored already. What is saved now is redacted anyway.
+
+        This is for what was stored while `redact_secrets` was off, by an earlier version, or before a pattern
+        was added. Each secret becomes `[redacted: kind]`; earlier versions go from the journal, and index,
+        files and free space are cleaned.
+
+        Args:
+            dry_run: Whether only to look.
+
+        Returns:
+            What held a secret, by id and kind; no secret is quoted.
+
+        Raises:
+            Conflict: others changed the same things meanwhile: do it again.
+            StoreUnavailable: it could not be written; try again.
+        """
+        from reverie.admin.erasure.redact_stored import RedactionReport
+
+        redactor = self._secret_redactor
+        if dry_run:
+            return RedactionReport(found=redactor.find(), done=False)
+        sessions = self._flush_sessions()
+        report = redactor.redact()
+        for each in sessions:
+            each.forget()
+        return report
+
+    # -- copies ------------------------------------------------------------------------------------------
+
+    def backup(
+        self,
+        file: str | os.PathLike[str],
+        *,
+        overwrite: bool = False,
+        progress: Callable[[int], None] | None = None,
+    ) -> Backup:
+        """Write everything into one file, as it is at one moment, whatever others write meanwhile.
+
+        Args:
+            file: The file. It gets its name only when it is complete and was read back.
+            overwrite: Whether a file of that name may be replaced.
+            progress: Callback that receives the number of bytes copied since the last call.
+
+        Returns:
+            What is in the file; `reverie.recover` restores it.
+
+        Raises:
+            InvalidInput: there is a file of that name, or this memory is in no folder.
+            StoreCorrupt: the store is damaged.
+            StoreUnavailable: the file cannot be written.
+        """
+        from reverie.admin.transfer import backup as backups
+
+        if self._files is not None:
+            self._files.sync()  # what a person wrote into a file belongs in it
+        settings = self._settings
+        directives = (settings.dream_directive, settings.preference_directive, settings.memory_rules)
+        return backups.make(
+            self._store,
+            file,
+            profile=self._profile,
+            also=directives,
+            at=self._clock(),
+            overwrite=overwrite,
+            progress=progress,
+        )
+
+    def export(
+        self,
+        target: str | os.PathLike[str] | Writable,
+        form: ExportForm = "jsonl",
+        *,
+        scope: str | Sequence[str] | None = None,
+        archived: bool = True,
+        sessions: bool = True,
+        overwrite: bool = False,
+        progress: Callable[[int], None] | None = None,
+    ) -> ExportReport:
+        """Write records, sessions, pages and logs for people and other programs to read.
+
+        Every field is in it, so `import_from` restores it all. The journal, working memory and marks of what
+        was erased are not; `backup` keeps those too.
+
+        Args:
+            target: The file (`jsonl`) or the folder (`markdown`, `folder`), which must be new or empty. For
+                `jsonl` also an open text file.
+            form: `jsonl`, one JSON document a line; `markdown`, a file for each record and session, with YAML
+                front matter; `folder`, laid out like the readable folder.
+            scope: One scope or several to export; None or `EVERY_SCOPE` for all. Pages and logs belong to the
+                empty scope.
+            archived: Whether to export archived records.
+            sessions: Whether to export sessions.
+            overwrite: Whether a file of that name may be replaced.
+            progress: Callback that receives the number of records and turns written since the last call.
+
+        Returns:
+            How much was exported, and what could not be read.
+
+        Raises:
+            InvalidInput: an argument is not of its form, or there is something of that name.
+            StoreUnavailable: it cannot be written.
+        """
+        return export_store(
+            self._store,
+            target,
+            form,
+            clock=self._clock,
+            scope=scope,
+            archived=archived,
+            sessions=sessions,
+            overwrite=overwrite,
+            progress=progress,
+        )
+
+    def import_from(
+        self,
+        source: str | os.PathLike[str],
+        form: str | None = None,
+        *,
+        dry_run: bool = False,
+        scope: str | None = None,
+        origin: Origin | None = None,
+        progress: Callable[[int], None] | None = None,
+    ) -> ImportReport:
+        """Import an export, another program's memory, or conversations. Nothing is imported twice.
+
+        Args:
+            source: The file or folder.
+            form: Its format, one of `reverie.admin.transfer.items.FORMS`; None to detect it.
+            dry_run: Whether to store nothing, and only return what would be imported.
+            scope: The scope that it will belong to. None leaves own exports as they are; others become
+                everybody's.
+            origin: Who said the records. None leaves own exports as they are; others get `import`: found by
+                search, never put into a prompt unasked.
+            progress: Callback that receives the number of things handled since the last call.
+
+        Returns:
+            What was imported, what was left out, and why.
+
+        Raises:
+            InvalidInput: an argument is not of its form, or the source cannot be read.
+            StoreUnavailable: it could not be written; what was imported before stays.
+        """
+        from reverie.admin.transfer import importer
+
+        return importer.take_in(
+            self._writer,
+            source,
+            form,
+            scope=scope,
+            origin=origin,
+            dry_run=dry_run,
+            progress=progress,
+        )
+
+    # -- inside ------------------------------------------------------------------------------------------
+
+    @property
+    def _secret_redactor(self) -> StoredSecretRedactor:
+        from reverie.admin.erasure.redact_stored import StoredSecretRedactor
+        from reverie.domain.secrets import build_redactor
+
+        return StoredSecretRedactor(
+            self._writer,
+            build_redactor(True, self._settings.secret_patterns),
+            forgetter=self._eraser,
+        )
+
+    @cached_property
+    def _eraser(self) -> Eraser:
+        from reverie.admin.erasure.eraser import Eraser
+
+        return Eraser(
+            self._writer,
+            self._index,
+            folder=self._path,
+            sync=None if self._files is None else self._files.sync,
+        )
+
+
+def export_store(
+    store: Store,
+    target: str | os.PathLike[str] | Writable,
+    form: ExportForm,
+    *,
+    clock: Clock,
+    scope: str | Sequence[str] | None,
+    archived: bool,
+    sessions: bool,
+    overwrite: bool,
+    progress: Callable[[int], None] | None,
+) -> ExportReport:
+    """Export a store; see `Administration.export`."""
+    from reverie.admin.transfer import export as exports
+
+    every = scope is None or scope == EVERY_SCOPE
+    scopes = None if every else tuple(validate_scope(each) for each in parse_values(scope, name="scope"))
+    selection = exports.ExportSelection(scopes=scopes, archived=archived, sessions=sessions)
+    return exports.export(store, target, form, selection, at=clock(), overwrite=overwrite, progress=progress)
