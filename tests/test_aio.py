@@ -28,13 +28,13 @@ from reverie import (
 )
 from reverie.aio import (
     AsyncAdministration,
-    AsyncWorker,
     AsyncHistory,
     AsyncJournal,
     AsyncKeyValueStore,
     AsyncMemoryReader,
     AsyncPages,
     AsyncSnapshot,
+    AsyncWorker,
     AsyncWorkingMemory,
 )
 from reverie.repositories.key_value import KeyValueStore

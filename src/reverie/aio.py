@@ -17,7 +17,7 @@ from typing import Concatenate, Literal, ParamSpec, Protocol, TypeVar, overload
 from reverie.admin.administration import Administration
 from reverie.admin.history.history import History
 from reverie.admin.history.journal import Journal
-from reverie.consolidation.dreams import Dreams
+from reverie.consolidation.worker import Worker
 from reverie.domain.conversation import SessionState
 from reverie.domain.text import ids
 from reverie.domain.text import timestamps as clocks
@@ -271,23 +271,25 @@ class AsyncHistory(AsyncJournal):
     undo = _on_thread(History.undo)
 
 
-class AsyncDreams:
-    """`Dreams`, asynchronous."""
+class AsyncWorker:
+    """`Worker`, asynchronous."""
 
-    sync: Dreams
+    sync: Worker
 
-    def __init__(self, sync: Dreams) -> None:
+    def __init__(self, sync: Worker) -> None:
         self.sync = sync
 
-    plan = _on_thread(Dreams.plan)
-    apply = _on_thread(Dreams.apply)
-    run = _on_thread(Dreams.run)
-    work = _on_thread(Dreams.work)
-    consolidate = _on_thread(Dreams.consolidate)
-    start = _on_thread(Dreams.start)
-    wake = _on_thread(Dreams.wake)
-    stop = _on_thread(Dreams.stop)
-    log = _on_thread(Dreams.log)
+    plan = _on_thread(Worker.plan)
+    apply = _on_thread(Worker.apply)
+    run = _on_thread(Worker.run)
+    run_window = _on_thread(Worker.run_window)
+    log = _on_thread(Worker.log)
+    start = _on_thread(Worker.start)
+    wake = _on_thread(Worker.wake)
+    stop = _on_thread(Worker.stop)
+    run_due = _on_thread(Worker.run_due)
+    is_dream_due = _on_thread(Worker.is_dream_due)
+    is_enriching_due = _on_thread(Worker.is_enriching_due)
 
 
 class AsyncAdministration:
@@ -512,9 +514,9 @@ class AsyncMemory(AsyncScopedMemory):
         return AsyncHistory(self.sync.history)
 
     @property
-    def dreams(self) -> AsyncDreams:
+    def dreams(self) -> AsyncWorker:
         """Background thinking: plan, apply, run, and a thread that does what is due."""
-        return AsyncDreams(self.sync.dreams)
+        return AsyncWorker(self.sync.dreams)
 
     @property
     def admin(self) -> AsyncAdministration:

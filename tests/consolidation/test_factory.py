@@ -336,7 +336,7 @@ def test_an_anti_pattern_keeps_the_scope_and_the_trust_of_its_evidence(clock: Mo
         chat.add("tool", "Error: connection refused", tool_call_id="c1")
         chat.add("assistant", "It failed.")
         memory.dreams.cycle.run(["merge"])
-        [found] = [each for each in memory.list(scope="user:bo") if each.kind == "anti_pattern"]
+        [found] = [each for each in memory.scoped("user:bo").list() if each.kind == "anti_pattern"]
         assert (found.scope, found.origin, found.category) == ("user:bo", "tool", "anti-patterns/mail")
 
 
@@ -407,10 +407,10 @@ def test_the_lease_of_a_long_pass_is_renewed_and_given_back(
         pause = threading.Event()
         for _ in range(8):
             pause.wait(0.2)
-            assert other.worker.run().busy, "renewed, though it would have ended thrice"
+            assert other.dreams.run().busy, "renewed, though it would have ended thrice"
         answered.set()
         dreaming.join(30)
-        assert not other.worker.run().busy
+        assert not other.dreams.run().busy
         assert other._store.entries(LEASE, now=other._clock()) == []
     assert timedelta(minutes=1) >= LEASE_TIME
 
