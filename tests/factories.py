@@ -52,8 +52,8 @@ def make_hit(value: Record | Turn, score: float = 0.5, *matched: str) -> Hit:
     """Make a hit for a record or a turn."""
     why = Explanation(matched=matched, parts={"relevance": score})
     if isinstance(value, Record):
-        return Hit(score=score, why=why, record=value)
-    return Hit(score=score, why=why, turn=value)
+        return Hit(score=score, explanation=why, record=value)
+    return Hit(score=score, explanation=why, turn=value)
 
 
 def make_tool_call(position: int, *ids: str, **fields: Any) -> Turn:

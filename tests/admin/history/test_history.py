@@ -49,7 +49,7 @@ def test_history_can_be_cut_from_every_side(memory: Memory, clock: MovableClock)
     assert [row.sequence for row in journal.log(since=third, until=third)] == [3]
     assert [row.sequence for row in journal.log(since=2, until=4, newest_first=True)] == [4, 3, 2]
     assert journal.log(since=clock.now + timedelta(seconds=1)) == []
-    assert memory.history.log(after=1, limit=2) == journal.log.log(after=1, limit=2)
+    assert memory.history.log(after=1, limit=2) == journal.log(after=1, limit=2)
 
 
 def test_history_knows_who(tmp_path: Path) -> None:

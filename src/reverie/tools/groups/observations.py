@@ -10,10 +10,8 @@ from reverie.domain.errors import InvalidInput
 from reverie.domain.record import FIL
 from reverie.llm.messages import ToolSpec
 from reverie.repositories.records import NewRecord
-from reverie.tools import argument_values as taking
-from reverie.tools import rendering as lines
-from reverie.tools import schemas
-from reverie.tools.groups import records as long_term
+from reverie.tools import argument_values, rendering, schemas
+from reverie.tools.groups import records
 from reverie.tools.memory_protocol import MemoryLike
 from reverie.tools.toolset import Tool, ToolResult, Toolset
 
@@ -33,7 +31,7 @@ def build_observation_tools(memory: MemoryLike, *, now: Callable[[], datetime], 
         notes = [
             NewRecord(content=each, kind=kind, source=source, origin="agent")
             for name, kind in zip(_LISTS, FIL, strict=True)
-            for each in taking.get_texts(given, name)
+            for each in argument_values.get_texts(given, name)
         ]
         if not notes:
             raise InvalidInput("there is nothing to remember; pass findings, insights or lessons, as lists")
@@ -46,19 +44,21 @@ def build_observation_tools(memory: MemoryLike, *, now: Callable[[], datetime], 
         )
 
     def recall(given: Mapping[str, Any]) -> ToolResult:
-        hits = memory.search(taking.get_text(given, "query"), limit=given.get("limit", _HITS), kind=FIL)
-        data = {"hits": [lines.build_hit_data(hit, now()) for hit in hits]}
+        hits = memory.search(
+            argument_values.get_text(given, "query"), limit=given.get("limit", _HITS), kind=FIL
+        )
+        data = {"hits": [rendering.build_hit_data(hit, now()) for hit in hits]}
         if not hits:
             return ToolResult("Found nothing. Try other words.", data)
-        said = lines.format_count(len(hits), "observation")
+        said = rendering.format_count(len(hits), "observation")
         return ToolResult(
-            "\n".join([f"Found {said}:", *(lines.render_hit(hit, now()) for hit in hits)]), data
+            "\n".join([f"Found {said}:", *(rendering.render_hit(hit, now()) for hit in hits)]), data
         )
 
     return Toolset(
         [
             Tool(spec=_REMEMBER, run=remember, result=_SAVED),
-            Tool(spec=_RECALL, run=recall, reads_only=True, idempotent=True, result=long_term.FOUND),
+            Tool(spec=_RECALL, run=recall, reads_only=True, idempotent=True, result=records.FOUND),
         ]
     )
 
@@ -74,7 +74,7 @@ def _list(description: str) -> schemas.Schema:
 
 _SAVED = schemas.build_object_schema(
     saved=schemas.build_array_schema(
-        schemas.build_object_schema(id=schemas.IDENTIFIER, outcome=long_term.OUTCOME, record=lines.RECORD)
+        schemas.build_object_schema(id=schemas.IDENTIFIER, outcome=records.OUTCOME, record=rendering.RECORD)
     )
 )
 _REMEMBER = ToolSpec(
