@@ -413,21 +413,3 @@ def test_nothing_of_the_folder_is_told_within_a_scope(tmp_path: Path) -> None:
         assert ".jsonl" not in told
         files = [file.name for file in tmp_path.rglob("*.jsonl")]
         assert files == ["user:alice%2F%2Fchat:1.jsonl"]
-
-
-def test_who_writes_meanwhile_does_not_make_a_memory_look_shared(
-    memory: Memory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    memory.save("Crate 0 is full")
-    measure, saved = memory._store.measure, [False]
-
-    def busy(*given: object) -> object:
-        found = measure(*given)  # type: ignore[arg-type]
-        if not saved[0]:
-            saved[0] = True
-            memory.save("Crate 1 is full")
-        return found
-
-    monkeypatch.setattr(memory._store, "measure", busy)
-    assert memory.search("crate", limit=1)
-    assert saved == [True]
