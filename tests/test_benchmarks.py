@@ -15,6 +15,7 @@ from benchmarks.texts import AREAS, LONGEST, SCOPES, Texts
 ROOT = Path(__file__).parent.parent
 
 
+@pytest.mark.slow
 def test_a_small_run_measures_everything_and_writes_it_down(tmp_path: Path) -> None:
     command = [
         sys.executable,
@@ -89,6 +90,7 @@ def test_targets_are_met_missed_or_not_run() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_small_run_over_readable_files_measures_everything(tmp_path: Path) -> None:
     out = tmp_path / "figures.json"
     command = [sys.executable, "-m", "benchmarks.folder", "--sizes", "60", "--saves", "20", "--out", str(out)]

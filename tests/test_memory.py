@@ -284,6 +284,7 @@ def test_threads_that_save_one_fact_leave_one_record(tmp_path: Path) -> None:
         assert memory.admin.check() == []
 
 
+@pytest.mark.slow
 def test_processes_that_save_one_fact_leave_one_record(tmp_path: Path) -> None:
     program = textwrap.dedent(
         """

@@ -277,6 +277,7 @@ store.close()
 """
 
 
+@pytest.mark.slow
 def test_processes_adding_to_one_session_lose_nothing(tmp_path):
     path = tmp_path / "reverie.db"
     SQLiteStore(path, analyse=analyze).close()

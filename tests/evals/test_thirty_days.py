@@ -12,6 +12,8 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
+
 from reverie import Memory
 from reverie.evals.rules.deduplication import EVALUATION, MergePair, judge_pair
 from reverie.llm import model_from_function
@@ -60,6 +62,7 @@ def live(memory: Memory) -> list[str]:
     return sorted(record.content for record in memory.list(limit=None))
 
 
+@pytest.mark.slow
 def test_facts_that_are_said_again_every_day_do_not_become_more(tmp_path: Path, clock: MovableClock) -> None:
     facts, near_misses = spread(REPEATED, FACTS), spread(OTHERS, NEAR_MISSES)
     with Memory.open(tmp_path / "memory", clock=clock) as memory:
@@ -114,6 +117,7 @@ def careless(ask: ModelRequest) -> str:
     )
 
 
+@pytest.mark.slow
 def test_a_careless_model_every_night_takes_nothing_away(tmp_path: Path, clock: MovableClock) -> None:
     facts, near_misses = spread(REPEATED, FACTS), spread(OTHERS, NEAR_MISSES)
     asked: list[ModelRequest] = []

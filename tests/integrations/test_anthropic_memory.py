@@ -24,7 +24,6 @@ from reverie.integrations.anthropic_memory import AsyncReverieMemoryTool, Reveri
 from reverie.repositories.documents.pages import convert_page_to_path, convert_path_to_page
 from reverie.scoped import ScopedMemory
 from reverie.session import Session
-from tests.profiles import examples
 
 View = Callable[[Memory], Memory | ScopedMemory]
 
@@ -190,13 +189,14 @@ COMMANDS = st.one_of(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("view", [whole, of_alice], ids=["pages", "a scope"])
 def test_random_commands_give_what_anthropics_own_tool_gives(
     tmp_path_factory: pytest.TempPathFactory, view: View
 ) -> None:
     agreed = {"done": 0, "refused": 0}
 
-    @settings(max_examples=examples(60))
+    @settings(max_examples=60)
     @given(commands=st.lists(COMMANDS, min_size=4, max_size=25))
     def check(commands: list[dict[str, Any]]) -> None:
         folder = tmp_path_factory.mktemp("theirs")
@@ -493,6 +493,7 @@ def test_a_scope_sees_its_own_files_and_everybodys_pages_to_read(memory: Memory)
     assert memory.scoped("user:bob").search("allergic") == []
 
 
+@pytest.mark.slow
 def test_threads_and_processes_lose_nothing(tmp_path: Path) -> None:
     program = (
         "import sys\n"

@@ -60,6 +60,7 @@ def run(file: Path, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "file",
     sorted(set(EXAMPLES.glob("*.py")) - {EXAMPLES / name for name in SHARED}),

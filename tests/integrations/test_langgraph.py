@@ -285,6 +285,7 @@ def _put_from_a_process(folder: str, who: int) -> None:
             )
 
 
+@pytest.mark.slow
 def test_several_processes_use_one_folder(tmp_path: Path) -> None:
     spawn = multiprocessing.get_context("spawn")
     processes = [spawn.Process(target=_put_from_a_process, args=(str(tmp_path), who)) for who in range(2)]

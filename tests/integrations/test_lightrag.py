@@ -396,6 +396,7 @@ while True:
 """
 
 
+@pytest.mark.slow
 def test_what_a_killed_program_did_not_send_the_next_one_sends(graph: Graph, tmp_path: Path) -> None:
     folder = tmp_path / "memory"
     for count, after in ((6, 1), (6, 3)):

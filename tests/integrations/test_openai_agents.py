@@ -268,6 +268,7 @@ def test_random_operations_give_what_the_sdks_own_session_gives(
 # -- several at once -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_processes_and_tasks_keep_order_and_lose_nothing(tmp_path: Path) -> None:
     program = (
         "import asyncio, sys\n"

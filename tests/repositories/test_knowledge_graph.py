@@ -439,6 +439,7 @@ with Memory.open(folder) as memory:
 """
 
 
+@pytest.mark.slow
 def test_several_processes_at_once_lose_nothing_and_repeat_nothing(tmp_path: Path) -> None:
     Memory.open(tmp_path).close()
     writers = [

@@ -480,6 +480,7 @@ def test_a_process_that_has_it_open_is_told_and_spoils_nothing(backup: Path, tmp
         assert {found.code for found in memory.admin.doctor().findings} <= {"moved-aside"}
 
 
+@pytest.mark.slow
 def test_no_acknowledged_write_is_lost_when_it_is_replaced_under_writers(
     backup: Path, tmp_path: Path
 ) -> None:

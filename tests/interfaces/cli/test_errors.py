@@ -413,6 +413,7 @@ def until_some_are_stored(folder: Path) -> int:
     raise AssertionError("nothing was stored")
 
 
+@pytest.mark.slow
 def test_recall_and_remember_in_other_processes_while_one_imports(
     started: Start, folder: Path, tmp_path: Path
 ) -> None:
@@ -435,6 +436,7 @@ def test_recall_and_remember_in_other_processes_while_one_imports(
     assert contents == [f"turn {n} about gauge g{n}" for n in range(len(contents))]
 
 
+@pytest.mark.slow
 def test_two_who_import_the_same_file_at_once_add_it_once(
     started: Start, folder: Path, tmp_path: Path
 ) -> None:
@@ -449,6 +451,7 @@ def test_two_who_import_the_same_file_at_once_add_it_once(
         ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("with_signal", [signal.SIGINT, signal.SIGKILL])
 def test_an_interrupted_import_is_finished_by_another(
     started: Start, folder: Path, tmp_path: Path, with_signal: int

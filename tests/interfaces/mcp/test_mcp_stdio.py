@@ -49,6 +49,7 @@ def test_the_real_client_saves_searches_and_reads(folder: Path, mode: str, speak
         assert [row.actor for row in memory.history.log()] == ["mcp"]
 
 
+@pytest.mark.slow
 def test_three_servers_write_to_one_folder_and_see_each_others_writes(folder: Path) -> None:
     async def scene() -> None:
         async with (
@@ -211,6 +212,7 @@ def test_requests_before_the_handshake_are_refused_and_the_handshake_still_works
 # -- ending ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_everything_asked_before_the_end_of_input_is_answered_and_kept(folder: Path) -> None:
     with Wire(folder) as wire:
         wire.shake_hands()
