@@ -1,7 +1,7 @@
-"""What stands under this key? Values in namespaces, each kept as a record: a key-value store for programs.
+"""Key-value store for programs: values in namespaces, each kept as a record.
 
-A value is put, read, replaced and taken away by its key, and found by its words. People see it among the
-records, can change it, and take back what a program did. Its form as a record is `reverie.repositories.key_value_codec`'s affair.
+Values are set, read, replaced and deleted by key, and found by their words. People see them among the
+records, can edit them, and undo what a program did. `key_value_codec` defines their form as records.
 """
 
 from __future__ import annotations

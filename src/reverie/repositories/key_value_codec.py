@@ -1,4 +1,4 @@
-"""How does a value under a key become a record that people can read, and the value again?
+"""Conversion between key-value items and the records that people read.
 
 The record says in words what the value holds, for people, prompts and search; its metadata has the value
 itself, as JSON, losslessly. Where a person changed the words, the value is read with that change. Pure:

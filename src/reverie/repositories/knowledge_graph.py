@@ -1,4 +1,4 @@
-"""How does a memory hold entities, observations and relations? With the reference memory server's nine tools.
+"""Knowledge graph with the nine operations of the reference memory server.
 
 They take and give what those of `@modelcontextprotocol/server-memory` do, word for word. An entity,
 each of its observations and each relation is a record: found by every search, journalled, taken back by an

@@ -1,9 +1,7 @@
-"""How are pages and logs read and written? `MEMORY.md`, `HISTORY.md`, daily notes, and any other page.
+"""Pages and logs: `MEMORY.md`, `HISTORY.md`, daily notes, and any other page.
 
 A page is one text, rewritten as a whole; a log grows by paragraphs. Every change is one journalled
-transaction. Whoever loses a race against another thread or process reads again, and where both changed the
-same page the changes of both are in the result. What stands in a prompt, and how much of it, is decided in
-`context.notes`; the files that people read and edit are written elsewhere.
+transaction. Concurrent changes of a page are merged. `context.notes` decides what stands in a prompt.
 """
 
 from __future__ import annotations
@@ -67,7 +65,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageWriteResult:
-    """What became of a page that was written.
+    """Result of writing a page.
 
     Attributes:
         page: The page as it is now.
@@ -84,7 +82,7 @@ class PageWriteResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageOverview:
-    """One page or log in a list.
+    """A page or log in a list.
 
     Attributes:
         name: Its name.
@@ -125,17 +123,17 @@ class Pages:
     # -- reading -----------------------------------------------------------------------------------------
 
     def _copy_with_actor(self, actor: str) -> Pages:
-        """The same, of which the journal names another as the author."""
+        """Return the same pages with another actor."""
         other = copy.copy(self)
         other._writer = self._writer.acting(actor)
         return other
 
     def names(self) -> list[str]:
-        """The names of all pages and logs, in alphabetical order."""
+        """Return the names of all pages and logs, sorted."""
         return sorted([*(page.name for page in self._store.pages()), *self._store.logs()])
 
     def overview(self) -> list[PageOverview]:
-        """All pages and logs with their sizes: pages, `HISTORY.md`, then daily notes, the newest first."""
+        """Return all pages and logs with their sizes: pages, `HISTORY.md`, then daily notes, newest first."""
         found = [
             PageOverview(
                 name=page.name, paragraphs=None, characters=len(page.content), updated_at=page.updated_at
@@ -152,7 +150,7 @@ class Pages:
         return found
 
     def read(self, name: str = MEMORY) -> str:
-        """The text of a page, or of a log with all its paragraphs; empty when there is none of that name.
+        """Return the text of a page or of a whole log; empty if there is none with that name.
 
         Args:
             name: Which.
@@ -163,7 +161,7 @@ class Pages:
         return "" if page is None else page.content
 
     def paragraphs(self, name: str = HISTORY, *, start: int = 0) -> list[Paragraph]:
-        """The paragraphs of a log in their order; none when there is no such log.
+        """Return the paragraphs of a log in order; none for an unknown log.
 
         Args:
             name: Which log.
@@ -179,9 +177,9 @@ class Pages:
         return self._store.paragraphs(page=name, start=start)
 
     def notes(self, now: datetime | None = None) -> list[Paragraph]:
-        """Lines of the daily notes of today and the last `recent_days` days, those of a day in their order.
+        """Return lines of the daily notes of today and the last `recent_days` days, in order within a day.
 
-        As many of the newest as could fit into `notes_tokens`, and as many more as could be replayed.
+        Their number is limited by what fits into `notes_tokens`, plus what could be replayed.
 
         Args:
             now: The moment; None for now.
@@ -197,7 +195,7 @@ class Pages:
         return self._drop_unconfirmed_answers(lines)
 
     def _drop_unconfirmed_answers(self, found: Sequence[Paragraph]) -> list[Paragraph]:
-        """The notes without the answers that rest on what tools said."""
+        """Return the notes without answers that rest on untrusted tool results."""
         sources = [note.source for note in found if note.source]
         answers = self._store.turns(sources) if sources else []
         doubted = {turn.id for turn in answers if turn.origin in UNTRUSTED}
@@ -378,7 +376,7 @@ class Pages:
     def _rewrite_page(
         self, name: str, change: Callable[[str], tuple[str, bool, tuple[str, ...]]], *, reason: str
     ) -> PageWriteResult:
-        """The page after `change` of its text, which gives the new one, whether it merged, what it kept."""
+        """Rewrite a page by `change`, which returns the new text, whether it merged, and the lines it kept."""
 
         def attempt(_: int) -> PageWriteResult:
             before = self._find_page(name)
@@ -397,13 +395,13 @@ class Pages:
         return self._run_with_retries(attempt)
 
     def _refuse_twin(self, name: str) -> None:
-        """A name that differs from another's only in case: on many disks both would be one file."""
+        """Refuse a name that differs from another only in case: on many disks both would be one file."""
         for other in self.names():
             if other != name and other.casefold() == name.casefold():
                 raise InvalidInput(f"page is {name!r}, and there is {other!r} already: use that name")
 
     def _build_paragraph(self, name: str, text: str, at: datetime | None, source: str) -> Paragraph:
-        """The paragraph that is to be added, with a place still to be given."""
+        """Return the paragraph to add, without its position."""
         said = _validate_page_text(text, name="text", longest=LONGEST_PARAGRAPH, empty=False).strip()
         said, source = self._redactor.text(said), self._redactor.text(source)
         day, now = parse_daily_note_day(name), self._resolve_moment(None, "now")
@@ -505,7 +503,7 @@ def commit_with_notes(
 
 
 def find_notes_from_turns(store: Store, turns: Iterable[Turn]) -> list[Paragraph]:
-    """The lines of daily notes that were written after any of the turns."""
+    """Return the lines of daily notes that were written for these turns."""
     ids: dict[str, set[str]] = {}
     for turn in turns:
         if turn.role == "assistant":
@@ -532,12 +530,12 @@ def _guard_rewrite(old: str, new: str) -> tuple[str, tuple[str, ...]]:
 
 
 def _validate_page_text(text: object, *, name: str, longest: int = LONGEST_PAGE, empty: bool = True) -> str:
-    """The text with plain line ends, if it may be stored."""
+    """Return the text with plain line ends; raise `InvalidInput` if it cannot be stored."""
     return _LINE_ENDS.sub("\n", validation.validate_raw_text(text, name=name, longest=longest, empty=empty))
 
 
 def _stamp_paragraph(text: str, at: datetime | None, *, now: datetime) -> tuple[datetime, str]:
-    """The moment that a paragraph tells of, and the paragraph beginning with it."""
+    """Return the time of a paragraph, and the paragraph beginning with it."""
     stamp = _STAMP.match(text)
     told = _parse_stamp(stamp[2], stamp[3]) if stamp is not None else None
     if stamp is None or told is None:

@@ -1,7 +1,7 @@
-"""How does something become a record, once and only once? Saving, changing, archiving, purging.
+"""Records: saving without duplicates, changing, archiving, purging.
 
-Every change is one transaction with its journal row. Whoever loses a race against another thread or
-process reads again and decides again, so that two who save the same fact leave one record seen twice.
+Every change is one transaction with its journal row. After a lost race the decision is made again, so two
+processes that save the same fact leave one record, seen twice.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewRecord:
-    """Something to be remembered, as `Memory.save` takes it.
+    """A record to save, as `Memory.save` takes it.
 
     Attributes:
         content: What to remember, in words; 1 to 100,000 characters.
@@ -111,11 +111,11 @@ class NewRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SaveResult:
-    """What became of a save.
+    """Result of a save.
 
     Attributes:
         record: The record as it is now.
-        outcome: `created`; `reinforce_record` when it was known already; `extend_record` when it adds to a known one.
+        outcome: `created`; `reinforced` if it was known already; `extended` if it adds to a known one.
     """
 
     record: Record
@@ -186,7 +186,7 @@ class RecordRepository:
         self._lock = threading.Lock()
 
     def acting(self, actor: str) -> RecordRepository:
-        """The same, of which the journal names another as the author."""
+        """Return the same repository with another actor."""
         other = copy.copy(self)
         other._writer = self._writer.acting(actor)
         return other
@@ -224,7 +224,7 @@ class RecordRepository:
         return saved
 
     def _build_records(self, notes: Iterable[NewRecord]) -> list[tuple[Record, bool]]:
-        """Each note as a record, and whether it may be of any kind."""
+        """Return each note as a record, and whether it may be of any kind."""
         return [(self._build_record(note), _is_of_any_kind(note)) for note in notes]
 
     def _save_chunk(self, chunk: Sequence[tuple[Record, bool]], tries: int) -> list[SaveResult]:
@@ -234,7 +234,7 @@ class RecordRepository:
         return saved
 
     def planned(self, notes: Iterable[NewRecord]) -> list[Change]:
-        """The changes that saving these would make now; nothing is written.
+        """Return the changes that saving these would make now; nothing is written.
 
         Raises:
             InvalidInput: one of them is not of its form.
@@ -272,9 +272,9 @@ class RecordRepository:
         return decision
 
     def _apply_supersession(self, decision: Create) -> tuple[list[Change], Create]:
-        """The edits of a creation, and of what it supersedes: that held until now, the new holds from now.
+        """Return the changes of a creation and of the records it supersedes, whose validity ends now.
 
-        Nothing is archived: what held is found as of then, and left out where only the latest is wanted.
+        Nothing is archived: superseded records are still found as of then.
         """
         from reverie.domain.similarity.supersession import (  # here: a search never needs its patterns
             states_change,
@@ -333,7 +333,7 @@ class RecordRepository:
         return [same, *(old for old in alike if old.kind != record.kind)], since
 
     def _build_record(self, note: NewRecord) -> Record:
-        """The note as a record, checked."""
+        """Return the note as a redacted, validated record."""
         now = self._clock()
         category = None if note.category is None else validate_category(note.category)
         kind = note.kind if note.kind is not None else _infer_kind(category)
@@ -371,7 +371,7 @@ class RecordRepository:
         return validate_record(self._resolve_dates(redact_value(record, self._redactor)))
 
     def _resolve_dates(self, record: Record) -> Record:
-        """The record with what relative dates in it mean, from the moment it was said."""
+        """Return the record with its relative dates resolved from its time of creation."""
         if DATES in record.metadata or not isinstance(record.content, str):
             return record
         found = relative_dates.resolve_dates(record.content, record.created_at, zone=self._zone)
@@ -436,7 +436,7 @@ class RecordRepository:
         return self._change_record(id, change, reason="restore")
 
     def expire(self) -> int:
-        """Archive what has passed its `expires_at`; returns how many."""
+        """Archive expired records; return their number."""
         now = self._clock()
         count = 0
         for record in list(self._store.find(Filter())):
@@ -509,7 +509,7 @@ class RecordRepository:
 
 
 class _Pending:
-    """Decisions of one chunk that are not committed yet, so that later notes of it see earlier ones."""
+    """Uncommitted decisions of one chunk, so that later notes see earlier ones."""
 
     def __init__(self) -> None:
         self._first: dict[str, Record | None] = {}
@@ -517,7 +517,7 @@ class _Pending:
         self._by_cue: dict[str, dict[str, None]] = {}
 
     def alike(self, record: Record) -> list[Record]:
-        """Records of this chunk that may say the same."""
+        """Return records of this chunk that may say the same."""
         ids = {name: None for cue in self._compute_cues(record) for name in self._by_cue.get(cue, ())}
         return [self._now[name] for name in ids]
 
@@ -526,11 +526,11 @@ class _Pending:
         return [record.fingerprint, *analyze(record).cues.split()]
 
     def apply_pending(self, records: Iterable[Record]) -> list[Record]:
-        """Stored records with what this chunk has already decided about them."""
+        """Return stored records with the pending decisions of this chunk applied."""
         return [self._now.get(record.id, record) for record in records]
 
     def take(self, decision: Decision) -> None:
-        """Note a decision for the transaction to come."""
+        """Add a decision."""
         edit = _to_change(decision)
         after = edit.after
         assert isinstance(after, Record)
@@ -542,7 +542,7 @@ class _Pending:
             self._by_cue.setdefault(cue, {})[after.id] = None
 
     def end(self, edits: Iterable[Change]) -> None:
-        """Note what a new record supersedes, where this chunk has not changed it already."""
+        """Add the ends of superseded records that this chunk has not changed yet."""
         for edit in edits:
             assert isinstance(edit.before, Record)
             assert isinstance(edit.after, Record)
@@ -550,7 +550,7 @@ class _Pending:
                 self._first[edit.id], self._now[edit.id] = edit.before, edit.after
 
     def edits(self) -> list[Change]:
-        """One edit for each record concerned."""
+        """Return one change for each record concerned."""
         return [Change(before=self._first[name], after=after) for name, after in self._now.items()]
 
 
@@ -561,17 +561,17 @@ def _to_change(decision: Decision) -> Change:
 
 
 def _is_of_any_kind(note: NewRecord) -> bool:
-    """Whether nobody said what sort of thing it is, or where it belongs, but by its category."""
+    """Return whether neither kind nor layer is given."""
     return note.kind is None and note.layer is None
 
 
 def describe_missing_record(id: str) -> str:
-    """What is said of an id that no record has."""
+    """Return the message for an id that no record has."""
     return f"no record has the id {id!r}: search or list for the right one"
 
 
 def _can_end(old: Record, new: Record, since: datetime) -> bool:
-    """Whether what the old record tells may be ended by the new one's word."""
+    """Return whether the new record may end the validity of the old one."""
     return (
         not old.archived
         and not old.pinned

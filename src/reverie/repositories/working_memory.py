@@ -1,4 +1,4 @@
-"""What is on the agent's scratch pad? Texts by key, each with an expiry, kept in the store.
+"""Working memory: texts by key, each with an expiry.
 
 A session has a namespace of its own; `agent` outlives sessions. Nothing here is remembered for the long
 term, and nothing is put into a prompt but the names of the keys.

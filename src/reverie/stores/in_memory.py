@@ -1,7 +1,7 @@
-"""How is everything kept when nothing has to last? Dictionaries: for tests, throw-away agents, as the model.
+"""In-memory store: for tests, throw-away agents, and as the model of other stores.
 
-What this store does is what a store should do: every other one is compared with it. So each method is the
-plainest that is right, and what another store counts as it goes is counted here when it is asked for.
+Other stores are compared with it. So each method is the simplest correct one, and nothing is counted in
+advance.
 """
 
 from __future__ import annotations
@@ -30,27 +30,27 @@ _CAPITALS = {ord(capital): ord(capital.lower()) for capital in "ABCDEFGHIJKLMNOP
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Kept:
-    """A value as it is kept, with its key and what the analyser made of it."""
+    """A stored value with its key and its analysis."""
 
     key: int
     value: Value
-    analysis: AnalyzedText | None  # of what is searched
+    analysis: AnalyzedText | None  # None for what is not searched
 
     @property
     def place(self) -> tuple[str, int] | None:
-        """The session and position that a turn takes."""
+        """The session and position of a turn."""
         return (self.value.session, self.value.position) if isinstance(self.value, Turn) else None
 
     @property
     def saying(self) -> tuple[str, str] | None:
-        """The scope and fingerprint that a live record takes."""
+        """The scope and fingerprint of a live record."""
         if isinstance(self.value, Record) and not self.value.archived:
             return self.value.scope, self.value.fingerprint
         return None
 
     @property
     def scope(self) -> str | None:
-        """The scope in which search counts it; None when it is not searched."""
+        """The scope in which search counts it; None if it is not searched."""
         value = self.value
         if isinstance(value, Record):
             return None if value.archived else value.scope
@@ -96,10 +96,10 @@ class _Data:
 
 
 class InMemoryStore:
-    """A store that is gone when the program ends. Safe to use from several threads.
+    """A store in memory, lost when the program ends. Safe to use from several threads.
 
     Args:
-        analyse: What turns a record, turn or paragraph into its tokens.
+        analyse: Turns a record, turn or paragraph into its tokens.
 
     Example:
         >>> store = InMemoryStore(analyse=lambda value: Analysis(terms="", length=0))
@@ -159,7 +159,7 @@ class InMemoryStore:
         cursors: Mapping[str, str | None] | None = None,
         counts: Mapping[str, int] | None = None,
     ) -> list[JournalEntry]:
-        """Make all edits, or none, with a journal row for each."""
+        """Make all changes, or none, with a journal row for each."""
         with self._changing():
             self._refuse_if_changed(since)
             rows = self._apply_changes(edits, actor=actor, reason=reason, at=at)
@@ -179,7 +179,7 @@ class InMemoryStore:
         at: datetime,
         tombstones: Sequence[str] = (),
     ) -> list[JournalEntry]:
-        """Make all edits, or none, and take out of the journal whatever it ever said of these things."""
+        """Make all changes, or none, and remove the content of the things concerned from the journal."""
         with self._changing():
             rows = self._apply_changes(edits, actor=actor, reason="", at=at)
             first = len(self._data.journal)
@@ -204,19 +204,19 @@ class InMemoryStore:
         return name[0] == "session" and name not in self._data.things
 
     def tombstones(self, marks: Sequence[str]) -> set[str]:
-        """Those of the marks that were left by `erase`."""
+        """Return those of the marks that `erase` has kept."""
         with self._open():
             return self._data.tombstones.intersection(marks)
 
     def scrub(self) -> bool:
-        """Nothing is left of what was erased."""
+        """Return True: nothing is left of erased content."""
         with self._open():
             return True
 
     def _apply_changes(
         self, edits: Sequence[Change], *, actor: str, reason: str, at: datetime
     ) -> list[JournalEntry]:
-        """Make the edits, or none; returns the rows, which are in no journal yet."""
+        """Make the changes, or none; return their rows, which are not in the journal yet."""
         first = len(self._data.journal) + 1
         made: list[tuple[_Kept | None, _Kept | None]] = []
         rows: list[JournalEntry] = []
@@ -260,7 +260,7 @@ class InMemoryStore:
                     )
 
     def _get_expected_item(self, edit: Change) -> _Kept | None:
-        """What the edit says was there, if it still is."""
+        """Return the stored value that a change expects; raise `Conflict` if it differs."""
         old = self._data.things.get((edit.subject, edit.id))
         if edit.before is None:
             if old is not None:
@@ -320,7 +320,7 @@ class InMemoryStore:
                     )
 
     def _swap(self, old: _Kept | None, new: _Kept | None) -> None:
-        """Put one in the place of the other; the other way round it is undone."""
+        """Replace one item by another; the reverse call undoes it."""
         for kept, insert in ((old, False), (new, True)):
             if kept is None:
                 continue
@@ -335,10 +335,10 @@ class InMemoryStore:
                 session, position = kept.place
                 _put(self._data.places.setdefault(session, {}), position, kept, insert)
 
-    # -- the account ---------------------------------------------------------------------------------
+    # -- the journal ---------------------------------------------------------------------------------
 
     def sequence(self) -> int:
-        """The number of the newest journal row; 0 when nothing was ever changed."""
+        """Return the number of the newest journal row; 0 if there is none."""
         with self._open():
             return len(self._data.journal)
 
@@ -351,7 +351,7 @@ class InMemoryStore:
         limit: int = 1000,
         newest_first: bool = False,
     ) -> list[JournalEntry]:
-        """Journal rows in ascending order, or the newest first."""
+        """Return journal rows in ascending order, or the newest first."""
         with self._open():
             rows = self._data.journal[max(after, 0) : until]
             if newest_first:
@@ -361,12 +361,12 @@ class InMemoryStore:
     # -- records -------------------------------------------------------------------------------------
 
     def records(self, wanted: Sequence[str | int]) -> list[Record]:
-        """Records by id (text) or key (number), archived ones too, in the order asked for."""
+        """Return records by id (text) or key (number), archived ones too, in the given order."""
         found = self._select_items("record", wanted)
         return [kept.value for kept in found if isinstance(kept.value, Record)]
 
     def record_like(self, scope: str, fingerprint: str) -> Record | None:
-        """The live record of that scope and fingerprint, if there is one."""
+        """Return the live record with this scope and fingerprint; None if there is none."""
         with self._open():
             kept = self._data.sayings.get((scope, fingerprint))
             return kept.value if kept is not None and isinstance(kept.value, Record) else None
@@ -380,7 +380,7 @@ class InMemoryStore:
         limit: int | None = None,
         offset: int = 0,
     ) -> Iterator[Record]:
-        """Records that the filter lets through, newest first."""
+        """Yield the records that match a filter, newest first."""
         found = [
             (record.updated_at if order == "updated" else record.created_at, kept.key, record)
             for kept, record in self._list_records()
@@ -390,7 +390,7 @@ class InMemoryStore:
         yield from (record for _, _, record in found[offset : None if limit is None else offset + limit])
 
     def tally(self, what: Literal["category", "tag", "kind", "scope"], wanted: Filter) -> dict[str, int]:
-        """How many records that the filter lets through there are of each category, tag, kind or scope."""
+        """Count the records that match a filter by category, tag, kind or scope."""
         names: dict[str, Callable[[Record], Sequence[str]]] = {
             "category": lambda record: [record.category or ""],
             "tag": lambda record: record.tags,
@@ -419,7 +419,7 @@ class InMemoryStore:
         start: int = 0,
         stop: int | None = None,
     ) -> list[Turn]:
-        """Turns by id or key, or those of a session from `start` up to, not including, `stop`."""
+        """Return turns by id or key, or those of a session by position."""
         if wanted is not None:
             found = self._select_items("turn", wanted)
             return [kept.value for kept in found if isinstance(kept.value, Turn)]
@@ -430,7 +430,7 @@ class InMemoryStore:
             return [kept.value for _, kept in places if isinstance(kept.value, Turn)][start:stop]
 
     def scan_turns(self, wanted: Filter, *, containing: str | None = None) -> Iterator[Turn]:
-        """Every turn that the filter lets through, newest first."""
+        """Yield every turn that matches a filter, newest first."""
         with self._open():
             kept = [(kept.key, kept.value) for kept in self._data.keys.values()]
         found = [
@@ -444,7 +444,7 @@ class InMemoryStore:
         yield from (turn for _, _, turn in found)
 
     def session(self, id: str) -> SessionState | None:
-        """What is kept of a session; None if there is no such session."""
+        """Return the state of a session; None if there is no such session."""
         with self._open():
             kept = self._data.things.get(("session", id))
             return kept.value if kept is not None and isinstance(kept.value, SessionState) else None
@@ -452,7 +452,7 @@ class InMemoryStore:
     def sessions(
         self, *, scopes: Sequence[str] | None = None, limit: int | None = None
     ) -> list[SessionOverview]:
-        """Sessions with their number of turns, the latest active first."""
+        """Return sessions with their numbers of turns, the most recently active first."""
         with self._open():
             found = []
             for kept in self._data.keys.values():
@@ -469,7 +469,7 @@ class InMemoryStore:
     # -- pages -----------------------------------------------------------------------------------------
 
     def pages(self, names: Sequence[str] | None = None) -> list[Page]:
-        """Pages by name (None: all, by name), in the order asked for; unknown ones are left out."""
+        """Return pages by name in the given order (None: all, sorted); unknown ones are left out."""
         if names is None:
             with self._open():
                 names = sorted(name for subject, name in self._data.things if subject == "page")
@@ -482,7 +482,7 @@ class InMemoryStore:
         page: str | None = None,
         start: int = 0,
     ) -> list[Paragraph]:
-        """Paragraphs by id or key, or those of a log in their order from `start` on."""
+        """Return paragraphs by id or key in the given order, or those of a log from `start` on."""
         if wanted is not None:
             found = self._select_items("paragraph", wanted)
             return [kept.value for kept in found if isinstance(kept.value, Paragraph)]
@@ -492,11 +492,11 @@ class InMemoryStore:
         return [one for _, _, one in sorted(there, key=lambda one: one[:2])][start:]
 
     def logs(self) -> dict[str, int]:
-        """The names of all logs that have paragraphs, in order, with their numbers of paragraphs."""
+        """Return the names of all logs, sorted, with their numbers of paragraphs."""
         return dict(sorted(Counter(one.page for _, one in self._list_paragraphs()).items()))
 
     def latest_paragraphs(self, logs: Sequence[str], *, limit: int) -> list[Paragraph]:
-        """The last paragraphs of several logs: logs by descending name, the last paragraph first."""
+        """Return the last paragraphs of several logs: logs by descending name, last paragraph first."""
         there = [
             (one.page, one.position, key, one) for key, one in self._list_paragraphs() if one.page in logs
         ]
@@ -507,10 +507,10 @@ class InMemoryStore:
             kept = self._data.keys.values()
             return [(one.key, one.value) for one in kept if isinstance(one.value, Paragraph)]
 
-    # -- what search needs -----------------------------------------------------------------------------
+    # -- for search -----------------------------------------------------------------------------------
 
     def passages(self, subject: Searchable, keys: Sequence[int], *, around: int = 0) -> list[Passage]:
-        """Live passages by key, in any order; unknown and archived ones are left out."""
+        """Return live passages by key, in any order; unknown and archived ones are left out."""
         with self._open():
             found: dict[int, Passage] = {}
             for kept in self._select_items(subject, keys):
@@ -527,7 +527,7 @@ class InMemoryStore:
     def live(
         self, subject: Searchable, *, after: int = 0, limit: int = 1000
     ) -> list[tuple[Passage, Record | Turn | Paragraph]]:
-        """Live passages with the values they were made from, by ascending key, for building an index."""
+        """Return live passages and their values by ascending key, for building an index."""
         with self._open():
             found: list[tuple[Passage, Record | Turn | Paragraph]] = []
             for key in sorted(key for key in self._data.keys if key > after):
@@ -540,7 +540,7 @@ class InMemoryStore:
             return found
 
     def measure(self, subject: Searchable, scopes: Sequence[str] | None) -> CollectionStats:
-        """How many live passages and tokens there are in those scopes (None: in all), exactly."""
+        """Count the live passages and tokens of some scopes (None: of all), exactly."""
         with self._open():
             asked = (subject, None if scopes is None else tuple(scopes))
             sequence, measure = self._data.measures.get(asked, (-1, None))
@@ -598,14 +598,14 @@ class InMemoryStore:
     # -- working memory --------------------------------------------------------------------------------
 
     def entries(self, namespace: str | None, *, now: datetime) -> list[Entry]:
-        """The live entries of a namespace (None: of all, by namespace), by key."""
+        """Return the live entries of a namespace (None: of all) by namespace and key."""
         with self._open():
             found = [entry for entry in self._data.entries.values() if namespace in (None, entry.namespace)]
             live = [entry for entry in found if entry.live(now)]
             return sorted(live, key=lambda entry: (entry.namespace, entry.key))
 
     def put_entry(self, entry: Entry, *, capacity: int | None, now: datetime) -> bool:
-        """Set an entry, replacing one of the same namespace and key; False when the namespace is full."""
+        """Set an entry, replacing one with the same namespace and key; False if the namespace is full."""
         with self._changing():
             live = {there.key for there in self.entries(entry.namespace, now=now)}
             if capacity is not None and entry.key not in live and len(live) >= capacity:
@@ -617,7 +617,7 @@ class InMemoryStore:
             return True
 
     def drop_entries(self, namespace: str, keys: Sequence[str] | None = None) -> int:
-        """Remove entries (None: all of the namespace); returns how many were there."""
+        """Remove entries (None: all of the namespace); return how many there were."""
         with self._changing():
             there = [
                 name
@@ -631,29 +631,29 @@ class InMemoryStore:
     # -- housekeeping ----------------------------------------------------------------------------------
 
     def count(self, name: str) -> int:
-        """The value of a counter that `commit` adds to; 0 if nobody ever did."""
+        """Return the value of a counter that `commit` adds to; 0 for an unknown one."""
         with self._open():
             return self._data.counters[name]
 
     def cursor(self, name: str) -> str | None:
-        """The value of a cursor set by `commit`; None if there is none."""
+        """Return the value of a cursor set by `commit`; None if there is none."""
         with self._open():
             return self._data.cursors.get(name)
 
     def check(self) -> list[StoreProblem]:
-        """Nothing can go wrong with it that a check would find."""
+        """Return no problems: there is nothing to check."""
         with self._open():
             return []
 
     def close(self) -> None:
-        """Let go of everything. Any other use afterwards raises `StoreUnavailable`."""
+        """Close the store; any other use afterwards raises `StoreUnavailable`."""
         with self._lock:
             self._closed = True
 
     # -- below -----------------------------------------------------------------------------------------
 
     def _open(self) -> threading.RLock:
-        """The lock, to be held while the store is used; refuses when it has been closed."""
+        """Return the lock to hold while the store is used; refuse if the store is closed."""
         if self._closed:
             raise StoreUnavailable("the store has been closed: open another")
         return self._lock

@@ -2,10 +2,9 @@
 
 A store keeps records, turns, sessions, pages and working-memory entries, changes them only in
 transactions, and writes a journal row for every change of a record, turn, session, page or paragraph in
-that same transaction. It decides nothing: what counts as a duplicate, what is relevant, what is due is
-settled above it.
+that same transaction. It decides nothing: duplicates, relevance and due work are decided above it.
 
-Extending: write a class with these methods and run `reverie.stores.contract.suite.StoreContract` and
+To add a store, write a class with these methods and run `reverie.stores.contract.suite.StoreContract` and
 `reverie.stores.contract.suite.StoreStateMachine` on it.
 """
 
@@ -49,10 +48,10 @@ class StoreProblem:
 
 
 class Store(Protocol):
-    """Where everything is kept. Safe to use from several threads; several processes may open one place.
+    """A store. Safe to use from several threads; several processes may open the same one.
 
     Every method may raise `StoreUnavailable` (disk full, read-only, locked too long) and, where it reads
-    rows, `StoreCorrupt`. A method that raised has changed nothing.
+    rows, `StoreCorrupt`. A method that raises has changed nothing.
     """
 
     # -- changing ------------------------------------------------------------------------------------
@@ -68,20 +67,20 @@ class Store(Protocol):
         cursors: Mapping[str, str | None] | None = None,
         counts: Mapping[str, int] | None = None,
     ) -> list[JournalEntry]:
-        """Make all edits, or none, durably, with a journal row for each in the same transaction.
+        """Make all changes, or none, durably, with a journal row for each in the same transaction.
 
         Args:
-            edits: What to change, in order. Values are taken as checked.
-            actor: Who changes it.
-            reason: Why.
-            at: When; stored in the journal rows.
-            since: If given, refuse when the journal holds a change of a record made by anybody after
-                this sequence number: for decisions that rest on what a search found.
-            cursors: Names and values to set along with it; None removes one. Not journalled.
-            counts: Names of counters and what to add to each along with it. Not journalled.
+            edits: The changes, in order. Their values are not validated again.
+            actor: The author, for the journal.
+            reason: The reason, for the journal.
+            at: The time of the change, for the journal.
+            since: Refuse if a record was changed after this sequence number: for decisions that rest on
+                a search.
+            cursors: Names and values to set in the same transaction; None removes one. Not journalled.
+            counts: Names of counters and what to add to each. Not journalled.
 
         Returns:
-            The journal rows, in the order of the edits.
+            The journal rows, in the order of the changes.
 
         Raises:
             Conflict: a `before` is not what is stored, an id is taken, a live record of the same scope
@@ -97,21 +96,21 @@ class Store(Protocol):
         at: datetime,
         tombstones: Sequence[str] = (),
     ) -> list[JournalEntry]:
-        """Make all edits, or none, and take out of the journal whatever it ever said of these things.
+        """Make all changes, or none, and remove the content of the things concerned from the journal.
 
-        Every journal row there is of a thing edited here, however old, keeps its number, time, actor and
-        subject, and loses `before`, `after` and `reason`. The new row of an edit has no `before`, and no
-        `edit` at all where the thing goes. An edit whose `before` equals its `after` empties only the past.
-        Of a session that goes not even the id is kept: it is often a person's number.
+        Every journal row of such a thing, however old, keeps its number, time, actor and subject, and
+        loses `before`, `after` and `reason`. The new row has no `before`, and no `edit` if the thing is
+        removed. A change whose `before` equals its `after` clears only the earlier rows. A removed
+        session loses its id as well, which is often a person's number.
 
         Args:
-            edits: What to change, in order, as in `commit`.
-            actor: Who changes it.
-            at: When.
-            tombstones: Marks without content, kept for ever, such as keyed hashes of what was erased.
+            edits: The changes, in order, as in `commit`.
+            actor: The author, for the journal.
+            at: The time of the change.
+            tombstones: Marks without content to keep for ever, such as keyed hashes of what was erased.
 
         Returns:
-            The new journal rows, in the order of the edits.
+            The new journal rows, in the order of the changes.
 
         Raises:
             Conflict: as in `commit`.
@@ -119,14 +118,14 @@ class Store(Protocol):
         ...
 
     def tombstones(self, marks: Sequence[str]) -> set[str]:
-        """Those of the marks that were left by `erase`."""
+        """Return those of the marks that `erase` has kept."""
         ...
 
     def scrub(self) -> bool:
-        """Rewrite what is stored so that nothing erased or overwritten is left in free space or logs.
+        """Rewrite the store so that no erased or overwritten content is left in free space or logs.
 
         Returns:
-            False when others who have the place open kept it from being finished: try again later.
+            False if other users of the store prevented it: try again later.
         """
         ...
 
@@ -141,7 +140,7 @@ class Store(Protocol):
         ...
 
     def sequence(self) -> int:
-        """The number of the newest journal row; 0 when nothing was ever changed. Cheap: every search asks."""
+        """Return the number of the newest journal row; 0 if there is none. Cheap: every search calls it."""
         ...
 
     def journal(
@@ -153,31 +152,31 @@ class Store(Protocol):
         limit: int = 1000,
         newest_first: bool = False,
     ) -> list[JournalEntry]:
-        """Journal rows in ascending order.
+        """Return journal rows in ascending order.
 
         Args:
             after: Only rows with a larger sequence number.
             until: Only rows up to this sequence number.
-            id: Only changes of the thing of this id.
-            limit: At most so many.
-            newest_first: In descending order instead, so that `build_limit_schema` keeps the newest.
+            id: Only changes of the thing with this id.
+            limit: The largest number of rows.
+            newest_first: Use descending order, so that `limit` keeps the newest.
         """
         ...
 
     # -- records -------------------------------------------------------------------------------------
 
     def records(self, wanted: Sequence[str | int]) -> list[Record]:
-        """Records by id (text) or key (number), archived ones too, in the order asked for.
+        """Return records by id (text) or key (number), archived ones too, in the given order.
 
         Unknown ones are left out.
 
         Raises:
-            StoreCorrupt: a row of them cannot be read; the message names it.
+            StoreCorrupt: a row cannot be read; the message names it.
         """
         ...
 
     def record_like(self, scope: str, fingerprint: str) -> Record | None:
-        """The live record of that scope and fingerprint, if there is one."""
+        """Return the live record with this scope and fingerprint; None if there is none."""
         ...
 
     def find(
@@ -189,21 +188,21 @@ class Store(Protocol):
         limit: int | None = None,
         offset: int = 0,
     ) -> Iterator[Record]:
-        """Records that the filter lets through, newest first (ties: larger key first).
+        """Yield the records that match a filter, newest first (ties: larger key first).
 
         A row that cannot be read is skipped with a warning on the `reverie` logger; `check` names it.
 
         Args:
-            wanted: The restriction.
-            order: By `updated_at` or by `created_at`.
-            containing: Only those whose content has this text, case-insensitively for ASCII.
-            limit: At most so many; None for all.
-            offset: Leave out so many first.
+            wanted: The filter.
+            order: The time to sort by.
+            containing: Only records whose content contains this text, case-insensitively for ASCII.
+            limit: The largest number of records; None for all.
+            offset: The number of records to skip.
         """
         ...
 
     def tally(self, what: Literal["category", "tag", "kind", "scope"], wanted: Filter) -> dict[str, int]:
-        """How many records that the filter lets through there are of each category, tag, kind or scope.
+        """Count the records that match a filter by category, tag, kind or scope.
 
         Records without a category are counted under the empty text.
         """
@@ -225,23 +224,23 @@ class Store(Protocol):
         ...
 
     def scan_turns(self, wanted: Filter, *, containing: str | None = None) -> Iterator[Turn]:
-        """Every turn that the filter lets through, newest first, one after the other."""
+        """Yield every turn that matches a filter, newest first."""
         ...
 
     def session(self, id: str) -> SessionState | None:
-        """What is kept of a session; None if there is no such session."""
+        """Return the state of a session; None if there is no such session."""
         ...
 
     def sessions(
         self, *, scopes: Sequence[str] | None = None, limit: int | None = None
     ) -> list[SessionOverview]:
-        """Sessions with their number of turns, the latest active first."""
+        """Return sessions with their numbers of turns, the most recently active first."""
         ...
 
     # -- pages -----------------------------------------------------------------------------------------
 
     def pages(self, names: Sequence[str] | None = None) -> list[Page]:
-        """Pages by name (None: all, by name), in the order asked for; unknown ones are left out."""
+        """Return pages by name in the given order (None: all, sorted); unknown ones are left out."""
         ...
 
     def paragraphs(
@@ -251,90 +250,90 @@ class Store(Protocol):
         page: str | None = None,
         start: int = 0,
     ) -> list[Paragraph]:
-        """Paragraphs by id or key (in the order asked for), or those of a log in their order from `start` on.
+        """Return paragraphs by id or key in the given order, or those of a log from `start` on.
 
-        A negative `start` counts from the end. An unknown log has none.
+        A negative `start` counts from the end. An unknown log has no paragraphs.
         """
         ...
 
     def latest_paragraphs(self, logs: Sequence[str], *, limit: int) -> list[Paragraph]:
-        """The last paragraphs of several logs: logs by descending name, the last paragraph first.
+        """Return the last paragraphs of several logs: logs by descending name, last paragraph first.
 
         Args:
             logs: Names of logs; unknown ones have no paragraphs.
-            limit: At most so many in all.
+            limit: The largest number of paragraphs in all.
         """
         ...
 
     def logs(self) -> dict[str, int]:
-        """The names of all logs that have paragraphs, in order, with their numbers of paragraphs."""
+        """Return the names of all logs, sorted, with their numbers of paragraphs."""
         ...
 
-    # -- what search needs -----------------------------------------------------------------------------
+    # -- for search -----------------------------------------------------------------------------------
 
     def passages(self, subject: Searchable, keys: Sequence[int], *, around: int = 0) -> list[Passage]:
-        """Live passages by key, in any order; unknown and archived ones are left out.
+        """Return live passages by key, in any order; unknown and archived ones are left out.
 
         Args:
             subject: Records, turns, or paragraphs of `HISTORY.md`.
-            keys: Which; for turns, with `around`, also those up to so many positions before and after
-                each of them in the same session, none twice.
+            keys: Their keys.
+            around: For turns, include so many neighbours before and after each, none twice.
         """
         ...
 
     def live(
         self, subject: Searchable, *, after: int = 0, limit: int = 1000
     ) -> list[tuple[Passage, Record | Turn | Paragraph]]:
-        """Live passages with the values they were made from, by ascending key, for building an index.
+        """Return live passages and their values by ascending key, for building an index.
 
         A row that cannot be read is skipped with a warning, as in `find`.
 
         Args:
             subject: Records, turns, or paragraphs of `HISTORY.md` (other logs are not searched).
-            after: Only those of a larger key.
-            limit: At most so many.
+            after: Only larger keys.
+            limit: The largest number of passages.
         """
         ...
 
     def measure(self, subject: Searchable, scopes: Sequence[str] | None) -> CollectionStats:
-        """How many live passages and tokens there are in those scopes (None: in all), exactly."""
+        """Count the live passages and tokens of some scopes (None: of all), exactly."""
         ...
 
     # -- working memory --------------------------------------------------------------------------------
 
     def entries(self, namespace: str | None, *, now: datetime) -> list[Entry]:
-        """The live entries of a namespace (None: of all, by namespace), by key."""
+        """Return the live entries of a namespace (None: of all) by namespace and key."""
         ...
 
     def put_entry(self, entry: Entry, *, capacity: int | None, now: datetime) -> bool:
-        """Set an entry, replacing one of the same namespace and key. Expired ones there are removed.
+        """Set an entry, replacing one with the same namespace and key, and remove expired entries there.
 
         Returns:
-            False when it would be a new one and the namespace has `capacity` live entries already; nothing
-            was changed then. A live entry can always be overwritten.
+            False if the entry is new and the namespace already has `capacity` live entries; nothing was
+            changed then. A live entry can always be overwritten.
         """
         ...
 
     def drop_entries(self, namespace: str, keys: Sequence[str] | None = None) -> int:
-        """Remove entries (None: all of the namespace); returns how many were there."""
+        """Remove entries (None: all of the namespace); return how many there were."""
         ...
 
     # -- housekeeping ----------------------------------------------------------------------------------
 
     def count(self, name: str) -> int:
-        """The value of a counter that `commit` adds to; 0 if nobody ever did."""
+        """Return the value of a counter that `commit` adds to; 0 for an unknown one."""
         ...
 
     def cursor(self, name: str) -> str | None:
-        """The value of a cursor set by `commit`; None if there is none."""
+        """Return the value of a cursor set by `commit`; None if there is none."""
         ...
 
     def check(self) -> list[StoreProblem]:
-        """Everything that is wrong with what is stored; an empty list when it is sound."""
+        """Return all problems of the stored data; an empty list if there are none."""
         ...
 
     def close(self) -> None:
-        """Let go of the place. Closing twice is fine; any other use afterwards raises `StoreUnavailable`."""
+        """Close the store. Closing twice is allowed; any other use afterwards raises `StoreUnavailable`."""
         ...
 
 
@@ -345,13 +344,13 @@ def refuse_nested_change(is_reading: bool) -> None:
 
 
 def read_or_none(read: Callable[[Sequence[int]], Sequence[Thing]], keys: Sequence[int]) -> list[Thing | None]:
-    """The values of some keys, in that order; None for one that has gone or cannot be read.
+    """Return the values of some keys in order; None for one that is missing or unreadable.
 
-    One broken row must not cost the others: it is named in the log, and `check` names it too.
+    An unreadable row does not affect the others: it is logged, and `check` names it.
 
     Args:
         read: `Store.records` or `Store.turns`.
-        keys: Which.
+        keys: The keys.
     """
     try:
         values = read(keys)

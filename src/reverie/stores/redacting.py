@@ -1,11 +1,11 @@
-"""How does nothing secret get past the store? Every value of every change is redacted before it is written.
+"""Wrapper of a store that redacts secrets in every change before it is written.
 
-`RedactingStore` stands in front of a store, and whatever is put together over it (saving, sessions, pages, files,
-imports, passes) can only write through it: a path that forgets to redact what it hands on still leaves
-nothing behind. Those that give back what they were given redact it first, so that it is what is stored.
+Everything above the store writes through `RedactingStore`, so a caller that forgets to redact leaks
+nothing. Callers that return what they store redact it first. The redactor remembers clean texts, so each
+text of a save is scanned once.
 
-A text is replaced; a name that things are found by (a session, a scope, a key, a page) cannot be, since two
-that differ would become one: it is refused.
+A text is replaced. A name (of a session, scope, key or page) is refused instead, because two different
+names could become one.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ V = TypeVar("V", bound=Record | Turn | SessionState | Page | Paragraph | Entry)
 class RedactingStore:
     """A store that keeps no secret: the one it is put before, with every value redacted on its way in.
 
-    Reading goes straight to the store, so it costs nothing. (What was stored before there was redaction, or
-    while it was off, is read as it is: see `reverie redact`.)
+    Reads go straight to the store. What was stored without redaction is read unchanged: see
+    `reverie redact`.
 
     Attributes:
         inner: The store itself.
-        redactor: What finds secrets.
+        redactor: Finds secrets.
     """
 
     def __init__(self, store: Store, redactor: Redactor) -> None:
@@ -84,7 +84,7 @@ class RedactingStore:
         cursors: Mapping[str, str | None] | None = None,
         counts: Mapping[str, int] | None = None,
     ) -> list[JournalEntry]:
-        """Make all edits, or none (see `Store.commit`), with secrets replaced in what they leave.
+        """Make all changes, or none (see `Store.commit`), with secrets replaced in the new values.
 
         Raises:
             InvalidInput: a name in them is a secret.
@@ -103,7 +103,7 @@ class RedactingStore:
     def erase(
         self, edits: Sequence[Change], *, actor: str, at: datetime, tombstones: Sequence[str] = ()
     ) -> list[JournalEntry]:
-        """Make all edits and empty the journal of them (see `Store.erase`), with secrets replaced."""
+        """Make all changes and erase their past (see `Store.erase`), with secrets replaced."""
         return self.inner.erase(
             self._redact_changes(edits), actor=self.redactor.text(actor), at=at, tombstones=tombstones
         )
@@ -120,7 +120,7 @@ class RedactingStore:
         return [redact_change(edit, self.redactor) for edit in edits]
 
     def _redact_cursors(self, cursors: Mapping[str, str | None] | None) -> Mapping[str, str | None] | None:
-        """Cursors hold places and lists of ids, seldom words: only what no place looks like is replaced."""
+        """Replace secrets in cursors, which hold positions and ids, only where nothing else can be meant."""
         if not cursors or all(
             value is None or self.redactor.detect_secret_name(value) is None for value in cursors.values()
         ):
@@ -133,10 +133,10 @@ class RedactingStore:
 
 
 def redact_change(edit: Change, redactor: Redactor) -> Change:
-    """The edit with secrets replaced in what it leaves; itself, where there are none.
+    """Return the change with secrets replaced in its new value; itself if there are none.
 
-    What was stays as it is, because the store compares it with what is there. A name that is in the store
-    already stands, whatever it holds, so that what bears it can still be changed and taken away.
+    The old value is left alone, because the store compares it with the stored one. A name that is stored
+    already is accepted, so that its thing can still be changed and removed.
     """
     if edit.after is None or not redactor.enabled:
         return edit
@@ -145,15 +145,15 @@ def redact_change(edit: Change, redactor: Redactor) -> Change:
 
 
 def redact_value(value: V, redactor: Redactor, *, known: bool = False) -> V:
-    """The value with secrets replaced in every text of it; itself, where there are none.
+    """Return the value with secrets replaced in all its texts; itself if there are none.
 
     Args:
         value: A record, turn, session, page, paragraph or entry.
-        redactor: What finds secrets.
-        known: Whether its names may stay as they are, because it is stored already.
+        redactor: Finds secrets.
+        known: Accept its names, because it is stored already.
 
     Raises:
-        InvalidInput: a name of it is a secret.
+        InvalidInput: one of its names is a secret.
     """
     if not redactor.enabled:
         return value
@@ -171,7 +171,7 @@ def redact_value(value: V, redactor: Redactor, *, known: bool = False) -> V:
 
 
 def find_secret_kinds(value: Value | Entry, redactor: Redactor) -> tuple[str, ...]:
-    """Of which kinds the secrets in a value and its names are, each once."""
+    """Return the kinds of the secrets in a value and its names, each once."""
     found: dict[str, None] = {}
     for name in _NAMES[type(value)]:
         if (kind := redactor.detect_secret_name(getattr(value, name))) is not None:
@@ -189,10 +189,10 @@ _KIND = re.compile(r"redacted[:-] ?([a-z0-9][a-z0-9 -]{1,40}?)(?=[\]/']|$)")
 
 
 def refuse_secret_name(name: str, *, called: str, redactor: Redactor) -> None:
-    """Raise `InvalidInput` where something that others are found by is itself a secret.
+    """Raise `InvalidInput` if a name is itself a secret.
 
-    A key of working memory is chosen in words, so whatever looks like a secret in it is one; the number of a
-    chat may well look like that of a card, so of other names only what can be nothing else is refused.
+    A key of working memory is chosen in words, so whatever looks like a secret in it is refused. A chat's
+    number may look like that of a card, so other names are refused only for unmistakable forms.
     """
     kind = redactor.detect_secret_name(name) if isinstance(name, str) else None
     if kind is None and called == "key" and redactor.text(name) != name:
@@ -249,12 +249,12 @@ def _clean_call(call: ToolCall, redactor: Redactor) -> ToolCall:
 
 
 def get_redactor(store: Store) -> Redactor:
-    """What redacts on the way into a store; nothing does where it is the bare one."""
+    """Return the redactor of a store; for a bare store, one that changes nothing."""
     return store.redactor if isinstance(store, RedactingStore) else _NOTHING
 
 
 def unwrap(store: Store) -> Store:
-    """The store itself, without what redacts on the way in."""
+    """Return the store without the redacting wrapper."""
     return store.inner if isinstance(store, RedactingStore) else store
 
 

@@ -1,4 +1,4 @@
-"""Was this forgotten on a person's request? Marks without content, and who may come back all the same.
+"""Tombstones: marks without content of what was erased on a person's request.
 
 When something is forgotten, the store keeps keyed hashes (HMAC-SHA-256) of its id and of what it said. They
 tell an import, a rebuild from files or a file that reappears that this must not come back. They say nothing

@@ -68,7 +68,7 @@ class SnapshotStore(InMemoryStore):
         for key, value in sorted(_select_present_values(store, self.last).items(), key=lambda one: one[0]):
             self._swap(None, self._build_item(key, value))
 
-    # -- the account ---------------------------------------------------------------------------------
+    # -- the journal ---------------------------------------------------------------------------------
 
     def sequence(self) -> int:
         """Return the number of the last change by then."""
@@ -107,7 +107,7 @@ class SnapshotStore(InMemoryStore):
                 for key in keys[:limit]
             ]
 
-    # -- what search needs -----------------------------------------------------------------------------
+    # -- for search -----------------------------------------------------------------------------------
 
     def passages(self, subject: Searchable, keys: Sequence[int], *, around: int = 0) -> list[Passage]:
         """Return live passages by key, in any order, without unknown and archived ones."""

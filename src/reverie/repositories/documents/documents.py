@@ -1,4 +1,4 @@
-"""What does an agent see that keeps its memory as text files? Files by their paths, over pages and records.
+"""Text files of an agent, by path, over pages and records.
 
 A path is a tuple of names below one root. In the memory itself the files are its pages and logs; within a
 scope they are records of that scope, and the pages, which are everybody's, can be read under `shared`. Both

@@ -1,4 +1,4 @@
-"""Which files are pages, and what is each called? Pages and logs as files; decides nothing about folders."""
+"""Pages and logs as files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which path is meant, and what may one look like? Paths as tuples of names, texts, lists; stores nothing."""
+"""Paths of files as tuples of names: parsing, validation, listing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which files are records? Live records to be read and changed as files, and the files of a scope."""
+"""Live records as files, and the files of a scope."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Can a store forget, and does its journal make it anew? A part of `StoreContract`."""
+"""Contract tests of erasure and of replay from the journal. A part of `StoreContract`."""
 
 from __future__ import annotations
 

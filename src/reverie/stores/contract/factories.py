@@ -1,4 +1,4 @@
-"""What do tests of a store put into it? Makers of values, and an analyser to open it with."""
+"""Factories of test values, and an analyzer for stores under test."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from reverie.domain.passage import AnalyzedText
 from reverie.domain.record import Record
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
-"""The moment at which tests take place."""
+"""The current time in tests."""
 
 
 def make_time(seconds: float) -> datetime:
-    """So many seconds after `NOW`."""
+    """Return the time so many seconds after `NOW`."""
     return NOW + timedelta(seconds=seconds)
 
 
 def analyse(value: Record | Turn | Paragraph) -> AnalyzedText:
-    """A plain analyser that uses every field of an analysis: words, the speaker, a question, the year."""
+    """Analyze a value plainly, filling every field: words, speaker, cue of a question, year."""
     text = value.content if isinstance(value, Paragraph) else value.to_searchable_text()
     words = text.lower().split()
     return AnalyzedText(
@@ -35,7 +35,7 @@ def analyse(value: Record | Turn | Paragraph) -> AnalyzedText:
 
 
 def make_record(number: int = 1, **fields: Any) -> Record:
-    """A record with an id and a content made from the number, and any other fields."""
+    """Return a record whose id and content are made from a number."""
     moment = fields.pop("moment", NOW)
     values: dict[str, Any] = {
         "id": f"{number:012x}",
@@ -48,13 +48,13 @@ def make_record(number: int = 1, **fields: Any) -> Record:
 
 
 def make_session(name: str = "chat:1", **fields: Any) -> SessionState:
-    """A session."""
+    """Return a session."""
     values: dict[str, Any] = {"id": name, "created_at": NOW}
     return SessionState(**(values | fields))
 
 
 def make_turn(position: int = 0, name: str = "chat:1", **fields: Any) -> Turn:
-    """A turn of a session, with an id made from both."""
+    """Return a turn of a session, with an id made from both."""
     values: dict[str, Any] = {
         "id": f"{abs(hash_of(name)) % 0xFFFF:04x}{position:08x}",
         "session": name,
@@ -67,13 +67,13 @@ def make_turn(position: int = 0, name: str = "chat:1", **fields: Any) -> Turn:
 
 
 def make_page(name: str = "MEMORY.md", **fields: Any) -> Page:
-    """A page."""
+    """Return a page."""
     values: dict[str, Any] = {"name": name, "content": f"# {name}\n", "updated_at": NOW}
     return Page(**(values | fields))
 
 
 def make_paragraph(number: int = 1, **fields: Any) -> Paragraph:
-    """A paragraph of `HISTORY.md`, with an id, a place and a content made from the number."""
+    """Return a paragraph of `HISTORY.md` whose id, position and content are made from a number."""
     values: dict[str, Any] = {
         "id": f"{number:012x}",
         "page": HISTORY,
@@ -85,26 +85,26 @@ def make_paragraph(number: int = 1, **fields: Any) -> Paragraph:
 
 
 def make_entry(key: str = "note", **fields: Any) -> Entry:
-    """An entry of working memory."""
+    """Return an entry of working memory."""
     values: dict[str, Any] = {"namespace": "agent", "key": key, "data": f"data of {key}", "stored_at": NOW}
     return Entry(**(values | fields))
 
 
 def hash_of(text: str) -> int:
-    """A number made from a text, the same in every process."""
+    """Return a number made from a text, the same in every process."""
     return int.from_bytes(text.encode()[-6:], "big")
 
 
 def make_additions(*values: Value) -> list[Change]:
-    """The edits that add the values."""
+    """Return the changes that add the values."""
     return [Change(before=None, after=value) for value in values]
 
 
 def make_change(before: Value, after: Value) -> list[Change]:
-    """The edit that makes one value of the other."""
+    """Return the change from one value to another."""
     return [Change(before=before, after=after)]
 
 
 def make_removals(*values: Value) -> list[Change]:
-    """The edits that remove the values for good."""
+    """Return the changes that remove the values."""
     return [Change(before=value, after=None) for value in values]

@@ -1,4 +1,4 @@
-"""Where does a store under test come from? The opening that all parts of the contract share."""
+"""Fixture that opens the store under test, shared by all parts of the contract."""
 
 from __future__ import annotations
 

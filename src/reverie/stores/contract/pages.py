@@ -1,4 +1,4 @@
-"""Does a store keep pages and logs as the protocol says? A part of `StoreContract`."""
+"""Contract tests of pages and logs. A part of `StoreContract`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does the journal alone make the same store again? Making its changes anew, and comparing two stores.
+"""Replay of a journal into another store, and comparison of two stores.
 
 A journal from which nothing was erased gives the same in every respect: replayed batch by batch, with the
 time, actor and reason of each, it gives the same sequence numbers, keys and values, and the same journal.

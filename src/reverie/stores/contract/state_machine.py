@@ -1,4 +1,4 @@
-"""Does a store stay right under any sequence of changes? Random operations beside the in-memory store."""
+"""Random operations on a store, compared with the in-memory store after each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does a store do what the protocol says? Inherit from `StoreContract` and `StoreStateMachine`, and run pytest.
+"""Contract tests for stores: inherit from `StoreContract` and `StoreStateMachine`, and run pytest.
 
     class TestMyStore(StoreContract):
         def open_store(self, place: Path) -> Store:

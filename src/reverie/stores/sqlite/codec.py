@@ -1,4 +1,4 @@
-"""How does a record, turn, session, page, paragraph or entry become a row, and a row a value again?
+"""Conversion between values and rows of the database.
 
 Times are whole microseconds since 1970, flags 0 or 1, lists and mappings JSON text. The journal keeps a
 value as a JSON object of the same columns, without those that are NULL.

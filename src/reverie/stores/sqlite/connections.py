@@ -1,4 +1,4 @@
-"""Who may talk to the file, and when? Readers for any thread, one writer, and none across a fork.
+"""Connection pool: readers for any thread, one writer, and none across a fork.
 
 Every `sqlite3.Error` that leaves a method here has become one of ours.
 """

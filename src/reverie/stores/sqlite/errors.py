@@ -1,4 +1,4 @@
-"""What does an error of SQLite mean to the caller? Ours, with what to do about it."""
+"""Translation of SQLite's errors into Reverie's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is in a store's file, and how does an older one become today's? Forward only, a backup first.
+"""Schema of the database and its migrations: forward only, after a backup.
 
 Each step is numbered from 1 and is never changed once released; `PRAGMA user_version` holds the number
 of the last one a file has been through, `PRAGMA application_id` says that it is ours at all. Reads and

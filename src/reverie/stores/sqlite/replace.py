@@ -1,4 +1,4 @@
-"""How is a store's file put in the place of another that somebody may have open? Whole, the old one kept.
+"""Replacement of a database that others may have open; the old one is kept.
 
 A log (`-wal`) that is left beside another file than its own is played into it and destroys it, so the log has
 to go before the new file comes; and it may hold what the old file lacks, so it has to be empty by then. It is

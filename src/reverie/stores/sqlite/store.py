@@ -1,4 +1,4 @@
-"""How is everything kept in one SQLite file? The embedded store: many readers, many processes, no server.
+"""Embedded SQLite store with a journal: many readers, many processes, no server.
 
 Standard library only. A commit is acknowledged when it is on the disk (write-ahead log, `synchronous=FULL`).
 The tables, and why they are as they are, stand in `migrations`.
@@ -141,7 +141,7 @@ class SQLiteStore:
         cursors: Mapping[str, str | None] | None = None,
         counts: Mapping[str, int] | None = None,
     ) -> list[JournalEntry]:
-        """Make all edits, or none, durably, with a journal row for each in the same transaction."""
+        """Make all changes, or none, durably, with a journal row for each in the same transaction."""
         ready = [prepare_change(edit, self._analyse) for edit in edits]
         with self._connections.writing() as file:
             changes = WriteTransaction(file)
@@ -161,7 +161,7 @@ class SQLiteStore:
         at: datetime,
         tombstones: Sequence[str] = (),
     ) -> list[JournalEntry]:
-        """Make all edits, or none, and take out of the journal whatever it ever said of these things."""
+        """Make all changes, or none, and remove the content of the things concerned from the journal."""
         ready = [prepare_change(edit, self._analyse) for edit in edits]
         with self._connections.writing() as file:
             changes = WriteTransaction(file)
@@ -171,7 +171,7 @@ class SQLiteStore:
             return changes.finish(actor=actor, reason="", at=at)
 
     def tombstones(self, marks: Sequence[str]) -> set[str]:
-        """Those of the marks that were left by `erase`."""
+        """Return those of the marks that `erase` has kept."""
         found: set[str] = set()
         for start in range(0, len(marks), _CHUNK):
             some = _pad_values(marks[start : start + _CHUNK])
@@ -184,17 +184,17 @@ class SQLiteStore:
         return found
 
     def scrub(self) -> bool:
-        """Rewrite what is stored so that nothing erased or overwritten is left in free space or logs."""
+        """Rewrite the store so that no erased or overwritten content is left in free space or logs."""
         return self._connections.scrub()
 
-    # -- the account ---------------------------------------------------------------------------------
+    # -- the journal ---------------------------------------------------------------------------------
 
     def reading(self) -> AbstractContextManager[None]:
         """Let all reads of this thread see one state until the block ends."""
         return self._connections.viewing()
 
     def sequence(self) -> int:
-        """The number of the newest journal row; 0 when nothing was ever changed."""
+        """Return the number of the newest journal row; 0 if there is none."""
         view = self._connections.view
         if view is None:
             return self._connections.rows("SELECT max(sequence) FROM journal")[0][0] or 0
@@ -219,7 +219,7 @@ class SQLiteStore:
         limit: int = 1000,
         newest_first: bool = False,
     ) -> list[JournalEntry]:
-        """Journal rows in ascending order, or the newest first."""
+        """Return journal rows in ascending order, or the newest first."""
         where = WhereClause()
         where.add_condition("sequence > ?", after)
         if until is not None:
@@ -237,11 +237,11 @@ class SQLiteStore:
     # -- records -------------------------------------------------------------------------------------
 
     def records(self, wanted: Sequence[str | int]) -> list[Record]:
-        """Records by id (text) or key (number), archived ones too, in the order asked for."""
+        """Return records by id (text) or key (number), archived ones too, in the given order."""
         return self._fetch_things(RECORDS, wanted)
 
     def record_like(self, scope: str, fingerprint: str) -> Record | None:
-        """The live record of that scope and fingerprint, if there is one."""
+        """Return the live record with this scope and fingerprint; None if there is none."""
         rows = self._connections.rows(
             f"SELECT {RECORDS.selected} FROM records AS it "
             "WHERE it.fingerprint = ? AND it.scope = ? AND it.archived_at IS NULL",
@@ -258,13 +258,13 @@ class SQLiteStore:
         limit: int | None = None,
         offset: int = 0,
     ) -> Iterator[Record]:
-        """Records that the filter lets through, newest first, all of one moment however long it takes."""
+        """Yield the records that match a filter, newest first, from one state of the file."""
         where = build_records_where(wanted, containing)
         sql = f"SELECT key FROM records WHERE {where} ORDER BY {order}_at DESC, key DESC LIMIT ? OFFSET ?"
         return self._scan(RECORDS, sql, (*where.values, -1 if limit is None else limit, offset))
 
     def tally(self, what: Literal["category", "tag", "kind", "scope"], wanted: Filter) -> dict[str, int]:
-        """How many records that the filter lets through there are of each category, tag, kind or scope."""
+        """Count the records that match a filter by category, tag, kind or scope."""
         where = build_records_where(wanted)
         column, source = {
             "category": ("coalesce(category, '')", "records"),
@@ -287,7 +287,7 @@ class SQLiteStore:
         start: int = 0,
         stop: int | None = None,
     ) -> list[Turn]:
-        """Turns by id or key, or those of a session from `start` up to, not including, `stop`."""
+        """Return turns by id or key, or those of a session by position."""
         if wanted is not None:
             return self._fetch_things(TURNS, wanted)
         if session is None:
@@ -306,14 +306,14 @@ class SQLiteStore:
         return [_read(TURNS, row) for row in rows]
 
     def scan_turns(self, wanted: Filter, *, containing: str | None = None) -> Iterator[Turn]:
-        """Every turn that the filter lets through, newest first, all of one moment however long it takes."""
+        """Yield every turn that matches a filter, newest first, from one state of the file."""
         where = build_turns_where(wanted, containing)
         return self._scan(
             TURNS, f"SELECT key FROM turns WHERE {where} ORDER BY at DESC, key DESC", where.values
         )
 
     def session(self, id: str) -> SessionState | None:
-        """What is kept of a session; None if there is no such session."""
+        """Return the state of a session; None if there is no such session."""
         rows = self._connections.rows(
             f"SELECT {SESSIONS.selected} FROM {SESSIONS.source} WHERE it.id = ?", (id,)
         )
@@ -322,7 +322,7 @@ class SQLiteStore:
     def sessions(
         self, *, scopes: Sequence[str] | None = None, limit: int | None = None
     ) -> list[SessionOverview]:
-        """Sessions with their number of turns, the latest active first."""
+        """Return sessions with their numbers of turns, the most recently active first."""
         where = WhereClause()
         if scopes is not None:
             where.among("it.scope", scopes)
@@ -345,7 +345,7 @@ class SQLiteStore:
     # -- pages -----------------------------------------------------------------------------------------
 
     def pages(self, names: Sequence[str] | None = None) -> list[Page]:
-        """Pages by name (None: all, by name), in the order asked for; unknown ones are left out."""
+        """Return pages by name in the given order (None: all, sorted); unknown ones are left out."""
         if names is not None:
             return self._fetch_things(PAGES, names)
         rows = self._connections.rows(f"SELECT {PAGES.selected} FROM {PAGES.source} ORDER BY it.id")
@@ -358,7 +358,7 @@ class SQLiteStore:
         page: str | None = None,
         start: int = 0,
     ) -> list[Paragraph]:
-        """Paragraphs by id or key, or those of a log in their order from `start` on."""
+        """Return paragraphs by id or key in the given order, or those of a log from `start` on."""
         if wanted is not None:
             return self._fetch_things(PARAGRAPHS, wanted)
         if page is None:
@@ -373,7 +373,7 @@ class SQLiteStore:
         return found[::-1] if start < 0 else found
 
     def latest_paragraphs(self, logs: Sequence[str], *, limit: int) -> list[Paragraph]:
-        """The last paragraphs of several logs: logs by descending name, the last paragraph first."""
+        """Return the last paragraphs of several logs: logs by descending name, last paragraph first."""
         rows = self._connections.rows(
             f"SELECT {PARAGRAPHS.selected} FROM {PARAGRAPHS.source} "
             f"WHERE it.page IN ({build_placeholders(len(logs))}) "
@@ -383,15 +383,15 @@ class SQLiteStore:
         return [_read(PARAGRAPHS, row) for row in rows]
 
     def logs(self) -> dict[str, int]:
-        """The names of all logs that have paragraphs, in order, with their numbers of paragraphs."""
+        """Return the names of all logs, sorted, with their numbers of paragraphs."""
         return dict(
             self._connections.rows("SELECT page, count(*) FROM paragraphs GROUP BY page ORDER BY page")
         )
 
-    # -- what search needs -----------------------------------------------------------------------------
+    # -- for search -----------------------------------------------------------------------------------
 
     def passages(self, subject: Searchable, keys: Sequence[int], *, around: int = 0) -> list[Passage]:
-        """Live passages by key, in any order; unknown and archived ones are left out."""
+        """Return live passages by key, in any order; unknown and archived ones are left out."""
         rows: list[Row] = []
         if around and subject == "turn":
             rows = self._fetch_neighbor_rows(keys, around)
@@ -404,7 +404,7 @@ class SQLiteStore:
     def live(
         self, subject: Searchable, *, after: int = 0, limit: int = 1000
     ) -> list[tuple[Passage, Record | Turn | Paragraph]]:
-        """Live passages with the values they were made from, by ascending key, for building an index."""
+        """Return live passages and their values by ascending key, for building an index."""
         table: TableCodec[Any] = TABLES[subject]
         sql = f"SELECT key FROM {table.name} WHERE {_LIVE[subject]} AND key > ? ORDER BY key LIMIT ?"
         while keys := [row[0] for row in self._connections.rows(sql, (after, limit))]:
@@ -416,7 +416,7 @@ class SQLiteStore:
         return []
 
     def measure(self, subject: Searchable, scopes: Sequence[str] | None) -> CollectionStats:
-        """How many live passages and tokens there are in those scopes (None: in all), exactly."""
+        """Count the live passages and tokens of some scopes (None: of all), exactly."""
         areas = ["*"] if scopes is None else [f"={scope}" for scope in dict.fromkeys(scopes)]
         view = self._connections.view
         known = {} if view is None else view.measures
@@ -439,7 +439,7 @@ class SQLiteStore:
     # -- working memory --------------------------------------------------------------------------------
 
     def entries(self, namespace: str | None, *, now: datetime) -> list[Entry]:
-        """The live entries of a namespace (None: of all, by namespace), by key."""
+        """Return the live entries of a namespace (None: of all) by namespace and key."""
         where = WhereClause()
         if namespace is not None:
             where.add_condition("namespace = ?", namespace)
@@ -457,7 +457,7 @@ class SQLiteStore:
             ) from error
 
     def put_entry(self, entry: Entry, *, capacity: int | None, now: datetime) -> bool:
-        """Set an entry, replacing one of the same namespace and key; False when the namespace is full."""
+        """Set an entry, replacing one with the same namespace and key; False if the namespace is full."""
         moment = to_microseconds(now)
         with self._connections.writing() as file:
             if capacity is not None:
@@ -479,7 +479,7 @@ class SQLiteStore:
             return True
 
     def drop_entries(self, namespace: str, keys: Sequence[str] | None = None) -> int:
-        """Remove entries (None: all of the namespace); returns how many were there."""
+        """Remove entries (None: all of the namespace); return how many there were."""
         with self._connections.writing() as file:
             if keys is None:
                 return file.execute("DELETE FROM entries WHERE namespace = ?", (namespace,)).rowcount
@@ -491,17 +491,17 @@ class SQLiteStore:
     # -- housekeeping ----------------------------------------------------------------------------------
 
     def count(self, name: str) -> int:
-        """The value of a counter that `commit` adds to; 0 if nobody ever did."""
+        """Return the value of a counter that `commit` adds to; 0 for an unknown one."""
         rows = self._connections.rows("SELECT value FROM counters WHERE name = ?", (name,))
         return int(rows[0][0]) if rows else 0
 
     def cursor(self, name: str) -> str | None:
-        """The value of a cursor set by `commit`; None if there is none."""
+        """Return the value of a cursor set by `commit`; None if there is none."""
         rows = self._connections.rows("SELECT value FROM cursors WHERE name = ?", (name,))
         return str(rows[0][0]) if rows else None
 
     def check(self) -> list[StoreProblem]:
-        """Everything that is wrong with what is stored; an empty list when it is sound."""
+        """Return all problems of the stored data; an empty list if there are none."""
         try:
             with self._connections.reading() as file:
                 return find_problems(file)
@@ -541,7 +541,7 @@ class SQLiteStore:
             return list(find_stale_analyses(file, self._analyse))
 
     def close(self) -> None:
-        """Let go of the file. Closing twice is fine; any other use afterwards raises `StoreUnavailable`."""
+        """Close the store. Closing twice is allowed; any other use afterwards raises `StoreUnavailable`."""
         self._connections.close()
 
     # -- below -----------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""How are edits made in SQLite? One `Changes` is what happens inside one transaction."""
+"""One write transaction of the SQLite store."""
 
 from __future__ import annotations
 

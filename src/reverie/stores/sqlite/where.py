@@ -1,4 +1,4 @@
-"""What is a filter in SQL? Conditions and values; agrees with `is_record_allowed` and `is_turn_allowed`."""
+"""Filters as SQL conditions; they agree with `is_record_allowed` and `is_turn_allowed`."""
 
 from __future__ import annotations
 
