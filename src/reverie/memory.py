@@ -153,7 +153,7 @@ class Memory(ScopedMemory):
                 prompt where they exist; None takes the memory's folder, or that of the setting.
             create: Whether to make a memory where there is none.
             model: What background thinking asks: `provider:model` (its key is read from the environment), a
-                `reverie.llm.Model`, or a function from an `Ask` to text; None takes the setting
+                `reverie.llm.Model`, or a function from a `ModelRequest` to text; None takes the setting
                 `model`, and nobody where that is not set either.
 
         Returns:

@@ -144,7 +144,7 @@ class Session:
         session has a scope, or it was said more than a day ago); a failure of that is a warning and counted.
 
         Args:
-            role: `user`, `store_assistant`, `system` or `tool`.
+            role: `user`, `assistant`, `system` or `tool`.
             content: What was said, up to 2,000,000 characters.
             speaker: Who said it, where the role does not tell.
             at: When it was said; None for now.

@@ -280,7 +280,7 @@ class Settings:
         """The folders and files of the profile, without looking at the disk (RockBot's rule).
 
         An absolute `base_path` is taken as it is; a relative one lies under the profile's folder, and a
-        relative `profile_path` under `create_application`.
+        relative `profile_path` under `application`.
 
         >>> Settings().resolve_paths(Path("/srv/bot")).memory.as_posix()
         '/srv/bot/agent/memory'

@@ -85,7 +85,7 @@ class PackSection:
     """One part of the pack's text.
 
     Attributes:
-        name: `profile`, `pages`, `summary`, `notes`, `recalled`, `working` or `render_related`.
+        name: `profile`, `pages`, `summary`, `notes`, `recalled`, `working` or `related`.
         text: As it stands in the prompt; never empty.
         tokens: What it is counted as; at least the estimate of its text.
     """

@@ -40,10 +40,10 @@ class ReplayWindow:
 
 
 def trim_window(turns: Sequence[Turn], limit: int) -> list[Turn]:
-    """The last turns, about `build_limit_schema` of them, beginning neither inside a call of tools nor with an orphan.
+    """The last turns, about `limit` of them, beginning neither inside a call of tools nor with an orphan.
 
     The cut moves forward past a call that would be torn. Where that would leave less than half of the
-    limit it moves back to the call instead, so there can be more turns than `build_limit_schema`, but only as many as
+    limit it moves back to the call instead, so there can be more turns than `limit`, but only as many as
     one call and its results bring. Something is always left when there are turns, unless they are all
     orphans.
 

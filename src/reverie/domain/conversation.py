@@ -61,7 +61,7 @@ class Turn:
         id: 12 lower-case hexadecimal characters.
         session: The id of the session it belongs to.
         position: Its place in the session, counted from 0 without gaps.
-        role: `user`, `store_assistant`, `system` or `tool`.
+        role: `user`, `assistant`, `system` or `tool`.
         content: What was said; may be empty only beside tool calls and in a tool's turn.
         speaker: Who said it, by name, where the role does not tell; may be empty.
         at: When it was said.

@@ -22,7 +22,7 @@ class Explanation:
 
     Attributes:
         matched: The words of the question that it has, in the analyser's form.
-        parts: The parts of its score by name (`compute_relevance`, `recency`, `importance`, `confidence`, …),
+        parts: The parts of its score by name (`relevance`, `recency`, `importance`, `confidence`, …),
             each 0 to 1.
         evidence: What relevance was made of, by name (`words`, `pairs`, `neighbours`, …).
         note: What else there is to say, such as how a literal search found it.
@@ -83,7 +83,7 @@ class Hit:
 
     @property
     def kind(self) -> str:
-        """The record's kind, `turn`, `make_session` or `paragraph`."""
+        """The record's kind, `turn`, `session` or `paragraph`."""
         return self.record.kind if self.record is not None else self.type
 
     @property

@@ -52,7 +52,7 @@ class QueryTerm:
         kind: `word`; `whole` for the undivided form of a compound ("linkedin" of "LinkedIn"); `joined` for
             two neighbours written as one ("icecream" for "ice cream"), which where it stands counts as
             both; `name` for somebody who speaks in the conversation: a word in records, in turns whose turn
-            it is; `find_common_phrases` for a stop word of a question that has nothing else.
+            it is; `common` for a stop word of a question that has nothing else.
         of: For `joined`, the tokens of the two.
     """
 

@@ -159,7 +159,7 @@ class RankedPassage(NamedTuple):
 
     @property
     def coverage(self) -> float:
-        """How much of the question's weight `list_matched_words` has; 0 to 1."""
+        """How much of the question's weight `matched` has; 0 to 1."""
         scale = self.reason.scale
         return min(1.0, sum(scale.weights[i] for i in self.reason.found()) / scale.attainable)
 
@@ -167,14 +167,14 @@ class RankedPassage(NamedTuple):
     def parts(self) -> dict[str, float]:
         """What the share is made of, by name; they add up to it.
 
-        `words`, `pairs`, `neighbours`, `make_session`, `date` and, below 0, what was taken off for `speaker`,
+        `words`, `pairs`, `neighbours`, `session`, `date` and, below 0, what was taken off for `speaker`,
         `form` (asking, no time, no number) and `length`. Parts of 0 are left out.
         """
         return self.reason.parts()
 
 
 def idf(frequency: int, passages: int) -> float:
-    """Weight of a word that stands in `compute_frequency` of `passages`; Lucene's form of it, never negative."""
+    """Weight of a word that stands in `frequency` of `passages`; Lucene's form of it, never negative."""
     frequency = min(frequency, passages)
     return math.log(1.0 + (passages - frequency + 0.5) / (frequency + 0.5))
 
@@ -209,7 +209,7 @@ def rank(
         query: The question.
         matches: Records or turns that an index found.
         neighbours: The turns around those, `len(settings.after)` to each side; they may as well stand in
-            `match_items`.
+            `matches`.
         statistics: Counts over the caller's scope.
         settings: The constants.
         limit: At most so many; None for all.

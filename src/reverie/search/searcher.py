@@ -309,7 +309,7 @@ class Searcher:
         return scored, is_full
 
     def _load(self, subject: Searchable, scored: Sequence[_Scored], question: SearchRequest) -> list[Hit]:
-        """The first `build_limit_schema` hits with their values, without repeats and without what is not allowed.
+        """The first `limit` hits with their values, without repeats and without what is not allowed.
 
         Of what several scopes say in the same words, the one that is named first in the filter is taken.
         """

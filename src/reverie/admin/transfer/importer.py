@@ -106,7 +106,7 @@ def take_in(
     dry_run: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> ImportReport:
-    """Import a file or folder (see `Memory.import_`).
+    """Import a file or folder (see `Administration.import_from`).
 
     Args:
         writer: Commits what is imported.

@@ -227,7 +227,7 @@ class _Rewrite:
         return sorted(found, key=lambda place: (-shared[place], place))[:_MOST_CANDIDATES]
 
     def _is_covered_by_run(self, place: int, line: _Line) -> bool:
-        """Whether new lines around `format_place` say it together, as when one line was split into several."""
+        """Whether new lines around `place` say it together, as when one line was split into several."""
         for start in range(max(0, place - _LONGEST_RUN + 1), place + 1):
             run = self.added(range(start, min(start + _LONGEST_RUN, len(self.lines))))
             run = [each for each in run if self.lines[each].is_denied == line.is_denied]

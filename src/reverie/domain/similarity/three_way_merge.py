@@ -55,7 +55,7 @@ def merge_values(base: V | None, ours: V, theirs: V) -> MergeResult[V]:
 
     A field that one side changed is taken from it; one that both changed alike too. One that both changed
     differently is a conflict, and `theirs` is taken, with these exceptions, which never conflict: `tags` and
-    `extract_references` merge as sets in the order of `theirs`; the content of a page merges by lines
+    `references` merge as sets in the order of `theirs`; the content of a page merges by lines
     (`merge_text`); of `updated_at` and `last_seen_at` the later counts; `seen_count` takes both increments.
     `metadata` merges by key. Changes that are sound alone and not together (a `valid_to` before the
     `valid_from`, more labels than a record may have) are conflicts too.

@@ -87,7 +87,7 @@ def format_dates(found: list[ResolvedDate]) -> str:
 
 
 def parse_dates(line: str) -> Iterator[tuple[str, date, date]]:
-    """The words and days that `excerpt_notes` wrote; what is not of its form is passed over."""
+    """The words and days that `format_dates` wrote; what is not of its form is passed over."""
     for part in line.split("; "):
         words, _, days = part.rpartition(" = ")
         first, _, last = days.partition("/")

@@ -1,7 +1,7 @@
 """Run of an evaluation: fill memories as users do, and ask the questions.
 
 Everything goes the way a user's data goes: a folder on disk, its store and index, `Session.add_many` and
-`Memory.search_turns` for conversations, `Memory.save_many` and `Memory.search` for documents.
+`Memory.search` for conversations, `Memory.save_many` and `Memory.search` for documents.
 """
 
 from __future__ import annotations

@@ -133,7 +133,7 @@ class InvertedIndex:
         return sum(self._in_scopes.get((scope, word), 0) for scope in set(scopes))
 
     def search_any(self, wanted: CandidateQuery, passes: Callable[[Value], bool], limit: int) -> list[int]:
-        """Keys of the passages that fit best by BM25 over what is here, at most `build_limit_schema`."""
+        """Keys of the passages that fit best by BM25 over what is here, at most `limit`."""
         return self._search_best(
             ((self._words, wanted.words), (self._dates, wanted.dates), (self._speakers, wanted.speakers)),
             passes,
@@ -141,7 +141,7 @@ class InvertedIndex:
         )
 
     def alike(self, cues: Sequence[str], passes: Callable[[Value], bool], limit: int) -> list[int]:
-        """Keys of the records that share most of the cues, at most `build_limit_schema`."""
+        """Keys of the records that share most of the cues, at most `limit`."""
         return self._search_best(((self._alike, [(cue, 1.0) for cue in cues]),), passes, limit)
 
     def search_weighted(

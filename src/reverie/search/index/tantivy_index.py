@@ -157,7 +157,7 @@ class TantivyIndex:
     def search_any(
         self, subject: Searchable, wanted: CandidateQuery, allowed: Filter, limit: int
     ) -> list[int]:
-        """Keys of the passages that fit best by tantivy's own BM25, at most `build_limit_schema`."""
+        """Keys of the passages that fit best by tantivy's own BM25, at most `limit`."""
         field = _WORDS[subject]
         clauses = [
             (Occur.Should, self._boost_query(self._build_term_query(name, token), weight))
@@ -167,7 +167,7 @@ class TantivyIndex:
         return self._search_keys(subject, Query.boolean_query(clauses), allowed, limit)
 
     def alike(self, cues: Sequence[str], allowed: Filter, limit: int) -> list[int]:
-        """Keys of the records that share most of the cues, at most `build_limit_schema`."""
+        """Keys of the records that share most of the cues, at most `limit`."""
         clauses = [(Occur.Should, self._build_term_query("alike", cue)) for cue in cues]
         return self._search_keys("record", Query.boolean_query(clauses), allowed, limit)
 
@@ -181,7 +181,7 @@ class TantivyIndex:
         brief: bool,
         after: int = 0,
     ) -> list[tuple[int, int]]:
-        """Keys of the passages that have the most of it, and what that comes to, at most `build_limit_schema`.
+        """Keys of the passages that have the most of it, and what that comes to, at most `limit`.
 
         That is the sum of the weights of what a passage has, each times its emphasis there, and with `brief`
         all times the brevity: whole numbers, which 24 bits must hold, so that they are exact in whatever
@@ -204,7 +204,7 @@ class TantivyIndex:
     def search_newest(
         self, subject: Searchable, weights: Sequence[TermWeight], allowed: Filter, limit: int
     ) -> list[int]:
-        """Keys of the newest passages that have anything of it, the newest first, at most `build_limit_schema`."""
+        """Keys of the newest passages that have anything of it, the newest first, at most `limit`."""
         query = self._build_weighted_query(subject, weights)
         query = Query.boolean_query([(Occur.Must, query), *self._build_filter_clauses(subject, allowed)])
         try:

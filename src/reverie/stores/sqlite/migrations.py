@@ -40,7 +40,7 @@ class Migration:
 # frame in the write-ahead log: about 0.1 ms and 0.015 ms where this was measured. So the design is about
 # touching few pages. A new record among 100,000 touches 7.3: the last leaf of `records`, `journal` and
 # `records_newest` (all three append, 1.2 each with the leaf that fills up), a random leaf of each unique
-# index (1.1 and 1.3), `compute_measures` (1), and the file's header when it grows (0.25). That is 1.5 times what a
+# index (1.1 and 1.3), `measure` (1), and the file's header when it grows (0.25). That is 1.5 times what a
 # bare insert into one table with a unique id takes. Rejected:
 #
 # * A table of tags: one more page for most commits, in exchange for quicker finding of rare tags. The tags
@@ -50,7 +50,7 @@ class Migration:
 # * An index of `journal` by id: a random page for every commit of anything. A thing's first journal row is
 #   found by its key, which *is* that row's number; later rows are in `journal_changes`, which a creation
 #   does not touch; `gone` remembers the keys of ids that were deleted.
-# * Counters as changes in the journal, added up by whoever asks: saves the page of `compute_measures` (8 % of a
+# * Counters as changes in the journal, added up by whoever asks: saves the page of `measure` (8 % of a
 #   commit), and every question for a measure would read the journal's tail.
 # * A creation's journal row without `after`, as `records` has it: fewer bytes, the same pages, and nothing
 #   left to notice a damaged record by.
