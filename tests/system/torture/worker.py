@@ -49,15 +49,15 @@ PAGES = ("MEMORY.md", "books/left.md", "books/right.md")
 """Pages that everybody, and people by hand, add lines to."""
 
 SEAMS = (
-    ("reverie.files.folder", "Folder.notice"),  # committed, no file written yet
+    ("reverie.files.folder", "MemoryFolder.notice"),  # committed, no file written yet
     ("reverie.files.disk.atomic", "exchange"),  # the new file is written, and does not have its name yet
     ("reverie.files.disk.atomic", "rename_to_new"),
     ("reverie.files.disk.atomic", "_write"),
-    ("reverie.files.disk.state", "Ledger.put"),  # the file has its name, and nobody knows of it yet
-    ("reverie.files.disk.state", "Ledger.advance"),
-    ("reverie.files.hand_edits.intake", "Intake.commit_edits"),  # a hand edit is read, and not taken in yet
-    ("reverie.files.hand_edits.intake", "Intake.settle"),  # it is taken in, and not known to be
-    ("reverie.search.index.tantivy_index", "Committed.write"),
+    ("reverie.files.disk.state", "LockedFileState.put"),  # the file has its name, and nobody knows of it yet
+    ("reverie.files.disk.state", "LockedFileState.advance"),
+    ("reverie.files.hand_edits.intake", "HandEditRun.commit_edits"),  # a hand edit is read, and not taken in yet
+    ("reverie.files.hand_edits.intake", "HandEditRun.settle"),  # it is taken in, and not known to be
+    ("reverie.search.index.tantivy_index", "TantivyIndex.write"),
     ("os", "unlink"),
     ("os", "rename"),
 )
