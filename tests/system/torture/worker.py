@@ -55,7 +55,10 @@ SEAMS = (
     ("reverie.files.disk.atomic", "_write"),
     ("reverie.files.disk.state", "LockedFileState.put"),  # the file has its name, and nobody knows of it yet
     ("reverie.files.disk.state", "LockedFileState.advance"),
-    ("reverie.files.hand_edits.intake", "HandEditRun.commit_edits"),  # a hand edit is read, and not taken in yet
+    (
+        "reverie.files.hand_edits.intake",
+        "HandEditRun.commit_edits",
+    ),  # a hand edit is read, and not taken in yet
     ("reverie.files.hand_edits.intake", "HandEditRun.settle"),  # it is taken in, and not known to be
     ("reverie.search.index.tantivy_index", "TantivyIndex.write"),
     ("os", "unlink"),
