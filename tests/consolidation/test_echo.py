@@ -32,9 +32,10 @@ def test_another_category_scope_or_number_is_not_the_same(memory: Memory) -> Non
     for text, more in (
         ("Port 5433 is the database", {}),
         ("Port 5432 is the database", {"category": "home"}),
-        ("Port 5432 is the database", {"scope": "user:a"}),
     ):
         assert memory.save(text, **more).record.id != first.id  # type: ignore[arg-type]
+    alice = memory.scoped("user:a")
+    assert alice.save("Port 5432 is the database", kind="finding", category="ops").record.id != first.id
 
 
 def test_twice_in_one_batch_is_once(memory: Memory) -> None:

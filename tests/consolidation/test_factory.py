@@ -202,7 +202,7 @@ def test_more_notes_than_one_plan_takes_are_all_split(clock: MovableClock) -> No
 
     with opened(clock, Scripted(enrich=answer)) as memory:
         notes = [f"Host h{n} is in rack {n}. Its port is {n + 4000}." for n in range(45)]
-        memory.save_many([{"content": note, "rough": True} for note in notes])
+        memory.save_many([{"content": note, "draft": True} for note in notes])
         for _ in range(3):
             memory.dreams.apply(memory.dreams.plan("enrich"))
         assert len(contents(memory)) == 90

@@ -202,7 +202,6 @@ def test_many_restrictions_do_not_hide_the_one_that_is_left() -> None:
     [
         ({"name": "no/../way"}, "shelf"),
         ({"name": "app", "origin": "nobody"}, "origin"),
-        ({"name": "app", "scope": "*"}, "scope"),
     ],
 )
 def test_a_shelf_is_named_properly(memory: Memory, given: dict[str, Any], named: str) -> None:

@@ -416,7 +416,7 @@ def test_another_process_never_sees_one(tmp_path: Path) -> None:
             "    while not last:\n"
             "        last = stop.exists()\n"
             "        time.sleep(0.02)\n"
-            "        seen |= {repr(each) for each in memory.records(limit=None)}\n"
+            "        seen |= {repr(each) for each in memory.list(limit=None)}\n"
             "        seen |= {turn.content for turn in memory.turns('chat:1')}\n"
             "        seen |= {each.data for each in memory.session('chat:1').working.list()}\n"
             "        seen |= {hit.content for hit in memory.search('key for the build')}\n"

@@ -179,12 +179,13 @@ def test_the_tools_of_the_whole_memory_are_those_of_what_is_everybodys(memory: M
 
 
 def test_the_tools_of_a_scoped_session_are_those_of_its_scope(memory: Memory) -> None:
-    session = memory.scoped("user:bob").session("chat:9")
-    tools = memory.tools(session="chat:9")
+    bob = memory.scoped("user:bob")
+    session = bob.session("chat:9")
+    tools = bob.tools(session="chat:9")
     tools.call("save_memory", {"content": "Bob keeps wasps"})
     tools.call("save_to_working_memory", {"key": "k", "data": "d"})
     (record,) = memory.scoped("user:bob").list()
-    assert (record.content, record.source) == ("Bob keeps wasps", "session:chat:9")
+    assert (record.content, record.source) == ("Bob keeps wasps", "session:user:bob//chat:9")
     assert session.working.get("k") == "d"
 
 

@@ -213,10 +213,10 @@ def test_undoing_what_one_call_did_gives_back_what_was(
         if not rows:
             assert after == before
             return
-        undone = here.memory.undo(rows)
+        undone = here.memory.history.undo(rows)
         assert here.dump() == before
         assert undone.changes == tuple(row.sequence for row in reversed(rows))
-        here.memory.undo(undone.rows or rows)
+        here.memory.history.undo(undone.rows or rows)
         assert here.dump() == (after if undone.rows else before)
 
 
@@ -231,15 +231,15 @@ def test_undoing_everything_since_a_moment_gives_back_what_was_then(
             moments.append((here.now, here.memory._store.sequence(), here.dump()))
         (moment, sequence, then), last = moments[pick % len(moments)], here.dump()
         since = moment + timedelta(microseconds=1)
-        tried = here.memory.undo(since=since, dry_run=True)
+        tried = here.memory.history.undo(since=since, dry_run=True)
         assert here.dump() == last
-        undone = here.memory.undo(since=since)
+        undone = here.memory.history.undo(since=since)
         assert here.dump() == then
         assert (undone.changes, undone.differences) == (tried.changes, tried.differences)
         assert undone.left == ()
         assert set(undone.changes) == set(range(sequence + 1, moments[-1][1] + 1))
         if undone.rows:
-            here.memory.undo(batch=undone.rows[0].batch)
+            here.memory.history.undo(batch=undone.rows[0].batch)
             assert here.dump() == last
 
 
@@ -257,7 +257,9 @@ def test_undoing_any_changes_is_refused_or_can_be_undone(
         before, things = here.dump(), {(d.subject, d.id): d.after for d in changes_of(here.memory)}
         numbers = sorted({pick % last + 1 for pick in picks})
         try:
-            undone = here.memory.undo(batch=numbers[0]) if whole else here.memory.undo(numbers)
+            undone = (
+                here.memory.history.undo(batch=numbers[0]) if whole else here.memory.history.undo(numbers)
+            )
         except Conflict:
             assert here.dump() == before
             assert here.memory._store.sequence() == last
@@ -268,7 +270,7 @@ def test_undoing_any_changes_is_refused_or_can_be_undone(
         for name in {*things, *now} - about:
             assert things.get(name) == now.get(name)
         if undone.rows:
-            here.memory.undo(undone.rows)
+            here.memory.history.undo(undone.rows)
         assert here.dump() == before
 
 
@@ -384,7 +386,7 @@ def test_what_was_forgotten_is_nowhere_and_nothing_brings_it_back(
             if number < len(telling):
                 tell(here, telling[number])
         with contextlib.suppress(NotFound):  # nobody told it, or nothing is left of it
-            here.memory.forget(match=SECRET, turns=True)
+            here.memory.admin.forget(match=SECRET, turns=True)
         last = here.memory._store.sequence()
         for step, pick in enumerate(picks):
             since = pick * last // 12
@@ -394,12 +396,12 @@ def test_what_was_forgotten_is_nowhere_and_nothing_brings_it_back(
                 assert past.search_turns("heron under the boathouse") == []
             with contextlib.suppress(*REFUSED):
                 if step % 2:
-                    here.memory.undo(since=since)
+                    here.memory.history.undo(since=since)
                 else:
-                    here.memory.undo(batch=max(1, since))
+                    here.memory.history.undo(batch=max(1, since))
         assert "heron" not in here.dump()
         assert "heron" not in str(here.memory.history.log(limit=1_000_000))
-        assert "heron" not in str(here.memory.journal.changes(since=0))
+        assert "heron" not in str(here.memory.history.changes(since=0))
         assert here.memory.search("heron under the boathouse") == []
 
 

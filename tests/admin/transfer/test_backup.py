@@ -443,7 +443,7 @@ memory.search("bridge"); memory.session("cli:1").turns()
 print("open", flush=True)
 sys.stdin.readline()
 for act in (lambda: memory.save("Said to nobody"), lambda: memory.search("bridge"),
-            lambda: memory.records(), lambda: memory.session("cli:1").add("user", "to nobody"),
+            lambda: memory.list(), lambda: memory.session("cli:1").add("user", "to nobody"),
             lambda: memory.session("cli:1").context("bridge"), lambda: memory.scratchpad.get("draft")):
     try:
         act()

@@ -164,7 +164,7 @@ def test_an_open_file_takes_json_lines_and_nothing_else(full: Memory) -> None:
     lines = [json.loads(line) for line in written.getvalue().split("\n") if line]
     assert told.path is None
     assert [line["type"] for line in lines] == (
-        ["header"] + ["record"] * 3 + ["session", "turn"] + ["session", "turn", "turn", "turn"]
+        ["header"] + ["record"] * 3 + ["session", "turn", "turn", "turn"] + ["session", "turn"]
         + ["page"] + ["paragraph"] * 2 + ["end"]
     )  # fmt: skip
     assert lines[-1] == {"type": "end", "records": 3, "sessions": 2, "turns": 4, "pages": 1, "paragraphs": 2}

@@ -171,12 +171,12 @@ def test_a_session_that_is_here_gets_the_turns_it_lacks(memory: Memory, tmp_path
 
 
 def test_a_session_of_another_scope_is_left_alone(memory: Memory, tmp_path: Path) -> None:
-    memory.scoped("user:a").session("chat:1").add("user", "Said here")
+    memory._parts.sessions.open("chat:1", "user:a").add("user", "Said here")
     done = memory.admin.import_from(
         own(tmp_path / "x.jsonl", as_line(make_session(), "session"), as_line(make_turn(0), "turn"))
     )
     assert (done.turns, samples.whys(done)) == (0, {"differs": 1})
-    assert len(memory.turns("chat:1")) == 1
+    assert len(memory.scoped("user:a").turns("chat:1")) == 1
 
 
 # -- scope and origin ------------------------------------------------------------------------------------
@@ -192,9 +192,10 @@ def test_foreign_things_get_the_scope_and_origin_that_are_named(memory: Memory, 
     ]  # fmt: skip
     assert memory.admin.import_from(source, scope="user:b").taken == 0
     memory.admin.import_from(samples.chatgpt(tmp_path), scope="user:a")
-    assert {each.scope for each in memory.turns(memory.scoped(EVERY_SCOPE).sessions()[0].state.id)} == {
-        "user:a"
-    }
+    assert {
+        each.scope
+        for each in memory.scoped("user:a").turns(memory.scoped(EVERY_SCOPE).sessions()[0].state.id)
+    } == {"user:a"}
     with pytest.raises(InvalidInput, match="origin is 'me'"):
         memory.admin.import_from(source, origin="me")  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="scope has"):
@@ -217,7 +218,8 @@ def test_own_exports_keep_their_scope_and_origin_unless_others_are_named(
         other.admin.import_from(file, scope="user:b", origin="owner")
         (moved,) = other.scoped(EVERY_SCOPE).list()
         assert (moved.scope, moved.origin, moved.id) == ("user:b", "owner", kept.id)
-        assert other.turns("chat:1")[0].scope == other.session("chat:1").state.scope == "user:b"
+        bob = other.scoped("user:b")
+        assert bob.turns("chat:1")[0].scope == bob.session("chat:1").state.scope == "user:b"
 
 
 # -- what was forgotten ----------------------------------------------------------------------------------
@@ -367,8 +369,9 @@ def test_messages_are_taken_in_once_whatever_their_sessions_and_times(memory: Me
     file.write_text("".join(f"{json.dumps(message)}\n" for message in messages))
     done = memory.admin.import_from(file, scope="user:ana")
     assert (done.form, done.sessions, done.turns) == ("messages", 2, 4)
-    assert [turn.content for turn in memory.turns("a")] == ["ping", "ping", "pong"]
-    assert {turn.scope for turn in memory.turns("a")} == {"user:ana"}
+    turns = memory.scoped("user:ana").turns("a")
+    assert [turn.content for turn in turns] == ["ping", "ping", "pong"]
+    assert {turn.scope for turn in turns} == {"user:ana"}
     assert memory.admin.import_from(file, scope="user:ana").taken == 0
     with file.open("a") as more:
         more.write(json.dumps({"role": "user", "content": "ping", "session": "b"}))

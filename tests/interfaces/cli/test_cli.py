@@ -125,7 +125,7 @@ def test_what_is_remembered_is_saved_with_every_field(answer: Answer, folder: Pa
     lives = timestamps.parse_time(record["expires_at"]) - timestamps.parse_time(record["created_at"])
     assert abs(lives - timedelta(days=2)) < timedelta(seconds=5)
     with Memory.open(folder) as memory:
-        stored = memory.get(record["id"])
+        stored = memory.scoped("user:alice").get(record["id"])
     assert stored is not None
     assert stored.to_dict() == record
 
@@ -160,10 +160,20 @@ def test_recall_finds_records_and_turns_and_says_why(call: Call, answer: Answer,
     assert found["query"] == "staging port"
     assert {hit["type"] for hit in found["hits"]} == {"record", "turn"}
     for hit in found["hits"]:
-        assert set(hit) == {"id", "type", "score", "content", "at", "kind", "layer", "why", hit["type"]}
-        assert set(hit["why"]) == {"matched", "parts", "evidence", "note"}
+        assert set(hit) == {
+            "id",
+            "type",
+            "score",
+            "content",
+            "at",
+            "kind",
+            "layer",
+            "explanation",
+            hit["type"],
+        }
+        assert set(hit["explanation"]) == {"matched", "parts", "evidence", "note"}
         assert 0 < hit["score"] <= 1
-        assert hit["why"]["matched"]
+        assert hit["explanation"]["matched"]
     first = found["hits"][0]
     assert (first["id"], first["record"]["category"]) == (port, "project-context/db")
 
@@ -208,7 +218,10 @@ def test_without_a_question_the_newest_records_are_listed(call: Call, answer: An
         (["--kind", "decision"], {"c"}),
         (["--layer", "procedural"], {"d"}),
         (["--origin", "tool"], {"d"}),
-        (["--scope", "user:alice"], {"b"}),
+        (["--scope", "user:alice"], {"a", "b", "c", "d", "said"}),
+        (["--scope", "user:alice", "--tag", "red"], {"b"}),
+        (["--scope", "user:bob"], {"a", "c", "d", "said"}),
+        (["--kind", "decision", "--kind", "lesson"], {"c", "d"}),
         (["--since", "1h"], {"a", "b", "c", "d", "said"}),
         (["--since", "2099-01-01"], set()),
         (["--before", "2001-01-01"], set()),

@@ -47,7 +47,7 @@ def test_the_demo_answers_its_questions_from_what_was_said(answer: Answer, folde
     assert "feet instead of metres" in " ".join(hit["content"] for hit in failure["hits"])
     assert "the command first" in style["hits"][0]["content"]
     for one in shown["answers"]:
-        assert one["hits"][0]["why"]["matched"]
+        assert one["hits"][0]["explanation"]["matched"]
         assert one["hits"][0]["content"] in one["pack"]["text"]
         assert 0 < one["pack"]["tokens"] <= one["pack"]["hard_tokens"]
     assert shown["nothing"]["hits"] == []

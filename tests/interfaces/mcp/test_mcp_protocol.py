@@ -224,7 +224,7 @@ def test_a_scope_sees_and_writes_its_own(memory: Memory, mode: str) -> None:
 
 @pytest.mark.parametrize("id", ["user:bob//chat", "plain"])
 def test_a_server_without_a_scope_shows_nothing_of_any(memory: Memory, mode: str, id: str) -> None:
-    chat = memory.scoped("user:bob").session(id)
+    chat = memory._parts.sessions.open(id, "user:bob")
     chat.add("user", "Bob keeps wasps in Basel")
 
     async def scene() -> None:

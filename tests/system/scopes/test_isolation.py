@@ -91,7 +91,7 @@ def test_ids_of_another_are_ids_of_nobody(tmp_path: Path) -> None:
                     ]
                     assert said[0].text.replace(foreign, "…") == said[1].text.replace(unknown, "…")  # type: ignore[attr-defined]
         assert bob.get(record) is not None
-        assert memory.get(record) == bob.get(record)
+        assert memory.scoped("*").get(record) == bob.get(record)
 
 
 def test_saving_what_another_said_neither_reinforces_nor_reveals_theirs(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_saving_what_another_said_neither_reinforces_nor_reveals_theirs(tmp_path
         mine = alice.save("The deploy key is on the fourth floor")
         assert (mine.outcome, mine.record.seen_count) == ("created", 1)
         assert mine.record.id != theirs.id
-        assert memory.get(theirs.id) == theirs
+        assert memory.scoped("*").get(theirs.id) == theirs
 
 
 def test_a_session_of_the_same_name_is_another_session(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from reverie.domain.errors import InvalidInput
-from reverie.domain.scope import EVERY_SCOPE, parse_session_scope
+from reverie.domain.scope import EVERY_SCOPE, parse_session_scope, validate_scope
 from reverie.memory import Memory
 from reverie.repositories.knowledge_graph import KnowledgeGraph
 from reverie.scoped import ScopedMemory
@@ -63,7 +63,7 @@ def create_offer(
         InvalidInput: an argument is not of its form, there is no such group, or the session is that of a
             scope and no scope is given.
     """
-    view = memory.scoped(scope)
+    view = memory.scoped(validate_scope(scope))
     last = [] if session is None else memory.scoped(EVERY_SCOPE).turns(session, start=-1)
     whose = last[0].scope if last else parse_session_scope(session or "")
     if whose and not scope:
