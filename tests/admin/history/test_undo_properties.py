@@ -393,7 +393,7 @@ def test_what_was_forgotten_is_nowhere_and_nothing_brings_it_back(
             with here.memory.as_of(since) as past:
                 assert "heron" not in dumped(past)
                 assert past.search("heron under the boathouse") == []
-                assert past.search_turns("heron under the boathouse") == []
+                assert past.search("heron under the boathouse", sources="turns") == []
             with contextlib.suppress(*REFUSED):
                 if step % 2:
                     here.memory.history.undo(since=since)

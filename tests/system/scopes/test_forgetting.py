@@ -36,10 +36,10 @@ def filled(memory: Memory) -> None:
 
 
 def everything_of(memory: Memory, scope: str) -> list[object]:
-    return [
-        *memory.scoped(scope).list(limit=None, archived=None),
-        *(turn for one in memory.scoped(scope).sessions() for turn in memory.turns(one.state.id)),
-    ]
+    """Return the records and turns of one scope itself."""
+    view = memory.scoped(scope)
+    turns = [turn for one in view.sessions() for turn in view.turns(one.state.id)]
+    return [each for each in (*view.list(limit=None, archived=None), *turns) if each.scope == scope]
 
 
 def test_all_that_is_somebodys_goes_from_every_byte(tmp_path: Path, clock: MovableClock) -> None:
