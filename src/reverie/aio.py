@@ -19,8 +19,7 @@ from reverie.admin.history.history import History
 from reverie.admin.history.journal import Journal
 from reverie.consolidation.worker import Worker
 from reverie.domain.conversation import SessionState
-from reverie.domain.text import ids
-from reverie.domain.text import timestamps as clocks
+from reverie.domain.text import ids, timestamps
 from reverie.domain.text.ids import NewId
 from reverie.domain.text.timestamps import Clock
 from reverie.llm.messages import ToolSpec
@@ -477,7 +476,7 @@ class AsyncMemory(AsyncScopedMemory):
         path: str | os.PathLike[str] | None = None,
         *,
         settings: Settings | None = None,
-        clock: Clock = clocks.utc_now,
+        clock: Clock = timestamps.utc_now,
         new_id: NewId = ids.generate_id,
         actor: str = "owner",
         profile: str | os.PathLike[str] | None = None,

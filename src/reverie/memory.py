@@ -17,8 +17,7 @@ from reverie.consolidation.rule_learning import ACTOR as RULES
 from reverie.consolidation.rule_learning import RuleLearner
 from reverie.domain.change import JournalEntry
 from reverie.domain.errors import InvalidInput, NotFound
-from reverie.domain.text import ids
-from reverie.domain.text import timestamps as clocks
+from reverie.domain.text import ids, timestamps
 from reverie.domain.text.ids import NewId
 from reverie.domain.text.timestamps import Clock
 from reverie.files.profile import Profile
@@ -72,7 +71,7 @@ class Memory(ScopedMemory):
         *,
         path: Path | None = None,
         settings: Settings | None = None,
-        clock: Clock = clocks.utc_now,
+        clock: Clock = timestamps.utc_now,
         new_id: NewId = ids.generate_id,
         actor: str = "owner",
         profile: Path | None = None,
@@ -132,7 +131,7 @@ class Memory(ScopedMemory):
         path: str | os.PathLike[str] | None = None,
         *,
         settings: Settings | None = None,
-        clock: Clock = clocks.utc_now,
+        clock: Clock = timestamps.utc_now,
         new_id: NewId = ids.generate_id,
         actor: str = "owner",
         profile: str | os.PathLike[str] | None = None,

@@ -176,7 +176,7 @@ class ScopedMemory(MemoryReader):
                 is stored and found as it is until then, and the archive keeps it.
 
         Returns:
-            The record, and whether it was created, reinforced or extended.
+            The record, and whether it was created or reinforced.
 
         Raises:
             InvalidInput: an argument is not of its form; nothing was changed.
@@ -236,7 +236,7 @@ class ScopedMemory(MemoryReader):
             to: A scope that contains the record's own; empty for everybody's.
 
         Returns:
-            The record in the wider scope, and whether it was created, reinforced or extended.
+            The record in the wider scope, and whether it was created or reinforced.
 
         Raises:
             NotFound: there is no such record here.

@@ -229,13 +229,13 @@ class Administration:
             StoreCorrupt: the store is damaged.
             StoreUnavailable: the file cannot be written.
         """
-        from reverie.admin.transfer import backup as backups
+        from reverie.admin.transfer import backup
 
         if self._files is not None:
             self._files.sync()  # what a person wrote into a file belongs in it
         settings = self._settings
         directives = (settings.dream_directive, settings.preference_directive, settings.memory_rules)
-        return backups.make(
+        return backup.make(
             self._store,
             file,
             profile=self._profile,
@@ -371,9 +371,9 @@ def export_store(
     progress: Callable[[int], None] | None,
 ) -> ExportReport:
     """Export a store; see `Administration.export`."""
-    from reverie.admin.transfer import export as exports
+    from reverie.admin.transfer import export
 
     every = scope is None or scope == EVERY_SCOPE
     scopes = None if every else tuple(validate_scope(each) for each in parse_values(scope, name="scope"))
-    selection = exports.ExportSelection(scopes=scopes, archived=archived, sessions=sessions)
-    return exports.export(store, target, form, selection, at=clock(), overwrite=overwrite, progress=progress)
+    selection = export.ExportSelection(scopes=scopes, archived=archived, sessions=sessions)
+    return export.export(store, target, form, selection, at=clock(), overwrite=overwrite, progress=progress)

@@ -398,9 +398,9 @@ def _has_importance_word(sentence: str) -> bool:
 
 def _normalize_text(text: str) -> str:
     """Return a key that is equal for texts in the same words."""
-    from reverie.domain.similarity.comparison import compute_keys, read_again
+    from reverie.domain.similarity.comparison import compute_keys, normalize_cached
 
-    return compute_keys(read_again(text))[0]
+    return compute_keys(normalize_cached(text))[0]
 
 
 def _extract_content_words(text: str) -> frozenset[str]:

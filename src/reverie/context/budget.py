@@ -1,7 +1,7 @@
-"""How much of what was found goes into the prompt? Two budgets in tokens, and a limit for each layer.
+"""Token budgets of a prompt: two totals, and a limit for each layer.
 
-Chooses among lines that are already rendered; renders nothing. All counts are estimates
-(`reverie.domain.text.validation`): a quarter of the characters, and for one recalled item `max(20, chars / 4 + 8)`.
+The functions choose among rendered lines. All counts are estimates (`reverie.domain.text.validation`): a quarter of
+the characters, and for one recalled item `max(20, chars / 4 + 8)`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LAYER_LIMITS: Mapping[str, int] = MappingProxyType({"episodic": 8, "semantic": 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenBudget:
-    """What the system part of a prompt may cost.
+    """Limits of the system part of a prompt.
 
     Attributes:
         soft_tokens: What is recalled stays within this, except for scores of .85 and more; default 1,800.
@@ -76,14 +76,14 @@ class BudgetItem:
 
 
 def validate_tokens(value: int, *, name: str = "soft_tokens") -> int:
-    """The number itself, if it is a whole one from 0; raises `InvalidInput` otherwise."""
+    """Return the number itself, if it is a whole one from 0; raises `InvalidInput` otherwise."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise InvalidInput(f"{name} is {value!r}: pass a whole number from 0")
     return value
 
 
 def choose(items: Sequence[BudgetItem], budget: TokenBudget, *, room: int) -> tuple[list[Verdict], int]:
-    """Which items go in, in the order given, and what they cost with their headers.
+    """Return which items go in, in the order given, and what they cost with their headers.
 
     An item that does not fit is passed over, and a later, shorter one may still fit.
 
@@ -115,21 +115,25 @@ def choose(items: Sequence[BudgetItem], budget: TokenBudget, *, room: int) -> tu
 
 
 def estimate_section_cost(text: str) -> int:
-    """Tokens that a text costs as a section of its own, with the blank line before it; nothing if empty."""
+    """Return the tokens of a text as a section, with the blank line before it; 0 if empty."""
     return validation.estimate_tokens(text) + _SEPARATOR if text else 0
 
 
 def cut_section(text: str, room: int) -> str:
-    """`text` if it costs no more than `room` tokens as a section, else its beginning and how much was cut."""
+    """Return `text` if it costs at most `room` tokens as a section, else its beginning and how much was
+    cut.
+    """
     if estimate_section_cost(text) <= room:
         return text
     remark = f"\n… [cut: the rest of {len(text):,} characters does not fit the token budget]"
-    kept = (room - _SEPARATOR) * 4 - len(remark)
-    return text[:kept].rstrip() + remark if kept >= 40 else ""
+    length = (room - _SEPARATOR) * 4 - len(remark)
+    return text[:length].rstrip() + remark if length >= 40 else ""
 
 
 def count_fitting_lines(header: str, lines: Sequence[str], room: int) -> int:
-    """How many of the lines fit under the header into `room` tokens, with a remark if some are left out."""
+    """Return how many of the lines fit under the header into `room` tokens, with a remark if some are left
+    out.
+    """
     if not lines:
         return 0
     if estimate_section_cost("\n".join([header, *lines])) <= room:
@@ -145,5 +149,5 @@ def count_fitting_lines(header: str, lines: Sequence[str], room: int) -> int:
 
 
 def format_left_out(count: int) -> str:
-    """The last line of an inventory that is not complete."""
+    """Return the last line of an inventory that is not complete."""
     return f"- … and {count} more: list_working_memory shows them"

@@ -1,7 +1,7 @@
-"""What has this session been shown already? The ledger of what went into its prompts, and at which turn.
+"""Ledger of what a session's prompts have shown, and at which turn.
 
-What was shown while answering a turn that is still replayed is not shown again; once that turn has
-scrolled out, or the record has been changed since, it is. Values only: the session keeps the ledger.
+What was shown for a turn that is still replayed is not shown again, unless the record has changed. Values only: the
+session keeps the ledger.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from reverie.domain.text import ids
 from reverie.search.hits import Hit
 
 MOST_SHOWN = 500
-"""How many things a ledger remembers; the oldest go first."""
+"""Most entries of a ledger; the oldest are dropped first."""
 
 _EMPTY: Mapping[str, tuple[int, str]] = MappingProxyType({})
 
 
 def build_shown_cursor(session: str) -> str:
-    """The name of the store's cursor that keeps what a session was shown."""
+    """Return the name of the store's cursor that keeps what a session was shown."""
     return f"shown:{session}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownLedger:
-    """What a session has been shown: for each id the turn's position and what the content was then.
+    """What a session has been shown, by id: the turn's position and a fingerprint of the content.
 
     A value: `add_shown` and `since` give new ledgers. The position is that of the user's turn being
     answered, so everything that one answer takes (a retry, a loop of tools) sees the same records.
@@ -37,7 +37,7 @@ class ShownLedger:
     marks: Mapping[str, tuple[int, str]] = field(default_factory=lambda: _EMPTY)
 
     def find_seen_position(self, hit: Hit, *, replayed_from: int, now_at: int) -> int | None:
-        """The position at which the hit was shown, if it need not be shown again; None if it must.
+        """Return the position at which the hit was shown, if it need not be shown again; None if it must.
 
         Args:
             hit: What was found.
@@ -52,7 +52,7 @@ class ShownLedger:
         return position if still else None
 
     def add_shown(self, hits: Iterable[Hit], *, at: int) -> ShownLedger:
-        """The ledger after the hits were shown at position `at`; at most 500 marks, the newest."""
+        """Return the ledger after the hits were shown at position `at`; at most 500 marks, the newest."""
         marks = dict(self.marks)
         for hit in hits:
             marks.pop(hit.id, None)
@@ -60,7 +60,7 @@ class ShownLedger:
         return _limit_marks(marks)
 
     def merged(self, other: ShownLedger) -> ShownLedger:
-        """Both ledgers; where both know an id, the later position holds."""
+        """Return both ledgers as one; the later position holds."""
         marks = dict(self.marks)
         for shown, mark in other.marks.items():
             if shown not in marks or marks[shown][0] <= mark[0]:
@@ -68,11 +68,13 @@ class ShownLedger:
         return _limit_marks(marks)
 
     def since(self, position: int) -> ShownLedger:
-        """The ledger without what was shown before that position: it has scrolled out of the replay."""
+        """Return the ledger without what was shown before that position: it has scrolled out of the
+        replay.
+        """
         return _limit_marks({shown: mark for shown, mark in self.marks.items() if mark[0] >= position})
 
     def list_newer_ids(self, other: ShownLedger) -> list[str]:
-        """The ids of what was shown at a turn at which the other ledger does not have it."""
+        """Return the ids of what was shown at a turn at which the other ledger does not have it."""
         return [
             shown
             for shown, (position, _) in self.marks.items()
@@ -80,7 +82,7 @@ class ShownLedger:
         ]
 
     def to_text(self) -> str:
-        """The ledger as one line of JSON; `from_text` reads it back to an equal one."""
+        """Return the ledger as one line of JSON; `from_text` reads it back to an equal one."""
         return json.dumps([[shown, *mark] for shown, mark in self.marks.items()], separators=(",", ":"))
 
     @classmethod
@@ -99,12 +101,14 @@ class ShownLedger:
 
 
 def build_recalled_counter(id: str) -> str:
-    """The name under which a store counts how often a thing went into a prompt, and when it last did."""
+    """Return the name under which a store counts how often a thing went into a prompt, and when it last
+    did.
+    """
     return f"recalled:{id}"
 
 
 def _compute_fingerprint(hit: Hit) -> str:
-    """Eight characters that change when what would be shown changes; turns never do."""
+    """Return eight characters that change with the content to be shown; turns never change."""
     if hit.paragraph is not None:
         return ids.compute_fingerprint("paragraph", hit.paragraph.content)[:8]
     if hit.record is None:

@@ -1,11 +1,8 @@
-"""What is noted of a day, and what do pages and notes look like in a prompt? Pure; reads and writes nothing.
+"""Daily notes, and the form of pages and notes in a prompt.
 
-A daily note has one line for each exchange, `[14:15] User: … | Assistant: …` (golemcore). The text for a
-prompt has three sections: `## Long-term Memory` (the page `MEMORY.md`), `## Today's Notes`, and
-`## Recent Context` with the days before, newest first. A page that does not fit keeps its beginning, notes
-keep their newest lines.
-
-Days are those of UTC, as all times here are.
+A daily note has one line for each exchange, `[14:15] User: … | Assistant: …` (golemcore). The text for a prompt has
+three sections: `## Long-term Memory` (the page `MEMORY.md`), `## Today's Notes`, and `## Recent Context` with the days
+before, newest first. A page that does not fit keeps its beginning, notes keep their newest lines. Days are in UTC.
 """
 
 from __future__ import annotations
@@ -45,7 +42,7 @@ _LEFT_OUT = "… [earlier notes are left out]"
 
 
 def iterate_exchanges(turns: Sequence[Turn], *, since: int, now: datetime) -> Iterator[tuple[Turn, Turn]]:
-    """What is to be noted: each final answer of an assistant, with the user's turn that it answers.
+    """Yield each final answer of an assistant with the user's turn that it answers.
 
     An answer that calls tools is not final, an empty one says nothing, and a second one to the same turn of
     the user is not noted again. What belongs to a scope is not, since notes are everybody's.
@@ -67,18 +64,18 @@ def iterate_exchanges(turns: Sequence[Turn], *, since: int, now: datetime) -> It
 
 
 def render_exchange(question: str, answer: str, at: datetime) -> str:
-    """`[HH:mm] User: … | Assistant: …`, on one line and cut as golemcore does.
+    """Return `[HH:mm] User: … | Assistant: …` on one line, cut as golemcore does.
 
     >>> from datetime import UTC
     >>> render_exchange("How do I\\nstart?", "Run it.", datetime(2026, 2, 7, 14, 15, tzinfo=UTC))
     '[14:15] User: How do I start? | Assistant: Run it.'
     """
-    asked, said = shorten_text(question, LONGEST_QUESTION), shorten_text(answer, LONGEST_ANSWER)
-    return f"[{at:%H:%M}] User: {asked}{_BETWEEN}{said}".rstrip()
+    user, assistant = shorten_text(question, LONGEST_QUESTION), shorten_text(answer, LONGEST_ANSWER)
+    return f"[{at:%H:%M}] User: {user}{_BETWEEN}{assistant}".rstrip()
 
 
 def shorten_text(text: str, longest: int) -> str:
-    """`text` on one line, at most `longest` characters with the `...` that says where it was cut.
+    """Return `text` on one line of at most `longest` characters; `...` marks a cut.
 
     >>> shorten_text("a long word", 8)
     'a lon...'
@@ -88,13 +85,13 @@ def shorten_text(text: str, longest: int) -> str:
 
 
 def remove_answer(line: str) -> str:
-    """A line of a note with only what the user said, where the answer rests on what tools said.
+    """Return a line of a note with only what the user said, where the answer rests on what tools said.
 
     >>> remove_answer("[14:15] User: What does the page say? | Assistant: It says to obey.")
     '[14:15] User: What does the page say? | Assistant: (not confirmed; search_conversation_history shows it)'
     """
-    asked, between, _ = line.partition(_BETWEEN)
-    return f"{asked}{between}({escaping.NOT_CONFIRMED}; search_conversation_history shows it)"
+    user, between, _ = line.partition(_BETWEEN)
+    return f"{user}{between}({escaping.NOT_CONFIRMED}; search_conversation_history shows it)"
 
 
 # -- showing -----------------------------------------------------------------------------------------------
@@ -113,13 +110,15 @@ class Excerpt(NamedTuple):
 
 
 def render_memory_section(page: str) -> str:
-    """The page `MEMORY.md` under its headers, as it stands in a pack; empty when there is nothing in it."""
+    """Return the page `MEMORY.md` under its headers, as it stands in a pack; empty when there is nothing in
+    it.
+    """
     plain = escaping.escape_block(page).strip()
     return f"{MEMORY_HEADER}\n\n{LONG_TERM_HEADER}\n{plain}" if plain else ""
 
 
 def excerpt_long_term(page: str, room: int) -> Excerpt:
-    """The section of `MEMORY.md`: its beginning, when it costs more than `room` tokens."""
+    """Return the section of `MEMORY.md`: its beginning, when it costs more than `room` tokens."""
     plain = escaping.escape_block(page).strip()
     if not plain:
         return Excerpt("", False)
@@ -128,7 +127,8 @@ def excerpt_long_term(page: str, room: int) -> Excerpt:
 
 
 def excerpt_notes(notes: Sequence[Paragraph], today: date, room: int) -> Excerpt:
-    """The sections of daily notes: the newest lines that fit into `room` tokens, today's before other days'.
+    """Return the sections of daily notes: the newest lines that fit into `room` tokens, today's before other
+    days'.
 
     Args:
         notes: Lines of daily notes, those of a day in their order; days in any order.
@@ -148,18 +148,18 @@ def excerpt_notes(notes: Sequence[Paragraph], today: date, room: int) -> Excerpt
 def render_context(
     page: str, notes: Sequence[Paragraph], today: date, *, page_room: int, notes_room: int
 ) -> str:
-    """The three sections as one text; empty when there is nothing to say."""
+    """Return the three sections as one text; empty when there is nothing to say."""
     parts = (excerpt_long_term(page, page_room).text, excerpt_notes(notes, today, notes_room).text)
     return "\n\n".join(part for part in parts if part)
 
 
 def drop_replayed(notes: Sequence[Paragraph], replayed: Collection[str]) -> tuple[Paragraph, ...]:
-    """The notes without those of exchanges whose answer, named by id, is replayed anyway."""
+    """Return the notes without those of exchanges whose answer, named by id, is replayed anyway."""
     return tuple(note for note in notes if not note.source or note.source not in replayed)
 
 
 def _sort_newest_first(notes: Sequence[Paragraph], today: date) -> list[tuple[date, str]]:
-    """The lines with their days, the last line of the latest day first."""
+    """Return the lines with their days, the last line of the latest day first."""
     days: dict[date, list[str]] = {}
     for note in notes:
         day = parse_daily_note_day(note.page)
@@ -169,15 +169,15 @@ def _sort_newest_first(notes: Sequence[Paragraph], today: date) -> list[tuple[da
 
 
 def _take_fitting(newest_first: Sequence[tuple[date, str]], most: int) -> list[tuple[date, str]]:
-    """As many of the lines, made safe to quote, as have together at most so many characters."""
-    found: list[tuple[date, str]] = []
+    """Return as many of the lines, made safe to quote, as have together at most so many characters."""
+    taken: list[tuple[date, str]] = []
     for day, line in newest_first:
-        said = escaping.escape_line_start(line)
-        most -= len(said) + 1
+        escaped = escaping.escape_line_start(line)
+        most -= len(escaped) + 1
         if most < -1:
             break
-        found.append((day, said))
-    return found
+        taken.append((day, escaped))
+    return taken
 
 
 def _render_notes(newest_first: Sequence[tuple[date, str]], today: date, *, is_cut: bool) -> str:

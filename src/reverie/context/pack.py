@@ -1,14 +1,13 @@
-"""What goes into the prompt this turn, and why? The pack: a system text, messages, and how they were chosen.
+"""Packs: the system text and messages of a prompt, and how they were chosen.
 
-The text has seven sections in a fixed order, and behind the first one a line that says the rest is data.
-The first three seldom change and come first, byte for byte the same from turn to turn, so that a provider's
-prompt cache holds: the profile, the pages, the summary of older turns. Then daily notes, what is recalled for
-this message, the inventory of working memory, and what another memory (a knowledge graph) gave for it. Their
-tokens together never exceed the hard budget. The replayed turns are messages of their own; they are limited
-by their number, not by this budget, and their tokens are reported apart.
+The text has seven sections in a fixed order. Behind the first one a line says that the rest is data. The first three
+(profile, pages, summary of older turns) seldom change and are the same bytes from turn to turn, so that a provider's
+prompt cache holds. Then follow daily notes, recalled hits, the inventory of working memory, and the text of another
+memory (a knowledge graph). Their tokens together never exceed the hard budget. The replayed turns are separate
+messages, limited by number, and their tokens are reported apart.
 
-Notes stand by themselves and not with the pages, because a line comes in whenever anybody's exchange ends or
-one scrolls out of the replay here. They are packed last, so they take nothing from what is recalled.
+Notes are separate from pages because a line is added whenever an exchange ends or scrolls out of the replay. They are
+packed last, so they take no room from recalled hits.
 """
 
 from __future__ import annotations
@@ -97,7 +96,7 @@ class PackSection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CandidateDecision:
-    """What became of one candidate.
+    """Decision on one candidate.
 
     Attributes:
         hit: The candidate.
@@ -163,7 +162,7 @@ class PackDiagnostics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pack:
-    """What goes into the prompt this turn, and the account of how it was chosen.
+    """Memory for the prompt of one turn, and the account of how it was chosen.
 
     Attributes:
         query: What was searched for; empty when nothing was.
@@ -194,28 +193,28 @@ class Pack:
     @property
     def stable_text(self) -> str:
         """The beginning of `text` that seldom changes: where a provider's prompt cache can end."""
-        found = [section.text for section in self.sections if section.name in _STABLE]
+        texts = [section.text for section in self.sections if section.name in _STABLE]
         if self._noticed_early:
-            found.insert(len(found) - self._standing, self.notice)
-        return "\n\n".join(found)
+            texts.insert(len(texts) - self._standing, self.notice)
+        return "\n\n".join(texts)
 
     @property
     def changing_text(self) -> str:
         """The rest of `text`: notes, what was recalled, the inventory, what another memory gave."""
-        found = [section.text for section in self.sections if section.name not in _STABLE]
-        if found and self.notice and not self._noticed_early:
-            found.insert(0, self.notice)
-        return "\n\n".join(found)
+        texts = [section.text for section in self.sections if section.name not in _STABLE]
+        if texts and self.notice and not self._noticed_early:
+            texts.insert(0, self.notice)
+        return "\n\n".join(texts)
 
     @property
     def _costs(self) -> dict[str, int]:
-        """What each section costs, and the line that says what they are."""
-        found: dict[str, int] = {section.name: section.tokens for section in self.sections}
-        return found | ({"notice": estimate_section_cost(self.notice)} if self.notice else {})
+        """Cost of each section, and of the notice."""
+        costs: dict[str, int] = {section.name: section.tokens for section in self.sections}
+        return costs | ({"notice": estimate_section_cost(self.notice)} if self.notice else {})
 
     @property
     def _standing(self) -> int:
-        """How many sections of remembered text are stable."""
+        """Number of stable sections of remembered text."""
         return sum(section.name in _STABLE and section.name != "profile" for section in self.sections)
 
     @property
@@ -229,12 +228,12 @@ class Pack:
 
     @property
     def hits(self) -> list[Hit]:
-        """What was recalled and went in, in the order of the candidates."""
+        """Recalled hits that went in, in the order of the candidates."""
         return [choice.hit for choice in self.choices if choice.verdict == "selected"]
 
     @property
     def tokens(self) -> int:
-        """What `text` is counted as: at least its estimate, at most `hard_tokens`."""
+        """Tokens counted for `text`: at least its estimate, at most `hard_tokens`."""
         return sum(section.tokens for section in self.sections) + estimate_section_cost(self.notice)
 
     @property
@@ -249,7 +248,7 @@ class Pack:
 
     @property
     def replayed_tokens(self) -> int:
-        """What `messages` cost, estimated; not part of the budget."""
+        """Estimated tokens of `messages`; not part of the budget."""
         return self.replay.tokens
 
     @property
@@ -278,7 +277,7 @@ class Pack:
         )
 
     def explain(self) -> str:
-        """For a person to read: the budgets, and for every candidate why it went in or was left out."""
+        """Return an account for a person: the budgets, and the decision on every candidate."""
         parts = ", ".join(f"{name} {cost:,}" for name, cost in self._costs.items())
         lines = [
             f"Asked: {_shorten_excerpt(self.query) or '(nothing)'}",
@@ -296,7 +295,7 @@ class Pack:
         return "\n".join(lines) + "\n"
 
     def to_dict(self) -> dict[str, Any]:
-        """The pack as JSON has it."""
+        """Return the pack as JSON has it."""
         numbers = self.diagnostics
         return {
             "query": self.query,
@@ -423,7 +422,7 @@ def build(given: PackInput) -> Pack:
 def _build_stable_sections(
     standing: StaticContext, budget: TokenBudget
 ) -> tuple[list[PackSection], list[SectionName]]:
-    """Profile, pages and summary, cut by rules that look at nothing else, so that they do not flicker.
+    """Return profile, pages and summary, cut by rules that look at nothing else, so that they stay the same.
 
     The profile may take the whole hard budget. The summary leaves half of the soft budget free for what is
     recalled; pages leave all of it, but a quarter of what profile and summary leave is always theirs.
@@ -435,7 +434,7 @@ def _build_stable_sections(
         "summary": f"{render.SUMMARY_HEADER}\n{escaping.escape_block(summary)}" if summary else "",
     }
     left = budget.hard_tokens
-    kept: dict[SectionName, PackSection] = {}
+    built: dict[SectionName, PackSection] = {}
     cut: list[SectionName] = []
     for name in ("profile", "summary", "pages"):
         if name == "summary":
@@ -449,21 +448,23 @@ def _build_stable_sections(
         text = cut_section(whole, room)
         cost = estimate_section_cost(text)
         if text:
-            kept[name] = PackSection(name=name, text=text, tokens=cost)
+            built[name] = PackSection(name=name, text=text, tokens=cost)
         if text != whole:
             cut.append(name)
         left -= cost
-    return [kept[name] for name in _STABLE if name in kept], cut
+    return [built[name] for name in _STABLE if name in built], cut
 
 
 def _build_notes_section(
     standing: StaticContext, stable: Sequence[PackSection], now: datetime, room: int, budget: TokenBudget
 ) -> notes.Excerpt:
-    """The daily notes as far as they fit into what is left; under the header of memory if no page has it."""
+    """Return the daily notes as far as they fit into what is left; under the header of memory if no page has
+    it.
+    """
     header = "" if any(section.name == "pages" for section in stable) else f"{notes.MEMORY_HEADER}\n\n"
     room = min(room, budget.notes_tokens) - validation.estimate_tokens(header)
-    found = notes.excerpt_notes(standing.notes, timestamps.to_utc(now, name="now").date(), max(room, 0))
-    return found._replace(text=header + found.text) if found.text else found
+    excerpt = notes.excerpt_notes(standing.notes, timestamps.to_utc(now, name="now").date(), max(room, 0))
+    return excerpt._replace(text=header + excerpt.text) if excerpt.text else excerpt
 
 
 def _judge(
@@ -474,7 +475,7 @@ def _judge(
     now_at: int,
     now: datetime,
 ) -> list[CandidateDecision]:
-    """Every candidate with what speaks against it, before its cost is looked at."""
+    """Return every candidate with what speaks against it, before its cost is looked at."""
     replayed = {turn.id for turn in replay}
     replayed_from = replay[0].position if replay else now_at
     ids: set[str] = set()
@@ -515,7 +516,7 @@ def _judge(
 def _choose(
     choices: Sequence[CandidateDecision], budget: TokenBudget, *, room: int
 ) -> tuple[list[CandidateDecision], int]:
-    """The choices after limits and budget, and what the selected cost with their headers."""
+    """Return the choices after limits and budget, and what the selected cost with their headers."""
     items = [
         BudgetItem(
             line=choice.line, score=choice.hit.score, layer=choice.hit.layer, header=_get_header(choice)
@@ -547,7 +548,9 @@ def _get_header(choice: CandidateDecision) -> str:
 
 
 def _render_inventory(lines: Sequence[str], count: int, room: int) -> str:
-    """The inventory with the first `count` lines and how many more there are; empty if that does not fit."""
+    """Return the inventory with the first `count` lines and how many more there are; empty if that does not
+    fit.
+    """
     if not lines:
         return ""
     rest = [format_left_out(len(lines) - count)] if count < len(lines) else []

@@ -1,6 +1,6 @@
-"""Which memories does a prompt get for a message? What search finds, without what nobody vouches for.
+"""Retrieval of memories for a message, without text of untrusted origin.
 
-What goes into the prompt of these in the end, and how, is the pack's business (`context`).
+The pack decides what of it goes into the prompt.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _SPEAKING: tuple[Role, ...] = tuple(role for role in ROLES if role != "tool")
 
 
 class Retriever(Protocol):
-    """What a session needs of search."""
+    """Search as a session needs it."""
 
     def recall(self, query: str, *, allowed: Filter, limit: int, exclude: frozenset[str]) -> list[Hit]:
-        """Records and turns that answer the query, best first; none when nothing is relevant.
+        """Return records and turns that answer the query, best first; none if nothing is relevant.
 
         Args:
             query: The question, at most 2,000 characters, without control characters.
@@ -41,7 +41,7 @@ class Retriever(Protocol):
         ...
 
     def recent(self, *, allowed: Filter, limit: int) -> list[Record]:
-        """The records changed last, newest first."""
+        """Return the records changed last, newest first."""
         ...
 
 
@@ -54,7 +54,7 @@ def retrieve(
     exclude: frozenset[str],
     now: datetime,
 ) -> list[Hit]:
-    """The best hits up to the setting's limit, and untrusted ones that rank among them.
+    """Return the best hits up to the setting's limit, and untrusted ones that rank among them.
 
     More are asked for than wanted. If untrusted hits filled even that, the trusted ones are asked for by
     themselves, so that nobody can crowd memory out by filling it with text from the web.
@@ -70,24 +70,24 @@ def retrieve(
     limit = settings.recall_limit
     if not limit or not query:
         return []
-    asked = limit * _WIDER
+    widened = limit * _WIDER
     allowed = Filter(scopes=scopes, alive_at=now)
-    found = recaller.recall(query, allowed=allowed, limit=asked, exclude=exclude)
-    if len(found) >= asked and sum(hit.is_trusted for hit in found) < limit:
+    hits = recaller.recall(query, allowed=allowed, limit=widened, exclude=exclude)
+    if len(hits) >= widened and sum(hit.is_trusted for hit in hits) < limit:
         for only in (
             replace(allowed, origins=_TRUSTED),
             replace(allowed, roles=_SPEAKING),
             replace(allowed, roles=("user",)),
         ):
-            found += recaller.recall(query, allowed=only, limit=limit, exclude=exclude)
-        found = sorted({hit.id: hit for hit in found}.values(), key=lambda hit: -hit.score)
-    return _limit_trusted(found, limit)
+            hits += recaller.recall(query, allowed=only, limit=limit, exclude=exclude)
+        hits = sorted({hit.id: hit for hit in hits}.values(), key=lambda hit: -hit.score)
+    return _limit_trusted(hits, limit)
 
 
 def retrieve_recent(
     recaller: Retriever, settings: Settings, scopes: tuple[str, ...], *, now: datetime
 ) -> list[Record]:
-    """The trusted records changed last, for a first turn for which nothing is found.
+    """Return the trusted records changed last, for a first turn for which nothing is found.
 
     Args:
         recaller: What searches.
@@ -101,18 +101,20 @@ def retrieve_recent(
 
 
 def query_from_message(message: str) -> str:
-    """A message as it is searched for: cleaned; of a long one, the first and the last thousand characters."""
+    """Return a message as it is searched for: cleaned; of a long one, the first and the last thousand
+    characters.
+    """
     half = LONGEST_QUERY // 2
     if len(message) > LONGEST_QUERY:
         message = f"{message[: half - 1]}\n{message[-half:]}"
     return validation.clean_text(message).strip()
 
 
-def _limit_trusted(found: Sequence[Hit], limit: int) -> list[Hit]:
-    kept = []
-    for hit in found:
+def _limit_trusted(hits: Sequence[Hit], limit: int) -> list[Hit]:
+    trusted = []
+    for hit in hits:
         if not limit:
             break
         limit -= hit.is_trusted
-        kept.append(hit)
-    return kept
+        trusted.append(hit)
+    return trusted

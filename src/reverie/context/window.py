@@ -1,7 +1,7 @@
-"""Which turns are replayed, and as which messages? Never a tool's result without its call, nor the reverse.
+"""Replay window: the last turns as messages, with every tool result beside its call.
 
-Chat APIs refuse a conversation in which a call has no result or a result no call, so both the cut and
-the messages made from it keep them together. Values only.
+Chat APIs refuse a conversation in which a call has no result or a result no call, so the cut and the messages keep
+them together.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from reverie.domain.conversation import Turn
 from reverie.domain.text import escaping, validation
 
 NO_RESULT = "[no result was recorded]"
-"""What a chat API is told where a call has no stored result."""
+"""Result sent to a chat API for a call without a stored result."""
 
 _NOT_IN_NAME = re.compile(r"[^A-Za-z0-9_-]+")
 _LONGEST_API_NAME = 64
@@ -40,7 +40,8 @@ class ReplayWindow:
 
 
 def trim_window(turns: Sequence[Turn], limit: int) -> list[Turn]:
-    """The last turns, about `limit` of them, beginning neither inside a call of tools nor with an orphan.
+    """Return the last turns, about `limit` of them, beginning neither inside a call of tools nor
+    with an orphan.
 
     The cut moves forward past a call that would be torn. Where that would leave less than half of the
     limit it moves back to the call instead, so there can be more turns than `limit`, but only as many as
@@ -56,21 +57,22 @@ def trim_window(turns: Sequence[Turn], limit: int) -> list[Turn]:
     call_of = _match_calls(turns)
     orphan = {n for n, turn in enumerate(turns) if turn.role == "tool" and n not in call_of}
     torn = _find_safe_starts(len(turns), call_of)
-    wanted = max(0, len(turns) - limit)
-    forward = wanted
+    start = max(0, len(turns) - limit)
+    forward = start
     while forward < len(turns) and (torn[forward] != forward or forward in orphan):
         forward += 1
     if len(turns) - forward >= min(limit, len(turns)) / 2:
         return list(turns[forward:])
-    if torn[wanted] != wanted:
-        return list(turns[torn[wanted] :])
+    if torn[start] != start:
+        return list(turns[torn[start] :])
     if forward == len(turns):
-        forward = next((torn[n] for n in range(wanted, -1, -1) if n not in orphan), forward)
+        forward = next((torn[n] for n in range(start, -1, -1) if n not in orphan), forward)
     return list(turns[forward:])
 
 
 def to_chat_messages(turns: Sequence[Turn]) -> ReplayWindow:
-    """The turns as messages: `role`, `content` and, where they have them, `name` and the fields of tools.
+    """Return the turns as messages: `role`, `content` and, where they have them, `name` and the fields of
+    tools.
 
     Every call is followed at once by exactly one result, in the order of the calls, even where other turns
     came between. A call without a stored result gets `NO_RESULT`; a result without its call is left out.
@@ -95,24 +97,24 @@ def to_chat_messages(turns: Sequence[Turn]) -> ReplayWindow:
 
 
 def _match_calls(turns: Sequence[Turn]) -> dict[int, tuple[int, int]]:
-    """For each result, by its place: the place of the turn that called and the number of the call there.
+    """Return, for each result by its place, the place of the calling turn and the number of the call there.
 
     Providers reuse call ids, so a result belongs to the latest call of that id that is still open.
     """
     open_calls: dict[str, list[tuple[int, int]]] = {}
-    found: dict[int, tuple[int, int]] = {}
+    callers: dict[int, tuple[int, int]] = {}
     for n, turn in enumerate(turns):
         if turn.role == "tool":
             waiting = open_calls.get(turn.tool_call_id)
             if waiting:
-                found[n] = waiting.pop(0)
+                callers[n] = waiting.pop(0)
         for name in {call.id for call in turn.tool_calls}:
             open_calls[name] = [(n, c) for c, call in enumerate(turn.tool_calls) if call.id == name]
-    return found
+    return callers
 
 
 def _find_safe_starts(count: int, call_of: dict[int, tuple[int, int]]) -> list[int]:
-    """For each place, where a cut there has to begin so no call is torn: the place itself, or earlier."""
+    """Return, for each place, where a cut there has to begin so that no call is torn: there or earlier."""
     last_result: dict[int, int] = {}
     for result, (caller, _) in call_of.items():
         last_result[caller] = max(result, last_result.get(caller, result))

@@ -1,4 +1,4 @@
-"""Is this a category, and does one lie under another? Slash paths; knows nothing of records."""
+"""Categories: slash paths such as `user-preferences/style`."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ import re
 from reverie.domain.errors import InvalidInput
 
 USER_PREFERENCES = "user-preferences"
-INFERRED_PREFERENCES = "user-preferences/inferred"
 ANTI_PATTERNS = "anti-patterns"
-PROJECT_CONTEXT = "project-context"
 GENERAL = "general"
 
 LONGEST = 200
@@ -17,7 +15,7 @@ _CATEGORY = re.compile(r"[A-Za-z0-9_-]+(?:/[A-Za-z0-9_-]+)*")
 
 
 def validate_category(text: object, *, name: str = "category") -> str:
-    """`text`, if it is a category: segments of ASCII letters, digits, `_` and `-`, joined by `/`.
+    """Return `text` if it is a category: segments of ASCII letters, digits, `_` and `-`, joined by `/`.
 
     Raises:
         InvalidInput: it is empty, absolute, has `..` or other characters, or over 200 characters.
@@ -35,12 +33,12 @@ def validate_category(text: object, *, name: str = "category") -> str:
 
 
 def is_within_category(category: str | None, ancestor: str) -> bool:
-    """Whether `category` is `ancestor` or below it, by whole segments."""
+    """Return whether `category` is `ancestor` or below it, by whole segments."""
     return category is not None and (category == ancestor or category.startswith(f"{ancestor}/"))
 
 
 def list_ancestors(category: str | None) -> list[str]:
-    """`a/b/c` as `['a', 'a/b', 'a/b/c']`; none for no category."""
+    """Return `a/b/c` as `['a', 'a/b', 'a/b/c']`; none for no category."""
     if category is None:
         return []
     segments = category.split("/")
@@ -48,5 +46,5 @@ def list_ancestors(category: str | None) -> list[str]:
 
 
 def to_search_words(category: str | None) -> str:
-    """The category as words to be searched: `/`, `-` and `_` as spaces (RockBot's rule)."""
+    """Return the category as words to be searched: `/`, `-` and `_` as spaces (RockBot's rule)."""
     return "" if category is None else re.sub(r"[/_-]+", " ", category)

@@ -1,4 +1,4 @@
-"""What is a change? The edit, the plan of several, and the journal's row of one that was made.
+"""Changes of stored values, and the journal entries of changes that were made.
 
 Values and pure functions; applying them is the store's work.
 """
@@ -9,20 +9,19 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
-from typing import Literal, get_args
+from typing import Literal
 
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.page import Page, Paragraph
 from reverie.domain.record import Record
 
 Subject = Literal["record", "turn", "session", "page", "paragraph"]
-SUBJECTS: tuple[Subject, ...] = get_args(Subject)
 
 Value = Record | Turn | SessionState | Page | Paragraph
 
 
 UNDO = "undo of "
-"""How the reason of a change begins that takes an earlier one back."""
+"""Beginning of the reason of a change that undoes an earlier one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +55,7 @@ class Change:
 
     @property
     def subject(self) -> Subject:
-        """Which kind of thing it changes."""
+        """Kind of the changed value."""
         return get_subject(self.value)
 
     @property
@@ -65,7 +64,7 @@ class Change:
         return self.value.id
 
     def invert(self) -> Change:
-        """The edit that takes this one back."""
+        """Return the edit that takes this one back."""
         return Change(before=self.after, after=self.before)
 
 
@@ -105,12 +104,14 @@ class JournalEntry:
 
 
 def get_subject(value: Value) -> Subject:
-    """Which kind of thing a value is."""
+    """Return which kind of thing a value is."""
     return _SUBJECT_OF[type(value)]
 
 
 def undo_of(rows: Iterable[JournalEntry]) -> list[Change]:
-    """The edits that take the rows back, the last first; a row that was forgotten cannot be taken back."""
+    """Return the edits that take the rows back, the last first; a row that was forgotten cannot be taken
+    back.
+    """
     latest_first = sorted(rows, key=lambda row: -row.sequence)
     return [row.edit.invert() for row in latest_first if row.edit is not None and not row.forgotten]
 

@@ -1,4 +1,4 @@
-"""What is one message of a conversation, and what is the conversation? Values only; stores nothing."""
+"""Turns of a conversation, and the state of its session."""
 
 from __future__ import annotations
 
@@ -85,19 +85,19 @@ class Turn:
 
     @property
     def origin(self) -> Origin:
-        """Whose word it is: the owner's, the agent's, a tool's; or what its metadata `origin` says, if that
-        is trusted less.
+        """Least trusted source: that of the role, or the one in the metadata `origin` where that is trusted
+        less.
         """
         own: Origin = "tool" if self.role == "tool" else "owner" if self.role == "user" else "agent"
-        told = self.metadata.get(ORIGIN)
-        return next((origin for origin in UNTRUSTED if origin == told), own)
+        marked = self.metadata.get(ORIGIN)
+        return next((origin for origin in UNTRUSTED if origin == marked), own)
 
     def to_searchable_text(self) -> str:
-        """The text that search looks at: what was said, and the names of the tools called."""
+        """Return the text that search looks at: what was said, and the names of the tools called."""
         return "\n".join((self.content, *(call.name for call in self.tool_calls)))
 
     def to_dict(self) -> dict[str, Any]:
-        """Every field in a fixed order, as JSON has it; `from_dict` reads it back to an equal turn."""
+        """Return every field in a fixed order, as JSON has it; `from_dict` reads it back to an equal turn."""
         return {
             "id": self.id,
             "session": self.session,
@@ -142,7 +142,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionState:
-    """What is kept of a session beside its turns.
+    """State of a session, apart from its turns.
 
     Attributes:
         id: `{channel}:{chat}`, or any non-empty text.
@@ -164,7 +164,9 @@ class SessionState:
     metadata: Mapping[str, str] = field(default_factory=lambda: NOTHING)
 
     def to_dict(self) -> dict[str, Any]:
-        """Every field in a fixed order, as JSON has it; `from_dict` reads it back to an equal state."""
+        """Return every field in a fixed order, as JSON has it; `from_dict` reads it back to an equal
+        state.
+        """
         return {
             "id": self.id,
             "created_at": timestamps.format_time(self.created_at),
@@ -213,7 +215,7 @@ class SessionOverview:
 
 
 def draft_turn(given: Mapping[str, Any], *, session: str, now: datetime) -> Turn:
-    """The turn that was described, checked, with a place and an id still to be given.
+    """Return the turn that was described, checked, with a place and an id still to be given.
 
     Args:
         given: `role`, `content` and any other argument of `Session.add`.
@@ -245,19 +247,19 @@ def draft_turn(given: Mapping[str, Any], *, session: str, now: datetime) -> Turn
 
 
 def set_origin(turn: Turn, origin: Origin) -> Turn:
-    """The turn marked as resting on words of that origin; what was said stays."""
+    """Return the turn marked as resting on words of that origin; what was said stays."""
     return replace(turn, metadata=MappingProxyType({**turn.metadata, ORIGIN: origin}))
 
 
 def set_signal(turn: Turn, signal: str, *, note: str = "") -> Turn:
-    """The turn with a signal in its metadata in place of another; what was said stays."""
-    told = {name: text for name, text in turn.metadata.items() if name not in {SIGNAL, SIGNAL_NOTE}}
-    told |= {SIGNAL: signal} | ({SIGNAL_NOTE: note} if note else {})
-    return replace(turn, metadata=MappingProxyType(told))
+    """Return the turn with a signal in its metadata in place of another; what was said stays."""
+    metadata = {name: text for name, text in turn.metadata.items() if name not in {SIGNAL, SIGNAL_NOTE}}
+    metadata |= {SIGNAL: signal} | ({SIGNAL_NOTE: note} if note else {})
+    return replace(turn, metadata=MappingProxyType(metadata))
 
 
 def validate_turn(turn: Turn) -> Turn:
-    """The turn itself, when every field of it is of its form; raises `InvalidInput` otherwise."""
+    """Return the turn; raise `InvalidInput` where a field is not valid."""
     ids.validate_id(turn.id)
     validate_session_id(turn.session)
     validate_choice(turn.role, ROLES, name="role")
@@ -282,7 +284,7 @@ def validate_turn(turn: Turn) -> Turn:
 
 
 def validate_session(state: SessionState) -> SessionState:
-    """The state itself, when every field of it is of its form; raises `InvalidInput` otherwise."""
+    """Return the state; raise `InvalidInput` where a field is not valid."""
     validate_session_id(state.id)
     validate_choice(state.status, SESSION_STATUSES, name="status")
     validate_scope(state.scope)
@@ -297,7 +299,7 @@ def validate_session(state: SessionState) -> SessionState:
 
 
 def validate_session_id(text: object) -> str:
-    """`text`, if it can name a session: 1 to 200 characters, such as `telegram:12345`.
+    """Return `text` if it can name a session: 1 to 200 characters, such as `telegram:12345`.
 
     Raises:
         InvalidInput: it cannot.
@@ -328,7 +330,9 @@ def _parse_tool_calls(given: Any) -> tuple[ToolCall, ...]:
 
 
 def _parse_tool_call(call: ToolCall | Mapping[str, Any]) -> ToolCall:
-    """The call, also from the form that chat APIs give it; arguments that are no text are written as JSON."""
+    """Return the call, also from the form that chat APIs give it; arguments that are no text are written as
+    JSON.
+    """
     if isinstance(call, ToolCall):
         return call
     if not isinstance(call, Mapping):

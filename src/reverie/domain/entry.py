@@ -1,4 +1,4 @@
-"""What is one value in working memory? A key, a text and an expiry; stores nothing."""
+"""Entries of working memory: a key, a text and an expiry."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ AGENT = "agent"
 """The namespace of the scratchpad that outlives sessions."""
 
 SCOPE = "scope/"
-"""What the namespaces of other scopes' scratchpads begin with."""
+"""Prefix of the namespaces of other scopes' scratchpads."""
 
 LONGEST_KEY = 200
 LONGEST_DATA = 2_000_000
@@ -44,30 +44,30 @@ class Entry:
     tags: tuple[str, ...] = ()
 
     def live(self, now: datetime) -> bool:
-        """Whether it has not expired."""
+        """Return whether it has not expired."""
         return self.expires_at is None or self.expires_at > now
 
     def get_remaining_time(self, now: datetime) -> timedelta | None:
-        """How long it has still to live; None for ever."""
+        """Return how long it has still to live; None for ever."""
         return None if self.expires_at is None else max(self.expires_at - now, timedelta(0))
 
     def to_searchable_text(self) -> str:
-        """The text that search looks at: key, data, tags and category."""
+        """Return the text that search looks at: key, data, tags and category."""
         return "\n".join((self.key, self.data, *self.tags, category.to_search_words(self.category)))
 
 
 def build_scope_namespace(scope: str) -> str:
-    """The namespace of the scratchpad of a scope; that of the empty scope is the agent's."""
+    """Return the namespace of the scratchpad of a scope; that of the empty scope is the agent's."""
     return f"{SCOPE}{scope}" if scope else AGENT
 
 
 def build_session_namespace(session: str) -> str:
-    """The namespace of a session's working memory."""
+    """Return the namespace of a session's working memory."""
     return f"session/{session}"
 
 
 def validate_entry(entry: Entry) -> Entry:
-    """The entry itself, when every field of it is of its form; raises `InvalidInput` otherwise."""
+    """Return the entry; raise `InvalidInput` where a field is not valid."""
     validate_text(entry.namespace, name="namespace", longest=LONGEST_KEY + 10)
     validate_text(entry.key, name="key", longest=LONGEST_KEY)
     validate_raw_text(entry.data, name="data", longest=LONGEST_DATA, empty=True)

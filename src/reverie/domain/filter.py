@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypedDict
 
-from reverie.domain import category as categories
+from reverie.domain.category import is_within_category, validate_category
 from reverie.domain.conversation import ROLES, Role, Turn
 from reverie.domain.errors import InvalidInput
 from reverie.domain.page import Paragraph
 from reverie.domain.record import KINDS, LAYERS, ORIGINS, Kind, Layer, Origin, Record, validate_choice
-from reverie.domain.text import timestamps as clock
+from reverie.domain.text import timestamps
 from reverie.domain.text.validation import validate_raw_text
 
 
@@ -188,11 +188,11 @@ def validate_filter(wanted: Filter) -> Filter:
         for text in texts:
             validate_raw_text(text, name=name, longest=len(text), empty=True)
     for category in wanted.categories:
-        categories.validate_category(category)
+        validate_category(category)
     for name in ("created_after", "created_before", "valid_at", "alive_at"):
         moment = getattr(wanted, name)
         if moment is not None:
-            clock.to_utc(moment, name=name)
+            timestamps.to_utc(moment, name=name)
     if wanted.created_after and wanted.created_before and wanted.created_before <= wanted.created_after:
         raise InvalidInput("created_before lies before created_after, so nothing can match: swap them")
     return wanted
@@ -238,7 +238,7 @@ def is_paragraph_allowed(wanted: Filter, paragraph: Paragraph) -> bool:
 
 
 def _is_in_category(wanted: Filter, record: Record) -> bool:
-    return any(categories.is_within_category(record.category, each) for each in wanted.categories)
+    return any(is_within_category(record.category, each) for each in wanted.categories)
 
 
 def _is_in_time_range(wanted: Filter, moment: datetime) -> bool:

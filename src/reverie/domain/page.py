@@ -1,8 +1,8 @@
-"""What is a page, and what is a paragraph of one? Values only; reads and stores nothing.
+"""Pages, and paragraphs of logs.
 
-Two sorts of Markdown documents stand beside the records. A *page*, such as `MEMORY.md`, is one text that
-people and passes rewrite. A *log* (`HISTORY.md`, a daily note such as `2026-02-07.md`) only grows: it is
-kept paragraph by paragraph, so that adding one costs what it is long, not what the log is long.
+A *page*, such as `MEMORY.md`, is one text that people and passes rewrite. A *log* (`HISTORY.md`, or a daily note
+such as `2026-02-07.md`) only grows. It is kept as paragraphs, so an addition costs the length of the paragraph, not
+of the log.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ LONGEST_PARAGRAPH = 20_000
 """Characters of a paragraph."""
 
 FROM_TOOLS = " (from tools)"
-"""How the source of a paragraph ends that tells of what tools, the web or an import said."""
+"""Ending of the source of a paragraph that reports what tools, the web or an import said."""
 
 _LONGEST_NAME = 200
 _NAME = re.compile(r"(?:[A-Za-z0-9_-][A-Za-z0-9_.-]*/)*[A-Za-z0-9_-][A-Za-z0-9_.-]*\.md")
@@ -61,7 +61,7 @@ class Page:
         return self.name
 
     def to_dict(self) -> dict[str, Any]:
-        """Every field in a fixed order, as JSON has it; `from_dict` reads it back to an equal page."""
+        """Return every field in a fixed order, as JSON has it; `from_dict` reads it back to an equal page."""
         return {
             "name": self.name,
             "content": self.content,
@@ -105,17 +105,19 @@ class Paragraph:
 
     @property
     def origin(self) -> Origin:
-        """Whose word it is: the agent's, or a tool's where it tells of what tools said."""
+        """Source of the paragraph: `tool` if it reports what tools said, else `agent`."""
         return "tool" if self.source.endswith(FROM_TOOLS) else "agent"
 
     @property
     def text(self) -> str:
-        """What it says, without the time at its beginning, such as `[2025-01-15 10:31]`."""
+        """Content without the leading time, such as `[2025-01-15 10:31]`."""
         stamp = _STAMP.match(self.content)
         return self.content if stamp is None else self.content[stamp.end() :]
 
     def to_dict(self) -> dict[str, Any]:
-        """Every field in a fixed order, as JSON has it; `from_dict` reads it back to an equal paragraph."""
+        """Return every field in a fixed order, as JSON has it; `from_dict` reads it back to an equal
+        paragraph.
+        """
         return {
             "id": self.id,
             "page": self.page,
@@ -143,12 +145,12 @@ class Paragraph:
 
 
 def is_log(name: str) -> bool:
-    """Whether the page of that name is kept paragraph by paragraph: `HISTORY.md`, or a daily note."""
+    """Return whether the page of that name is kept paragraph by paragraph: `HISTORY.md`, or a daily note."""
     return name == HISTORY or parse_daily_note_day(name) is not None
 
 
 def format_daily_note_name(day: date) -> str:
-    """The name of the daily note of a day.
+    """Return the name of the daily note of a day.
 
     >>> format_daily_note_name(date(2026, 2, 7))
     '2026-02-07.md'
@@ -157,7 +159,7 @@ def format_daily_note_name(day: date) -> str:
 
 
 def parse_daily_note_day(name: str) -> date | None:
-    """The day that a page is the daily note of; None if it is none."""
+    """Return the day that a page is the daily note of; None if it is none."""
     if not _DAY.fullmatch(name):
         return None
     try:
@@ -167,12 +169,12 @@ def parse_daily_note_day(name: str) -> date | None:
 
 
 def get_separator(name: str) -> str:
-    """What stands between two paragraphs of a log: a blank line, or in a daily note a line end."""
+    """Return the separator between two paragraphs of a log: a blank line, or a line end in a daily note."""
     return "\n\n" if name == HISTORY else "\n"
 
 
 def validate_page_name(name: object) -> str:
-    """`name`, if it can name a page: a relative path such as `MEMORY.md` or `projects/atlas.md`.
+    """Return `name` if it can name a page: a relative path such as `MEMORY.md` or `projects/atlas.md`.
 
     Raises:
         InvalidInput: it cannot.
@@ -185,7 +187,7 @@ def validate_page_name(name: object) -> str:
 
 
 def validate_page(page: Page) -> Page:
-    """The page itself, when every field of it is of its form; raises `InvalidInput` otherwise."""
+    """Return the page; raise `InvalidInput` where a field is not valid."""
     validate_page_name(page.name)
     if is_log(page.name):
         raise InvalidInput(f"page is {page.name!r}, a log: add paragraphs to it")
@@ -197,7 +199,7 @@ def validate_page(page: Page) -> Page:
 
 
 def build_session_source(session: str, *, from_tools: bool = False) -> str:
-    """The source of a paragraph that tells of a session.
+    """Return the source of a paragraph that tells of a session.
 
     Args:
         session: The session's id.
@@ -208,7 +210,7 @@ def build_session_source(session: str, *, from_tools: bool = False) -> str:
 
 
 def validate_paragraph(paragraph: Paragraph) -> Paragraph:
-    """The paragraph itself, when every field of it is of its form; raises `InvalidInput` otherwise."""
+    """Return the paragraph; raise `InvalidInput` where a field is not valid."""
     ids.validate_id(paragraph.id)
     if not is_log(validate_page_name(paragraph.page)):
         raise InvalidInput(f"page is {paragraph.page!r}, which is no log: write it as a whole")

@@ -1,4 +1,4 @@
-"""What does search see of a record, a turn or a paragraph? Packed tokens and the few numbers for ranking."""
+"""Passages: packed tokens of a record, turn or paragraph, and the numbers that ranking needs."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ Among = Literal["words", "dates", "speakers", "cues"]
 
 
 def get_searchable_kind(value: Record | Turn | Paragraph) -> Searchable:
-    """Which of the three a value is."""
+    """Return which of the three a value is."""
     if isinstance(value, Record):
         return "record"
     return "turn" if isinstance(value, Turn) else "paragraph"
 
 
 def get_scope(value: Record | Turn | Paragraph) -> str:
-    """Whose memory it is; what stands in a log is everybody's."""
+    """Return the scope of a value; a paragraph belongs to everybody."""
     return "" if isinstance(value, Paragraph) else value.scope
 
 
@@ -41,7 +41,7 @@ class Passage(NamedTuple):
         position: Its place in the session; 0 for a record or paragraph.
         speaker: Who said it, lower-case; empty for a record or paragraph.
         at: When it was created or said, or the time it tells of, in seconds since 1970.
-        cues: What the analyser noted beside the words: of a turn's form, such as that it asks something; of
+        cues: What the analyzer noted beside the words: of a turn's form, such as that it asks something; of
             a record, the keys by which its like is found. Opaque to stores.
         dates: The words of its date, packed like `terms`; empty for a record.
         importance: 0 to 1.
@@ -69,7 +69,7 @@ class Passage(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnalyzedText:
-    """What the analyser makes of one record, turn or paragraph, kept beside it by the store.
+    """Result of the analyzer for one record, turn or paragraph. The store keeps it beside the value.
 
     Attributes:
         terms: Its tokens, packed.
@@ -88,12 +88,12 @@ class AnalyzedText:
 
 
 Analyse = Callable[[Record | Turn | Paragraph], AnalyzedText]
-"""The analyser, handed to a store when it is opened, so that every path of writing uses it."""
+"""The analyzer, handed to a store when it is opened, so that every path of writing uses it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectionStats:
-    """How much there is to search in some scopes.
+    """Size of what some scopes hold for search.
 
     Attributes:
         passages: How many live records, or turns, or paragraphs.
@@ -117,7 +117,7 @@ class TermWeight:
 
     Attributes:
         among: Among what it stands: `words`, `dates`, `speakers`, or the `cues` of records that say alike.
-        token: The word, day or name, in the analyser's form.
+        token: The word, day or name, in the analyzer's form.
         weight: What it counts for, a whole number of 1 or more.
     """
 
@@ -128,7 +128,7 @@ class TermWeight:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CandidateQuery:
-    """What to look for: words, dates and speakers with their weights.
+    """Words, dates and speakers to find, with their weights.
 
     Attributes:
         words: Tokens and weights; a passage needs at least one.

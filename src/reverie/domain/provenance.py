@@ -1,8 +1,7 @@
-"""Whose word is it, when somebody says it who has heard others? What is derived is trusted like its sources.
+"""Trust in derived text: it is trusted no more than its least trusted source.
 
-A model that has a tool's result before it may repeat what stands there, in any words. So what it says then,
-and what it wants to keep, counts as the tool's, unless the owner has said the same in words of their own.
-Only the turns themselves are looked at; nothing is stored here.
+A model that sees the result of a tool may repeat it in any words. So what it then says or saves counts as the
+tool's, unless the owner said the same in their own words.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from types import MappingProxyType
 from reverie.domain.conversation import SessionState, Turn, set_origin
 from reverie.domain.record import ORIGINS, UNTRUSTED, Origin
 from reverie.domain.text.escaping import NOT_CONFIRMED, unquoted_text
+from reverie.domain.word_lists import parse_word_set
 
 ACKNOWLEDGING = frozenset(
     {
@@ -54,11 +54,7 @@ _SPECIFIC = re.compile(r"\S*(?:\d|[@/\\_~$|`]|\w\.\w|\w:\w|(?<!\S)--?[A-Za-z])\S
 _EDGES = ".,;:!?()[]{}'\"`"
 
 
-def _parse_word_set(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-_FILLER = _parse_word_set(
+_FILLER = parse_word_set(
     """
     the and you your that have has had noted since will for because let know got remember remembered want
     wants from now with are was were this these those use uses using can could should would keep mind sure
@@ -74,7 +70,7 @@ SUMMARY_ORIGIN = "summary_origin"
 
 
 def least_trusted(*origins: Origin) -> Origin:
-    """The least trusted of them; the owner's for none.
+    """Return the least trusted of them; the owner's for none.
 
     >>> least_trusted("owner", "web", "agent")
     'web'
@@ -83,7 +79,7 @@ def least_trusted(*origins: Origin) -> Origin:
 
 
 def untrusted_results(turns: Iterable[Turn], *, trusted_tools: Sequence[str] = ()) -> Iterator[Turn]:
-    """The turns among them that bring in the word of somebody less trusted than the agent.
+    """Yield the turns among them that bring in the word of somebody less trusted than the agent.
 
     Results of tools, but for our own that show nothing unconfirmed, and what is marked as resting on such.
 
@@ -102,7 +98,7 @@ def untrusted_results(turns: Iterable[Turn], *, trusted_tools: Sequence[str] = (
 
 
 def build_model_view(window: Sequence[Turn], state: SessionState, replayed: int) -> list[Turn]:
-    """What stands before the model: the last turns, and the summary where that rests on a tool's word.
+    """Return the turns that the model sees, with the summary first if that rests on untrusted text.
 
     Args:
         window: The window of the session.
@@ -114,34 +110,35 @@ def build_model_view(window: Sequence[Turn], state: SessionState, replayed: int)
 
 
 def parse_trusted_tools(trusted_tools: str | None) -> tuple[str, ...]:
-    """The names in the setting `trusted_tools`, one by one."""
+    """Return the names in the setting `trusted_tools`, one by one."""
     return tuple(name for part in (trusted_tools or "").split(",") if (name := part.strip()))
 
 
 def mark_origins(
     added: Sequence[Turn], before: Sequence[Turn], *, trusted_tools: Sequence[str] = ()
 ) -> tuple[Turn, ...]:
-    """The turns that are about to be added, those of the assistant's that rest on a tool's word marked so.
+    """Return the turns that are about to be added, those of the assistant's that rest on a tool's word marked
+    so.
 
     Args:
         added: The turns, in their order.
         before: The turns that are in the assistant's view before them.
         trusted_tools: Names of tools whose results count as the agent's own word.
     """
-    seen = list(before)
-    found = []
+    view = list(before)
+    marked = []
     for turn in added:
         if turn.role == "assistant" and turn.content.strip() and turn.origin not in UNTRUSTED:
-            origin = determine_origin(turn.content, seen, trusted_tools=trusted_tools)
+            origin = determine_origin(turn.content, view, trusted_tools=trusted_tools)
             if origin != "agent":
                 turn = set_origin(turn, origin)
-        seen.append(turn)
-        found.append(turn)
-    return tuple(found)
+        view.append(turn)
+        marked.append(turn)
+    return tuple(marked)
 
 
 def determine_origin(text: str, view: Sequence[Turn], *, trusted_tools: Sequence[str] = ()) -> Origin:
-    """Whose word a text is that the model says or wants to keep, with these turns before it.
+    """Return the origin of a text that the model says or saves after these turns.
 
     Args:
         text: The text.
@@ -151,14 +148,14 @@ def determine_origin(text: str, view: Sequence[Turn], *, trusted_tools: Sequence
     Returns:
         `agent`; or the least trusted origin in view, where the owner has not said the same.
     """
-    heard = [turn.origin for turn in untrusted_results(view, trusted_tools=trusted_tools)]
-    if not heard or is_said_by_owner(text, view):
+    origins = [turn.origin for turn in untrusted_results(view, trusted_tools=trusted_tools)]
+    if not origins or is_said_by_owner(text, view):
         return "agent"
-    return least_trusted(*heard)
+    return least_trusted(*origins)
 
 
 def is_said_by_owner(text: str, view: Iterable[Turn]) -> bool:
-    """Whether every sentence of a text says what one sentence of the owner's own words says.
+    """Return whether every sentence of a text says what one sentence of the owner's own words says.
 
     Nearly all its words must stand there, every name of a thing, number and address, and a negation only
     where the owner's sentence has one.
@@ -173,25 +170,29 @@ def is_said_by_owner(text: str, view: Iterable[Turn]) -> bool:
         if turn.role == "user" and turn.origin == "owner"
         for sentence in _SENTENCE_END.split(unquoted_text(turn.content))
     ]
-    wanted = [sentence for sentence in _SENTENCE_END.split(text) if _WORD.search(sentence)]
-    return bool(wanted) and all(any(_has_statement(each, sentence) for each in own) for sentence in wanted)
+    sentences = [sentence for sentence in _SENTENCE_END.split(text) if _WORD.search(sentence)]
+    return bool(sentences) and all(
+        any(_has_statement(each, sentence) for each in own) for sentence in sentences
+    )
 
 
 def _has_statement(own: str, sentence: str) -> bool:
-    wanted, there = _extract_comparable_words(sentence, own)
+    words, own_words = _extract_comparable_words(sentence, own)
     return (
-        len(wanted & there) >= SHARED * len(wanted)
+        len(words & own_words) >= SHARED * len(words)
         and bool(_NEGATION.search(own)) == bool(_NEGATION.search(sentence))
         and _extract_specifics(sentence) <= _extract_specifics(own)
     )
 
 
 def _extract_comparable_words(text: str, other: str) -> tuple[frozenset[str], frozenset[str]]:
-    """The words of two texts; the small ones too where the first has no others: "do so" says something."""
-    wanted = extract_content_words(text)
+    """Return the words of two texts; the small ones too where the first has no others: "do so" says
+    something.
+    """
+    words = extract_content_words(text)
     return (
-        (wanted, extract_content_words(other))
-        if wanted
+        (words, extract_content_words(other))
+        if words
         else (_extract_all_words(text), _extract_all_words(other))
     )
 
@@ -201,71 +202,72 @@ def _extract_all_words(text: str) -> frozenset[str]:
 
 
 def _extract_specifics(text: str) -> frozenset[str]:
-    return frozenset(found.strip(_EDGES).lower() for found in _SPECIFIC.findall(text))
+    return frozenset(match.strip(_EDGES).lower() for match in _SPECIFIC.findall(text))
 
 
 # -- summaries -------------------------------------------------------------------------------------------
 
 
 def set_summary(state: SessionState, summary: str, *, origin: Origin) -> SessionState:
-    """The session with another summary, and whose word that is.
+    """Return the session with another summary, and whose word that is.
 
     Args:
         state: The session.
         summary: What stands for the turns before its window; empty for nothing.
         origin: The least trusted origin of what it was made of.
     """
-    told = {name: text for name, text in state.metadata.items() if name != SUMMARY_ORIGIN}
+    metadata = {name: text for name, text in state.metadata.items() if name != SUMMARY_ORIGIN}
     if summary and origin in UNTRUSTED:
-        told[SUMMARY_ORIGIN] = origin
-    return replace(state, summary=summary, metadata=MappingProxyType(told))
+        metadata[SUMMARY_ORIGIN] = origin
+    return replace(state, summary=summary, metadata=MappingProxyType(metadata))
 
 
 def get_summary_origin(state: SessionState) -> Origin:
-    """The least trusted origin of what a session's summary was made of."""
-    told = state.metadata.get(SUMMARY_ORIGIN)
-    return next((origin for origin in UNTRUSTED if origin == told), "agent")
+    """Return the least trusted origin of what a session's summary was made of."""
+    marked = state.metadata.get(SUMMARY_ORIGIN)
+    return next((origin for origin in UNTRUSTED if origin == marked), "agent")
 
 
 def build_summary_turn(state: SessionState) -> Turn:
-    """A session's summary as a turn that stands before its window."""
-    told = Turn(
+    """Return a session's summary as a turn that stands before its window."""
+    turn = Turn(
         id="0" * 12, session=state.id, position=0, role="system", content=state.summary, at=state.created_at
     )
-    return set_origin(told, get_summary_origin(state))
+    return set_origin(turn, get_summary_origin(state))
 
 
 def split_sentences(text: str) -> list[str]:
-    """The sentences and lines of a text."""
-    return [found for part in _SENTENCE_END.split(text) if (found := part.strip())]
+    """Return the sentences and lines of a text."""
+    return [sentence for part in _SENTENCE_END.split(text) if (sentence := part.strip())]
 
 
 def is_grounded(text: str, known: Iterable[str]) -> bool:
-    """Whether a text says no more than others say: most of its words, every number and address are there.
+    """Return whether a text says no more than others say: most of its words, every number and address are
+    there.
 
     Args:
         text: The text, such as a line of notes.
         known: What the others say.
     """
-    there = "\n".join(known)
-    wanted, there_said = _extract_comparable_words(text, there)
-    return len(wanted & there_said) >= GROUNDED * len(wanted) and _extract_specifics(
+    known_text = "\n".join(known)
+    words, known_words = _extract_comparable_words(text, known_text)
+    return len(words & known_words) >= GROUNDED * len(words) and _extract_specifics(
         text
-    ) <= _extract_specifics(there)
+    ) <= _extract_specifics(known_text)
 
 
 def extract_content_words(text: str) -> frozenset[str]:
-    """The words of a text that say something, in lower case, numbers included, without a final s."""
-    found = (word.lower() for word in _WORD.findall(text))
+    """Return the words of a text that say something, in lower case, numbers included, without a final s."""
+    words = (word.lower() for word in _WORD.findall(text))
     return frozenset(
         word.removesuffix("s")
-        for word in found
+        for word in words
         if (len(word) >= _SHORTEST_WORD or not word.isascii() or word.isdigit()) and word not in _FILLER
     )
 
 
-def _is_ours(name: str, said: str, trusted_tools: Sequence[str]) -> bool:
-    """Whether a tool's result is as good as the agent's own word."""
+def _is_ours(name: str, content: str, trusted_tools: Sequence[str]) -> bool:
+    """Return whether a tool's result is as good as the agent's own word."""
     if name in ACKNOWLEDGING or any(fnmatchcase(name, pattern) for pattern in trusted_tools if name):
         return True
-    return name in SHOWING and not _DOUBTED.search(said)
+    return name in SHOWING and not _DOUBTED.search(content)

@@ -1,4 +1,4 @@
-"""What is one thing remembered for the long term? The record, its kinds and layers, and what may be in it.
+"""Records, the units of long-term memory, with their kinds, layers and limits.
 
 Knows nothing of stores, search or time passing: values only.
 """
@@ -39,7 +39,7 @@ Origin = Literal["owner", "agent", "tool", "web", "import"]
 LAYERS: tuple[Layer, ...] = get_args(Layer)
 KINDS: tuple[Kind, ...] = get_args(Kind)
 ORIGINS: tuple[Origin, ...] = get_args(Origin)
-"""Whose word a record is, the most trusted first."""
+"""Origins of records, the most trusted first."""
 
 UNTRUSTED: frozenset[Origin] = frozenset({"tool", "web", "import"})
 """Origins whose records can be searched for but are never put into a prompt by themselves."""
@@ -49,6 +49,13 @@ FIL: tuple[Kind, ...] = ("finding", "insight", "lesson")
 
 _PROCEDURAL: tuple[Kind, ...] = ("lesson", "anti_pattern", "failure", "fix", "command_result")
 _EPISODIC: tuple[Kind, ...] = ("event", "task_state")
+
+
+def infer_kind(category_path: str | None) -> Kind:
+    """Return the kind of a record of which only the category is known."""
+    if category.is_within_category(category_path, category.ANTI_PATTERNS):
+        return "anti_pattern"
+    return "preference" if category.is_within_category(category_path, category.USER_PREFERENCES) else "fact"
 
 
 def _get_home_layer(kind: Kind) -> Layer:
@@ -137,7 +144,7 @@ class Record:
 
     @property
     def fingerprint(self) -> str:
-        """What makes it the same as another: kind and content without case and spacing (24 hex).
+        """Hash of kind and content without case and spacing (24 hexadecimal characters).
 
         What stands for a value under a key is the same as nothing else.
         """
@@ -156,7 +163,8 @@ class Record:
         return self.archived_at is not None
 
     def to_searchable_text(self) -> str:
-        """The text that search looks at: content, tags, and the words of the category (RockBot's rule).
+        """Return the text that search looks at: content, tags, and the words of the category (RockBot's
+        rule).
 
         A category segment that merely names a kind (`finding`, `lessons`) is left out, so that a search
         for "finding" finds records about findings rather than every finding. The days that relative dates in
@@ -171,7 +179,9 @@ class Record:
         return "\n".join(part for part in parts if part)
 
     def to_dict(self) -> dict[str, Any]:
-        """Every field in a fixed order, as JSON has it; `from_dict` reads it back to an equal record."""
+        """Return every field in a fixed order, as JSON has it; `from_dict` reads it back to an equal
+        record.
+        """
         return {name: _to_json(getattr(self, name)) for name in _FIELDS}
 
     @classmethod
@@ -225,7 +235,7 @@ def _to_json(value: Any) -> Any:
 
 
 def validate_record(record: Record) -> Record:
-    """The record itself, when every field of it is of its form.
+    """Return the record itself, when every field of it is of its form.
 
     Raises:
         InvalidInput: one is not; the message names it and says what to do.
@@ -273,7 +283,7 @@ def validate_fraction(value: object, *, name: str) -> None:
 
 
 def normalize_labels(values: Iterable[str], *, name: str, longest: int = LONGEST_LABEL) -> tuple[str, ...]:
-    """The labels, stripped, none twice, in their order.
+    """Return the labels, stripped, none twice, in their order.
 
     Raises:
         InvalidInput: one is blank or too long, or there are more than 100.

@@ -1,7 +1,8 @@
-"""Whose memory is it, and who sees it too? The form of a scope and its chain; stores nothing.
+"""Scopes: paths that say whose memory something is, and the chain of scopes that see it.
 
-A scope is a path such as `user:alice/session:telegram:1/task:deploy`, the widest first. Whoever is in it sees
-it, what it lies in (`user:alice/session:telegram:1`, `user:alice`) and the empty scope, which is everybody's.
+A scope is a path such as `user:alice/session:telegram:1/task:deploy`, the widest part first. A reader in a scope
+sees that scope, the scopes around it (`user:alice/session:telegram:1`, `user:alice`) and the empty scope, which
+belongs to everybody.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _UNSEEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 
 
 def validate_scope(scope: object, *, name: str = "scope") -> str:
-    """`scope`, if something can belong to it: a path of at most 200 characters, or empty.
+    """Return `scope` if something can belong to it: a path of at most 200 characters, or empty.
 
     Args:
         scope: What the caller passed.
@@ -55,7 +56,7 @@ def validate_scope(scope: object, *, name: str = "scope") -> str:
 
 
 def visible_scopes(scope: str) -> tuple[str, ...]:
-    """The scopes that somebody in `scope` sees, the narrowest first and everybody's last.
+    """Return the scopes that somebody in `scope` sees, the narrowest first and everybody's last.
 
     >>> visible_scopes("user:alice/task:deploy")
     ('user:alice/task:deploy', 'user:alice', '')
@@ -65,7 +66,7 @@ def visible_scopes(scope: str) -> tuple[str, ...]:
 
 
 def join_scope(scope: str, name: str) -> str:
-    """The scope of that name within another, checked; raises `InvalidInput`.
+    """Return the scope of that name within another, checked; raises `InvalidInput`.
 
     >>> join_scope("user:alice", "task:deploy")
     'user:alice/task:deploy'
@@ -76,7 +77,7 @@ def join_scope(scope: str, name: str) -> str:
 
 
 def is_within(scope: str, wider: str) -> bool:
-    """Whether a scope is another one or lies within it; all lie within the empty one.
+    """Return whether a scope is another one or lies within it; all lie within the empty one.
 
     >>> is_within("user:alice/task:deploy", "user:alice"), is_within("user:alicia", "user:alice")
     (True, False)
@@ -85,7 +86,7 @@ def is_within(scope: str, wider: str) -> bool:
 
 
 def parse_session_scope(name: str) -> str:
-    """The scope that the id of a session begins with; empty where it names none.
+    """Return the scope that the id of a session begins with; empty where it names none.
 
     >>> parse_session_scope("user:alice//telegram:1"), parse_session_scope("telegram:1")
     ('user:alice', '')
@@ -95,7 +96,8 @@ def parse_session_scope(name: str) -> str:
 
 
 def build_scoped_session_id(scope: str, name: str) -> str:
-    """The id of the session that a scope calls by that name: sessions of two scopes never have the same.
+    """Return the id of the session that a scope calls by that name: sessions of two scopes never have the
+    same.
 
     In the empty scope a name stands for itself, unless it begins as those of another scope do.
 
@@ -111,7 +113,7 @@ def build_scoped_session_id(scope: str, name: str) -> str:
 
 
 def build_unscoped_session_id(name: str) -> str:
-    """What everybody's session is kept as where its usual id is that of some scope's session already.
+    """Return the id of everybody's session where its usual id belongs to a scope already.
 
     >>> build_unscoped_session_id("telegram:1")
     '//telegram:1'

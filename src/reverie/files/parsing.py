@@ -15,7 +15,7 @@ from datetime import UTC, datetime, time, timedelta
 from types import MappingProxyType
 from typing import Any, Final, NoReturn, TypeVar
 
-from reverie.domain.category import ANTI_PATTERNS, USER_PREFERENCES, is_within_category, validate_category
+from reverie.domain.category import validate_category
 from reverie.domain.conversation import SessionState, Turn, validate_session, validate_session_id
 from reverie.domain.errors import InvalidInput
 from reverie.domain.page import HISTORY, Page, parse_daily_note_day, validate_page, validate_page_name
@@ -24,6 +24,7 @@ from reverie.domain.record import (
     KINDS,
     Kind,
     Record,
+    infer_kind,
     normalize_labels,
     validate_choice,
     validate_record,
@@ -450,11 +451,7 @@ def build_record(
 
 
 def _infer_kind(place: layout.FileLocation, category: str | None) -> Kind:
-    if place.form == "episodic":
-        return "event"
-    if is_within_category(category, ANTI_PATTERNS):
-        return "anti_pattern"
-    return "preference" if is_within_category(category, USER_PREFERENCES) else "fact"
+    return "event" if place.form == "episodic" else infer_kind(category)
 
 
 def _infer_created_at(place: layout.FileLocation, now: datetime) -> datetime:

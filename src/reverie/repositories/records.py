@@ -17,8 +17,6 @@ from typing import Any, Literal, TypedDict, TypeVar
 from reverie.domain.category import (
     ANTI_PATTERNS,
     GENERAL,
-    USER_PREFERENCES,
-    is_within_category,
     validate_category,
 )
 from reverie.domain.change import Change
@@ -38,6 +36,7 @@ from reverie.domain.record import (
     Layer,
     Origin,
     Record,
+    infer_kind,
     normalize_labels,
     validate_choice,
     validate_record,
@@ -59,7 +58,7 @@ _CHUNK = 500
 _MOST_CANDIDATES = 8
 _MOST_SUPERSEDED = 20
 
-Outcome = Literal["created", "reinforced", "extended"]
+Outcome = Literal["created", "reinforced"]
 _T = TypeVar("_T")
 
 
@@ -115,7 +114,7 @@ class SaveResult:
 
     Attributes:
         record: The record as it is now.
-        outcome: `created`; `reinforced` if it was known already; `extended` if it adds to a known one.
+        outcome: `created`, or `reinforced` if it was known already.
     """
 
     record: Record
@@ -336,7 +335,7 @@ class RecordRepository:
         """Return the note as a redacted, validated record."""
         now = self._clock()
         category = None if note.category is None else validate_category(note.category)
-        kind = note.kind if note.kind is not None else _infer_kind(category)
+        kind = note.kind if note.kind is not None else infer_kind(category)
         validate_choice(kind, KINDS, name="kind")
         tags = normalize_labels(note.tags, name="tag")
         if kind == "anti_pattern":
@@ -585,15 +584,7 @@ def _can_end(old: Record, new: Record, since: datetime) -> bool:
 def _to_saved(decision: Decision) -> SaveResult:
     if isinstance(decision, Create):
         return SaveResult(record=decision.record, outcome="created")
-    if isinstance(decision, Reinforce):
-        return SaveResult(record=decision.after, outcome="reinforced")
-    return SaveResult(record=decision.after, outcome="extended")
-
-
-def _infer_kind(category: str | None) -> Kind:
-    if is_within_category(category, ANTI_PATTERNS):
-        return "anti_pattern"
-    return "preference" if is_within_category(category, USER_PREFERENCES) else "fact"
+    return SaveResult(record=decision.after, outcome="reinforced")
 
 
 def _parse_new_record(note: NewRecord | Mapping[str, Any]) -> NewRecord:

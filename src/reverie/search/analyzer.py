@@ -1,4 +1,4 @@
-"""What does search keep of a record, turn or paragraph? The one analyser handed to stores and index."""
+"""Analyzer that stores and index use for every record, turn and paragraph."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _LONGEST_REMEMBERED = 2_000
 
 
 def analyze(value: Record | Turn | Paragraph) -> AnalyzedText:
-    """The tokens of a record, a turn or a paragraph, and what else is noted of it.
+    """Return the tokens of a record, a turn or a paragraph, and what else is noted of it.
 
     For a turn that is who says it, when, and in what form; for a record the keys by which another that says
-    the same is found (`reverie.domain.similarity.comparison.keys`); for a paragraph nothing, and the time that it begins
+    the same is found (`reverie.domain.similarity.comparison.compute_keys`); for a paragraph nothing, and the time that it begins
     with is no word of it.
 
     The same value always gives the same analysis. A value that was just analysed costs next to nothing:
@@ -51,7 +51,7 @@ _cues_again = lru_cache(maxsize=2_048)(tokenizer.extract_cues)
 def _extract_keys(text: str) -> str:
     from reverie.domain.similarity.comparison import (  # here: a search never needs its patterns
         compute_keys,
-        read_again,
+        normalize_cached,
     )
 
-    return " ".join(compute_keys(read_again(text)))
+    return " ".join(compute_keys(normalize_cached(text)))

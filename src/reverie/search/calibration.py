@@ -1,4 +1,4 @@
-"""Is there anything relevant at all? A search may answer "nothing", and this is the rule for it.
+"""Rule that decides whether a search has anything relevant at all.
 
 Only the best hit decides. When it answers, those behind it may hold the rest of the answer, and cutting the
 tail costs recall for nothing that a caller's own `min_score` could not do.
@@ -45,7 +45,7 @@ _LOOKED_AT = 10
 def apply_relevance_floor(
     ranked: Sequence[RankedPassage], query: ParsedQuery, *, floor: float = FLOOR
 ) -> list[RankedPassage]:
-    """The candidates as they are, or none of them if nothing is relevant.
+    """Return the candidates as they are, or none of them if nothing is relevant.
 
     Args:
         ranked: Best first, as `ranking.rank` gives them.

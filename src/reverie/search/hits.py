@@ -18,10 +18,10 @@ _NO_PARTS: Mapping[str, float] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """Why a hit was found and stands where it stands.
+    """Explanation of a hit and its rank.
 
     Attributes:
-        matched: The words of the question that it has, in the analyser's form.
+        matched: The words of the question that it has, in the analyzer's form.
         parts: The parts of its score by name (`relevance`, `recency`, `importance`, `confidence`, …),
             each 0 to 1.
         evidence: What relevance was made of, by name (`words`, `pairs`, `neighbours`, …).
@@ -72,12 +72,12 @@ class Hit:
 
     @property
     def content(self) -> str:
-        """What the record, turn or paragraph says."""
+        """Text of the record, turn or paragraph."""
         return self._value.content
 
     @property
     def at(self) -> datetime:
-        """When the record was created or the turn was said, or the time that the paragraph tells of."""
+        """Time of creation, of the message, or of what the paragraph reports."""
         value = self._value
         return value.created_at if isinstance(value, Record) else value.at
 
@@ -105,8 +105,8 @@ class Hit:
         return self._value.origin not in UNTRUSTED
 
     def to_dict(self) -> dict[str, Any]:
-        """The hit as JSON has it."""
-        found: dict[str, Any] = {
+        """Return the hit as JSON has it."""
+        fields: dict[str, Any] = {
             "id": self.id,
             "type": self.type,
             "score": round(self.score, 6),
@@ -122,16 +122,16 @@ class Hit:
             },
         }
         if self.record is not None:
-            found["record"] = self.record.to_dict()
+            fields["record"] = self.record.to_dict()
         if self.turn is not None:
-            found["turn"] = self.turn.to_dict()
+            fields["turn"] = self.turn.to_dict()
         if self.paragraph is not None:
-            found["paragraph"] = self.paragraph.to_dict()
-        return found
+            fields["paragraph"] = self.paragraph.to_dict()
+        return fields
 
     @property
     def type(self) -> Literal["record", "turn", "session", "paragraph"]:
-        """What was found."""
+        """Type of the hit."""
         if self.session is not None:
             return "session"
         if self.record is not None:
@@ -154,4 +154,4 @@ Unit = Literal["turn", "session"]
 """What a search of conversations returns: single turns, or whole sessions."""
 
 SearchMode = Literal["words", "literal", "regex"]
-"""How a query is read: as words to rank by, as a text to stand there literally, or as a pattern."""
+"""Mode of a query: words to rank by, a literal text, or a pattern."""

@@ -1,7 +1,7 @@
-"""What does a question ask for? Its words with weights, and what else in it tells where the answer stands.
+"""Query parsing: weighted words, and what else in a question tells where the answer stands.
 
-A question loses its own stop words ("what", "when", "did", "would"); documents keep theirs. A word is never
-added and never exchanged for another: what the user said is what is looked for.
+Stop words of a question ("what", "when", "did", "would") are dropped; documents keep theirs. No word is added or
+replaced.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class QueryTerm:
     """One thing to look for.
 
     Attributes:
-        token: In the analyser's form.
+        token: In the analyzer's form.
         weight: 0 and up; multiplies the weight that its rareness gives it.
         kind: `word`; `whole` for the undivided form of a compound ("linkedin" of "LinkedIn"); `joined` for
             two neighbours written as one ("icecream" for "ice cream"), which where it stands counts as
@@ -105,7 +105,7 @@ class ParsedQuery:
         return tuple(term.token for term in self.terms)
 
     def wanted(self, *, turns: bool) -> tuple[QueryTerm, ...]:
-        """The terms to ask an index of turns, or of records, for.
+        """Return the terms to ask an index of turns, or of records, for.
 
         In turns a speaker's name is left out: people call each other by name all the time, so it would fill
         the pool with greetings. Only a question that has nothing else ("what did Ann say?") looks for it
@@ -120,7 +120,7 @@ class ParsedQuery:
 
 
 def parse_query(text: str, *, speakers: Collection[str] = ()) -> ParsedQuery:
-    """Take a question apart.
+    """Parse a question.
 
     ``speakers`` are the names of those who speak in the conversations searched, in any case. The result is
     the same for every engine. A question made only of stop words keeps them (kind ``common``); one without
@@ -165,7 +165,7 @@ _Chunk = tuple[Literal["word", "stop", "name"], str, tuple[str, ...]]
 
 
 def _classify_chunks(text: str, names: Mapping[str, str], months: Collection[str]) -> Iterator[_Chunk]:
-    """Each chunk as (what it is, its folded form or the names meant, its tokens)."""
+    """Yield each chunk as (what it is, its folded form or the names meant, its tokens)."""
     lower = text == text.lower()
     for chunk, parts, _ in tokenize_chunks(text):
         folded = chunk.casefold()
@@ -180,13 +180,13 @@ def _classify_chunks(text: str, names: Mapping[str, str], months: Collection[str
 
 
 def _pair_tokens(chunks: Iterable[_Chunk]) -> tuple[tuple[tuple[str, str], ...], dict[str, tuple[str, str]]]:
-    """The tokens that stand together, and the words that two of them would make written as one."""
+    """Return the tokens that stand together, and the words that two of them would make written as one."""
     pairs: dict[tuple[str, str], None] = {}
     joined: dict[str, tuple[str, str]] = {}
     previous, before = "", ""
     for sort, folded, parts in chunks:
         if sort != "word":
-            # A stop word that the analyser drops from documents too ("of") does not part its neighbours
+            # A stop word that the analyzer drops from documents too ("of") does not part its neighbours
             # there.
             previous, before = "" if parts else previous, ""
             continue
@@ -202,7 +202,7 @@ def _pair_tokens(chunks: Iterable[_Chunk]) -> tuple[tuple[tuple[str, str], ...],
 
 
 def _map_names(speakers: Collection[str]) -> dict[str, str]:
-    """Each word of a speaker's name -> the names it may mean, in the form of passages, one a line."""
+    """Return each word of a speaker's name -> the names it may mean, in the form of passages, one a line."""
     names: dict[str, str] = {}
     for folded in sorted({speaker.casefold() for speaker in speakers} - ROLES):
         for chunk, parts, _ in tokenize_chunks(folded):
@@ -212,8 +212,8 @@ def _map_names(speakers: Collection[str]) -> dict[str, str]:
 
 
 def _find_dates(text: str) -> tuple[tuple[QueryDate, ...], list[tuple[int, int]]]:
-    """The days named in ``text`` and where they stand."""
-    found: dict[QueryDate, None] = {}
+    """Return the days named in ``text`` and where they stand."""
+    dates: dict[QueryDate, None] = {}
     spans: list[tuple[int, int]] = []
     for match in _DATE.finditer(text):
         if match["iso"]:
@@ -231,20 +231,20 @@ def _find_dates(text: str) -> tuple[tuple[QueryDate, ...], list[tuple[int, int]]
                 int(match["year"]) if match["year"] else None, month, int(number) if number else None
             )
         if day is not None:
-            found.setdefault(day)
+            dates.setdefault(day)
             spans.append(match.span())
-    return tuple(found), spans
+    return tuple(dates), spans
 
 
 def _build_day(year: int | None, month: int, day: int | None) -> QueryDate | None:
-    """The day, or its month where there is no such day, or None where there is no such month."""
+    """Return the day, or its month where there is no such day, or None where there is no such month."""
     if not 1 <= month <= 12:
         return None
     return QueryDate(year=year, month=month, day=day if day is not None and 1 <= day <= 31 else None)
 
 
 def _is_month(text: str, match: re.Match[str]) -> bool:
-    """Whether "may" or "march", without a number, means the month."""
+    """Return whether "may" or "march", without a number, means the month."""
     start = match.start("month")
     if _PREPOSITION.search(text[max(0, start - 12) : start]):
         return True

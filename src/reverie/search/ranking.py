@@ -1,4 +1,4 @@
-"""Which candidate answers the question best? The one exact ranker: every engine's candidates are scored here.
+"""Exact ranking of the candidates of every engine.
 
 The base is BM25 (Robertson and Zaragoza 2009, idf as Lucene has it). On it stand, each with an argument
 that holds for any text, and each measured (see `RankingSettings`):
@@ -123,7 +123,7 @@ DEFAULTS = RankingSettings()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TermStatistics:
-    """What is counted over everything that the caller's scope can see.
+    """Counts over everything that the caller's scope can see.
 
     Attributes:
         passages: How many there are.
@@ -155,17 +155,17 @@ class RankedPassage(NamedTuple):
     @property
     def matched(self) -> tuple[str, ...]:
         """Tokens of the question found in it or, for a turn, in what it takes in."""
-        return tuple(self.reason.scale.terms[i].token for i in self.reason.found())
+        return tuple(self.reason.scale.terms[i].token for i in self.reason.list_matched_terms())
 
     @property
     def coverage(self) -> float:
-        """How much of the question's weight `matched` has; 0 to 1."""
+        """Share of the question's weight that the matched words have; 0 to 1."""
         scale = self.reason.scale
-        return min(1.0, sum(scale.weights[i] for i in self.reason.found()) / scale.attainable)
+        return min(1.0, sum(scale.weights[i] for i in self.reason.list_matched_terms()) / scale.attainable)
 
     @property
     def parts(self) -> dict[str, float]:
-        """What the share is made of, by name; they add up to it.
+        """Parts of the share by name; they add up to it.
 
         `words`, `pairs`, `neighbours`, `session`, `date` and, below 0, what was taken off for `speaker`,
         `form` (asking, no time, no number) and `length`. Parts of 0 are left out.
@@ -174,13 +174,13 @@ class RankedPassage(NamedTuple):
 
 
 def idf(frequency: int, passages: int) -> float:
-    """Weight of a word that stands in `frequency` of `passages`; Lucene's form of it, never negative."""
+    """Return the weight of a word that stands in `frequency` of `passages`: Lucene's form, never negative."""
     frequency = min(frequency, passages)
     return math.log(1.0 + (passages - frequency + 0.5) / (frequency + 0.5))
 
 
 def compute_relevance(evidence: float) -> float:
-    """Evidence (0 and up) on a scale of 0 to 1, strictly growing: about how likely the memory has an answer.
+    """Map evidence (0 and up) to 0 to 1, strictly growing: about how likely the memory has an answer.
 
     evidence**3 / (evidence**3 + .8**3), a logistic curve of the evidence's logarithm. Evidence is the share
     of the attainable score times the question's weight in unknown words, to the power of .3: of two
@@ -200,7 +200,7 @@ def rank(
     settings: RankingSettings = DEFAULTS,
     limit: int | None = None,
 ) -> list[RankedPassage]:
-    """Order candidates, best first; those with nothing of the question in or around them are left out.
+    """Order candidates, best first. Candidates with no term in or around them are left out.
 
     Equals stand newest first, then by key, largest first. The answer depends on the set of passages, not on
     their order or how often one is given.
@@ -237,7 +237,7 @@ def _to_ranked(candidate: _Candidate) -> RankedPassage:
 
 
 class _Scale:
-    """What is the same for all candidates of one kind: what to count, what it weighs, how long is long."""
+    """Counts and weights that are the same for all candidates of one kind."""
 
     __slots__ = (
         "attainable", "evidence", "flat", "joined", "needles", "pairs",
@@ -247,12 +247,12 @@ class _Scale:
     def __init__(
         self, query: ParsedQuery, statistics: TermStatistics, settings: RankingSettings, *, turns: bool
     ) -> None:
-        wanted = query.wanted(turns=turns)
+        terms = query.wanted(turns=turns)
         passages = max(1, statistics.passages) + settings.background
         frequency = statistics.frequencies.get
         self.query = query
         self.settings = settings
-        self.terms: list[QueryTerm] = [term for term in wanted if term.kind != "joined"]
+        self.terms: list[QueryTerm] = [term for term in terms if term.kind != "joined"]
         self.needles = [(i, f" {term.token} ") for i, term in enumerate(self.terms)]
         self.weights = [term.weight * idf(frequency(term.token, 0), passages) for term in self.terms]
         self.attainable = sum(self.weights) or 1.0
@@ -270,7 +270,7 @@ class _Scale:
         ]
         self.joined = [
             (f" {term.token} ", [places[token] for token in term.of if token in places])
-            for term in wanted
+            for term in terms
             if term.kind == "joined" and frequency(term.token, 0)
         ]
         mean = max(1.0, statistics.mean_length)
@@ -285,21 +285,21 @@ class _Scale:
         return min(self.weights[left], self.weights[right])
 
     def hits(self, terms: str) -> list[tuple[int, float]]:
-        """Which of the words stand in a packed text, and how often."""
+        """Return which of the words stand in a packed text, and how often."""
         count_of = terms.count
-        found: list[tuple[int, float]] = [
+        hits: list[tuple[int, float]] = [
             (i, count) for i, needle in self.needles if (count := count_of(needle))
         ]
         for needle, places in self.joined:
             if count := count_of(needle):
-                counts = dict(found)
+                counts = dict(hits)
                 for i in places:
                     counts[i] = counts.get(i, 0) + count
-                found = list(counts.items())
-        return found
+                hits = list(counts.items())
+        return hits
 
     def words(self, counts: Iterable[tuple[int, float]], norm: float) -> float:
-        """BM25 of some counts."""
+        """Return the BM25 score of some counts."""
         weights = self.weights
         total = 0.0
         for i, count in counts:
@@ -307,11 +307,11 @@ class _Scale:
         return total * self.saturated
 
     def together(self, hits: Sequence[tuple[int, float]], terms: str, norm: float) -> float:
-        """What words that stand together add."""
-        found = {i for i, _ in hits}
+        """Return the bonus of words that stand together."""
+        matched = {i for i, _ in hits}
         total = 0.0
         for left, right, needle, weight in self.pairs:
-            if left in found and right in found and (count := terms.count(needle)):
+            if left in matched and right in matched and (count := terms.count(needle)):
                 total += weight * count / (count + norm)
         return total * self.saturated * self.settings.pair
 
@@ -334,12 +334,12 @@ class _Candidate:
         self.norm = self.base = self.pairs = self.session = self.date = self.score = 0.0
         self.speaker = self.form = self.short = 1.0
 
-    def found(self) -> list[int]:
-        """The numbers of the words found in it or in what it takes in."""
+    def list_matched_terms(self) -> list[int]:
+        """Return the numbers of the words found in it or in what it takes in."""
         return sorted(dict(self.hits) | self.taken)
 
     def parts(self) -> dict[str, float]:
-        """The score in shares of the attainable, by name."""
+        """Return the score in shares of the attainable, by name."""
         own = self.scale.words(self.hits, self.norm) if self.hits else 0.0
         values = {
             "words": own,
@@ -400,7 +400,7 @@ _Spots = Mapping[int, tuple[_Hits, int]]
 
 
 def _score_with_neighbours(scale: _Scale, candidates: Sequence[_Candidate]) -> dict[int | None, float]:
-    """Give every turn the words of its neighbours and its base score; returns the best of each session."""
+    """Give every turn the words of its neighbors and its base score; return the best turn of each session."""
     settings = scale.settings
     offsets = [(-i, weight) for i, weight in enumerate(settings.before, 1)]
     offsets += [(i, weight) for i, weight in enumerate(settings.after, 1)]
@@ -496,7 +496,7 @@ class _Form:
 
 
 class _Closeness:
-    """How near a time is to the nearest of some days: 1 on the day, falling on both sides."""
+    """Closeness of a time to the nearest of some days: 1 on the day, falling on both sides."""
 
     __slots__ = ("days", "known", "settings")
 
@@ -528,7 +528,7 @@ class _Closeness:
 
 
 def _compute_span(day: QueryDate, year: int) -> tuple[int, int]:
-    """First and last day of what is meant, in `year`, as ordinals."""
+    """Return the first and last day of a date in `year`, as ordinals."""
     year = min(max(year, 1), 9999)
     if day.month is None:
         return date(year, 1, 1).toordinal(), date(year, 12, 31).toordinal()

@@ -1,10 +1,8 @@
-"""How good is a hit altogether? Relevance first; freshness, importance and confidence decide among the
-relevant.
+"""Final score of a hit: relevance first; recency, importance and confidence decide among the relevant.
 
-The weights are golemcore's (.40 relevance, .20 recency, .20 importance, .20 confidence, a bonus by kind),
-multiplied by relevance once more: a sum alone lets whatever was written a minute ago stand above what was
-asked for. So a record without relevance scores 0, however fresh, and every part raises the score and never
-lowers it.
+The weights are golemcore's (.40 relevance, .20 recency, .20 importance, .20 confidence, a bonus by kind). The sum is
+multiplied by relevance, because a sum alone ranks whatever was just written above what was asked for. A record
+without relevance scores 0, and no part lowers the score.
 """
 
 from __future__ import annotations
@@ -103,7 +101,7 @@ def score(
     pinned: bool = False,
     settings: ScoringSettings = DEFAULTS,
 ) -> Score:
-    """Combine what is known about a hit.
+    """Return the final score of a hit.
 
     Relevance times the weighted mean of the parts (see the module). A pinned record does not decay: its
     recency is 1. Turns have none: when something was said does not tell whether it answers (known from

@@ -1,7 +1,7 @@
-"""How does a question become hits? From index to store to ranker.
+"""Search from query to hits: index, store, ranker.
 
-The one path that every search takes: the API's, the prompt's, the command line's and the evaluation's.
-Decides nothing about ranking (`recall` does) and nothing about prompts (`context` does).
+Every search takes this path: API, prompts, command line and evaluation. Ranking is decided in `ranking`, the content
+of prompts in `context`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ POOL = 40
 """Candidates asked of the index, at least; more find no better ones."""
 
 _MORE_THAN_WANTED = 16
-"""How many more candidates than hits are asked for, where that is more than `POOL`."""
+"""Candidates per hit, where that is more than `POOL`."""
 
 NEIGHBOURS = 4
 """Turns before and after a candidate that are ranked with it."""
@@ -57,17 +57,17 @@ _NOT_HOLDING = 0.5  # what the score of a record counts for that held before, or
 _MOST_MEASURES = 1_000
 
 _TYPES = ("record", "session", "turn", "paragraph")
-"""Which stands first among hits of the same score."""
+"""Order of hits with the same score."""
 
 _Value = Record | Turn | Paragraph
 
 _SPARE = 4
-"""How many more values than asked for are loaded, so that duplicates among them need no second look."""
+"""Number of values loaded beyond the limit, so that duplicates need no second read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchRequest:
-    """What is looked for, among what.
+    """Parsed query with its restrictions.
 
     Attributes:
         text: The question's words; None for what changed last.
@@ -139,15 +139,15 @@ class Searcher:
     # -- the ways to search ----------------------------------------------------------------------------
 
     def records(self, question: SearchRequest) -> list[Hit]:
-        """Records that answer the question, best first."""
+        """Return records that answer the question, best first."""
         return self._search_hits("record", question)
 
     def turns(self, question: SearchRequest) -> list[Hit]:
-        """Turns that answer the question, best first; a turn is found through its neighbours too."""
+        """Return turns that answer the question, best first. A turn is found through its neighbors too."""
         return self._search_hits("turn", question)
 
     def paragraphs(self, question: SearchRequest) -> list[Hit]:
-        """Paragraphs of `HISTORY.md` that answer the question, best first."""
+        """Return paragraphs of `HISTORY.md` that answer the question, best first."""
         return self._search_hits("paragraph", question)
 
     def everything(self, question: SearchRequest) -> list[Hit]:
@@ -183,20 +183,20 @@ class Searcher:
         return _remove_repeats(hits)[: question.limit]
 
     def sessions(self, question: SearchRequest) -> list[Hit]:
-        """Sessions that answer the question, best first: each is as good as its best turn.
+        """Return sessions that answer the question, best first: each ranks as its best turn.
 
         (Sums over the best turns and BM25 over whole sessions, alone or added, were measured on LoCoMo's
         development half: they change recall@10 and any@5 by at most .002, or make it worse.)
         """
-        found = self._search_hits("turn", question, distinct=_get_thread)
-        return [replace(hit, session=self._store.session(hit.turn.session)) for hit in found if hit.turn]
+        hits = self._search_hits("turn", question, distinct=_get_thread)
+        return [replace(hit, session=self._store.session(hit.turn.session)) for hit in hits if hit.turn]
 
     def recall(self, query: str, *, allowed: Filter, limit: int, exclude: frozenset[str]) -> list[Hit]:
-        """What a prompt asks for: records, turns and paragraphs together, best first."""
+        """Return records, turns and paragraphs for a prompt, best first."""
         return self.everything(SearchRequest(text=query, allowed=allowed, limit=limit, exclude=exclude))
 
     def recent(self, *, allowed: Filter, limit: int) -> list[Record]:
-        """The records changed last, newest first."""
+        """Return the records changed last, newest first."""
         return list(self._store.find(_restrict_to_alive(allowed, self._clock()), limit=limit))
 
     def _search_hits(
@@ -206,7 +206,7 @@ class Searcher:
         *,
         distinct: Callable[[Passage], int | None] = _get_key,
     ) -> list[Hit]:
-        """Hits of one kind, at most one of those for which `distinct` gives the same."""
+        """Return hits of one kind, at most one of those for which `distinct` gives the same."""
         validate_question(question)
         question = replace(question, allowed=_restrict_to_alive(question.allowed, self._clock()))
         if question.text is None:
@@ -217,7 +217,7 @@ class Searcher:
             return self._search_ranked(subject, question, question.text, distinct)
 
     def _list_newest(self, subject: Searchable, question: SearchRequest) -> list[Hit]:
-        """What changed last, newest first."""
+        """Return what changed last, newest first."""
         return self._build_hits(
             self._iterate_values(subject, question, None), question, note="newest first", score=0.0
         )
@@ -225,12 +225,12 @@ class Searcher:
     def _search_pattern(
         self, subject: Searchable, question: SearchRequest, pattern: re.Pattern[str]
     ) -> list[Hit]:
-        """What has the text, or matches the pattern, newest first."""
+        """Return what has the text or matches the pattern, newest first."""
         containing = question.text if question.mode == "literal" else None
         values = self._iterate_values(subject, question, containing)
-        found = (value for value in values if pattern.search(value.content))
+        matching = (value for value in values if pattern.search(value.content))
         note = f"has {question.text!r}" if question.mode == "literal" else f"matches /{question.text}/"
-        return self._build_hits(found, question, note=note, score=1.0)
+        return self._build_hits(matching, question, note=note, score=1.0)
 
     def _iterate_values(
         self, subject: Searchable, question: SearchRequest, containing: str | None
@@ -241,17 +241,20 @@ class Searcher:
             case "turn":
                 return self._store.scan_turns(question.allowed, containing=containing)
             case "paragraph":
-                there = self._store.paragraphs(page=HISTORY)
-                there = [one for one in there if is_paragraph_allowed(question.allowed, one)]
-                return iter(sorted(reversed(there), key=lambda one: one.at, reverse=True))
+                paragraphs = self._store.paragraphs(page=HISTORY)
+                paragraphs = [one for one in paragraphs if is_paragraph_allowed(question.allowed, one)]
+                return iter(sorted(reversed(paragraphs), key=lambda one: one.at, reverse=True))
             case _:
                 assert_never(subject)
 
     def _build_hits(
         self, values: Iterator[_Value], question: SearchRequest, *, note: str, score: float
     ) -> list[Hit]:
-        kept = (value for value in values if value.id not in question.exclude)
-        return [_wrap_value(value, Explanation(note=note), score) for value in islice(kept, question.limit)]
+        allowed_values = (value for value in values if value.id not in question.exclude)
+        return [
+            _wrap_value(value, Explanation(note=note), score)
+            for value in islice(allowed_values, question.limit)
+        ]
 
     # -- the one path ----------------------------------------------------------------------------------
 
@@ -262,7 +265,7 @@ class Searcher:
         text: str,
         distinct: Callable[[Passage], int | None],
     ) -> list[Hit]:
-        """Rank, load and check, with a larger pool where restrictions used the first one up."""
+        """Rank, load and check, with a larger pool if restrictions used the first one up."""
         measure = self._measure(subject, question.allowed)
         query = parse_query(text, speakers=measure.speakers)
         if not query or not measure.passages:
@@ -282,15 +285,15 @@ class Searcher:
     def _score_passages(
         self, subject: Searchable, query: ParsedQuery, question: SearchRequest, pool: int
     ) -> tuple[list[_Scored], bool]:
-        """The relevant passages, best first, and whether the index had more than `pool` to offer."""
+        """Return the relevant passages, best first, and whether the index had more than `pool` to offer."""
         allowed = question.allowed
-        wanted, measure = _build_wanted(subject, query), self._measure(subject, allowed)
+        candidates_query, measure = _build_wanted(subject, query), self._measure(subject, allowed)
         statistics = TermStatistics(
             passages=measure.passages,
             mean_length=measure.mean_length,
             frequencies=self._index.frequencies(subject, query.tokens, allowed.scopes),
         )
-        keys = self._index.search_any(subject, wanted, allowed, pool)
+        keys = self._index.search_any(subject, candidates_query, allowed, pool)
         is_full = len(keys) >= pool
         around = NEIGHBOURS if subject == "turn" else 0
         passages = self._store.passages(subject, keys, around=around)
@@ -309,12 +312,13 @@ class Searcher:
         return scored, is_full
 
     def _load(self, subject: Searchable, scored: Sequence[_Scored], question: SearchRequest) -> list[Hit]:
-        """The first `limit` hits with their values, without repeats and without what is not allowed.
+        """Return the first `limit` hits with their values, without repeats and without what is
+        not allowed.
 
         Of what several scopes say in the same words, the one that is named first in the filter is taken.
         """
         hits: list[Hit] = []
-        said: dict[str, int] = {}
+        ranks: dict[str, int] = {}
         places = {scope: place for place, scope in enumerate(question.allowed.scopes or ())}
         step = question.limit + _SPARE
         now = None if question.allowed.valid_at is not None else self._clock()
@@ -329,18 +333,18 @@ class Searcher:
                 hit = _build_hit(entry, value, now)
                 if hit.score < question.min_score:
                     continue
-                if question.repeats or text not in said:
-                    said[text] = len(hits)
+                if question.repeats or text not in ranks:
+                    ranks[text] = len(hits)
                     hits.append(hit)
-                elif _rank_scope(hit, places) < _rank_scope(hits[said[text]], places):
-                    hits[said[text]] = hit
+                elif _rank_scope(hit, places) < _rank_scope(hits[ranks[text]], places):
+                    hits[ranks[text]] = hit
             if len(hits) >= question.limit or len(batch) < step:
                 break
         hits.sort(key=lambda hit: (-hit.score, _rank_scope(hit, places)))
         return hits[: question.limit]
 
     def _load_values(self, subject: Searchable, batch: Sequence[_Scored]) -> list[_Value | None]:
-        """The values of the passages; None for one that has gone since, or cannot be read."""
+        """Return the values of the passages; None for one that has gone since, or cannot be read."""
         keys = [entry.passage.key for entry in batch]
         read: dict[Searchable, Callable[[Sequence[int]], Sequence[_Value]]] = {
             "record": self._store.records,
@@ -350,7 +354,7 @@ class Searcher:
         return read_or_none(read[subject], keys)
 
     def _measure(self, subject: Searchable, allowed: Filter) -> CollectionStats:
-        """How much there is in the scopes, remembered until the journal moves."""
+        """Return how much there is in the scopes, remembered until the journal moves."""
         sequence = self._store.sequence()
         known = self._measures.get((subject, allowed.scopes))
         if known is None or known[0] != sequence:
@@ -362,12 +366,12 @@ class Searcher:
 
 
 def to_scoring_settings(settings: Settings) -> scoring.ScoringSettings:
-    """What the parts of a score count for by the settings: how soon recency fades, if it does."""
+    """Return the scoring weights of the settings: how soon recency fades, if it does."""
     return scoring.ScoringSettings(half_life=settings.decay_days if settings.decay_enabled else math.inf)
 
 
 def validate_question(question: SearchRequest) -> SearchRequest:
-    """The question itself, when every field of it is of its form; raises `InvalidInput` otherwise."""
+    """Return the question; raise `InvalidInput` where a field is not valid."""
     if question.text is not None:
         validate_text(question.text, name="query", longest=LONGEST_QUERY, empty=True)
     validate_count(question.limit, name="limit", most=MOST_HITS)
@@ -378,7 +382,7 @@ def validate_question(question: SearchRequest) -> SearchRequest:
 
 
 def validate_count(value: object, *, name: str, least: int = 1, most: int = 1_000_000_000) -> int:
-    """`value`, if it is a whole number from `least` to `most`; raises `InvalidInput` otherwise."""
+    """Return `value` if it is a whole number from `least` to `most`; raises `InvalidInput` otherwise."""
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
         raise InvalidInput(f"{name} is {value!r}: it is a whole number from {least} to {most:,}")
     return value
@@ -396,7 +400,7 @@ def _restrict_to_alive(allowed: Filter, now: datetime) -> Filter:
 
 
 def _is_allowed(allowed: Filter, value: _Value) -> bool:
-    """Checked once more on the value itself: neighbours were never filtered, and time has passed."""
+    """Return whether the value passes the filter now: neighbors were never filtered, and time has passed."""
     if isinstance(value, Record):
         return is_record_allowed(allowed, value)
     return (
@@ -436,13 +440,13 @@ def _wrap_value(value: _Value, why: Explanation, score: float) -> Hit:
 
 
 def _rank_scope(hit: Hit, places: Mapping[str, int]) -> int:
-    """Which place the scope of what was found has among those that were asked for."""
+    """Return which place the scope of what was found has among those that were asked for."""
     value = hit.record or hit.turn
     return places.get("" if value is None else value.scope, 0)
 
 
 def _get_identity(value: _Value) -> str:
-    """What makes a hit the same as an earlier one: the words, of paragraphs the time too; turns never are."""
+    """Return what makes two hits the same: the words, and of paragraphs the time. Turns never are."""
     return value.id if isinstance(value, Turn) else _normalize_words(value.content)
 
 
@@ -451,7 +455,7 @@ def _normalize_words(text: str) -> str:
 
 
 def _remove_repeats(hits: Iterable[Hit]) -> list[Hit]:
-    """The hits without turns and paragraphs that say just what a record among them says."""
+    """Return the hits without turns and paragraphs that say just what a record among them says."""
     hits = list(hits)
     records = {_normalize_words(hit.record.content) for hit in hits if hit.record is not None}
     return [hit for hit in hits if hit.record is not None or _normalize_words(_get_text(hit)) not in records]

@@ -6,9 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reverie.domain.similarity.comparison import classify_relation
+from reverie.domain.similarity.comparison import is_repetition, normalize
 from reverie.domain.similarity.specifics import extract_specifics, is_ambiguous_thousands, normalize_number
 from reverie.domain.text.ids import compute_fingerprint, normalize_case
+
+
+def repeats(new: str, old: str) -> bool:
+    return is_repetition(normalize(new), normalize(old))
+
 
 DIFFERENT = [
     # a capital
@@ -70,13 +75,15 @@ SAME = [
 
 @pytest.mark.parametrize(("one", "other"), DIFFERENT)
 def test_what_a_capital_or_a_mark_tells_apart_is_never_folded(one: str, other: str) -> None:
-    assert classify_relation(one, other) == classify_relation(other, one) == "differs"
+    assert not repeats(one, other)
+    assert not repeats(other, one)
     assert compute_fingerprint("fact", one) != compute_fingerprint("fact", other)
 
 
 @pytest.mark.parametrize(("one", "other"), SAME)
 def test_a_matter_of_style_is_still_folded(one: str, other: str) -> None:
-    assert classify_relation(one, other) == classify_relation(other, one) == "repeats"
+    assert repeats(one, other)
+    assert repeats(other, one)
 
 
 @given(st.text(st.characters(exclude_characters="Σ")))  # whose small letter depends on what follows

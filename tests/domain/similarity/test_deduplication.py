@@ -1,4 +1,4 @@
-"""What becomes of a save: created, reinforced, extended, and never less than there was before."""
+"""The decision of a save: created or reinforced, and never less than there was before."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ from reverie.domain.record import KINDS, MOST_LABELS, ORIGINS, UNTRUSTED, Record
 from reverie.domain.similarity.deduplication import (
     Create,
     Decision,
-    Extend,
     Reinforce,
     can_deduplicate,
     decide,
-    extend_record,
+    find_duplicate_groups,
     reinforce_record,
 )
 from tests.factories import make_record
@@ -100,22 +99,9 @@ def test_a_repetition_reinforces(text: str) -> None:
     )
 
 
-def test_a_text_with_more_sentences_extends() -> None:
-    old = record(tags=("a",), source="chat", importance=0.3, seen_count=4)
-    new = new_record("Likes tea. Drinks two cups a day.", references=("turn-1",), source="mail")
-    assert decide(new, [old], now=NOW) == Extend(
-        old=old,
-        after=replace(
-            old,
-            content=new.content,
-            source="mail",
-            references=("turn-1",),
-            importance=0.5,
-            seen_count=5,
-            last_seen_at=NOW,
-            updated_at=NOW,
-        ),
-    )
+def test_a_text_that_says_more_is_created() -> None:
+    new = new_record("Likes tea. Drinks two cups a day.")
+    assert decide(new, [record()], now=NOW) == Create(record=new)
 
 
 @pytest.mark.parametrize(
@@ -125,7 +111,7 @@ def test_another_statement_is_created(text: str) -> None:
     assert isinstance(decide(new_record(text), [record()], now=NOW), Create)
 
 
-def test_the_very_words_come_before_a_near_repetition_and_that_before_an_extension() -> None:
+def test_the_very_words_come_before_a_near_repetition() -> None:
     same, near, part = (
         record("Likes Tea. It is hot.", 1),
         record("Likes tea! It's hot!", 2),
@@ -133,18 +119,6 @@ def test_the_very_words_come_before_a_near_repetition_and_that_before_an_extensi
     )
     new = new_record("likes tea. it is hot.")
     assert decide(new, [part, near, same], now=NOW).old == same  # type: ignore[union-attr]
-    longer = new_record("Likes tea. Drinks two cups a day.")
-    repeated, extended_one = record("The user likes tea. Drinks two cups a day", 4), record("Likes tea", 5)
-    decision = decide(longer, [extended_one, repeated], now=NOW)
-    assert isinstance(decision, Reinforce)
-    assert decision.old == repeated
-
-
-def test_the_longest_text_is_the_one_extended() -> None:
-    short, long = record("Likes tea", 1), record("Likes tea. Drinks two cups a day.", 2)
-    decision = decide(new_record(long.content + " Owns four pots of clay."), [short, long], now=NOW)
-    assert isinstance(decision, Extend)
-    assert decision.old == long
 
 
 @given(NEW_RECORDS, OLD_RECORDS, st.randoms())
@@ -211,7 +185,7 @@ def test_what_has_expired_takes_nothing_in_but_its_own_words_bring_it_back() -> 
 def test_an_untrusted_text_never_changes_a_trusted_content(origin: Any) -> None:
     new = new_record("Likes tea. Drinks two cups a day.", origin=origin)
     assert decide(new, [record()], now=NOW) == Create(record=new)
-    assert isinstance(decide(new, [record(origin=origin)], now=NOW), Extend)
+    assert decide(new, [record(origin=origin)], now=NOW) == Create(record=new)
 
 
 def test_an_untrusted_repetition_counts_but_gives_no_weight() -> None:
@@ -244,12 +218,6 @@ def test_the_record_of_the_same_trust_is_taken_first() -> None:
         decision = decide(new_record(origin=origin), [mine, page], now=NOW)
         assert isinstance(decision, Reinforce)
         assert decision.old == expected
-
-
-def test_an_extension_has_the_less_trusted_origin() -> None:
-    text = "Likes tea. Drinks two cups a day."
-    assert after(decide(new_record(text, origin="agent"), [record()], now=NOW)).origin == "agent"
-    assert after(decide(new_record(text), [record(origin="agent")], now=NOW)).origin == "agent"
 
 
 def test_a_pinned_record_is_reinforced_but_never_rewritten() -> None:
@@ -331,12 +299,11 @@ def test_the_text_saved_stands_in_what_becomes_of_it(new: Record, olds: list[Rec
 
 
 @given(NEW_RECORDS, NEW_RECORDS)
-def test_reinforcing_and_extending_twice_change_nothing_but_the_count(old: Record, new: Record) -> None:
-    for merge in (reinforce_record, extend_record):
-        once = merge(old, new, now=NOW)
-        twice = merge(once, new, now=NOW)
-        assert replace(twice, seen_count=once.seen_count) == once
-        assert twice.seen_count == old.seen_count + 2
+def test_reinforcing_twice_changes_nothing_but_the_count(old: Record, new: Record) -> None:
+    once = reinforce_record(old, new, now=NOW)
+    twice = reinforce_record(once, new, now=NOW)
+    assert replace(twice, seen_count=once.seen_count) == once
+    assert twice.seen_count == old.seen_count + 2
 
 
 def test_a_reinforced_record_keeps_everything_else() -> None:
@@ -349,16 +316,7 @@ def test_a_reinforced_record_keeps_everything_else() -> None:
 def test_an_older_clock_never_moves_a_record_back() -> None:
     old = record(last_seen_at=NOW, updated_at=NOW)
     assert reinforce_record(old, new_record(), now=THEN).last_seen_at == NOW
-    assert extend_record(old, new_record(), now=THEN).updated_at == NOW
-
-
-def test_golemcores_merge_takes_the_longer_content_and_the_newer_fields() -> None:
-    old = record("A rather long text", kind="fact", source="old", importance=0.9, confidence=0.1, tags=("a",))
-    new = new_record("A text", kind="finding", source="new", importance=0.1, confidence=0.9, tags=("b", "a"))
-    merged = extend_record(old, new, now=NOW)
-    assert (merged.content, merged.kind, merged.source) == (old.content, "finding", "new")
-    assert (merged.importance, merged.confidence, merged.tags) == (0.9, 0.9, ("a", "b"))
-    assert (merged.id, merged.created_at) == (old.id, old.created_at)
+    assert reinforce_record(old, new_record(), now=THEN).updated_at == NOW
 
 
 # -- the same words, other circumstances -----------------------------------------------------------------
@@ -377,3 +335,38 @@ def test_the_same_words_for_another_time_hold_over_both() -> None:
     assert (merged.valid_from, merged.valid_to) == (THEN, LATER)
     always = after(decide(new_record(), [old], now=NOW))
     assert (always.valid_from, always.valid_to) == (None, None)
+
+
+# -- the nightly merge -----------------------------------------------------------------------------------
+
+
+def fold(*records: Record, changed: set[str] | None = None) -> list[tuple[str, str, int]]:
+    """Id of the record that stays, ids of those that go, and how often the record was seen."""
+    groups = find_duplicate_groups(records, {each.id for each in records} if changed is None else changed)
+    return [
+        (group.into.id[-1], "".join(sorted(each.id[-1] for each in group.duplicates)), group.after.seen_count)
+        for group in groups
+    ]
+
+
+SHORT, LONG = "Likes tea", "Likes tea. Drinks two cups a day."
+
+
+@pytest.mark.parametrize("changed", [1, 2])
+def test_at_night_a_text_folds_into_a_later_one_that_says_more(changed: int) -> None:
+    old, new = record(SHORT, 1, seen_count=3), record(LONG, 2, created_at=NOW)
+    assert fold(old, new, changed={f"{changed:012x}"}) == [("2", "1", 4)]
+    assert fold(old, new, record("The user likes tea", 3), record("Works at Acme", 4)) == [("2", "13", 5)]
+
+
+def test_at_night_a_pinned_record_is_never_rewritten_and_the_owners_word_never_goes_into_a_page() -> None:
+    assert fold(record(SHORT, 1, pinned=True), record(LONG, 2)) == []
+    assert fold(record(SHORT, 1), record(LONG, 2, pinned=True)) == [("2", "1", 2)]
+    assert fold(record(SHORT, 1), record(LONG, 2, origin="web")) == []
+    assert fold(record("Likes tea!", 1, pinned=True), record(SHORT, 2), record(LONG, 3)) == [("1", "2", 2)]
+
+
+def test_at_night_the_oldest_of_equal_texts_stays_whatever_else_begins_alike() -> None:
+    first, second = record("Likes tea!", 1), record("The user likes tea", 2, created_at=NOW)
+    other = record("Likes tea only at night. Drinks milk in the morning.", 3)
+    assert fold(first, second, other) == [("1", "2", 2)]

@@ -293,7 +293,7 @@ class MatchCollector:
         if row.reason and self._sought.phrases.has_match(row.reason):
             match = self._get_or_add(get_name(row.edit.value))
             match.had_piece |= self._sought.phrases.has_piece(row.reason)
-            for phrase in self._sought.phrases.found(row.reason):
+            for phrase in self._sought.phrases.find_phrases(row.reason):
                 match.once_had.setdefault(phrase, row.at)
 
     def add_value(self, value: Value | Entry) -> None:
@@ -332,7 +332,7 @@ class MatchCollector:
         phrases, hits, piece = self._sought.phrases, set[Phrase](), False
         for text in (*extract_texts(value, by_label=True), *extract_side_texts(value)):
             if text:
-                hits |= phrases.found(text)
+                hits |= phrases.find_phrases(text)
                 piece = piece or phrases.has_piece(text)
         return piece, hits
 
@@ -358,7 +358,7 @@ class MatchCollector:
             note = match.now if isinstance(match.now, Paragraph) else None
             if note is not None and not is_note_of(note, session_goes=bool(self._sought.sessions)):
                 continue
-            if not repeating or (note is not None and beginning.found(note.content)):
+            if not repeating or (note is not None and beginning.find_phrases(note.content)):
                 self.matches[name] = match
                 match.asked = match.asked or "written from a turn that goes"
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 
-from reverie.admin.history.diff import What, compute_difference, extract_added_words
+from reverie.admin.history.diff import What, compute_difference
 from reverie.domain.change import JournalEntry, Subject
 from reverie.domain.conversation import Turn
 from reverie.domain.page import Page
@@ -54,29 +54,23 @@ class BlameChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repetition:
-    """A later save that repeated or extended the content.
+    """A later save that repeated the content.
 
     Attributes:
         change: The number of the change it made.
         at: When.
         actor: Who saved it.
-        outcome: `reinforced` if it repeated the content, `extended` if it added to it.
-        words: The words that it added, with ` … ` between separate parts; may be empty.
         labels: The tags and references that it added.
     """
 
     change: int
     at: datetime
     actor: str
-    outcome: Literal["reinforced", "extended"]
-    words: str
     labels: tuple[str, ...]
 
     def __str__(self) -> str:
-        parts = [repr(_cut(self.words))] if self.words else []
-        parts += [", ".join(self.labels)] if self.labels else []
-        what = f" with {' and '.join(parts)}" if parts else ""
-        return f"{self.change}  {_format_time(self.at)}  {self.outcome} by {self.actor}{what}"
+        labels = f" with {', '.join(self.labels)}" if self.labels else ""
+        return f"{self.change}  {_format_time(self.at)}  reinforced by {self.actor}{labels}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,8 +177,6 @@ class Blame:
                     "change": each.change,
                     "at": timestamps.format_time(each.at),
                     "actor": each.actor,
-                    "outcome": each.outcome,
-                    "words": each.words,
                     "labels": list(each.labels),
                 }
                 for each in self.repetitions
@@ -214,7 +206,7 @@ def describe_change(row: JournalEntry) -> BlameChange:
 
 
 def find_repetitions(rows: Iterable[JournalEntry]) -> tuple[Repetition, ...]:
-    """Return the changes that were saves of the same content or of more."""
+    """Return the changes that were saves of the same content."""
     repetitions = []
     for row in rows:
         before, after = (None, None) if row.edit is None else (row.edit.before, row.edit.after)
@@ -229,8 +221,6 @@ def find_repetitions(rows: Iterable[JournalEntry]) -> tuple[Repetition, ...]:
                 change=row.sequence,
                 at=row.at,
                 actor=row.actor,
-                outcome="reinforced" if after.content == before.content else "extended",
-                words=extract_added_words(before.content, after.content),
                 labels=tuple(label for label in labels if label not in known),
             )
         )

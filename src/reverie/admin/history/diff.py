@@ -164,24 +164,6 @@ def compute_difference(row: JournalEntry) -> Difference:
     )
 
 
-def extract_added_words(before: str, after: str) -> str:
-    """Return the words that `after` adds, in order, with ` … ` between separate parts.
-
-    >>> extract_added_words("Deploys on Friday", "Deploys the shop on Friday at noon")
-    'the shop … at noon'
-    """
-    was, now = before.split(), after.split()
-    unchanged = {j for _, j in match_items(was, now)}
-    runs: list[list[str]] = []
-    for j, word in enumerate(now):
-        if j in unchanged:
-            continue
-        if not runs or j - 1 in unchanged:
-            runs.append([])
-        runs[-1].append(word)
-    return " … ".join(" ".join(run) for run in runs)
-
-
 def format_unified_diff(before: str, after: str, *, context: int = CONTEXT) -> list[str]:
     """Return a unified diff of the lines.
 

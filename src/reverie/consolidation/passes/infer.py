@@ -24,10 +24,11 @@ from reverie.consolidation.planning.signals import Signal, format_signals
 from reverie.domain.category import USER_PREFERENCES, is_within_category
 from reverie.domain.conversation import Turn
 from reverie.domain.record import UNTRUSTED, Record
-from reverie.domain.similarity.comparison import compute_keys, read_again
-from reverie.domain.similarity.specifics import extract_specifics, parse_word_set
+from reverie.domain.similarity.comparison import compute_keys, normalize_cached
+from reverie.domain.similarity.specifics import extract_specifics
 from reverie.domain.text import validation
 from reverie.domain.text.escaping import escape_line, unquoted_text
+from reverie.domain.word_lists import parse_word_set
 from reverie.llm.messages import ChatMessage, ModelReply, ModelRequest
 
 NAME = "infer"
@@ -191,7 +192,7 @@ def _split_sentences(text: str) -> list[str]:
 
 def _normalize_sentence(sentence: str) -> str:
     """Return a key that is equal for sentences in the same words."""
-    return compute_keys(read_again(sentence))[0]
+    return compute_keys(normalize_cached(sentence))[0]
 
 
 def _collect_evidence(turns: Sequence[Turn]) -> Iterable[tuple[Turn, str]]:

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from reverie.consolidation.rules.sentences import LONGEST_TEXT
 from reverie.consolidation.rules.wording import Lazy
-from reverie.domain.similarity.specifics import parse_word_set
+from reverie.domain.word_lists import parse_word_set
 
 
 def is_likely_secret(sentence: str) -> bool:

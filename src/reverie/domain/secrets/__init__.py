@@ -1,6 +1,6 @@
-"""Is this a secret, and what takes its place? Keys, tokens, passwords, private keys, card numbers. Pure.
+"""Detection and redaction of secrets: keys, tokens, passwords, private keys, card numbers.
 
-It looks at one text and knows nothing of records or stores; `reverie.stores.redacting` uses it on all that is kept.
+The functions examine one text. `reverie.stores.redacting` applies them to everything that is stored.
 """
 
 from __future__ import annotations

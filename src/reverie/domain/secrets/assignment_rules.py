@@ -1,7 +1,7 @@
-"""Which secrets are told by what stands before them? `password = …`, "my token is …", and in code. Pure.
+"""Secrets named by the words before them: `password = …`, "my token is …", assignments in code.
 
-A password has no form: what makes it one is the word before it. So each find is judged by that word, by what
-joins the two, and by the value: code that only speaks of a password has none.
+A password has no form of its own. So a match is judged by the word before it, by what joins the two, and by the
+value. Code that only mentions a password has none.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from reverie.domain.secrets import checksums
 from reverie.domain.secrets.lazy_regex import LazyRegex, compile_pattern
 from reverie.domain.secrets.rule import Span
+from reverie.domain.word_lists import join_words, parse_word_set
 
 _PASS = (
     "pass", "pwd", "kennwort", "mot de passe", "mot_de_passe", "contrase", "senha", "wachtwoord", "lösenord",
@@ -41,19 +42,20 @@ _REST = {
     "clave": r"clave(?: (?:de )?(?:la )?api)?",
     "chave": r"chave (?:de )?(?:da )?api",
 }
-_WHICH_KEY = LazyRegex(
-    r"(?:secret|api|access|private|signing|encryption|master|auth|account|license|subscription|webhook|se"
-    r"ssion"
-    r"|shared|app|application|service|admin|client|consumer|storage|rest)(?:[ _.-]?access)?[ _.-]?\Z"
+_KEY_QUALIFIERS = join_words(
+    """
+    secret api access private signing encryption master auth account license subscription webhook session
+    shared app application service admin client consumer storage rest
+    """
 )
+_WHICH_KEY = LazyRegex(rf"(?:{_KEY_QUALIFIERS})(?:[ _.-]?access)?[ _.-]?\Z")
 _WHICH_SCHLUESSEL = LazyRegex(r"(?:api|zugangs|geheim)[ -]?\Z")
 _SET = r"[ \t]{0,8}(?:=>|:=|={1,3}|:|：|＝)\*{0,2}[ \t]{0,8}"
+_VERBS = join_words("is was are ist lautet war es est était era é è to at är jest это on =")
+_ADVERBS = join_words("now still just currently jetzt ahora maintenant")
 _SAID = (
-    r"(?:[ \t]{0,9}(?:是|为|為|は、?|이|은)[ \t]{0,9}|(?:'s|[ \t]{1,9}(?:is|was|are|ist|lautet|war|es|est|"
-    r"était|"
-    r"era|é|è"
-    r"|to|at|är|jest|это|on|=))(?:[ \t]{1,9}(?:now|still|just|currently|jetzt|ahora|maintenant|set[ \t]to))?"
-    r"[ \t]{0,4}[:：]?[ \t]{1,9})"
+    r"(?:[ \t]{0,9}(?:是|为|為|は、?|이|은)[ \t]{0,9}"
+    rf"|(?:'s|[ \t]{{1,9}}(?:{_VERBS}))(?:[ \t]{{1,9}}(?:{_ADVERBS}|set[ \t]to))?[ \t]{{0,4}}[:：]?[ \t]{{1,9}})"
 )
 _OF = (
     r"[ \t]{1,9}(?:for|of|to|at|on|in|für|zu[rm]?|pour|de|du|del|para|da|do|voor|från|till|dla|для|от)"
@@ -68,31 +70,30 @@ _AFTER = (
     rf"(?P<tail>[A-Za-z0-9_-]{{0,24}}+)(?P<close>\\{{0,3}}[\"'`*\])]{{0,3}})(?P<joined>{_JOINED}){_VALUE}"
 )
 
-_OTHER_BEFORE = LazyRegex(
-    r"(?:\A|[^a-z])(?:public|next|prev(?:ious)?|page|pagination|continuation|sync|cache|primary|sort|part"
-    r"ition"
-    r"|foreign|unique|idempotency|object|ssh[ _-]?host|max|min|num|total|prompt|completion|input|output|r"
-    r"easoning"
-    r"|cached|per|count|eos|bos|pad|unk|mask|stop|special|cancellation|by|com|sur|tres|en|under|over|bi|e"
-    r"ye|band"
-    r"|one|no|forgot|reset|change|hashed|encrypted|show|hide|confirm|verify|valid|invalid|is|has|needs?"
-    r"|require[sd]?)[ _-]?\Z"
+_OTHER_QUALIFIERS = join_words(
+    r"""
+    public next prev(?:ious)? page pagination continuation sync cache primary sort partition foreign unique
+    idempotency object max min num total prompt completion input output reasoning cached
+    per count eos bos pad unk mask stop special cancellation by com sur tres en under over bi eye band one
+    no forgot reset change hashed encrypted show hide confirm verify valid invalid is has needs?
+    require[sd]?
+    """
 )
+_OTHER_BEFORE = LazyRegex(rf"(?:\A|[^a-z])(?:{_OTHER_QUALIFIERS}|ssh[ _-]?host)[ _-]?\Z")
 _HUMP = LazyRegex(r"(?<=[a-z0-9])(?=[A-Z])")
-_OTHER_AFTER = LazyRegex(
-    r"[_-]?(?:ids?|count|types?|names?|ur[li]|endpoint|path|files?|expir\w*|ttl|limits?|len(?:gth)?|budge"
-    r"t|iz\w+|usage"
-    r"|hash(?:es|ed)?|digest|arn|refs?|versions?|fields?|label|hint|placeholder|polic(?:y|ies)|rules?|reg"
-    r"ex|pattern"
-    r"|min\w*|max\w*|reset|manager|prompt|input|box|form|change[ds]?|strength|required|error|message|age"
-    r"|alg\w*|format|prefix|less|through|ive|port|ion\w*|enger\w*|ed|ing|ages?|es|word|board|s|ring|store"
-    r"|vault"
-    r"|fingerprint|pair|ref|based|d|holder|at|issued\w*|validity|lifetime|rotation\w*|created\w*|updated"
-    r"\w*)\Z",
-    re.IGNORECASE,
+_OTHER_SUFFIXES = join_words(
+    r"""
+    ids? count types? names? ur[li] endpoint path files? expir\w* ttl limits? len(?:gth)? budget iz\w+ usage
+    hash(?:es|ed)? digest arn refs? versions? fields? label hint placeholder polic(?:y|ies) rules? regex
+    pattern min\w* max\w* reset manager prompt input box form change[ds]? strength required error message
+    age alg\w* format prefix less through ive port ion\w* enger\w* ed ing ages? es word board s ring store
+    vault fingerprint pair ref based d holder at issued\w* validity lifetime rotation\w* created\w*
+    updated\w*
+    """
 )
+_OTHER_AFTER = LazyRegex(rf"[_-]?(?:{_OTHER_SUFFIXES})\Z", re.IGNORECASE)
 _PREFIX = LazyRegex(r"[A-Za-z0-9_.-]{0,40}\Z")
-_WORDS = frozenset(
+_WORDS = parse_word_set(
     """
     a an and any are as at be been before between both but by can cannot case changed checked
     correct could default denied different does done either empty encrypted enough entered expired
@@ -115,7 +116,7 @@ _WORDS = frozenset(
     utf-8 ascii md5 sha1 sha256 sha512 bcrypt scrypt argon2 pbkdf2 aes aes-256 rsa hs256 rs256
     ed25519 oauth oauth2 jwt saml sso basic bearer digest none/empty n/a tbd todo yes changeable
     deprecated disabled enabled
-    """.split()  # noqa: SIM905 - as a list it would take a page
+    """
 )
 _ENDINGS = ("ed", "ing", "ly", "able", "ible", "less", "ful", "ive", "ous", "ise", "ize", "ation", "ity")
 _WHOSE = LazyRegex(
@@ -134,19 +135,23 @@ _CODE = LazyRegex(
 )
 _NUMBER = LazyRegex(r"[\d.,:%/-]+(?:ms|s|m|h|d|k|kb|mb|x|th|st|nd|rd)?", re.IGNORECASE)
 _DATE = LazyRegex(r"\d{4}-\d\d-\d\d.*|\d{1,2}[./]\d{1,2}[./]\d{2,4}")
+_FILE_SUFFIXES = join_words("py js ts json ya?ml md txt toml env pem key crt go rs java html? pdf")
 _PATH = LazyRegex(
-    r"(?:[~.]{0,2}/|[A-Za-z]:\\|[a-z][a-z0-9+.-]*://)\S*|[\w.-]+(?:/[\w.-]+)+\.\w{1,5}|[\w-]+\.(?:py|js|t"
-    r"s|json|ya?ml|md|txt|toml|env|pem|key|crt|go|rs|java|html?|pdf)"
+    r"(?:[~.]{0,2}/|[A-Za-z]:\\|[a-z][a-z0-9+.-]*://)\S*"
+    r"|[\w.-]+(?:/[\w.-]+)+\.\w{1,5}"
+    rf"|[\w-]+\.(?:{_FILE_SUFFIXES})"
 )
 _SNAKE = LazyRegex(
-    r"[A-Za-z]+(?:[_-][A-Za-z]+)*|[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+|_?[a-z]*(?:[A-Z]{1,5}[a-z]{2,}){1,9}\d?|["
-    r"a-z]+(?:_[a-z]+)*_?\d{1,2}"
+    r"[A-Za-z]+(?:[_-][A-Za-z]+)*"
+    r"|[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+"
+    r"|_?[a-z]*(?:[A-Z]{1,5}[a-z]{2,}){1,9}\d?"
+    r"|[a-z]+(?:_[a-z]+)*_?\d{1,2}"
 )
 _SETS = LazyRegex(r"(?:[;&](?=[A-Za-z][\w .-]{0,40}=)).*\Z", re.DOTALL)
 
 
 def find_spans(text: str, lower: str) -> Iterator[Span]:
-    """Every secret in `text` that a word before it makes one; `lower` is its lower-case form."""
+    """Yield every secret in `text` that a word before it makes one; `lower` is its lower-case form."""
     end = 0
     for start, word in sorted(_find_trigger_words(lower)):
         if start < end:
@@ -161,10 +166,10 @@ def find_spans(text: str, lower: str) -> Iterator[Span]:
             lower, start, core.end() if core is not None else start + len(word), word
         )
         match = compile_pattern(_AFTER, True).match(lower, stop)
-        found = _build_span(text, begin, word, match) if match is not None and stop > begin else None
-        if found is not None:
-            yield found
-            end = found.end
+        span = _build_span(text, begin, word, match) if match is not None and stop > begin else None
+        if span is not None:
+            yield span
+            end = span.end
 
 
 _NEAR = 100
@@ -173,7 +178,7 @@ _TELLING = LazyRegex(r"[0-9=:'\"`：＝]")
 
 
 def _find_trigger_words(lower: str) -> Iterator[tuple[int, str]]:
-    """Where the words stand that speak of a secret."""
+    """Yield the positions of words that name a secret."""
     for word in (*_PASS, *_KEYS):
         place = lower.find(word)
         while place >= 0:
@@ -182,7 +187,7 @@ def _find_trigger_words(lower: str) -> Iterator[tuple[int, str]]:
 
 
 def _find_name_bounds(lower: str, start: int, stop: int, word: str) -> tuple[int, int]:
-    """From where to where the name of the secret goes; nothing for a key of another sort."""
+    """Return the bounds of the secret's name; an empty range for a key of another sort."""
     if word not in ("key", "schlüssel"):
         return start, stop
     pattern = _WHICH_KEY if word == "key" else _WHICH_SCHLUESSEL
@@ -191,7 +196,7 @@ def _find_name_bounds(lower: str, start: int, stop: int, word: str) -> tuple[int
 
 
 def _build_span(text: str, begin: int, word: str, match: re.Match[str]) -> Span | None:
-    """The secret that a match in the lower-case text has; None if it has none."""
+    """Return the secret that a match in the lower-case text has; None if it has none."""
     before = _PREFIX.re.search(text, max(0, begin - 40), begin)
     prefix = before.group() if before is not None else ""
     core, tail = text[begin : match.start()], text[slice(*match.span("tail"))]
@@ -218,7 +223,7 @@ def _build_span(text: str, begin: int, word: str, match: re.Match[str]) -> Span 
 
 
 class _Line:
-    """What stands around a value on its line."""
+    """Surroundings of a value on its line."""
 
     def __init__(self, text: str, begin: int, start: int, end: int, name: str) -> None:
         self.before = text[max(0, begin - 60) : begin].rpartition("\n")[2]
@@ -278,7 +283,9 @@ def _classify_kind(word: str, name: str) -> str:
 
 
 def _trim_value(value: str, before: str) -> str:
-    """A bare value without what follows it: the end of a sentence, another parameter, a closing tag."""
+    """Return a bare value without what follows it: the end of a sentence, another parameter, a closing
+    tag.
+    """
     value = _SETS.re.sub("", value)
     value = re.sub(r"</?[A-Za-z][^>]*>?.*\Z|\\[nrt]\S*\Z", "", value, flags=re.DOTALL)
     if "@" in value and "://" in before:
@@ -375,13 +382,13 @@ def _is_key_value(value: str, how: str, quoted: bool, line: _Line) -> bool:
 
 
 def _is_mixed(value: str) -> bool:
-    """Whether there is more in it than letters."""
+    """Return whether there is more in it than letters."""
     has_letter = any(char.isalpha() for char in value)
     return has_letter and any(char.isdigit() or char in "!@#$%^&*+=?~|<>/" for char in value)
 
 
 def _is_strong(value: str) -> bool:
-    """Whether nobody writes such a thing but for a password: letters, digits, capitals or marks."""
+    """Return whether nobody writes such a thing but for a password: letters, digits, capitals or marks."""
     if len(value) < 6 or _SNAKE.re.fullmatch(value) or _PATH.re.fullmatch(value):
         return False
     letters = any(char.isalpha() for char in value)
@@ -396,7 +403,7 @@ def _is_year(value: str) -> bool:
 
 
 def _is_label(value: str) -> bool:
-    """Whether a quoted word is the name of a field, or says something about it."""
+    """Return whether a quoted word is the name of a field, or says something about it."""
     lower = value.lower()
     return (
         lower in _WORDS

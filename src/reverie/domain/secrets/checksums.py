@@ -1,4 +1,4 @@
-"""Is this run of characters what it looks like? Checksums, prefixes, randomness, placeholders. Pure.
+"""Tests of a run of characters: checksums, randomness, placeholders.
 
 Nothing here looks for anything: it judges what a rule has found.
 """
@@ -32,7 +32,7 @@ _LONG = 40
 
 
 def is_placeholder(value: str) -> bool:
-    """Whether a value stands for a secret, as in documentation, and is none.
+    """Return whether a value stands for a secret, as in documentation, and is none.
 
     >>> is_placeholder("sk-xxxxxxxxxxxxxxxxxxxx"), is_placeholder("AKIAIOSFODNN7EXAMPLE")
     (True, True)
@@ -48,23 +48,23 @@ def is_placeholder(value: str) -> bool:
 
 
 def compute_entropy(value: str) -> float:
-    """Shannon's entropy of the characters, in bits for each."""
+    """Return Shannon's entropy of the characters, in bits per character."""
     total = len(value)
     return -sum(count / total * math.log2(count / total) for count in Counter(value).values())
 
 
 def is_hex(value: str) -> bool:
-    """Whether it is nothing but hexadecimal digits: a hash, an id, or a key."""
+    """Return whether it is nothing but hexadecimal digits: a hash, an id, or a key."""
     return _HEX.re.fullmatch(value) is not None
 
 
 def is_uuid(value: str) -> bool:
-    """Whether it is a UUID."""
+    """Return whether it is a UUID."""
     return _UUID.re.fullmatch(value) is not None
 
 
 def is_random(value: str, *, least: int = 16) -> bool:
-    """Whether a run of characters was drawn at random rather than written by somebody.
+    """Return whether a run of characters was drawn at random rather than written by somebody.
 
     Args:
         value: The run.
@@ -90,7 +90,9 @@ def is_random(value: str, *, least: int = 16) -> bool:
 
 
 def _count_class_changes(text: str) -> int:
-    """How often the sort of character changes: digits, small and capital letters; a first capital is none."""
+    """Return how often the sort of character changes: digits, small and capital letters; a first capital is
+    none.
+    """
     sorts = [0 if char.isdigit() else 1 if char.islower() else 2 for char in text]
     if len(sorts) > 1 and sorts[0] == 2 and sorts[1] == 1:
         sorts = sorts[1:]
@@ -98,7 +100,7 @@ def _count_class_changes(text: str) -> int:
 
 
 def has_crc(payload: str) -> bool:
-    """Whether the last six characters are the checksum of those before (tokens of GitHub and npm).
+    """Return whether the last six characters are the checksum of those before (tokens of GitHub and npm).
 
     The CRC-32 of the rest in base 62, padded with zeros.
     """
@@ -106,16 +108,16 @@ def has_crc(payload: str) -> bool:
 
 
 def compute_crc62(text: str) -> str:
-    """The checksum that tokens of GitHub and npm end in: six characters."""
-    number, made = binascii.crc32(text.encode()), ""
+    """Return the checksum that tokens of GitHub and npm end in: six characters."""
+    number, checksum = binascii.crc32(text.encode()), ""
     for _ in range(6):
         number, digit = divmod(number, 62)
-        made = _BASE62[digit] + made
-    return made
+        checksum = _BASE62[digit] + checksum
+    return checksum
 
 
 def is_jwt(text: str) -> bool:
-    """Whether the first part of a text with dots decodes to the header of a JSON web token."""
+    """Return whether the first part of a text with dots decodes to the header of a JSON web token."""
     head = _decode_base64(text.partition(".")[0])
     if head is None:
         return False
@@ -127,7 +129,7 @@ def is_jwt(text: str) -> bool:
 
 
 def is_basic(text: str) -> bool:
-    """Whether a text is a name and a password as HTTP's basic authentication has them."""
+    """Return whether a text is a name and a password as HTTP's basic authentication has them."""
     plain = _decode_base64(text)
     return plain is not None and ":" in plain and plain.isprintable() and not plain.endswith(":")
 
@@ -142,7 +144,7 @@ def _decode_base64(text: str) -> str | None:
 
 
 def is_luhn_valid(digits: str) -> bool:
-    """Whether the last digit is the check digit of a card number."""
+    """Return whether the last digit is the check digit of a card number."""
     total = 0
     for place, char in enumerate(reversed(digits)):
         number = int(char) * (1 + place % 2)
@@ -151,7 +153,7 @@ def is_luhn_valid(digits: str) -> bool:
 
 
 def is_card(digits: str) -> bool:
-    """Whether digits are a card number: a known issuer's prefix, its length, Luhn's check digit.
+    """Return whether digits are a card number: a known issuer's prefix, its length, Luhn's check digit.
 
     >>> is_card("4111111111111111"), is_card("4111111111111112"), is_card("9111111111111111")
     (True, False, False)

@@ -1,4 +1,4 @@
-"""When is a pattern compiled? When it is first asked for: importing costs nothing. Pure."""
+"""Regular expressions compiled on first use, so that an import costs nothing."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import cached_property, lru_cache
 
 
 class LazyRegex:
-    """A pattern that is compiled when it is first asked for, so that importing costs nothing."""
+    """Regular expression that is compiled when it is first used."""
 
     def __init__(self, source: str, flags: int = 0) -> None:
         self._source, self._flags = source, flags
@@ -20,5 +20,5 @@ class LazyRegex:
 
 @lru_cache(maxsize=512)
 def compile_pattern(pattern: str, case: bool) -> re.Pattern[str]:
-    """The pattern, compiled once."""
+    """Return the compiled pattern, from a cache."""
     return re.compile(pattern, 0 if case else re.IGNORECASE)

@@ -1,7 +1,7 @@
-"""Which parts of a text are secrets, and what takes their place? All rules together. Pure.
+"""Redaction of secrets by all rules.
 
-A secret gives way to `[redacted: its kind]`: the same words for every secret of a kind, nothing of it, not
-even a hash, since a hash of a short password can be tried out.
+A secret is replaced by `[redacted: kind]`. Nothing of it is kept, not even a hash, because the hash of a short
+password can be guessed.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Redactor:
     """Finds secrets in texts and puts their kinds in their places. Immutable; safe for several threads."""
 
     def __init__(self, *, enabled: bool = True, patterns: Sequence[str] = ()) -> None:
-        """Redact by the built-in rules and by patterns of one's own.
+        """Create a redactor of the built-in rules and your own patterns.
 
         Args:
             enabled: Whether anything is redacted; False leaves every text as it is.
@@ -74,69 +74,70 @@ class Redactor:
         self._clean: dict[str, None] = {}  # texts without a secret, which are asked about again and again
 
     def find(self, text: str) -> tuple[Span, ...]:
-        """The secrets in a text, none overlapping another, in order.
+        """Return the secrets in a text, none overlapping another, in order.
 
         Args:
             text: Any text; time is linear in its length.
         """
         if not self.enabled or len(text) < 3 or text in self._clean:
             return _NO_SPAN
-        found = _merge_spans(list(self._find_spans(text)))
-        if not found:
+        spans = _merge_spans(list(self._find_spans(text)))
+        if not spans:
             self._remember(text)
-            return found
-        return _merge_spans([*found, *_find_repetitions(text, found)])
+            return spans
+        return _merge_spans([*spans, *_find_repetitions(text, spans)])
 
     def text(self, text: str) -> str:
-        """The text with every secret in it replaced; itself, where it has none.
+        """Return the text with every secret in it replaced; itself, where it has none.
 
-        >>> Redactor().redact_text("db: postgres://app:kT9x-2vQ@db.internal/app")
+        >>> Redactor().text("db: postgres://app:kT9x-2vQ@db.internal/app")
         'db: postgres://app:[redacted: password in url]@db.internal/app'
         """
         for _ in range(_ROUNDS):
-            found = self.find(text)
-            if not found:
+            spans = self.find(text)
+            if not spans:
                 return text
             pieces, place = [], 0
-            for span in found:
+            for span in spans:
                 pieces += [text[place : span.start], f"[redacted: {span.kind}]"]
                 place = span.end
             text = "".join([*pieces, text[place:]])
         return text
 
     def kinds(self, text: str) -> tuple[str, ...]:
-        """Of which kinds the secrets in a text are, each once."""
+        """Return the kinds of the secrets in a text, each once."""
         return tuple(dict.fromkeys(span.kind for span in self.find(text)))
 
     def redact_mapping(self, given: Mapping[str, str]) -> Mapping[str, str]:
-        """A mapping of text to text with secrets replaced; a name such as `password` speaks of its value.
+        """Return a mapping of text to text with secrets replaced; a name such as `password` speaks of its
+        value.
 
         Returns:
             `given` itself, where there is none.
         """
         if not self.enabled:
             return given
-        made: dict[str, str] = {}
+        redacted: dict[str, str] = {}
         for name, value in given.items():
             if not isinstance(name, str) or not isinstance(value, str):
                 return given  # not of its form: whoever checks it says so
-            made[self.text(name)] = self.value(name, value)
-        return given if made == dict(given) else MappingProxyType(made)
+            redacted[self.text(name)] = self.value(name, value)
+        return given if redacted == dict(given) else MappingProxyType(redacted)
 
     def value(self, name: str, value: str) -> str:
-        """A text with secrets replaced, where a name such as `password` speaks of the whole of it."""
+        """Return a text with secrets replaced, where a name such as `password` speaks of the whole of it."""
         clean = self.text(value)
         if clean != value or "\n" in value or not value:
             return clean
-        told = f'"{name}": "{value}"'
+        assignment = f'"{name}": "{value}"'
         start = len(name) + 5
-        for span in self.find(told) if '"' not in value else ():
+        for span in self.find(assignment) if '"' not in value else ():
             if span.start >= start:
                 return f"[redacted: {span.kind}]"
         return value
 
     def redact_path(self, path: str) -> str:
-        """A slash path with each segment that is a secret replaced by `redacted-` and its kind."""
+        """Return a slash path with each segment that is a secret replaced by `redacted-` and its kind."""
         if not self.find(path):
             return path
         return "/".join(
@@ -145,7 +146,7 @@ class Redactor:
         )
 
     def detect_secret_name(self, name: str) -> str | None:
-        """The kind of a secret in a name, by a form of its own; None where there is none.
+        """Return the kind of a secret in a name, by a form of its own; None where there is none.
 
         A name (of a session, a scope, a key) is what things are found by, so it cannot be replaced: it is
         refused. What only looks like one, such as the digits of a chat's number, does not count.
@@ -186,14 +187,14 @@ class Redactor:
 
 
 def _select_triggered_rules(triggers: Sequence[tuple[str, SecretRule]], lower: str) -> Iterable[SecretRule]:
-    """The rules that have a trigger in a text, in their order."""
+    """Return the rules that have a trigger in a text, in their order."""
     return dict.fromkeys([rule for trigger, rule in triggers if trigger in lower])
 
 
-def _find_repetitions(text: str, found: Sequence[Span]) -> Iterator[Span]:
-    """Where else in a text the same secrets stand: "password: x … and x did not work"."""
-    told = {text[span.start : span.end]: span.kind for span in found}
-    for value, kind in list(told.items())[:_MOST_REPEATED]:
+def _find_repetitions(text: str, spans: Sequence[Span]) -> Iterator[Span]:
+    """Yield other places of the same secrets: "password: x … and x did not work"."""
+    kinds = {text[span.start : span.end]: span.kind for span in spans}
+    for value, kind in list(kinds.items())[:_MOST_REPEATED]:
         if len(value) < _SHORTEST_REPEATED or value.isalpha() or value.isdigit():
             continue
         place = text.find(value)
@@ -202,13 +203,13 @@ def _find_repetitions(text: str, found: Sequence[Span]) -> Iterator[Span]:
             place = text.find(value, place + len(value))
 
 
-def _merge_spans(found: list[Span]) -> tuple[Span, ...]:
-    """Spans that overlap as one, with the kind of the rule that comes first."""
-    if not found:
+def _merge_spans(spans: list[Span]) -> tuple[Span, ...]:
+    """Return the spans with overlapping ones joined; the first rule names the kind."""
+    if not spans:
         return _NO_SPAN
-    order = {span: number for number, span in reversed(list(enumerate(found)))}
+    order = {span: number for number, span in reversed(list(enumerate(spans)))}
     joined: list[Span] = []
-    for span in sorted(found, key=lambda each: (each.start, -each.end)):
+    for span in sorted(spans, key=lambda each: (each.start, -each.end)):
         if joined and span.start < joined[-1].end:
             last = joined.pop()
             first = min(last, span, key=lambda each: order.get(each, 0))
@@ -220,12 +221,12 @@ def _merge_spans(found: list[Span]) -> tuple[Span, ...]:
 
 @lru_cache(maxsize=16)
 def build_redactor(enabled: bool, patterns: tuple[str, ...]) -> Redactor:
-    """The redactor of these settings; the same one each time."""
+    """Return the redactor of these settings; the same one each time."""
     return Redactor(enabled=enabled, patterns=patterns)
 
 
 def redact_secrets(text: str) -> str:
-    """The text with what the built-in rules find replaced, whatever the settings say: for messages."""
+    """Return the text with what the built-in rules find replaced, whatever the settings say: for messages."""
     return build_redactor(True, ()).text(text)
 
 
@@ -233,7 +234,7 @@ def redact_secrets(text: str) -> str:
 
 
 def explain_unsafe_pattern(pattern: str) -> str | None:
-    """Why a pattern may not be used; None if it may.
+    """Return why a pattern is refused; None if it is accepted.
 
     Refused are: what is no regular expression, what matches the empty text or any short plain text, what is
     too long, and a repetition without bound within another, which can take for ever.
@@ -241,10 +242,10 @@ def explain_unsafe_pattern(pattern: str) -> str | None:
     if not pattern or len(pattern) > LONGEST_PATTERN:
         return f"it has {len(pattern)} characters: write 1 to {LONGEST_PATTERN}"
     try:
-        made = compile_pattern(pattern, True)
+        compiled = compile_pattern(pattern, True)
     except (re.error, RecursionError, OverflowError) as error:
         return f"it is no regular expression: {error}"
-    if any(made.search(plain) for plain in ("", "a", "the cat", "[redacted: own pattern]")):
+    if any(compiled.search(plain) for plain in ("", "a", "the cat", "[redacted: own pattern]")):
         return "it matches text that is no secret: make it say more"
     from re import _parser  # type: ignore[attr-defined] # here: it is asked for once
 
@@ -257,7 +258,7 @@ _MANY = 100
 
 
 def _has_nested_repeat(parsed: object, *, within: bool) -> bool:
-    """Whether a repetition of many stands within another."""
+    """Return whether a repetition of many stands within another."""
     if isinstance(parsed, tuple) and len(parsed) == 2 and str(parsed[0]) in ("MAX_REPEAT", "MIN_REPEAT"):
         _, most, inner = parsed[1]
         many = int(most) > _MANY

@@ -1,4 +1,4 @@
-"""What is a rule that finds secrets? A pattern that is compiled when a text has one of its triggers. Pure."""
+"""Rules that find secrets: a pattern that runs only on texts with one of its triggers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from reverie.domain.secrets.lazy_regex import compile_pattern
 
 
 class SecretMatch(NamedTuple):
-    """What a pattern has found, to be judged.
+    """Match of a rule, to be checked.
 
     Attributes:
         text: What would be replaced.
@@ -33,9 +33,9 @@ class Span(NamedTuple):
     kind: str
 
 
-def is_not_placeholder(found: SecretMatch) -> bool:
-    """Whether it is no placeholder."""
-    return not checksums.is_placeholder(found.text)
+def is_not_placeholder(secret: SecretMatch) -> bool:
+    """Return whether it is no placeholder."""
+    return not checksums.is_placeholder(secret.text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class SecretRule:
     needs: str = ""
 
     def spans(self, text: str, lower: str) -> Iterator[Span]:
-        """Every secret of this rule in `text`, whose lower-case form is `lower`."""
+        """Yield every secret of this rule in `text`, whose lower-case form is `lower`."""
         if not any(trigger in lower for trigger in self.triggers):
             return
         if self.needs and compile_pattern(self.needs, True).search(text) is None:
@@ -67,10 +67,10 @@ class SecretRule:
         pattern = compile_pattern(self.pattern, self.case)
         group: str | int = "value" if "value" in pattern.groupindex else 0
         for match in pattern.finditer(text):
-            found = SecretMatch(match[group], match, group)
+            secret = SecretMatch(match[group], match, group)
             if (
-                found.text
-                and (self.check is None or self.check(found))
+                secret.text
+                and (self.check is None or self.check(secret))
                 and not _is_in_base64(text, match.start())
             ):
                 yield Span(*match.span(group), self.kind)
@@ -81,6 +81,6 @@ _DATA = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012345678
 
 
 def _is_in_base64(text: str, start: int) -> bool:
-    """Whether a place is in the middle of a long run of base64, such as that of a picture."""
+    """Return whether a place is in the middle of a long run of base64, such as that of a picture."""
     before = text[max(0, start - _LONG) : start]
     return len(before) == _LONG and all(char in _DATA for char in before)

@@ -1,4 +1,4 @@
-"""Which secrets are told by the frame they stand in? Addresses, headers, cookies, commands, cards. Pure."""
+"""Secrets recognized by their surroundings: URLs, headers, cookies, commands, card numbers."""
 
 from __future__ import annotations
 
@@ -8,24 +8,25 @@ from collections.abc import Iterator
 from reverie.domain.secrets import checksums
 from reverie.domain.secrets.lazy_regex import LazyRegex, compile_pattern
 from reverie.domain.secrets.rule import SecretMatch, SecretRule, Span, is_not_placeholder
+from reverie.domain.word_lists import join_words, parse_word_set
 
-_MADE_UP_PASSWORDS = frozenset(
+_MADE_UP_PASSWORDS = parse_word_set(
     """
     password passwd pass pwd passwort secret user username xxx xxxx *** **** token pw mypassword
     yourpassword
-    """.split()  # noqa: SIM905 - as a list it would take a page
+    """
 )
 
 
-def _is_url_password(found: SecretMatch) -> bool:
-    value = found.text
+def _is_url_password(secret: SecretMatch) -> bool:
+    value = secret.text
     return not (
         value.lower() in _MADE_UP_PASSWORDS or checksums.is_placeholder(value) or value[0] in "$%{<[:"
     )
 
 
-def _is_bearer_token(found: SecretMatch) -> bool:
-    value = found.text
+def _is_bearer_token(secret: SecretMatch) -> bool:
+    value = secret.text
     if checksums.is_placeholder(value) or value.lower() in {"token", "authentication", "authorization"}:
         return False
     has_digit = any(char.isdigit() for char in value)
@@ -36,12 +37,12 @@ def _is_bearer_token(found: SecretMatch) -> bool:
     )
 
 
-def _is_basic_credential(found: SecretMatch) -> bool:
-    return checksums.is_basic(found.text)
+def _is_basic_credential(secret: SecretMatch) -> bool:
+    return checksums.is_basic(secret.text)
 
 
-def _is_aws_pair(found: SecretMatch) -> bool:
-    value = found.text
+def _is_aws_pair(secret: SecretMatch) -> bool:
+    value = secret.text
     return (
         checksums.is_random(value, least=20)
         and not checksums.is_hex(value)
@@ -49,25 +50,27 @@ def _is_aws_pair(found: SecretMatch) -> bool:
     )
 
 
-def _is_aws_secret(found: SecretMatch) -> bool:
-    return not checksums.is_placeholder(found.text) and len(set(found.text)) > 15
+def _is_aws_secret(secret: SecretMatch) -> bool:
+    return not checksums.is_placeholder(secret.text) and len(set(secret.text)) > 15
 
 
-def _is_flag_password(found: SecretMatch) -> bool:
-    value = found.text
-    if value.isalpha() and value.islower() and not found.match["q"]:
+def _is_flag_password(secret: SecretMatch) -> bool:
+    value = secret.text
+    if value.isalpha() and value.islower() and not secret.match["q"]:
         return False
-    return _is_url_password(found) and not value.startswith(("-", "/dev/", "env:", "file:", "stdin"))
+    return _is_url_password(secret) and not value.startswith(("-", "/dev/", "env:", "file:", "stdin"))
 
 
-def _is_numeric_secret(found: SecretMatch) -> bool:
-    return len(set(found.text)) > 1 and found.text not in {"1234", "123", "000"}
+def _is_numeric_secret(secret: SecretMatch) -> bool:
+    return len(set(secret.text)) > 1 and secret.text not in {"1234", "123", "000"}
 
 
-def _is_named_secret(found: SecretMatch) -> bool:
-    value = found.text
+def _is_named_secret(secret: SecretMatch) -> bool:
+    value = secret.text
     return (
-        len(value) >= 4 and _is_url_password(found) and value.lower() not in {"true", "false", "null", "none"}
+        len(value) >= 4
+        and _is_url_password(secret)
+        and value.lower() not in {"true", "false", "null", "none"}
     )
 
 
@@ -97,38 +100,38 @@ RULES: tuple[SecretRule, ...] = (
     SecretRule(
         "basic credentials",
         ('"auth"', '\\"auth\\"', "_auth"),
-        r"(?:\\{0,2}\"auth\\{0,2}\"\s{0,3}:\s{0,3}\\{0,2}\"|_auth\s{0,3}=\s{0,3}\"?)(?P<value>[A-Za-z0-9+"
-        r"/]{8,800}+={0,2})",
+        r"(?:\\{0,2}\"auth\\{0,2}\"\s{0,3}:\s{0,3}\\{0,2}\"|_auth\s{0,3}=\s{0,3}\"?)"
+        r"(?P<value>[A-Za-z0-9+/]{8,800}+={0,2})",
         check=_is_basic_credential,
     ),
     SecretRule(
         "token",
         ("authorization",),
-        r"Authorization\\{0,2}[\"']?\s{0,3}[:=]\s{0,3}\\{0,2}[\"']?(?:(?:token|apikey|key|digest|aws|oaut"
-        r"h|sso-key)[ =]{1,2})?(?P<value>[\w.~+/=:-]{16,2000}+)",
+        r"Authorization\\{0,2}[\"']?\s{0,3}[:=]\s{0,3}\\{0,2}[\"']?"
+        r"(?:(?:token|apikey|key|digest|aws|oauth|sso-key)[ =]{1,2})?(?P<value>[\w.~+/=:-]{16,2000}+)",
         check=_is_bearer_token,
         case=False,
     ),
     SecretRule(
         "aws secret key",
         ("akia", "asia"),
-        r"(?:AKIA|ASIA)[A-Z2-7]{16}[^A-Za-z0-9+/](?:[^\n]{0,60}?[^A-Za-z0-9+/])??(?P<value>[A-Za-z0-9+/]{"
-        r"40})(?![A-Za-z0-9+/=])",
+        r"(?:AKIA|ASIA)[A-Z2-7]{16}[^A-Za-z0-9+/](?:[^\n]{0,60}?[^A-Za-z0-9+/])??"
+        r"(?P<value>[A-Za-z0-9+/]{40})(?![A-Za-z0-9+/=])",
         check=_is_aws_pair,
     ),
     SecretRule(
         "aws secret key",
         ("secret",),
-        r"secret[ _-]?(?:access[ _-]?)?key\\{0,2}[\"'`]?[ \t]{0,4}(?:[:=]{1,2}|=>|is|ist|:=)?[ \t]{0,4}\\"
-        r"{0,2}[\"'`]?(?P<value>[A-Za-z0-9+/]{40})(?![A-Za-z0-9+/=])",
+        r"secret[ _-]?(?:access[ _-]?)?key\\{0,2}[\"'`]?[ \t]{0,4}(?:[:=]{1,2}|=>|is|ist|:=)?[ \t]{0,4}"
+        r"\\{0,2}[\"'`]?(?P<value>[A-Za-z0-9+/]{40})(?![A-Za-z0-9+/=])",
         check=_is_aws_secret,
         case=False,
     ),
     SecretRule(
         "password",
         ("--pass", "--pw", "--token", "--secret", "--api-key", "--apikey", "--client-secret", "--auth-token"),
-        r"--(?:[a-z]{2,12}-)?(?:password|passwd|pass|passphrase|pw|pwd|token|secret|api-?key|auth-token)["
-        r"= ]\\{0,2}(?P<q>[\"']?)(?P<value>[^\s\"'\\]{4,300}+)",
+        r"--(?:[a-z]{2,12}-)?(?:password|passwd|pass|passphrase|pw|pwd|token|secret|api-?key|auth-token)"
+        r"[= ]\\{0,2}(?P<q>[\"']?)(?P<value>[^\s\"'\\]{4,300}+)",
         check=_is_flag_password,
     ),
     SecretRule(
@@ -140,15 +143,19 @@ RULES: tuple[SecretRule, ...] = (
     SecretRule(
         "password",
         ("mysql", "sshpass", "mariadb", "mongo"),
-        r"(?:(?:mysql\w{0,10}|mariadb)\b[^\n|;]{0,120}?[ ]-p|sshpass[ ]-p[ ]?|mongo\w{0,10}\b[^\n|;]{0,12"
-        r"0}?[ ]-p[ ])(?P<q>[\"']?)(?P<value>[^\s\"'-][^\s\"']{3,200}+)",
+        r"(?:(?:mysql\w{0,10}|mariadb)\b[^\n|;]{0,120}?[ ]-p"
+        r"|sshpass[ ]-p[ ]?"
+        r"|mongo\w{0,10}\b[^\n|;]{0,120}?[ ]-p[ ])"
+        r"(?P<q>[\"']?)(?P<value>[^\s\"'-][^\s\"']{3,200}+)",
         check=_is_flag_password,
     ),
     SecretRule(
         "password",
         ("identified by", "identified with", "with password ", " password "),
-        r"(?:identified[ ](?:with[ ]\w{3,30}[ ])?by[ ](?=[\"'])|with[ ]password[ ](?=[\"'])|\blogin\s{1,4"
-        r"}\S{1,100}\s{1,8}password\s{1,4})(?P<q>[\"']?)(?P<value>[^\s\"';]{4,200}+)",
+        r"(?:identified[ ](?:with[ ]\w{3,30}[ ])?by[ ](?=[\"'])"
+        r"|with[ ]password[ ](?=[\"'])"
+        r"|\blogin\s{1,4}\S{1,100}\s{1,8}password\s{1,4})"
+        r"(?P<q>[\"']?)(?P<value>[^\s\"';]{4,200}+)",
         check=_is_flag_password,
         case=False,
     ),
@@ -163,9 +170,10 @@ RULES: tuple[SecretRule, ...] = (
     SecretRule(
         "password",
         ('value"', "value:", "value ", "value="),
-        r"(?:name|key)\\{0,2}[\"']?\s{0,3}[:=]\s{0,3}\\{0,2}[\"']?[\w.:-]{0,40}(?:password|passwd|secret("
-        r"?:_key)?|_token|auth_?token|api_?key|access_?key)\\{0,2}[\"']?[\s,]{1,12}\\{0,2}[\"']?value\\{0"
-        r",2}[\"']?\s{0,3}[:=]\s{0,3}\\{0,2}[\"']?(?P<value>[^\s\"'\\,}]{4,300}+)",
+        r"(?:name|key)\\{0,2}[\"']?\s{0,3}[:=]\s{0,3}\\{0,2}[\"']?"
+        r"[\w.:-]{0,40}(?:password|passwd|secret(?:_key)?|_token|auth_?token|api_?key|access_?key)"
+        r"\\{0,2}[\"']?[\s,]{1,12}"
+        r"\\{0,2}[\"']?value\\{0,2}[\"']?\s{0,3}[:=]\s{0,3}\\{0,2}[\"']?(?P<value>[^\s\"'\\,}]{4,300}+)",
         check=_is_named_secret,
         case=False,
     ),
@@ -173,28 +181,28 @@ RULES: tuple[SecretRule, ...] = (
         "pin",
         (" pin",),
         r"\b(?:my|our|the|card|sim|phone|bank|atm|debit|credit|meine?|mon|mi)\b[^\n.]{0,30}?\bPIN(?:[ -]?"
-        r"(?:code|number))?(?:[ ]for[^\n:.]{1,40})?[ ]{0,2}(?:is|ist|est|es|:|=)[ ]{0,2}(?P<value>\d{4,8}"
-        r")(?![\d.,-]\d|\d)",
+        r"(?:code|number))?(?:[ ]for[^\n:.]{1,40})?[ ]{0,2}(?:is|ist|est|es|:|=)[ ]{0,2}"
+        r"(?P<value>\d{4,8})(?![\d.,-]\d|\d)",
         check=_is_numeric_secret,
         case=False,
     ),
     SecretRule(
         "card code",
         ("cvv", "cvc", "security code", "csc"),
-        r"\b(?:cvv2?|cvc2?|csc|card security code|security code)[\"']?[ ]{0,2}(?:is|ist|:|=|number)?[ ]{0"
-        r",2}[\"']?(?P<value>\d{3,4})(?!\d)",
+        r"\b(?:cvv2?|cvc2?|csc|card security code|security code)[\"']?"
+        r"[ ]{0,2}(?:is|ist|:|=|number)?[ ]{0,2}[\"']?(?P<value>\d{3,4})(?!\d)",
         check=_is_numeric_secret,
         case=False,
     ),
     SecretRule(
         "webhook",
         ("webhook",),
-        r"https://[\w.-]{4,80}/(?:[\w-]{1,30}/){0,4}webhooks?/(?:[\w-]{1,40}/){0,3}(?P<value>[A-Za-z0-9_-"
-        r"]{32,100})(?![\w-])",
+        r"https://[\w.-]{4,80}/(?:[\w-]{1,30}/){0,4}webhooks?/(?:[\w-]{1,40}/){0,3}"
+        r"(?P<value>[A-Za-z0-9_-]{32,100})(?![\w-])",
         check=is_not_placeholder,
     ),
 )
-"""What stands in a frame: an address, a header, a command, a tag."""
+"""Rules for secrets in an address, a header, a command or a tag."""
 
 _COOKIE = r"\b(?:set-)?cookie\\{0,2}[\"']?\s{0,3}[:=]\s{0,3}\\{0,2}[\"']?(?P<value>[^\r\n\"']{4,6000}+)"
 _PAIR = LazyRegex(r"([\w.!#$%&'*+^`|~-]{1,80})=([^\s;,\"\\]{6,4000}+)")
@@ -205,7 +213,7 @@ _ATTRIBUTES = frozenset(["path", "domain", "expires", "max-age", "samesite", "pr
 
 
 def find_cookies(text: str, lower: str) -> Iterator[Span]:
-    """The values of cookies that let somebody in."""
+    """Yield the values of cookies that let somebody in."""
     if "cookie" not in lower:
         return
     for match in compile_pattern(_COOKIE, False).finditer(text):
@@ -221,26 +229,29 @@ def find_cookies(text: str, lower: str) -> Iterator[Span]:
 
 
 _CARD = LazyRegex(
-    r"(?<![\w.#/+=-])(?<!\d[ ])(?:\d{13,19}|\d{4}([ -]|[ ]{2})\d{4}\1\d{4}\1\d{1,7}|\d{4}([ -])\d{6}\2\d{"
-    r"4,5})(?![\w/+=-]|[ ]\d|\.\d)"
+    r"(?<![\w.#/+=-])(?<!\d[ ])"
+    r"(?:\d{13,19}|\d{4}([ -]|[ ]{2})\d{4}\1\d{4}\1\d{1,7}|\d{4}([ -])\d{6}\2\d{4,5})"
+    r"(?![\w/+=-]|[ ]\d|\.\d)"
 )
 _DIGITS = LazyRegex(r"[0-9]{4}(?:[0-9]{9}|[ -]{1,2}[0-9]{4})")
 _ABOUT_CARDS = LazyRegex(
     r"card|visa|mastercard|amex|karte|carte|tarjeta|cart[aã]o|carta|карт|卡|pay|cvv|cvc|exp", re.IGNORECASE
 )
+_OTHER_NUMBERS = join_words(
+    r"""
+    order invoice track ticket shipment parcel isbn imei serial snowflake timestamp \bts\b epoch account iban
+    barcode ean gtin upc sku \bids?\b _id msg message chat channel user phone tel fax ref case customer
+    bestell rechnung sendung pedido commande trace span seed hash nonce build run job
+    """
+)
 _ABOUT_OTHERS = LazyRegex(
-    r"(?:order|invoice|track|ticket|shipment|parcel|isbn|imei|serial|snowflake|timestamp|\bts\b|epoch|acc"
-    r"ount|iban"
-    r"|barcode|ean|gtin|upc|sku|\bids?\b|_id|msg|message|chat|channel|user|phone|tel|fax|ref|case|custome"
-    r"r|bestell"
-    r"|rechnung|sendung|pedido|commande|trace|span|seed|hash|nonce|build|run|job)\w*[\"']?[^\w\n]{0,4}(?:"
-    r"no|nr|number|nummer|is|ist)?[^\w\n]{0,4}\Z",
+    rf"(?:{_OTHER_NUMBERS})\w*[\"']?[^\w\n]{{0,4}}(?:no|nr|number|nummer|is|ist)?[^\w\n]{{0,4}}\Z",
     re.IGNORECASE,
 )
 
 
 def find_cards(text: str, lower: str) -> Iterator[Span]:
-    """Numbers of payment cards: an issuer's prefix, the length, the grouping and the check digit must fit."""
+    """Yield payment card numbers: issuer prefix, length, grouping and check digit have to fit."""
     del lower
     if _DIGITS.re.search(text) is None:
         return
@@ -249,7 +260,7 @@ def find_cards(text: str, lower: str) -> Iterator[Span]:
         if not checksums.is_card(digits):
             continue
         before, after = text[max(0, match.start() - 40) : match.start()], text[match.end() : match.end() + 30]
-        told = _ABOUT_CARDS.re.search(before) or _ABOUT_CARDS.re.search(after)
-        if not told and (_ABOUT_OTHERS.re.search(before) or len(digits) not in (14, 15, 16)):
+        is_about_cards = _ABOUT_CARDS.re.search(before) or _ABOUT_CARDS.re.search(after)
+        if not is_about_cards and (_ABOUT_OTHERS.re.search(before) or len(digits) not in (14, 15, 16)):
             continue
         yield Span(*match.span(), "card number")

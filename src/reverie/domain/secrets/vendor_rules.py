@@ -1,7 +1,7 @@
-"""Which secrets are told by their own form? Keys and tokens of providers, private keys, JWTs. Pure.
+"""Secrets recognized by their own form: keys and tokens of providers, private keys, JWTs.
 
-A rule has literal triggers, lower-case: its pattern is compiled and run only over a text that has one of
-them. Every quantifier is bounded or possessive, so that no text takes more than linear time.
+A rule has lower-case triggers. Its pattern is compiled, and runs, only for a text that has one of them. Every
+quantifier is bounded or possessive, so matching takes linear time.
 """
 
 from __future__ import annotations
@@ -19,35 +19,35 @@ def _build_token_rule(kind: str, triggers: str, pattern: str, *, case: bool = Tr
     )
 
 
-def _is_github_token(found: SecretMatch) -> bool:
-    text = found.text
+def _is_github_token(secret: SecretMatch) -> bool:
+    text = secret.text
     payload = text.rpartition("_")[2]
     return checksums.has_crc(payload) or not checksums.is_placeholder(payload)
 
 
-def _is_sk_key(found: SecretMatch) -> bool:
-    """`sk-` begins the keys of many, and names of CSS classes."""
-    rest = found.text[3:]
+def _is_sk_key(secret: SecretMatch) -> bool:
+    """Return whether it is a key: `sk-` also begins names of CSS classes."""
+    rest = secret.text[3:]
     return checksums.is_random(rest) and not checksums.is_placeholder(rest)
 
 
-def _is_random_token(found: SecretMatch) -> bool:
-    return checksums.is_random(found.text) and not checksums.is_placeholder(found.text)
+def _is_random_token(secret: SecretMatch) -> bool:
+    return checksums.is_random(secret.text) and not checksums.is_placeholder(secret.text)
 
 
-def _is_jwt_token(found: SecretMatch) -> bool:
-    return checksums.is_jwt(found.text)
+def _is_jwt_token(secret: SecretMatch) -> bool:
+    return checksums.is_jwt(secret.text)
 
 
-def _is_key_block(found: SecretMatch) -> bool:
-    """Whether a block between BEGIN and END lines has a body, and not three dots."""
-    body = "".join(char for char in found.text.split("-----", 2)[-1] if char.isalnum())
+def _is_key_block(secret: SecretMatch) -> bool:
+    """Return whether a block between BEGIN and END lines has a body, and not three dots."""
+    body = "".join(char for char in secret.text.split("-----", 2)[-1] if char.isalnum())
     return len(body) >= 60 and len(set(body)) >= 12
 
 
-def _is_discord_token(found: SecretMatch) -> bool:
-    head = found.text.partition(".")[0]
-    return checksums.is_random(found.text.replace(".", "")) and len(set(head)) > 5
+def _is_discord_token(secret: SecretMatch) -> bool:
+    head = secret.text.partition(".")[0]
+    return checksums.is_random(secret.text.replace(".", "")) and len(set(head)) > 5
 
 
 _PEM_LINE = r"(?:[ \t\r\n>|#\"'+,;]|\\[rnt\\])"
@@ -215,4 +215,4 @@ RULES: tuple[SecretRule, ...] = (
     _build_token_rule("netlify token", "nfp_", r"nfp_[A-Za-z0-9]{36}"),
     _build_token_rule("1password token", "ops_eyj", r"ops_eyJ[\w+/=-]{100,2000}"),
 )
-"""What has a form of its own, the more particular before the more general."""
+"""Rules for secrets with a form of their own, the more specific first."""

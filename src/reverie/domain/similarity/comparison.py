@@ -1,15 +1,13 @@
-"""Does a new text repeat an old one, extend it, or say something else? Decided by form, without a model.
+"""Comparison of texts by form, without a model: does one repeat the other?
 
-Two texts are brought to the words they say (`read`) and compared (`compare`). Folding is allowed only by
-transformations that leave the meaning alone, because a wrong fold loses a memory and a missed one is only a
-duplicate. So there is no similarity score and no threshold, and word order always counts. Rejected, because
-they fold one fact into another: stems (`worked` is not `works`, `brother` is not `brothers`), words in any
-order (`Paris to Rome`), subsequences with gaps (`likes tea` in `likes green tea`), additions that narrow
-(`prefers tabs` in `prefers tabs for Go`).
+Two texts are normalized to words (`normalize`) and compared (`is_repetition`). Only transformations that keep the
+meaning count, because a wrong merge loses a memory and a missed one is only a duplicate. So there is no similarity
+score and no threshold, and word order always counts. Rejected, because they merge different facts: stems (`worked`
+is not `works`), words in any order (`Paris to Rome`), subsequences with gaps (`likes tea` in `likes green tea`), and
+additions that narrow (`prefers tabs` in `prefers tabs for Go`).
 
-Articles, politeness and contractions are English. A text that does not show itself to be English is
-compared by its letters only, without case (where case says nothing: `reverie.domain.text.ids.normalize_case`), spacing and
-final punctuation.
+Articles, politeness and contractions are those of English. A text that is not recognized as English is compared by
+its letters only, without spacing, final punctuation and meaningless case (`ids.normalize_case`).
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from reverie.domain.similarity.specifics import (
     COSTS,
@@ -30,11 +28,9 @@ from reverie.domain.similarity.specifics import (
     is_ambiguous_thousands,
     normalize_characters,
     normalize_dates,
-    parse_word_set,
 )
 from reverie.domain.text.ids import is_case_significant, normalize_case
-
-Relation = Literal["repeats", "extends", "differs"]
+from reverie.domain.word_lists import parse_word_set
 
 _DROPPED = parse_word_set("the an please also basically indeed um uh")
 _INTENSIFIERS = parse_word_set("very really definitely certainly genuinely extremely incredibly")
@@ -153,7 +149,7 @@ _EVENTS = parse_word_set(
     starts begins departs lands booked scheduled
     """
 )
-"""What has one time on its day, so that the time only makes the day exact."""
+"""Events with one time on their day, so that a time only adds precision."""
 _TIME = re.compile(r"\d\d?:\d\d")
 _DAY = re.compile(r"-?-?(?:\d{4}-)?\d\d-\d\d|" + "|".join(WEEKDAYS))
 _YEAR = re.compile(r"(?:19|20)\d\d(?:-\d\d)*")
@@ -210,13 +206,13 @@ _MONTHS = parse_word_set(
 _MOST_STARTS = 200
 _LONGEST_KEPT = 64
 _LONGEST_CUT = 64
-_LONGEST_REMEMBERED = 2_000
+_LONGEST_CACHED = 2_000
 _ADDING = frozenset({"because", "since", "and"})
 _BREAK = "¶"
 
 
 class _Chunk(NamedTuple):
-    """What a run of characters between spaces says.
+    """Meaning of a run of characters between spaces.
 
     Attributes:
         words: Its words.
@@ -253,45 +249,32 @@ class NormalizedText:
     english: bool
 
 
-def classify_relation(new: str, old: str) -> Relation:
-    """How a new text stands to an old one.
+def is_repetition(new: NormalizedText, old: NormalizedText) -> bool:
+    """Return whether the old text says already everything that the new one says. Linear in the texts.
 
-    Args:
-        new: The text to be saved.
-        old: The text that is there.
-
-    Returns:
-        `repeats` when everything the new text says stands in the old one; `extends` when the old one stands
-        whole in the new one with its meaning unchanged; else `differs`. Time is linear in the texts.
-
-    >>> classify_relation("the user does not like tea", "User doesn't like tea.")
-    'repeats'
-    >>> classify_relation("Likes tea. Drinks two cups a day.", "Likes tea")
-    'extends'
-    >>> classify_relation("Never deploys on Friday", "Deploys on Friday")
-    'differs'
+    >>> def repeats(new, old): return is_repetition(normalize(new), normalize(old))
+    >>> repeats("the user does not like tea", "User doesn't like tea.")
+    True
+    >>> repeats("Likes tea", "Likes tea. Drinks two cups a day.")
+    True
+    >>> repeats("Likes tea. Drinks two cups a day.", "Likes tea")
+    False
+    >>> repeats("Never deploys on Friday", "Deploys on Friday")
+    False
     """
-    return compare(normalize(new), normalize(old))
-
-
-def compare(new: NormalizedText, old: NormalizedText) -> Relation:
-    """`classify_relation` of two texts that were read before."""
     if new.letters == old.letters:
-        return "repeats" if new.letters else "differs"
+        return bool(new.letters)
     if new.words == old.words:
-        same = _has_same_breaks(new, old) and _has_same_code(new, old) and _has_same_code(old, new)
-        return "repeats" if same else "differs"
+        return _has_same_breaks(new, old) and _has_same_code(new, old) and _has_same_code(old, new)
     if not (new.english and old.english):
-        return "differs"
+        return False
     if len(new.words) == len(old.words):
-        return "repeats" if _is_same_except_ending(new.words, old.words) else "differs"
-    if len(new.words) < len(old.words):
-        return "repeats" if _is_contained_in(new, old) else "differs"
-    return "extends" if _is_contained_in(old, new) else "differs"
+        return _is_same_except_ending(new.words, old.words)
+    return len(new.words) < len(old.words) and _is_contained_in(new, old)
 
 
 def normalize(text: str) -> NormalizedText:
-    """The words that a text says, for `compare`. Any string; time is linear in its length."""
+    """Return the words that a text says, for `compare`. Any string; time is linear in its length."""
     letters = " ".join(normalize_case(text).split())
     plain = normalize_characters(text)
     if "\n" in plain:
@@ -301,14 +284,14 @@ def normalize(text: str) -> NormalizedText:
     if "*" in plain:
         plain = _protect_unpaired_stars(plain)
     chunks = plain.split()
-    found = [_chunks[chunk] for chunk in chunks]
-    if any([chunk.dated for chunk in found]):
+    parts = [_chunks[chunk] for chunk in chunks]
+    if any([chunk.dated for chunk in parts]):
         chunks = normalize_dates(plain).split()
-        found = [_chunks[chunk] for chunk in chunks]
+        parts = [_chunks[chunk] for chunk in chunks]
     words: list[str] = []
     breaks: list[int] = []
-    for at, (said, ends, _, bound) in enumerate(found):
-        words += _interpret_by_neighbors(at, chunks, words) if bound else said
+    for at, (spoken, ends, _, bound) in enumerate(parts):
+        words += _interpret_by_neighbors(at, chunks, words) if bound else spoken
         if ends and words:
             breaks.append(len(words))
     if not (_is_english(words) or _is_english(plain.casefold().split())):  # "the" is dropped from the words
@@ -328,7 +311,7 @@ def normalize(text: str) -> NormalizedText:
 
 
 def _protect_unpaired_stars(plain: str) -> str:
-    """`plain` with another sign for stars that do not stand in pairs, as those of Markdown do."""
+    """Return `plain` with another sign for stars that do not stand in pairs, as those of Markdown do."""
     words = [word.rstrip(_ENDS) for word in plain.split() if word.strip("*")]
     opened = sum(len(word) - len(word.lstrip("*")) for word in words)
     closed = sum(len(word) - len(word.rstrip("*")) for word in words)
@@ -336,7 +319,7 @@ def _protect_unpaired_stars(plain: str) -> str:
 
 
 def compute_keys(reading: NormalizedText) -> tuple[str, ...]:
-    """What any two texts share of which one repeats or extends the other, for finding them quickly.
+    """Return keys that any two texts share of which one repeats the other. They find repetitions quickly.
 
     Hashes of word sequences: of the whole text, of each of its sentences, and of its beginning up to each
     place where a plain addition could start. Sharing one proves nothing; `compare` decides. Texts that share
@@ -359,16 +342,16 @@ def compute_keys(reading: NormalizedText) -> tuple[str, ...]:
 
 
 def _hash_words(words: Sequence[str]) -> str:
-    """A hash of the words without those that only stress, and with one ending of the first verb."""
-    said = [word for word in words if word not in _INTENSIFIERS]
-    if said:
-        said[0] = _BARE_VERBS.get(said[0], said[0])
-    return hashlib.blake2b(" ".join(said).encode("utf-8", "replace"), digest_size=6).hexdigest()
+    """Return a hash of the words without those that only stress, and with one ending of the first verb."""
+    spoken = [word for word in words if word not in _INTENSIFIERS]
+    if spoken:
+        spoken[0] = _BARE_VERBS.get(spoken[0], spoken[0])
+    return hashlib.blake2b(" ".join(spoken).encode("utf-8", "replace"), digest_size=6).hexdigest()
 
 
-def read_again(text: str) -> NormalizedText:
-    """`read`, remembered for texts of moderate length: a save looks at the same few more than once."""
-    return _remembered(text) if len(text) <= _LONGEST_REMEMBERED else normalize(text)
+def normalize_cached(text: str) -> NormalizedText:
+    """Return `normalize(text)`, from a cache for texts of moderate length."""
+    return _normalize_short(text) if len(text) <= _LONGEST_CACHED else normalize(text)
 
 
 class _Chunks(dict[str, _Chunk]):
@@ -380,16 +363,16 @@ class _Chunks(dict[str, _Chunk]):
     LIMIT = 50_000
 
     def __missing__(self, chunk: str) -> _Chunk:
-        found = _read_chunk(chunk)
+        parsed = _read_chunk(chunk)
         if len(chunk) <= _LONGEST_KEPT:
             if len(self) >= self.LIMIT:
                 self.clear()
-            self[chunk] = found
-        return found
+            self[chunk] = parsed
+        return parsed
 
 
 _chunks = _Chunks()
-_remembered = lru_cache(maxsize=1_024)(normalize)
+_normalize_short = lru_cache(maxsize=1_024)(normalize)
 
 
 def _read_chunk(chunk: str) -> _Chunk:
@@ -447,7 +430,9 @@ def _normalize_chunk(core: str, lower: str) -> tuple[str, ...]:
 
 
 def _is_exact(core: str) -> bool:
-    """Whether its case and its characters are part of what it says: paths, flags, identifiers, units."""
+    """Return whether its case and its characters are part of what it says: paths, flags, identifiers,
+    units.
+    """
     if core in _CASED_UNITS or (len(core) == 1 and core.isupper() and core not in "IA"):
         return True
     if core[0] == "-" and len(core) > 1 and not core[1].isdigit():
@@ -458,9 +443,9 @@ def _is_exact(core: str) -> bool:
 
 
 def _expand_contraction(lower: str) -> tuple[str, ...]:
-    for ending, said in _ENDINGS:
+    for ending, expanded in _ENDINGS:
         if lower.endswith(ending) and len(lower) > len(ending):
-            return (lower.removesuffix(ending), said)
+            return (lower.removesuffix(ending), expanded)
     if lower.endswith("'s"):
         host = lower.removesuffix("'s")
         return (host, "is" if host in _IS else "'s")
@@ -468,9 +453,9 @@ def _expand_contraction(lower: str) -> tuple[str, ...]:
 
 
 def _normalize_number(core: str) -> tuple[str, ...]:
-    if not (found := _NUMBER.fullmatch(core)):
+    if not (match := _NUMBER.fullmatch(core)):
         return (core.casefold(),)
-    sign, money, digits, unit = found.group("sign", "money", "digits", "unit")
+    sign, money, digits, unit = match.group("sign", "money", "digits", "unit")
     digits = digits.replace(",", "")
     if "." in digits and (money or unit.lower() in UNITS) and not is_ambiguous_thousands(digits):
         digits = digits.rstrip("0").rstrip(".")
@@ -481,17 +466,17 @@ def _normalize_number(core: str) -> tuple[str, ...]:
 
 
 def _normalize_decimal(core: str) -> str:
-    """The number without its last zeros, when the chunk is a decimal number that ends with one."""
+    """Return the number without its last zeros, when the chunk is a decimal number that ends with one."""
     if core[-1] != "0" or "." not in core:
         return ""
-    found = _NUMBER.fullmatch(core)
-    if not found or found.group("money") or found.group("unit") or is_ambiguous_thousands(core):
+    match = _NUMBER.fullmatch(core)
+    if not match or match.group("money") or match.group("unit") or is_ambiguous_thousands(core):
         return ""
     return core.replace(",", "").rstrip("0").rstrip(".")
 
 
 def _interpret_by_neighbors(at: int, chunks: list[str], words: list[str]) -> tuple[str, ...]:
-    """What a chunk says whose meaning depends on its neighbours."""
+    """Return the words of a chunk whose meaning depends on its neighbors."""
     core = chunks[at].lstrip(_LEFT).rstrip(_RIGHT)
     before = chunks[at - 1].casefold() if at else ""
     if not core:
@@ -512,28 +497,28 @@ def _interpret_by_neighbors(at: int, chunks: list[str], words: list[str]) -> tup
 
 
 def _mark(at: int, chunks: list[str]) -> tuple[str, ...]:
-    """What a mark says that stands by itself: nothing at an edge of a line, nor if it only quotes."""
+    """Return the words of a mark that stands alone: none at the edge of a line, nor if it only quotes."""
     chunk = chunks[at]
-    said = chunk.strip("\"'“”‘’«»`") or (chunk if len(chunk) > 1 else "")
-    if not said:
+    mark = chunk.strip("\"'“”‘’«»`") or (chunk if len(chunk) > 1 else "")
+    if not mark:
         return ()
-    if said == chunk:
+    if mark == chunk:
         last = at + 1 == len(chunks) or chunks[at + 1] == _BREAK
-        if (last and not said.strip(".!…")) or (said == "*" and (not at or chunks[at - 1] == _BREAK)):
+        if (last and not mark.strip(".!…")) or (mark == "*" and (not at or chunks[at - 1] == _BREAK)):
             return ()
-    return (said,)
+    return (mark,)
 
 
 def _extract_pauses(plain: str) -> tuple[str, ...]:
-    """The words after which a text pauses, without pauses that are a matter of style."""
-    found: list[str] = []
+    """Return the words after which a text pauses, without pauses that are a matter of style."""
+    pauses: list[str] = []
     leading = plain.split(maxsplit=1)[0].casefold() in _LEADING
     for pause in _PAUSE.finditer(plain):
         word, following = (part.casefold() for part in pause.group("word", "following"))
         if not leading and following not in _LINKING:
-            found.append(word)
+            pauses.append(word)
         leading = False
-    return tuple(found)
+    return tuple(pauses)
 
 
 def _is_english(words: list[str]) -> bool:
@@ -541,14 +526,14 @@ def _is_english(words: list[str]) -> bool:
 
 
 def _normalize_letters(plain: str) -> tuple[str, ...]:
-    """The text without case, spacing and final punctuation, as words."""
+    """Return the text without case, spacing and final punctuation, as words."""
     cased = normalize_case(plain.replace(_BREAK, " "), str.casefold)
     folded = cased.replace("`", "").rstrip(" \t\r\f\v" + "\"'”’».…。!！")
     return tuple(_normalize_unspaced_scripts(folded).split())
 
 
 def _normalize_unspaced_scripts(folded: str) -> str:
-    """Spaces beside scripts that are written without them mean nothing: here they are all set in one way."""
+    """Return the text with uniform spaces beside scripts that are written without them."""
     if not _HAS_UNSPACED.search(folded):
         return folded
     return re.sub(
@@ -559,7 +544,7 @@ def _normalize_unspaced_scripts(folded: str) -> str:
 
 
 def _has_same_breaks(new: NormalizedText, old: NormalizedText) -> bool:
-    """Whether the same words are parted in the same way, as far as that makes a difference.
+    """Return whether the same words are parted in the same way, as far as that makes a difference.
 
     Sentences may be joined where nothing is denied ("Don't. Stop." is not "Don't stop."). A comma more or
     less is a matter of style before a word that links and after what leads up to a statement; elsewhere it
@@ -573,21 +558,27 @@ def _has_same_breaks(new: NormalizedText, old: NormalizedText) -> bool:
 
 
 def _has_same_code(shorter: NormalizedText, longer: NormalizedText) -> bool:
-    """Whether what stands in backticks in one text stands in the other in the same case, quoted or not."""
+    """Return whether what stands in backticks in one text stands in the other in the same case, quoted or
+    not.
+    """
     if "`" not in shorter.text or shorter.text.isupper() or longer.text.isupper():
         return True
-    there = " ".join(longer.text.split())
-    return all(" ".join(code.split()) in there for code in _CODE.findall(shorter.text) if not code.islower())
+    longer_text = " ".join(longer.text.split())
+    return all(
+        " ".join(code.split()) in longer_text for code in _CODE.findall(shorter.text) if not code.islower()
+    )
 
 
 def _is_same_except_ending(new: tuple[str, ...], old: tuple[str, ...]) -> bool:
-    """Whether only the verb at the beginning has its ending in one text and not in the other: `prefer(s)`."""
+    """Return whether only the verb at the beginning has its ending in one text and not in the other:
+    `prefer(s)`.
+    """
     a, b = new[0], old[0]
     return (_BARE_VERBS.get(a) == b or _BARE_VERBS.get(b) == a) and len(new) > 1 and new[1:] == old[1:]
 
 
 def _is_contained_in(shorter: NormalizedText, longer: NormalizedText) -> bool:
-    """Whether the shorter text stands whole in the longer one, and nothing there takes it back."""
+    """Return whether the shorter text stands whole in the longer one, and nothing there takes it back."""
     if "?" in longer.words or len(shorter.words) < 2 or not _has_same_code(shorter, longer):
         return False
     if len(longer.words) - len(shorter.words) <= 2 and _has_only_added_emphasis(shorter, longer):
@@ -600,17 +591,17 @@ def _is_contained_in(shorter: NormalizedText, longer: NormalizedText) -> bool:
 def _has_only_added_emphasis(shorter: NormalizedText, longer: NormalizedText) -> bool:
     if _INTENSIFIERS.isdisjoint(longer.words) or not _TAKES_BACK.isdisjoint(longer.words):
         return False
-    found = 0
+    matched = 0
     for word in longer.words:
-        if found < len(shorter.words) and word == shorter.words[found]:
-            found += 1
+        if matched < len(shorter.words) and word == shorter.words[matched]:
+            matched += 1
         elif word not in _INTENSIFIERS:
             return False
-    return found == len(shorter.words)
+    return matched == len(shorter.words)
 
 
 def _is_plain_addition(shorter: NormalizedText, longer: NormalizedText) -> bool:
-    """Whether a sentence goes on after the shorter text with nothing that narrows or denies it.
+    """Return whether a sentence goes on after the shorter text with nothing that narrows or denies it.
 
     Five ways are known to be safe: a reason; the year it began; another verb of the same subject; the time of
     an event; the country of the one town that somebody lives in (nobody lives in two Berlins, and the longer
@@ -631,7 +622,9 @@ def _is_plain_addition(shorter: NormalizedText, longer: NormalizedText) -> bool:
 
 
 def _is_among_sentences(shorter: NormalizedText, longer: NormalizedText) -> bool:
-    """Whether the shorter text is a run of the longer one's sentences, and the others leave it alone."""
+    """Return whether the shorter text is a run of the longer one's sentences, and the others leave it
+    alone.
+    """
     starts = (0, *longer.breaks)
     if len(starts) == 1 or _FRAMED.search(longer.text):
         return False
@@ -657,7 +650,7 @@ def _is_among_sentences(shorter: NormalizedText, longer: NormalizedText) -> bool
 
 
 def _is_self_contained(shorter: NormalizedText, longer: NormalizedText) -> bool:
-    """Whether a text means the same after other sentences: it names its subject and points at nothing.
+    """Return whether a text means the same after other sentences: it names its subject and points at nothing.
 
     In a text of several lines it may stand under a heading, which could say anything about it.
     """
@@ -672,7 +665,7 @@ def _is_self_contained(shorter: NormalizedText, longer: NormalizedText) -> bool:
 
 
 def _is_independent_of(other: tuple[str, ...], statement: tuple[str, ...]) -> bool:
-    """Whether another sentence neither takes the statement back nor speaks of it nor rivals it."""
+    """Return whether another sentence neither takes the statement back nor speaks of it nor rivals it."""
     if (
         len(other) < 3
         or other[0] in _RESCOPING

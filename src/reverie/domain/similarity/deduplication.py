@@ -1,22 +1,15 @@
-"""What becomes of a new record when others are there already? It is created, reinforces one, or extends one.
+"""Decision whether a new record is created or reinforces an existing one.
 
-Values in, values out: finding the candidates and storing the outcome is the caller's work. Whether two
-texts say the same is `reverie.domain.similarity.comparison`; here stands which records may become one, and what the
-one has of both.
+Finding the candidates and storing the outcome is the caller's work. `comparison` decides whether two texts say the
+same. This module decides which records may become one, and what that one has of both. A repetition is no evidence of
+trust:
 
-Who may change what (a repetition is no evidence of trust):
-
-* The origin of what is there never changes, whoever repeats it; an extension has the less trusted origin of
-  the two.
-* A repetition by an untrusted source counts on a trusted record and leaves it its tags and references
-  (labels, which no prompt shows); it does not touch confidence, importance, expiry, validity, pin, category
-  or metadata.
-* An untrusted text never changes a trusted record's content, nor a trusted text an untrusted one's: a
-  record is created.
-* The owner's word is never hidden in an untrusted record, which no prompt would ever show. Said in other
-  form, it is a record of its own. Said in the same words (a store has one live record of them), it takes
-  the untrusted record's place with the owner's category, source and metadata: all that stands there then
-  was said by the owner.
+* The origin of an existing record never changes, whoever repeats it.
+* A repetition from an untrusted source raises the count of a trusted record and adds its tags and references, which
+  no prompt shows. It does not change confidence, importance, expiry, validity, pin, category or metadata.
+* The owner's word never disappears into an untrusted record, which no prompt would show. In another form it becomes a
+  record of its own. In the same words it replaces the untrusted record's content, category, source and metadata,
+  because a store has one live record of the same words.
 """
 
 from __future__ import annotations
@@ -27,12 +20,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
-from reverie.domain.record import DATES, MOST_LABELS, ORIGINS, ROUGH, UNTRUSTED, Origin, Record
-
-if TYPE_CHECKING:
-    from reverie.domain.similarity.comparison import NormalizedText, Relation
+from reverie.domain.record import DATES, MOST_LABELS, ROUGH, UNTRUSTED, Record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,33 +48,18 @@ class Reinforce:
     after: Record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Extend:
-    """A record says part of it.
-
-    Attributes:
-        old: That record as it was read.
-        after: The same with the whole text.
-    """
-
-    old: Record
-    after: Record
-
-
-Decision = Create | Reinforce | Extend
+Decision = Create | Reinforce
 
 
 def decide(new: Record, candidates: Sequence[Record], *, now: datetime) -> Decision:
-    """What becomes of `new`: the same words reinforce, then a near repetition, then an extension; else it
-    is created.
+    """Return whether `new` reinforces one of the candidates or is created.
+
+    A record with the same words comes before one that says the same in other form.
 
     Args:
-        new: The record to be saved, checked.
-        candidates: Records that may say the same, in any order; those that cannot take it are passed over.
-        now: The time.
-
-    Returns:
-        The decision; the same for the same candidates in any order.
+        new: The validated record to be saved.
+        candidates: Records that may say the same. Their order makes no difference.
+        now: The current time.
     """
     ranked = sorted(
         (old for old in candidates if old.id != new.id and not old.archived),
@@ -94,32 +68,14 @@ def decide(new: Record, candidates: Sequence[Record], *, now: datetime) -> Decis
     for old in ranked:
         if old.scope == new.scope and old.fingerprint == new.fingerprint:
             return Reinforce(old=old, after=_reinforce_exact_repeat(old, new, now=now))
-    reading: NormalizedText | None = None
-    extends: list[Record] = []
     for old in ranked:
-        if _is_expired(old, now) or not can_deduplicate(old, new):
-            continue
-        from reverie.domain.similarity.comparison import (  # here: a search never needs its patterns
-            compare,
-            read_again,
-        )
-
-        reading = reading if reading is not None else read_again(new.content)
-        found: Relation = compare(reading, read_again(old.content))
-        if found == "repeats":
+        if not _is_expired(old, now) and can_deduplicate(old, new) and _says_the_same(new, old):
             return Reinforce(old=old, after=reinforce_record(old, new, now=now))
-        if found == "extends" and _can_extend(old, new):
-            extends.append(old)
-    if extends:
-        longest = max(
-            extends, key=lambda old: len(old.content)
-        )  # the first of the longest: the preferred one
-        return Extend(old=longest, after=extend_record(longest, new, now=now))
     return Create(record=new)
 
 
 def can_deduplicate(old: Record, new: Record) -> bool:
-    """Whether `new` may disappear into `old` when their texts say the same.
+    """Return whether `new` may disappear into `old` when their texts say the same.
 
     Same scope, kind and layer; the same category or none for the new one; the same time of validity; neither
     archived, nor a value under a key; no metadata that contradicts; labels that fit together into one record.
@@ -145,7 +101,7 @@ def can_deduplicate(old: Record, new: Record) -> bool:
 
 
 def reinforce_record(old: Record, new: Record, *, now: datetime) -> Record:
-    """`old`, said once more by `new`: counted, and with what the new one knows better.
+    """Return `old` with one more sighting, and with what `new` knows better.
 
     Seen once more, at `now`; the tags and references of both; unless `new` is untrusted and `old` is not, the
     larger confidence and importance, the later expiry, the pin and the metadata of both too (the old values
@@ -170,34 +126,6 @@ def reinforce_record(old: Record, new: Record, *, now: datetime) -> Record:
     )
 
 
-def extend_record(old: Record, new: Record, *, now: datetime) -> Record:
-    """`old` with what `new` adds: golemcore's upsert merge.
-
-    The longer content; kind, layer, category and source of the newer one (where it has any); the larger
-    confidence and importance; the tags, references and metadata of both; id and `created_at` of the old
-    one; the less trusted origin of the two. It was seen once more, and changed, at `now`.
-    """
-    return replace(
-        old,
-        content=new.content if len(new.content) >= len(old.content) else old.content,
-        kind=new.kind,
-        layer=new.layer,
-        category=new.category if new.category is not None else old.category,
-        source=new.source or old.source,
-        origin=_select_less_trusted_origin(old.origin, new.origin),
-        confidence=max(old.confidence, new.confidence),
-        importance=max(old.importance, new.importance),
-        tags=_merge_labels(old.tags, new.tags),
-        references=_merge_labels(old.references, new.references),
-        metadata=_merge_metadata(old.metadata, new.metadata),
-        pinned=old.pinned or new.pinned,
-        expires_at=_select_latest(old.expires_at, new.expires_at),
-        seen_count=old.seen_count + 1,
-        last_seen_at=max(old.last_seen_at, now),
-        updated_at=max(old.updated_at, now),
-    )
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DuplicateGroup:
     """Records that say what another says already.
@@ -214,37 +142,41 @@ class DuplicateGroup:
 
 
 def find_duplicate_groups(records: Iterable[Record], changed: Collection[str]) -> Iterator[DuplicateGroup]:
-    """Which of the records say the same by form, and need not stand side by side.
+    """Find records that repeat another record by form, for the nightly merge.
 
-    Saving folds at once; what is left for this are records that were edited, restored or imported into
-    repetitions, and the rare two that were saved in one moment. Of each group the pinned, else the oldest
-    record stays.
+    Saving folds a repetition at once. Left are records whose text a later record contains, records that were
+    edited, restored or imported into repetitions, and records that were saved at the same moment. The pinned
+    record of a group stays, else the one with the most words, else the oldest.
 
     Args:
         records: Live records.
-        changed: Ids of those to look at; each is compared with all others.
+        changed: Ids of the records to look at. Each is compared with all others that share a key with it.
     """
-    from reverie.domain.similarity.comparison import (
-        classify_relation,  # here: a search never needs its patterns
-    )
-
     live = {record.id: record for record in records if not record.archived}
     order = sorted(live.values(), key=_compute_seniority)
-    words = {record.id: _compute_keys(record.content) for record in order}
-    having: dict[str, list[Record]] = defaultdict(list)
+    by_key: dict[str, list[Record]] = defaultdict(list)
     for record in order:
-        for key in words[record.id]:
-            having[key].append(record)
+        for key in _read_keys(record.content)[1]:
+            by_key[key].append(record)
     gone: set[str] = set()
+
+    def list_neighbors(record: Record) -> list[Record]:
+        near = {other.id: other for key in _read_keys(record.content)[1] for other in by_key[key]}
+        return sorted((other for name, other in near.items() if name not in gone), key=_compute_seniority)
+
     for record in order:
         if record.id not in changed or record.id in gone:
             continue
-        found = {other.id: other for key in words[record.id] for other in having[key]}
-        group = sorted((other for name, other in found.items() if name not in gone), key=_compute_seniority)
-        stays, others = group[0], group[1:]
+        stays = next(
+            other
+            for other in list_neighbors(record)
+            if other is record or (can_deduplicate(other, record) and _says_the_same(record, other))
+        )
         after, duplicates = stays, []
-        for other in others:
-            if can_deduplicate(after, other) and classify_relation(other.content, stays.content) == "repeats":
+        for other in list_neighbors(stays):
+            if other.pinned and not stays.pinned:
+                continue
+            if can_deduplicate(after, other) and _says_the_same(other, stays):
                 merged = reinforce_record(after, other, now=max(after.last_seen_at, other.last_seen_at))
                 after = replace(merged, seen_count=after.seen_count + other.seen_count)
                 duplicates.append(other)
@@ -253,23 +185,27 @@ def find_duplicate_groups(records: Iterable[Record], changed: Collection[str]) -
             yield DuplicateGroup(duplicates=tuple(duplicates), into=stays, after=after)
 
 
+def _says_the_same(new: Record, old: Record) -> bool:
+    from reverie.domain.similarity.comparison import is_repetition, normalize_cached  # not for a search
+
+    return is_repetition(normalize_cached(new.content), normalize_cached(old.content))
+
+
 @lru_cache(maxsize=16_384)  # every live record is looked at each night, and few have changed
-def _compute_keys(text: str) -> tuple[str, ...]:
-    from reverie.domain.similarity.comparison import (  # here: a search never needs its patterns
-        compute_keys,
-        normalize,
-    )
+def _read_keys(text: str) -> tuple[int, tuple[str, ...]]:
+    """Return how many words a text says, and its keys."""
+    from reverie.domain.similarity.comparison import compute_keys, normalize  # not for a search
 
-    return compute_keys(normalize(text))
+    reading = normalize(text)
+    return len(reading.words), compute_keys(reading)
 
 
-def _compute_seniority(record: Record) -> tuple[bool, datetime, str]:
-    return not record.pinned, record.created_at, record.id
+def _compute_seniority(record: Record) -> tuple[bool, int, datetime, str]:
+    return not record.pinned, -_read_keys(record.content)[0], record.created_at, record.id
 
 
 def _reinforce_exact_repeat(old: Record, new: Record, *, now: datetime) -> Record:
-    """`old` after its very words were saved again, whatever else differs: a store has one live record of
-    them.
+    """Return `old` after its exact words were saved again. A store has one live record of them.
 
     Nothing that the new one brings is dropped where there is room for it: a category that the old one lacks
     becomes its own, another one becomes a tag; validity and expiry reach as far as either.
@@ -305,14 +241,6 @@ def _reinforce_exact_repeat(old: Record, new: Record, *, now: datetime) -> Recor
     return changed if changed == after else replace(changed, updated_at=max(old.updated_at, now))
 
 
-def _can_extend(old: Record, new: Record) -> bool:
-    """Whether the old record's content may be changed to the new one's: between equals only, never on a
-    pin.
-    """
-    same_side = (old.origin in UNTRUSTED) == (new.origin in UNTRUSTED)
-    return same_side and not old.pinned and len(new.content) >= len(old.content)
-
-
 def _is_trust_compatible(old: Record, new: Record) -> bool:
     if new.origin == "owner" and old.origin in UNTRUSTED:
         return False
@@ -322,7 +250,9 @@ def _is_trust_compatible(old: Record, new: Record) -> bool:
 
 
 def _is_expiry_compatible(old: Record, new: Record) -> bool:
-    """Whether the new text stays found as long as it was asked for, without keeping more than that alive."""
+    """Return whether the new text stays found as long as it was asked for, without keeping more than that
+    alive.
+    """
     if old.expires_at is None:
         return True
     if new.expires_at is None:
@@ -331,9 +261,7 @@ def _is_expiry_compatible(old: Record, new: Record) -> bool:
 
 
 def _compute_preference(new: Record, old: Record) -> tuple[bool, bool, bool, int, datetime, str]:
-    """Sorts the record that should take the new one first: as trusted, in its category, pinned, often
-    seen.
-    """
+    """Return a key that sorts the best target first: equal trust, equal category, pinned, often seen."""
     return (
         (old.origin in UNTRUSTED) != (new.origin in UNTRUSTED),
         old.category != new.category,
@@ -348,21 +276,19 @@ def _is_less_trusted(new: Record, old: Record) -> bool:
     return new.origin in UNTRUSTED and old.origin not in UNTRUSTED
 
 
-def _select_less_trusted_origin(a: Origin, b: Origin) -> Origin:
-    return max(a, b, key=ORIGINS.index)
-
-
 def _is_expired(record: Record, now: datetime) -> bool:
     return record.expires_at is not None and record.expires_at <= now
 
 
 def _merge_labels(old: Iterable[str], new: Iterable[str]) -> tuple[str, ...]:
-    """The labels of both, the old ones first; never more than a record may have."""
+    """Return the labels of both, the old ones first; never more than a record may have."""
     return tuple(dict.fromkeys((*old, *new)))[:MOST_LABELS]
 
 
 def _merge_metadata(old: Mapping[str, str], new: Mapping[str, str]) -> Mapping[str, str]:
-    """The metadata of both, the old where they differ; of relative dates what each meant when it was said."""
+    """Return the metadata of both, the old where they differ; of relative dates what each meant when it was
+    said.
+    """
     both = {**new, **old}
     if ROUGH not in old:
         both.pop(ROUGH, None)  # what is known already is not rough any more

@@ -1,10 +1,9 @@
-"""What may a rewrite of a page leave out? Nothing but what it says in another way. Pure; asks no model.
+"""Protection of a page against a rewrite that leaves something out.
 
-A model that is asked to bring a page up to date gives back the whole of it, and may give back half, or
-nothing. So a line of the old page may go only if it has a successor in the new text: a line that holds
-whatever is specific in it (names, numbers, dates, code, negations) and most of its words, or, in its very
-place, that line reworded or with one value put in the place of another. A line without a successor is kept,
-where it stood. To keep a line for nothing makes a repetition; to let one go wrongly is a loss.
+A model that updates a page returns the whole of it, and may return half. So an old line may go only if the new text
+has a successor: a line with its specifics (names, numbers, dates, code, negations) and most of its words, or, in the
+same place, that line reworded or with one value replaced. A line without a successor stays where it was. A line kept
+needlessly is a repetition; a line dropped wrongly is a loss.
 """
 
 from __future__ import annotations
@@ -17,7 +16,8 @@ from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
-from reverie.domain.similarity.specifics import NEGATIONS, Specifics, extract_specifics, parse_word_set
+from reverie.domain.similarity.specifics import NEGATIONS, Specifics, extract_specifics
+from reverie.domain.word_lists import parse_word_set
 
 _MARKER = re.compile(r"\s*(?:#{1,6}\s+|(?:[-*+]|\d{1,3}[.)])\s+(?:\[[ xX]\]\s+)?|>\s*)*")
 _HEADING = re.compile(r"\s{0,3}#{1,6}\s+\S")
@@ -48,7 +48,7 @@ _LONGEST_RUN = 3
 
 
 class GuardedRewrite(NamedTuple):
-    """What is left of a rewrite when nothing may be lost.
+    """Rewrite of a page with all that it left out put back.
 
     Attributes:
         text: The new text, with the old lines that had to be kept.
@@ -60,7 +60,7 @@ class GuardedRewrite(NamedTuple):
 
 
 def guard_rewrite(old: str, new: str) -> GuardedRewrite:
-    """The rewrite `new` of `old`, with every line of `old` that would be lost without a successor.
+    """Return the rewrite `new` of `old`, with every line of `old` that would be lost without a successor.
 
     A new text that says nothing at all gives the old one back. A last line that is the beginning of an old
     one is taken as cut off, and the old line stands instead. What is only moved, joined, split, reworded or
@@ -124,7 +124,7 @@ class _Line:
 
     @cached_property
     def together(self) -> Specifics:
-        """What is specific in it and in its heading."""
+        """Specifics of the line and its heading."""
         return self.own if self.heading is None else extract_specifics(f"{self.heading.plain}\n{self.plain}")
 
     @cached_property
@@ -139,12 +139,13 @@ class _Line:
 
     @cached_property
     def carrying(self) -> frozenset[str]:
-        """What carries it: stems of its words, numbers, names and the like; for want of these, all words."""
-        found = self.own
-        denied = {value.removeprefix("not ") for value in found.negations}
-        numbers = found.numbers | found.times
-        return found.affirmed | denied | numbers | found.addresses | found.code | found.scripts or frozenset(
-            self.words
+        """Stems of its words, numbers, names and the like; all words if there are none."""
+        carrying = self.own
+        denied = {value.removeprefix("not ") for value in carrying.negations}
+        numbers = carrying.numbers | carrying.times
+        return (
+            carrying.affirmed | denied | numbers | carrying.addresses | carrying.code | carrying.scripts
+            or frozenset(self.words)
         )
 
 
@@ -163,7 +164,9 @@ def _read(text: str) -> list[_Line]:
 
 
 def _trim_broken_end(before: Sequence[_Line], new: str) -> str:
-    """The new text without its last line, where that is the beginning of an old line, or a mark alone."""
+    """Return the new text without its last line, where that is the beginning of an old line, or a mark
+    alone.
+    """
     new = _BARE_MARKER.sub("", new)
     last = _read(new)[-1]
     if any(line.form == last.form for line in before):
@@ -190,15 +193,15 @@ class _Rewrite:
                 self._by_word.setdefault(word, []).append(place)
 
     def has_heading_of(self, line: _Line) -> bool:
-        """Whether the heading of an old line is there still, or there was none."""
+        """Return whether the heading of an old line is there still, or there was none."""
         return line.heading is None or line.heading.form in self._by_form
 
     def added(self, places: Iterable[int]) -> list[int]:
-        """Those of the places whose lines are no old ones."""
+        """Return those of the places whose lines are no old ones."""
         return [place for place in places if self.lines[place].form not in self._old_forms]
 
     def find_equivalent(self, line: _Line) -> int | None:
-        """The place of a line that says what the old line said; None if there is none."""
+        """Return the place of a line that says what the old line said; None if there is none."""
         has_heading = self.has_heading_of(line)
         for place in self._by_form.get(line.form, ()):
             if self.lines[place].is_denied != line.is_denied:
@@ -221,26 +224,30 @@ class _Rewrite:
         return None
 
     def _find_similar(self, line: _Line, share: float) -> list[int]:
-        """Lines that have such a share of what carries it, those that have most first."""
+        """Return lines with at least this share of the stems, the largest share first."""
         shared = Counter(place for word in line.carrying for place in self._by_word.get(word, ()))
-        found = [place for place, count in shared.items() if count >= share * len(line.carrying)]
-        return sorted(found, key=lambda place: (-shared[place], place))[:_MOST_CANDIDATES]
+        places = [place for place, count in shared.items() if count >= share * len(line.carrying)]
+        return sorted(places, key=lambda place: (-shared[place], place))[:_MOST_CANDIDATES]
 
     def _is_covered_by_run(self, place: int, line: _Line) -> bool:
-        """Whether new lines around `place` say it together, as when one line was split into several."""
+        """Return whether new lines around `place` say it together, as when one line was split into
+        several.
+        """
         for start in range(max(0, place - _LONGEST_RUN + 1), place + 1):
             run = self.added(range(start, min(start + _LONGEST_RUN, len(self.lines))))
             run = [each for each in run if self.lines[each].is_denied == line.is_denied]
             words = frozenset().union(*(self.lines[each].carrying for each in run))
             if len(run) > 1 and len(words & line.carrying) >= _ALIKE * len(line.carrying):
-                said = extract_specifics("\n".join(self.lines[each].plain for each in run))
-                if _has_all_specifics(said, line.own):
+                specifics = extract_specifics("\n".join(self.lines[each].plain for each in run))
+                if _has_all_specifics(specifics, line.own):
                     return True
         return False
 
 
 def _has_all_specifics(new: Specifics, old: Specifics) -> bool:
-    """Whether nothing specific in the old is missing from the new; words with a digit are specific too."""
+    """Return whether nothing specific in the old is missing from the new; words with a digit are specific
+    too.
+    """
     if old.find_missing_from(new):
         return False
     numbered = {word for word in old.wording.split() if _DIGIT.search(word)}
@@ -248,17 +255,17 @@ def _has_all_specifics(new: Specifics, old: Specifics) -> bool:
 
 
 def _judge(before: Sequence[_Line], after: _Rewrite) -> tuple[dict[_Line, int], list[_Line]]:
-    """Where each old line went, as places in the new text, and which have gone without a successor."""
+    """Return the place of each old line in the new text, and the lines without one."""
     places = {line: place for line in before if (place := after.find_equivalent(line)) is not None}
     for old, new in _find_gaps(before, len(after.lines), places):
-        there = [line for line in old if after.has_heading_of(line)]
+        remaining = [line for line in old if after.has_heading_of(line)]
         free = after.added(new)
-        exchanged = _match_exchanged_lines(there, free, after.lines)
+        exchanged = _match_exchanged_lines(remaining, free, after.lines)
         places |= exchanged
         if len(new) >= len(old):
             left = [place for place in free if place not in exchanged.values()]
             places |= _match_reworded_lines(
-                [line for line in there if line not in exchanged], left, after.lines
+                [line for line in remaining if line not in exchanged], left, after.lines
             )
     return places, [line for line in before if line not in places and (not line.is_heading or bool(line.own))]
 
@@ -266,7 +273,7 @@ def _judge(before: Sequence[_Line], after: _Rewrite) -> tuple[dict[_Line, int], 
 def _find_gaps(
     before: Sequence[_Line], count: int, places: Mapping[_Line, int]
 ) -> list[tuple[Sequence[_Line], range]]:
-    """Stretches of old lines that went nowhere, each with the places that lie where it stood."""
+    """Yield stretches of old lines without a place, each with the places around it."""
     held = [-1, *(number for number, line in enumerate(before) if line in places), len(before)]
     gaps = []
     for first, last in pairwise(held):
@@ -280,7 +287,7 @@ def _find_gaps(
 def _match_exchanged_lines(
     old: Sequence[_Line], new: Sequence[int], lines: Sequence[_Line]
 ) -> dict[_Line, int]:
-    """Old lines and the places where they stand with one value exchanged, where there is no doubt."""
+    """Return old lines with the places where they stand with one value replaced, if that is unambiguous."""
     by_first_word: dict[str, list[int]] = {}
     for place in new:
         by_first_word.setdefault(lines[place].words[0], []).append(place)
@@ -298,7 +305,7 @@ def _match_exchanged_lines(
 
 
 def _is_one_value_exchanged(old: Sequence[str], new: Sequence[str]) -> bool:
-    """Whether the words are the same at the beginning and the end, and others between them."""
+    """Return whether the words are the same at the beginning and the end, and others between them."""
     most = min(len(old), len(new))
     start = 0
     while start < most and old[start] == new[start]:
@@ -313,8 +320,8 @@ def _is_one_value_exchanged(old: Sequence[str], new: Sequence[str]) -> bool:
 def _match_reworded_lines(
     old: Sequence[_Line], new: Sequence[int], lines: Sequence[_Line]
 ) -> dict[_Line, int]:
-    """Old lines and the places where they stand in other words, each place for one line."""
-    found: dict[_Line, int] = {}
+    """Return old lines with the places where they stand in other words, each place for one line."""
+    matched: dict[_Line, int] = {}
     free = list(new)
     for line in old:
         for place in free:
@@ -324,10 +331,10 @@ def _match_reworded_lines(
                 and shared >= _ALIKE_IN_PLACE * len(line.carrying)
                 and _has_all_specifics(lines[place].own, line.own)
             ):
-                found[line] = place
+                matched[line] = place
                 free.remove(place)
                 break
-    return found
+    return matched
 
 
 # -- putting back ------------------------------------------------------------------------------------------
@@ -340,7 +347,9 @@ def _restore_lost_lines(
     places: Mapping[_Line, int],
     lost: Sequence[_Line],
 ) -> str:
-    """The new text with the lost lines where they stood: after what was before them, under their heading."""
+    """Return the new text with the lost lines where they stood: after what was before them, under their
+    heading.
+    """
     lines = text.split("\n")
     put: dict[int, list[str]] = {}
     missing = set(lost)
@@ -371,7 +380,7 @@ def _restore_lost_lines(
 
 
 def _find_section_end(lines: Sequence[str], start: int) -> int:
-    """Where the section that line `start` lies in ends: before the next heading and blank lines before it."""
+    """Return the end of the section around line `start`: before the next heading and its blank lines."""
     end = next((n for n in range(start, len(lines)) if _HEADING.match(lines[n])), len(lines))
     while end > start and not lines[end - 1].strip():
         end -= 1
@@ -379,7 +388,9 @@ def _find_section_end(lines: Sequence[str], start: int) -> int:
 
 
 def _set_apart(block: list[str], lines: Sequence[str], spot: int) -> list[str]:
-    """The block with one blank line between it and what stands around it, where it begins with a heading."""
+    """Return the block with one blank line between it and what stands around it, where it begins with a
+    heading.
+    """
     if block[0] == "":
         if spot == 0 or not lines[spot - 1].strip():
             block = block[1:]

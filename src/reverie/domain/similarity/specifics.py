@@ -1,8 +1,7 @@
-"""What must not be lost when a text is folded into another? Its names, numbers, dates, code, negations and
-the like.
+"""Specifics of a text that must not be lost: names, numbers, dates, code, negations and the like.
 
-Recognises by form, not by meaning: it knows no grammar and no people. When in doubt a word counts as
-specific, because a merge refused for nothing is a duplicate, and a merge accepted wrongly is a loss.
+They are recognized by form, not by meaning. In doubt a word counts as specific, because a merge refused needlessly
+is a duplicate, and a merge accepted wrongly is a loss.
 """
 
 from __future__ import annotations
@@ -14,11 +13,7 @@ from dataclasses import dataclass, field, fields
 
 import Stemmer
 
-
-def parse_word_set(text: str) -> frozenset[str]:
-    """The words of a list, which stand in `text` between spaces."""
-    return frozenset(text.split())
-
+from reverie.domain.word_lists import parse_word_set
 
 MONTHS = (
     "january", "february", "march", "april", "may", "june",
@@ -119,7 +114,7 @@ _UNSPACED = (
 )
 _ALONE = rf"(?<![^\W{_UNSPACED}])"
 _APART = rf"(?![^\W{_UNSPACED}])"
-"""Where a number may begin and end: not within a word, but beside letters of scripts that put no spaces."""
+"""Bounds of a number: not within a word, but beside letters of scripts without spaces."""
 
 _PIECE = re.compile(
     rf"""
@@ -168,7 +163,7 @@ _stem = Stemmer.Stemmer("english", 0).stemWord
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Specifics:
-    """What of a text must survive, by class. Every value is spelled in one way, whatever way the text had.
+    """Specifics of a text by class. Every value has one spelling, whatever spelling the text has.
 
     Attributes:
         names: Capitalised words, lower-cased, and runs of them (`new york`).
@@ -199,7 +194,7 @@ class Specifics:
     wording: str = field(default=" ", repr=False)
 
     def find_missing_from(self, other: Specifics) -> frozenset[str]:
-        """What of these specifics `other` lacks; empty when it may take their place.
+        """Return the specifics that `other` lacks; empty if it may replace these.
 
         A name, code token or word counts as there when it stands anywhere in the other's wording, but a code
         token not where it is another one there, which differs in case (`-p` and `-P`). A statement that the
@@ -232,7 +227,7 @@ class Specifics:
         return frozenset(exactly | worded | code | scripts | flipped)
 
     def find_unaffirmed_in(self, other: Specifics) -> frozenset[str]:
-        """The stems of what is affirmed that `other` lacks: plain words, in no form of theirs.
+        """Return the stems of what is affirmed that `other` lacks: plain words, in no form of theirs.
 
         A text may have no specific that is lost, and say what matters all the same: an allergy is a plain
         word. Whoever replaces it therefore has to keep its words, in whatever order and form; other words for
@@ -246,7 +241,7 @@ class Specifics:
         return self.affirmed - other.affirmed
 
     def __bool__(self) -> bool:
-        """Whether there is anything specific at all."""
+        """Return whether there is anything specific at all."""
         return any(getattr(self, name) for name in _CLASSES)
 
 
@@ -254,7 +249,7 @@ _CLASSES = tuple(f.name for f in fields(Specifics) if f.name not in ("affirmed",
 
 
 def extract_specifics(text: str) -> Specifics:
-    """The specifics of `text`. Any string; time is linear in its length.
+    """Return the specifics of `text`. Any string; time is linear in its length.
 
     >>> sorted(extract_specifics("We moved Reverie to Python 3.11.2 on 3 May 2025.").names)
     ['python', 'reverie']
@@ -268,7 +263,7 @@ def extract_specifics(text: str) -> Specifics:
 
 
 def stem_word(word: str) -> str:
-    """The stem of a word, as `affirmed` and `negations` have it.
+    """Return the stem of a word, as `affirmed` and `negations` have it.
 
     >>> stem_word("deploys")
     'deploy'
@@ -277,7 +272,7 @@ def stem_word(word: str) -> str:
 
 
 def normalize_characters(text: str) -> str:
-    """`text` in NFKC, with typographic apostrophes made plain ones."""
+    """Return `text` in NFKC, with typographic apostrophes made plain ones."""
     if text.isascii():
         return text
     text = _RAISED.sub(r"^\g<0>", text)  # 10² is not 102
@@ -285,7 +280,8 @@ def normalize_characters(text: str) -> str:
 
 
 def normalize_dates(text: str) -> str:
-    """`text` with written-out dates as ISO has them (`--05-03` without a year) and times of day on 24 hours.
+    """Return `text` with written-out dates as ISO has them (`--05-03` without a year) and times of day on 24
+    hours.
 
     >>> normalize_dates("On May 3rd, 2025 at 5:30 pm, not 4 June")
     'On 2025-05-03 at 17:30, not --06-04'
@@ -294,7 +290,7 @@ def normalize_dates(text: str) -> str:
 
 
 def normalize_number(digits: str) -> str:
-    """A number without separators of thousands and without the zeros that end its decimals.
+    """Return a number without separators of thousands and without the zeros that end its decimals.
 
     >>> normalize_number("1,000"), normalize_number("3.50"), normalize_number("3.11.2")
     ('1000', '3.5', '3.11.2')
@@ -307,7 +303,7 @@ def normalize_number(digits: str) -> str:
 
 
 def is_ambiguous_thousands(digits: str) -> bool:
-    """Whether the point may part thousands, as it does in half of Europe: 1.250 euros may be many.
+    """Return whether the point may part thousands, as it does in half of Europe: 1.250 euros may be many.
 
     >>> is_ambiguous_thousands("1.250"), is_ambiguous_thousands("1.25"), is_ambiguous_thousands("0.250")
     (True, False, False)
@@ -315,22 +311,22 @@ def is_ambiguous_thousands(digits: str) -> bool:
     return bool(_MAYBE_THOUSANDS.fullmatch(digits))
 
 
-def _rewrite_date(found: re.Match[str]) -> str:
-    part = found.groupdict()
+def _rewrite_date(match: re.Match[str]) -> str:
+    part = match.groupdict()
     month = _MONTH_NUMBERS[(part["m1"] or part["m2"] or part["m3"]).lower()]
     day, year = part["d1"] or part["d2"], part["y1"] or part["y2"] or part["y3"]
     if day is None:
         return f"{year}-{month:02d}"
     if not 1 <= int(day) <= 31:
-        return found.group()
+        return match.group()
     return f"{year or '-'}-{month:02d}-{int(day):02d}"
 
 
-def _rewrite_clock_time(found: re.Match[str]) -> str:
-    hour, minutes = int(found.group(1)), found.group(2) or "00"
+def _rewrite_clock_time(match: re.Match[str]) -> str:
+    hour, minutes = int(match.group(1)), match.group(2) or "00"
     if not 1 <= hour <= 12:
-        return found.group()
-    return f"{hour % 12 + (12 if found.group(3) in 'pP' else 0)}:{minutes}"
+        return match.group()
+    return f"{hour % 12 + (12 if match.group(3) in 'pP' else 0)}:{minutes}"
 
 
 class _Reader:
@@ -374,7 +370,7 @@ class _Reader:
         self.initial = False
 
     def result(self) -> Specifics:
-        """Everything found."""
+        """Return everything that was found."""
         self._end_run()
         self._end_sentence()
         wording = f" {' '.join(self.words)} "
@@ -474,7 +470,7 @@ class _Reader:
         return lower not in _ORDINARY and not lower.endswith(_ORDINARY_ENDINGS)
 
     def _is_version_number(self, before: list[str]) -> bool:
-        """Whether a number after these words is a version, where 3.10 is not 3.1."""
+        """Return whether a number after these words is a version, where 3.10 is not 3.1."""
         if not before or before[-1] in COSTS:
             return False
         return (
@@ -517,7 +513,7 @@ def _has_no_case(word: str) -> bool:
 
 
 def _expand_date(text: str) -> Iterator[str]:
-    """The date and what it says by itself: its month with the year, its day without."""
+    """Yield the date and what it says by itself: its month with the year, its day without."""
     plain = text.lstrip("-")
     yield plain
     if len(plain) == len("2025-05-03") and plain[4] == "-":

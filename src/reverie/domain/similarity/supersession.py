@@ -1,15 +1,15 @@
-"""Does a new statement give another value to what an old one told? Decided by form; in doubt it does not.
+"""Detection of statements that replace the value of an older statement. In doubt they do not.
 
-"The staging port is 5433 now" takes the place of "The staging port is 5432": both say one thing of one
-subject, the values differ, and the new one says that something has changed. Without such a word ("now", "no
-longer", "instead of") two values may both hold, and stand beside each other.
+"The staging port is 5433 now" replaces "The staging port is 5432": the subject is the same, the values differ, and
+the new statement marks a change. Without such a mark ("now", "no longer", "instead of") both values may hold.
 """
 
 from __future__ import annotations
 
 import re
 
-from reverie.domain.similarity.specifics import normalize_characters, parse_word_set
+from reverie.domain.similarity.specifics import normalize_characters
+from reverie.domain.word_lists import parse_word_set
 
 _CUE = re.compile(
     r"\b(?:now|nowadays|these days|from now on|as of (?:now|today)|instead(?: of)?|no longer|not any ?more|"
@@ -30,7 +30,7 @@ _SINGLE = (
     "is due on", "launches on", "starts at", "starts on", "ends at", "ends on", "costs", "is located in",
     "is at",
 )  # fmt: skip
-"""What somebody or something does in one place, at one time, or for one price."""
+"""Verbs with one value at a time: one place, one time, one price."""
 
 _COPULAS = parse_word_set("is are equals")
 _POINTING = parse_word_set("it this that there here he she they what who which everything nothing all one")
@@ -39,7 +39,7 @@ _LONGEST_VALUE = 6
 
 
 def states_change(text: str) -> bool:
-    """Whether a statement says that something is otherwise than before; cheap, asked at every save.
+    """Return whether a statement says that something is otherwise than before; cheap, asked at every save.
 
     >>> states_change("Ada lives in Oslo now"), states_change("Ada lives in Oslo")
     (True, False)
@@ -48,7 +48,7 @@ def states_change(text: str) -> bool:
 
 
 def supersedes(new: str, old: str) -> bool:
-    """Whether the new statement takes the place of the old one.
+    """Return whether the new statement takes the place of the old one.
 
     Args:
         new: What is said now, with a word that says it is a change (`states_change`).
@@ -88,7 +88,7 @@ def _split_words(text: str) -> list[str]:
 
 
 def _split_statement(words: list[str]) -> tuple[list[str], list[str]]:
-    """What is told of, up to its verb, and the value; no slot where there is none of a known form."""
+    """Return the words up to the verb, and the value; nothing for an unknown form."""
     for phrase in _SINGLE:
         verb = phrase.split()
         for at in range(len(words) - len(verb)):

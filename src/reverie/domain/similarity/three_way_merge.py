@@ -1,8 +1,7 @@
-"""What becomes of a thing that two sides changed at once? Three-way merging of values and of texts. Pure.
+"""Three-way merge of values and texts that two sides changed.
 
-`base` is what both began with, `ours` what the program made of it, `theirs` what the person did. Where the
-two cannot both be had, the person's stands, and the merge says so. Finding the base, and keeping what did not
-stand, is the caller's work.
+`base` is the common beginning, `ours` the program's version, `theirs` the person's. In a conflict the person's
+version wins, and the result reports it. Finding the base and keeping the losing version is the caller's work.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _MOST_CELLS = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeResult(Generic[V]):
-    """What a merge came to.
+    """Result of a merge.
 
     Attributes:
         value: The merged value.
@@ -51,7 +50,7 @@ class MergeResult(Generic[V]):
 
 
 def merge_values(base: V | None, ours: V, theirs: V) -> MergeResult[V]:
-    """One value with the changes of both sides.
+    """Return one value with the changes of both sides.
 
     A field that one side changed is taken from it; one that both changed alike too. One that both changed
     differently is a conflict, and `theirs` is taken, with these exceptions, which never conflict: `tags` and
@@ -98,7 +97,7 @@ def merge_values(base: V | None, ours: V, theirs: V) -> MergeResult[V]:
 
 
 def _iterate_field_groups(kind: type) -> Iterator[tuple[str, ...]]:
-    """The fields of a value, each alone or with those that it belongs to."""
+    """Yield the fields of a value, each alone or with those that it belongs to."""
     together = _TOGETHER.get(kind, ())
     for field in fields(kind):
         group = next((group for group in together if field.name in group), (field.name,))
@@ -113,7 +112,7 @@ def _get(side: object, name: str) -> Any:
 def _merge_group(
     kind: type, was: Mapping[str, Any] | None, mine: Mapping[str, Any], yours: Mapping[str, Any]
 ) -> tuple[dict[str, Any], list[str]]:
-    """The values of fields that belong together, and the names of those in conflict."""
+    """Return the values of fields that belong together, and the names of those in conflict."""
     if mine in (yours, was):
         return dict(yours), []
     if yours == was:
@@ -136,8 +135,8 @@ def _merge_group(
 
 def _merge_labels(old: Sequence[str], mine: Sequence[str], yours: Sequence[str]) -> tuple[str, ...]:
     removed = set(old) - set(mine)
-    kept = [label for label in yours if label not in removed]
-    return tuple(dict.fromkeys([*kept, *(label for label in mine if label not in old)]))
+    remaining = [label for label in yours if label not in removed]
+    return tuple(dict.fromkeys([*remaining, *(label for label in mine if label not in old)]))
 
 
 def _merge_mapping(
@@ -156,7 +155,7 @@ def _merge_mapping(
 
 
 def _repair_invariants(values: dict[str, Any], ours: object, theirs: object) -> list[str]:
-    """Put right what no value may be, though both sides were sound; the names of what was put right."""
+    """Repair what no value may be although both sides were valid; return the names of the repaired fields."""
     wrong: list[str] = []
     if isinstance(theirs, Record) and isinstance(ours, Record):
         start, end = values["valid_from"], values["valid_to"]
@@ -173,7 +172,7 @@ def _repair_invariants(values: dict[str, Any], ours: object, theirs: object) -> 
 
 
 def merge_text(base: str, ours: str, theirs: str) -> str:
-    """One text with the changes that both sides made to `base`, line by line.
+    """Return one text with the changes that both sides made to `base`, line by line.
 
     Every line that a side added or wrote anew is in the result; a line that a side took out is not, unless
     the other side changed it. Where both wrote at the same place both stand, `theirs` first; what both wrote
@@ -205,7 +204,7 @@ def merge_text(base: str, ours: str, theirs: str) -> str:
 
 
 def match_items(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[tuple[int, int]]:
-    """Which items of two sequences are the same, as pairs of positions that both ascend.
+    """Return which items of two sequences are the same, as pairs of positions that both ascend.
 
     What stands at the beginning and end of both is paired first, then what is there once in both, as many as
     stand in the same order, then the longest common subsequence of what is repeated. That is nearly linear; a
@@ -215,27 +214,27 @@ def match_items(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[tuple[
         >>> match_items(["a", "b", "c"], ["a", "x", "c"])
         [(0, 0), (2, 2)]
     """
-    found: list[tuple[int, int]] = []
+    matches: list[tuple[int, int]] = []
     todo = [(0, len(old), 0, len(new))]
     while todo:
         low, high, start, stop = todo.pop()
         while low < high and start < stop and old[low] == new[start]:
-            found.append((low, start))
+            matches.append((low, start))
             low, start = low + 1, start + 1
         while low < high and start < stop and old[high - 1] == new[stop - 1]:
             high, stop = high - 1, stop - 1
-            found.append((high, stop))
+            matches.append((high, stop))
         if low == high or start == stop:
             continue
         anchors = _find_anchors(old[low:high], new[start:stop])
         if not anchors:
             pairs = _find_longest_common(old[low:high], new[start:stop])
-            found += [(low + i, start + j) for i, j in pairs]
+            matches += [(low + i, start + j) for i, j in pairs]
             continue
         edges = [(low - 1, start - 1), *((low + i, start + j) for i, j in anchors), (high, stop)]
-        found += edges[1:-1]
+        matches += edges[1:-1]
         todo += [(i + 1, k, j + 1, m) for (i, j), (k, m) in pairwise(edges)]
-    return sorted(found)
+    return sorted(matches)
 
 
 class _Hunk(NamedTuple):
@@ -260,7 +259,7 @@ def _split_lines(text: str) -> list[str]:
 
 
 def _merge_line_end(base: str, ours: str, theirs: str) -> str:
-    """What comes after the last line; a side that is empty has no say."""
+    """Return the end after the last line; an empty side does not count."""
     was, mine, yours = ("\n" if text.endswith("\n") else "" for text in (base, ours, theirs))
     if not ours or not theirs:
         return yours or mine
@@ -278,7 +277,7 @@ def _compute_hunks(base: Sequence[str], side: Sequence[str]) -> list[_Hunk]:
 
 
 def _cluster_hunks(ours: Sequence[_Hunk], theirs: Sequence[_Hunk]) -> list[_Cluster]:
-    """The changes of both sides in order; those that touch the same lines, or the same gap, as one."""
+    """Return the changes of both sides in order; those that touch the same lines, or the same gap, as one."""
     clusters: list[_Cluster] = []
     for start, stop, mine, lines in sorted(
         [(*hunk[:2], False, hunk.lines) for hunk in theirs] + [(*hunk[:2], True, hunk.lines) for hunk in ours]
@@ -294,7 +293,7 @@ def _cluster_hunks(ours: Sequence[_Hunk], theirs: Sequence[_Hunk]) -> list[_Clus
 
 
 def _combine_sides(theirs: list[str], ours: list[str]) -> list[str]:
-    """What both wrote at one place: what both have once, between it what one side has, `theirs` first."""
+    """Return both versions of one place: common items once, the rest between them, `theirs` first."""
     if _is_within(ours, theirs):
         return theirs
     if _is_within(theirs, ours):
@@ -310,16 +309,18 @@ def _combine_sides(theirs: list[str], ours: list[str]) -> list[str]:
 
 
 def _group_blank_lines(lines: Sequence[str]) -> list[tuple[str, ...]]:
-    """Each line with the blank ones that keep it apart: those before it, if it begins so, else after it."""
+    """Return each line with the blank ones that keep it apart: those before it, if it begins so, else after
+    it.
+    """
     before = bool(lines) and not lines[0]
-    found: list[tuple[str, ...]] = []
+    groups: list[tuple[str, ...]] = []
     for line in lines:
-        alone = bool(found) and not any(found[-1])
-        if found and (alone if before else not line):
-            found[-1] += (line,)
+        alone = bool(groups) and not any(groups[-1])
+        if groups and (alone if before else not line):
+            groups[-1] += (line,)
         else:
-            found.append((line,))
-    return found
+            groups.append((line,))
+    return groups
 
 
 def _is_within(short: list[str], long: list[str]) -> bool:
@@ -329,7 +330,7 @@ def _is_within(short: list[str], long: list[str]) -> bool:
 
 
 def _find_anchors(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[tuple[int, int]]:
-    """Items that are there once in both, as many as stand in the same order."""
+    """Return items that occur once on both sides, as many as are in the same order."""
     old_counts, new_counts = Counter(old), Counter(new)
     places = {item: j for j, item in enumerate(new) if new_counts[item] == 1}
     pairs = [(i, places[item]) for i, item in enumerate(old) if old_counts[item] == 1 and item in places]

@@ -1,4 +1,4 @@
-"""How are things named? Ids of twelve hexadecimal characters, and the fingerprint of a content."""
+"""Ids of twelve hexadecimal characters, and fingerprints of contents."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ _CASED = re.compile(
 _HINTS = re.compile(
     r"[`/\\_@#]|(?<!\w)-[A-Za-z]|[a-z0-9][A-Z]|file|[.][a-z]|[KMGT]b|M[WV]|US|IT|WHO|Polish|Sie|Ih"
 )
-"""What a text must have for any word's case to matter: most have none of it."""
+"""Characters without which the case of no word in a text matters."""
 
 
 def generate_id() -> str:
-    """A fresh random id: 12 lower-case hexadecimal characters (48 bits)."""
+    """Return a fresh random id: 12 lower-case hexadecimal characters (48 bits)."""
     return secrets.token_hex(6)
 
 
 def validate_id(text: str, *, name: str = "id") -> str:
-    """`text`, if it has the form of an id.
+    """Return `text` if it has the form of an id.
 
     Raises:
         InvalidInput: it has not.
@@ -51,7 +51,7 @@ def validate_id(text: str, *, name: str = "id") -> str:
 
 
 def compute_fingerprint(kind: str, content: str) -> str:
-    """What makes two records the same: the kind and the content without case and spacing.
+    """Return a hash of kind and content without case and spacing.
 
     The first 24 hexadecimal characters of SHA-256 over the kind, `|`, and the lower-cased content with
     every run of white space made one space (golemcore's rule). The words whose case says something keep it
@@ -62,7 +62,7 @@ def compute_fingerprint(kind: str, content: str) -> str:
 
 
 def normalize_case(text: str, fold: Callable[[str], str] = str.lower) -> str:
-    """`text` in lower case, but for the words whose case is part of what they say.
+    """Return `text` in lower case, but for the words whose case is part of what they say.
 
     Those are flags and, unless the whole text is written in capitals, code between backticks, paths and
     addresses, `camelCase` and `snake_case`, names of files, bits beside bytes, mega beside milli, and
@@ -82,8 +82,8 @@ def normalize_case(text: str, fold: Callable[[str], str] = str.lower) -> str:
         return lower
     shouted = text.isupper()
 
-    def folded(found: re.Match[str]) -> str:
-        word = found.group()
+    def folded(match: re.Match[str]) -> str:
+        word = match.group()
         return word if is_case_significant(word, shouted=shouted) else fold(word)
 
     pieces = _CODE.split(text)  # what stands between, and every second piece is code
@@ -93,7 +93,7 @@ def normalize_case(text: str, fold: Callable[[str], str] = str.lower) -> str:
 
 
 def is_case_significant(word: str, *, shouted: bool = False) -> bool:
-    """Whether the case of a word is part of what it says.
+    """Return whether the case of a word is part of what it says.
 
     Args:
         word: What stands between two spaces.

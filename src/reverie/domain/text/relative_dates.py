@@ -1,11 +1,10 @@
-"""Which days does "next Friday" mean? Relative dates in English, resolved against the moment they were said.
+"""Relative dates in English, such as "next Friday", resolved against the moment of the text.
 
-The words stay as they are; what they mean is worked out once, when they are written, because "yesterday" read
-a year later means another day. Only expressions with one meaning are resolved: a bare "on Friday" may lie
-before or behind, and is left alone; so are "recently" and "a few days ago".
+The words stay; their meaning is computed once, when they are saved, because "yesterday" read a year later means
+another day. Only expressions with one meaning are resolved, not "on Friday", "recently" or "a few days ago".
 
-Weeks begin on Monday (ISO 8601). "This Friday" is the first Friday from today on, "next Friday" that of the
-week after the present one, "last Friday" the latest before today.
+Weeks begin on Monday (ISO 8601). "This Friday" is the first Friday from today on, "next Friday" that of the week
+after the present one, "last Friday" the latest before today.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ class ResolvedDate:
 
 
 def resolve_dates(text: str, said_at: datetime, *, zone: tzinfo = UTC) -> list[ResolvedDate]:
-    """The relative dates in a text, in the order in which they stand there; at most 20.
+    """Return the relative dates in a text, in the order in which they stand there; at most 20.
 
     Args:
         text: What was said.
@@ -66,28 +65,28 @@ def resolve_dates(text: str, said_at: datetime, *, zone: tzinfo = UTC) -> list[R
         ['yesterday = 2025-01-16', 'next week = 2025-01-20/2025-01-26']
     """
     today = said_at.astimezone(zone).date()
-    found: list[ResolvedDate] = []
+    resolved: list[ResolvedDate] = []
     for match in _EXPRESSION.finditer(text[:_LONGEST_TEXT]):
         days = _resolve_days(match, today)
         if days is not None:
-            found.append(ResolvedDate(words=match.group(), start=days[0], end=days[1], at=match.start()))
-            if len(found) == _MOST_FOUND:
+            resolved.append(ResolvedDate(words=match.group(), start=days[0], end=days[1], at=match.start()))
+            if len(resolved) == _MOST_FOUND:
                 break
-    return found
+    return resolved
 
 
-def format_dates(found: list[ResolvedDate]) -> str:
-    """The dates as one line, for storing beside the text; `read` gives the pairs back.
+def format_dates(dates: list[ResolvedDate]) -> str:
+    """Return the dates as one line, for storing beside the text; `read` gives the pairs back.
 
     >>> format_dates([ResolvedDate(words="next week", start=date(2025, 1, 20), end=date(2025, 1, 26), at=0)])
     'next week = 2025-01-20/2025-01-26'
     """
-    lines = dict.fromkeys(f"{' '.join(when.words.split())} = {when}" for when in found)
+    lines = dict.fromkeys(f"{' '.join(when.words.split())} = {when}" for when in dates)
     return "; ".join(lines)
 
 
 def parse_dates(line: str) -> Iterator[tuple[str, date, date]]:
-    """The words and days that `format_dates` wrote; what is not of its form is passed over."""
+    """Yield the words and days that `format_dates` wrote; what is not of its form is passed over."""
     for part in line.split("; "):
         words, _, days = part.rpartition(" = ")
         first, _, last = days.partition("/")
@@ -127,7 +126,7 @@ Days = tuple[date, date] | None
 
 
 def _resolve_days(match: re.Match[str], today: date) -> Days:
-    """The days that an expression means; None when it lies beyond a hundred years."""
+    """Return the days that an expression means; None when it lies beyond a hundred years."""
     part = {name: " ".join(text.lower().split()) for name, text in match.groupdict().items() if text}
     try:
         for name, meaning in _MEANINGS.items():
@@ -160,7 +159,7 @@ def _resolve_count(count: str, unit: str, today: date, sign: int) -> Days:
 
 
 def _add_months(day: date, months: int) -> date:
-    """The same day so many months on; the last of the month where it has no such day."""
+    """Return the same day some months later, or the last day of a shorter month."""
     index = day.year * 12 + day.month - 1 + months
     year, month = divmod(index, 12)
     return date(year, month + 1, min(day.day, monthrange(year, month + 1)[1]))
@@ -169,24 +168,24 @@ def _add_months(day: date, months: int) -> date:
 def _resolve_weekday(part: dict[str, str], today: date) -> Days:
     day = _DAYS.index(part["weekday"])
     if part["which"] == "last":
-        found = today - timedelta(days=(today.weekday() - day - 1) % 7 + 1)
+        target = today - timedelta(days=(today.weekday() - day - 1) % 7 + 1)
     elif part["which"] == "next":
-        found = _find_monday(today) + timedelta(days=7 + day)
+        target = _find_monday(today) + timedelta(days=7 + day)
     else:
-        found = today + timedelta(days=(day - today.weekday()) % 7)
-    return found, found
+        target = today + timedelta(days=(day - today.weekday()) % 7)
+    return target, target
 
 
 def _resolve_weekday_of_week(part: dict[str, str], today: date) -> Days:
     weeks = {"last": -1, "this": 0, "next": 1}[part["of_week"]]
-    found = _find_monday(today) + timedelta(days=7 * weeks + _DAYS.index(part["weekday_of"]))
-    return found, found
+    target = _find_monday(today) + timedelta(days=7 * weeks + _DAYS.index(part["weekday_of"]))
+    return target, target
 
 
 def _resolve_week_from(part: dict[str, str], today: date) -> Days:
     day = _DAYS.index(part["week_from"])
-    found = today + timedelta(days=(day - today.weekday()) % 7 + 7)
-    return found, found
+    target = today + timedelta(days=(day - today.weekday()) % 7 + 7)
+    return target, target
 
 
 def _resolve_period(part: dict[str, str], today: date) -> Days:
@@ -208,7 +207,7 @@ def _resolve_period(part: dict[str, str], today: date) -> Days:
 
 
 def _resolve_named_month(part: dict[str, str], today: date) -> Days:
-    """The latest or the first such month that does not lie in the present one."""
+    """Return the latest or the first such month that does not lie in the present one."""
     month = _MONTHS.index(part["month"]) + 1
     if part["month_which"] == "last":
         year = today.year if month < today.month else today.year - 1

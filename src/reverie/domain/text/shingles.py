@@ -1,8 +1,8 @@
-"""Does one text repeat another? Runs of five words, whole phrases and pieces of text. Pure; stores nothing.
+"""Shingles: runs of five words by which a repetition of a text is found.
 
-Words are compared without case, punctuation and spacing. Five words in a row that two texts share are taken
-for a repetition: whole texts are seldom equal once one of them has been merged, cut or quoted. In scripts
-without spaces between words two characters count for a word.
+Words are compared without case, punctuation and spacing. A shared run of five words counts as a repetition, because
+whole texts are seldom equal after a merge, a cut or a quotation. In scripts without spaces between words two
+characters count as a word.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SURROGATES = re.compile("[\ud800-\udbff][\udc00-\udfff]|[\ud800-\udfff]")
 
 
 class _Fold(dict[int, str]):
-    """What a folded character becomes: letters, marks and numbers stay, the rest parts words."""
+    """Table that keeps letters, marks and numbers, and maps other characters to spaces."""
 
     def __missing__(self, code: int) -> str:
         character = chr(code)
@@ -47,7 +47,7 @@ _fold = _Fold()
 
 
 def normalize_words(text: str) -> list[str]:
-    """The words of a text as they are compared.
+    """Return the words of a text as they are compared.
 
     >>> normalize_words("Lives in a small flat, near the *Café*!")
     ['lives', 'in', 'a', 'small', 'flat', 'near', 'the', 'café']
@@ -58,7 +58,7 @@ def normalize_words(text: str) -> list[str]:
 
 
 def normalize_text(text: str) -> str:
-    """A text without case and with single spaces: how a piece of text is looked for.
+    """Return a text without case and with single spaces: how a piece of text is looked for.
 
     >>> normalize_text("  Lives in\\nBerlin ")
     'lives in berlin'
@@ -68,30 +68,30 @@ def normalize_text(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
-def shingles(said: Sequence[str]) -> Iterator[Phrase]:
-    """Every five words in a row; none for fewer than five words.
+def shingles(words: Sequence[str]) -> Iterator[Phrase]:
+    """Yield every five words in a row; none for fewer than five words.
 
     >>> list(shingles("the sea is very calm today".split()))
     [('the', 'sea', 'is', 'very', 'calm'), ('sea', 'is', 'very', 'calm', 'today')]
     """
-    halves = [1 if _UNSPACED.match(word) else 2 for word in said]
+    halves = [1 if _UNSPACED.match(word) else 2 for word in words]
     if 1 not in halves:
-        yield from zip(*(said[start:] for start in range(RUN)), strict=False)
+        yield from zip(*(words[start:] for start in range(RUN)), strict=False)
         return
     end = weight = 0
-    for start in range(len(said)):
-        while weight < 2 * RUN and end < len(said):
+    for start in range(len(words)):
+        while weight < 2 * RUN and end < len(words):
             weight += halves[end]
             end += 1
         if weight < 2 * RUN:
             return
-        yield tuple(said[start:end])
+        yield tuple(words[start:end])
         weight -= halves[start]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PhraseMatcher:
-    """What to look for in texts.
+    """Phrases and pieces of text to find.
 
     Attributes:
         of_length: Phrases by how many words they have.
@@ -103,7 +103,7 @@ class PhraseMatcher:
 
     @classmethod
     def of(cls, phrases: Iterable[Phrase], *, piece: str = "") -> PhraseMatcher:
-        """Look for these phrases, and for a piece of text."""
+        """Return a matcher of these phrases and a piece of text."""
         lengths: dict[int, set[Phrase]] = {}
         for phrase in phrases:
             lengths.setdefault(len(phrase), set()).add(phrase)
@@ -114,40 +114,40 @@ class PhraseMatcher:
         return bool(self.of_length or self.piece)
 
     def has_piece(self, text: str) -> bool:
-        """Whether the piece of text stands there."""
+        """Return whether the piece of text stands there."""
         return bool(self.piece) and any(
             self.piece in normalize_text(version) for version in _iterate_unescaped_versions(text)
         )
 
-    def found(self, text: str) -> set[Phrase]:
-        """Those of the phrases that stand there."""
+    def find_phrases(self, text: str) -> set[Phrase]:
+        """Return those of the phrases that stand there."""
         met: set[Phrase] = set()
         for version in _iterate_unescaped_versions(text) if self.of_length else ():
-            said = normalize_words(version)
-            for length, wanted in self.of_length.items():
-                windows = zip(*(said[start:] for start in range(length)), strict=False)
-                met.update(wanted.intersection(windows))
+            words = normalize_words(version)
+            for length, phrases in self.of_length.items():
+                windows = zip(*(words[start:] for start in range(length)), strict=False)
+                met.update(phrases.intersection(windows))
         return met
 
     def has_match(self, text: str) -> bool:
-        """Whether any of it stands there."""
-        return self.has_piece(text) or bool(self.found(text))
+        """Return whether any of it stands there."""
+        return self.has_piece(text) or bool(self.find_phrases(text))
 
     def cut(self, text: str) -> tuple[str, list[str]]:
-        """A text without the lines that say any of it, and these lines.
+        """Return a text without the lines that say any of it, and these lines.
 
         What goes over line ends takes all its lines with it; a heading above a line that goes anyway stays.
         """
-        lines, gone = text.split("\n"), list[str]()
+        lines, removed = text.split("\n"), list[str]()
         while spans := self._find_line_spans(lines):
             fewest = min(last - first for first, last in spans)
             numbers = {n for first, last in spans if last - first == fewest for n in range(first, last + 1)}
-            gone += [line for number, line in enumerate(lines) if number in numbers]
+            removed += [line for number, line in enumerate(lines) if number in numbers]
             lines = [line for number, line in enumerate(lines) if number not in numbers]
-        return ("\n".join(lines) if gone else text), gone
+        return ("\n".join(lines) if removed else text), removed
 
     def _find_line_spans(self, lines: Sequence[str]) -> set[tuple[int, int]]:
-        """The first and last line, counted from 0, of everything that stands in them."""
+        """Return the first and last line, counted from 0, of everything that stands in them."""
         met: set[tuple[int, int]] = set()
         for version in _iterate_unescaped_versions("\n".join(lines), keep_lines=True):
             seen = version.split("\n")
@@ -157,10 +157,10 @@ class PhraseMatcher:
     def _find_shingle_spans(self, lines: Sequence[str]) -> set[tuple[int, int]]:
         placed = [(word, number) for number, line in enumerate(lines) for word in normalize_words(line)]
         met: set[tuple[int, int]] = set()
-        for length, wanted in self.of_length.items():
+        for length, phrases in self.of_length.items():
             for start in range(len(placed) - length + 1):
                 window = placed[start : start + length]
-                if tuple(word for word, _ in window) in wanted:
+                if tuple(word for word, _ in window) in phrases:
                     met.add((window[0][1], window[-1][1]))
         return met
 
@@ -169,11 +169,11 @@ class PhraseMatcher:
             return set()
         text, owners = "", list[int]()
         for number, line in enumerate(lines):
-            said = normalize_text(line)
-            if said:
-                said = f" {said}" if text else said
-                text += said
-                owners += [number] * len(said)
+            normalized = normalize_text(line)
+            if normalized:
+                normalized = f" {normalized}" if text else normalized
+                text += normalized
+                owners += [number] * len(normalized)
         met: set[tuple[int, int]] = set()
         at = text.find(self.piece)
         while at >= 0:
@@ -183,25 +183,25 @@ class PhraseMatcher:
 
 
 def collect_text_shingles(text: str, *, short: bool = True) -> set[Phrase]:
-    """What of a text counts as repeating it: its runs of five words, or all of a shorter text.
+    """Return the runs of five words of a text, or all of a shorter text.
 
     Args:
         text: The text.
         short: Whether a text of fewer than five words counts, as one phrase.
     """
-    said = normalize_words(text)
-    found = set(shingles(said))
-    return found or ({tuple(said)} if short and said else set())
+    words = normalize_words(text)
+    found = set(shingles(words))
+    return found or ({tuple(words)} if short and words else set())
 
 
 def _iterate_unescaped_versions(text: str, *, keep_lines: bool = False) -> Iterator[str]:
-    """The text, and, where it may hold JSON in it, what that says."""
+    """Yield the text, and, where it may hold JSON in it, what that says."""
     yield text
     if "\\" in text:
         line_end = " " if keep_lines else "\n"
 
-        def unescaped(found: re.Match[str]) -> str:
-            return chr(int(found[1], 16)) if found[1] else line_end
+        def unescaped(match: re.Match[str]) -> str:
+            return chr(int(match[1], 16)) if match[1] else line_end
 
         plain = _ESCAPE.sub(unescaped, text)
         yield _SURROGATES.sub(lambda pair: _join_surrogates(pair[0]), plain)

@@ -1,4 +1,4 @@
-"""What time is it, and how is a moment written down? Reads no time zone: everything is UTC."""
+"""Times in UTC: the clock, and how a moment is written."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _LONGEST = timedelta(days=36_500)
 
 
 def utc_now() -> datetime:
-    """The time now, aware, in UTC, to the microsecond."""
+    """Return the time now, aware, in UTC, to the microsecond."""
     return datetime.now(UTC)
 
 
 def to_utc(moment: datetime, *, name: str = "time") -> datetime:
-    """`moment` in UTC.
+    """Return `moment` in UTC.
 
     Raises:
         InvalidInput: it has no time zone, so nobody can tell which moment it means, or is in no year of UTC.
@@ -59,17 +59,17 @@ def parse_time(text: str, *, name: str = "time") -> datetime:
 
 
 def format_time(moment: datetime) -> str:
-    """The moment as ISO 8601 in UTC, ending in `Z`; `parse_time` reads it back exactly."""
+    """Return the moment as ISO 8601 in UTC, ending in `Z`; `parse_time` reads it back exactly."""
     return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
 def to_microseconds(moment: datetime) -> int:
-    """Microseconds since 1970-01-01 UTC, exact."""
+    """Return the exact microseconds since 1970-01-01 UTC."""
     return (moment - _EPOCH) // _MICROSECOND
 
 
 def from_microseconds(count: int) -> datetime:
-    """The moment that many microseconds after 1970-01-01 UTC, exact."""
+    """Return the moment that many microseconds after 1970-01-01 UTC, exact."""
     return _EPOCH + timedelta(microseconds=count)
 
 

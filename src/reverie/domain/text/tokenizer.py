@@ -1,4 +1,4 @@
-"""Which tokens does a text consist of? One analyser for documents, questions and every index.
+"""Tokenizer of documents, queries and every index.
 
 Text is NFKC-normalised, case-folded, cut into words and stemmed (Snowball, English). The answer is the same
 on every machine and for every engine, because the *packed* string made here is what tantivy indexes
@@ -118,19 +118,19 @@ class _Chunks(dict[str, _Analysed]):
     LIMIT = 50_000
 
     def __missing__(self, chunk: str) -> _Analysed:
-        found = _analyze_chunk(chunk)
+        analyzed = _analyze_chunk(chunk)
         if len(chunk) <= LONGEST_TOKEN:
             if len(self) >= self.LIMIT:
                 self.clear()
-            self[chunk] = found
-        return found
+            self[chunk] = analyzed
+        return analyzed
 
 
 _chunks = _Chunks()
 
 
 def tokenize(text: str) -> list[str]:
-    """The tokens of ``text`` in reading order, then the wholes of its compounds.
+    """Return the tokens of ``text`` in reading order, then the wholes of its compounds.
 
     Takes any string (control characters, lone surrogates, any length; time is linear). No token contains
     white space or is longer than 64 characters. An empty list means that nothing in it can be searched for.
@@ -140,21 +140,21 @@ def tokenize(text: str) -> list[str]:
     >>> tokenize("open src/user_name.py")
     ['open', 'src', 'user', 'name', 'src/user_name.py']
     """
-    found = [_chunks[chunk] for chunk in _cut(text)]
-    flat = [part for parts, _ in found for part in parts]
-    flat += [whole for _, wholes in found for whole in wholes]
+    analyzed = [_chunks[chunk] for chunk in _cut(text)]
+    flat = [part for parts, _ in analyzed for part in parts]
+    flat += [whole for _, wholes in analyzed for whole in wholes]
     return flat
 
 
 def tokenize_chunks(text: str) -> list[tuple[str, tuple[str, ...], tuple[str, ...]]]:
-    """Each chunk of ``text`` as ``(surface, parts, wholes)``: what a question parser needs beside the
+    """Return each chunk of ``text`` as ``(surface, parts, wholes)``: what a question parser needs beside the
     tokens.
     """
     return [(chunk, *_chunks[chunk]) for chunk in _cut(text)]
 
 
 def pack(tokens: Iterable[str]) -> str:
-    """One string in which every token stands between two spaces of its own.
+    """Return one string in which every token stands between two spaces of its own.
 
     Then ``packed.count(" rock ")`` is an exact count and ``" rock  music " in packed`` is adjacency, both
     at the speed of C. No tokens give the empty string.
@@ -167,12 +167,12 @@ def pack(tokens: Iterable[str]) -> str:
 
 
 def unpack(packed: str) -> list[str]:
-    """The tokens of a packed string; the inverse of :func:`pack`."""
+    """Return the tokens of a packed string; the inverse of :func:`pack`."""
     return packed.split()
 
 
 def tokenize_date(at: datetime) -> list[str]:
-    """The names a day goes by, as tokens for a field of their own (never mixed with a text's words).
+    """Return the names a day goes by, as tokens for a field of their own (never mixed with a text's words).
 
     Year, month of the year, month, day, weekday: a question that says "in May", "in 2023", "May 2023" or "8
     May 2023" is turned into the same tokens by :func:`reverie.search.query.parse_query`. The day is the one in
@@ -191,7 +191,7 @@ def tokenize_date(at: datetime) -> list[str]:
 
 
 def is_question(text: str) -> bool:
-    """Whether a message ends by asking something (in any script that has a question mark).
+    """Return whether a message ends by asking something (in any script that has a question mark).
 
     >>> is_question("Nice! How did it go?"), is_question("Is it? I think so.")
     (True, False)
@@ -200,7 +200,7 @@ def is_question(text: str) -> bool:
 
 
 def extract_cues(text: str) -> str:
-    """What a message is good for besides its words, in a few letters to be kept beside it.
+    """Return the form of a message, in a few letters that the store keeps beside it.
 
     Two digits, how many words it has that say something (none of :data:`STOP_WORDS`), 99 for more; then
     ``a`` if it ends by asking, ``q`` if it asks anywhere, ``n`` if it holds a number (digits or an English
@@ -209,17 +209,17 @@ def extract_cues(text: str) -> str:
     >>> extract_cues("I went there two weeks ago."), extract_cues("How was it?"), extract_cues("Fine.")
     ('04nt', '00aq', '01')
     """
-    said = sum(len(_chunks[chunk][0]) for chunk in _cut(text) if chunk.lower() not in STOP_WORDS)
-    found = f"{min(said, 99):02d}"
+    word_count = sum(len(_chunks[chunk][0]) for chunk in _cut(text) if chunk.lower() not in STOP_WORDS)
+    cues = f"{min(word_count, 99):02d}"
     if any(mark in text for mark in _QUESTION_MARKS):
-        found += "aq" if is_question(text) else "q"
+        cues += "aq" if is_question(text) else "q"
     if _NUMBER.search(text):
-        found += "n"
-    return found + "t" if _TIME.search(text) else found
+        cues += "n"
+    return cues + "t" if _TIME.search(text) else cues
 
 
 def stem(word: str) -> str:
-    """The token of one folded ASCII word: what :func:`tokenize` would make of it."""
+    """Return the token of one folded ASCII word: what :func:`tokenize` would make of it."""
     return _stem(word[:LONGEST_TOKEN])
 
 
@@ -235,7 +235,7 @@ def _cut(text: str) -> list[str]:
 
 
 def _analyze_chunk(chunk: str) -> _Analysed:
-    """Parts and wholes of one chunk (see the module's rules)."""
+    """Return the parts and wholes of one chunk; see the module's rules."""
     humps = _HUMP.sub(" ", chunk)
     folded = _fold(humps)
     parts = [token for part in _PART.findall(folded) for token in _tokenize_word(part)]
@@ -249,7 +249,7 @@ def _analyze_chunk(chunk: str) -> _Analysed:
 
 
 def _fold(text: str) -> str:
-    """Case-folded, Latin letters without accents."""
+    """Return the text in folded case, with Latin letters without accents."""
     if text.isascii():
         return text.lower()
     apart = unicodedata.normalize("NFD", unicodedata.normalize("NFKC", text.casefold()))
@@ -257,21 +257,21 @@ def _fold(text: str) -> str:
 
 
 def _tokenize_word(word: str) -> list[str]:
-    """The tokens of one run of letters and digits, already folded."""
+    """Return the tokens of one run of letters and digits, already folded."""
     if word.isascii():
         if len(word) < 3 and word.isalpha():
             return []
         return [_stem(word[:LONGEST_TOKEN])]
     if not _UNSPACED.search(word):
         return [_stem(word[:LONGEST_TOKEN])]
-    found: list[str] = []
+    tokens: list[str] = []
     for piece in _UNSPACED.split(word):
         if not piece:
             continue
         if not _UNSPACED.match(piece):
-            found += _tokenize_word(piece)
+            tokens += _tokenize_word(piece)
         elif len(piece) == 1:
-            found.append(piece)
+            tokens.append(piece)
         else:
-            found += [piece[i : i + 2] for i in range(len(piece) - 1)]
-    return found
+            tokens += [piece[i : i + 2] for i in range(len(piece) - 1)]
+    return tokens

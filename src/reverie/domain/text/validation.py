@@ -1,4 +1,4 @@
-"""How many tokens will a text cost, and which texts may be stored at all? Estimates; calls no tokenizer."""
+"""Validation of texts, and estimates of their tokens."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ _SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
 def estimate_tokens(text: str) -> int:
-    """Tokens that a text costs in a prompt, estimated as a quarter of its characters, rounded up."""
+    """Return the estimated tokens of a text in a prompt: a quarter of its characters, rounded up."""
     return -(-len(text) // 4)
 
 
 def estimate_item_cost(text: str) -> int:
-    """Tokens that one item of a pack costs: `max(20, chars / 4 + 8)` (golemcore's rule)."""
+    """Return the tokens of one item of a pack: `max(20, chars / 4 + 8)` (golemcore's rule)."""
     return max(20, estimate_tokens(text) + 8)
 
 
 def validate_text(text: object, *, name: str, longest: int, empty: bool = False) -> str:
-    """`text`, if it may be stored: a string, not blank, not too long, without control characters.
+    """Return `text` if it may be stored: a string, not blank, not too long, without control characters.
 
     Args:
         text: What the caller passed.
@@ -37,31 +37,35 @@ def validate_text(text: object, *, name: str, longest: int, empty: bool = False)
         InvalidInput: it may not be stored; the message says why and what to do.
     """
     stored = validate_raw_text(text, name=name, longest=longest, empty=empty)
-    if found := _CONTROL.search(stored):
+    if match := _CONTROL.search(stored):
         raise InvalidInput(
-            f"{name} has the control character U+{ord(found.group()):04X} at position {found.start()}: "
+            f"{name} has the control character U+{ord(match.group()):04X} at position {match.start()}: "
             "remove it (tabs and line breaks are fine)"
         )
     return stored
 
 
 def validate_raw_text(text: object, *, name: str, longest: int, empty: bool = False) -> str:
-    """Like `validate_text`, but control characters other than NUL are kept, as the output of tools has them."""
+    """Return the text if `validate_text` accepts it; control characters except NUL are allowed, as tools
+    print them.
+    """
     if not isinstance(text, str):
         raise InvalidInput(f"{name} is {type(text).__name__}: pass a string")
     if not empty and _NOTHING.fullmatch(text):
         raise InvalidInput(f"{name} is empty: pass some text")
     if len(text) > longest:
         raise InvalidInput(f"{name} has {len(text):,} characters: at most {longest:,} are allowed")
-    if found := _UNSTORABLE.search(text):
-        what = "NUL" if found.group() == "\x00" else "a lone surrogate"
+    if match := _UNSTORABLE.search(text):
+        what = "NUL" if match.group() == "\x00" else "a lone surrogate"
         raise InvalidInput(
-            f"{name} has {what} (U+{ord(found.group()):04X}) at position {found.start()}: "
+            f"{name} has {what} (U+{ord(match.group()):04X}) at position {match.start()}: "
             "remove it, or decode the text with errors='replace' first"
         )
     return text
 
 
 def clean_text(text: str) -> str:
-    """`text` with lone surrogates and control characters made spaces, for text that must not be refused."""
+    """Return `text` with lone surrogates and control characters made spaces, for text that must not be
+    refused.
+    """
     return _CONTROL.sub(" ", _SURROGATE.sub(" ", text))

@@ -9,24 +9,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Literal, assert_never, get_args
+from typing import Any, Literal, get_args
 
 from reverie.domain.errors import InvalidInput
 from reverie.domain.record import Record
-from reverie.domain.similarity.deduplication import Create, Extend, Reinforce, decide
+from reverie.domain.similarity.deduplication import Reinforce, decide
 from reverie.evals.recall import metrics
 from reverie.evals.rules.harness import Evaluation, Results, format_share, has_blank
 
 Label = Literal["repeats", "extends", "differs"]
-"""`repeats`: the old text says already what the new one says, which may fold into it. `extends`: the new one
-says all of the old one and more; it may fold when the new text stays. `differs`: it must never fold."""
-Outcome = Literal["create", "reinforce", "extend"]
+"""`repeats`: the old text says what the new one says, which may fold into it. `extends`: the new one says all
+of the old one and more. `differs`: neither. Only a pair that repeats may fold."""
 
 LABELS: tuple[Label, ...] = get_args(Label)
 
 _FIELDS = ("id", "group", "label", "old", "new")
 _COLUMNS = ("pairs", "may", "fold", "wrong", "precision", "95 %", "recall", "95 %")
-_MAY_FOLD: tuple[Label, Label] = ("repeats", "extends")
 _LONGEST_SHOWN = 300
 _NOW = datetime(2025, 1, 1, tzinfo=UTC)
 
@@ -56,35 +54,21 @@ class PairVerdict:
 
     Attributes:
         pair: The pair.
-        outcome: `create`: it stayed a record of its own; `reinforce`, `extend`: it was folded.
-        stays: The text of the record that it was folded into; the new text where it was not.
+        folded: Whether the new text reinforced the old record. Otherwise it became a record of its own.
     """
 
     pair: MergePair
-    outcome: Outcome
-    stays: str
+    folded: bool
 
     @property
     def may_fold(self) -> bool:
         """Whether folding is allowed."""
-        return self.pair.label != "differs"
-
-    @property
-    def folded(self) -> bool:
-        """Whether it was folded."""
-        return self.outcome != "create"
-
-    @property
-    def keeps_the_longer(self) -> bool:
-        """Whether the remaining text says everything that both texts say."""
-        if self.pair.label == "extends":
-            return self.stays == self.pair.new
-        return len(self.stays) >= len(self.pair.old)
+        return self.pair.label == "repeats"
 
     @property
     def right(self) -> bool:
         """Whether it was folded without a loss."""
-        return self.folded and self.may_fold and self.keeps_the_longer
+        return self.folded and self.may_fold
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,16 +80,12 @@ class PairFigures:
         may_fold: How many of them may fold.
         folded: How many were folded.
         right: How many of those lost nothing by it.
-        extending: How many of the folded say more than what was there.
-        extended: In how many of these the text that says more stays.
     """
 
     pairs: int
     may_fold: int
     folded: int
     right: int
-    extending: int
-    extended: int
 
     @property
     def wrong(self) -> int:
@@ -133,23 +113,13 @@ class PairFigures:
             "precision_interval": _round_ends(metrics.compute_wilson_interval(self.right, self.folded)),
             "recall": _round_value(self.recall),
             "recall_interval": _round_ends(metrics.compute_wilson_interval(self.right, self.may_fold)),
-            "extending_folded": self.extending,
-            "extending_kept": self.extended,
         }
 
 
 def judge_pair(pair: MergePair) -> PairVerdict:
     """Save a pair: two records of the owner, equal but for their texts."""
-    found = decide(_build_record("1" * 12, pair.new), [_build_record("0" * 12, pair.old)], now=_NOW)
-    match found:
-        case Create():
-            return PairVerdict(pair=pair, outcome="create", stays=pair.new)
-        case Reinforce():
-            return PairVerdict(pair=pair, outcome="reinforce", stays=found.after.content)
-        case Extend():
-            return PairVerdict(pair=pair, outcome="extend", stays=found.after.content)
-        case _:
-            assert_never(found)
+    decision = decide(_build_record("1" * 12, pair.new), [_build_record("0" * 12, pair.old)], now=_NOW)
+    return PairVerdict(pair=pair, folded=isinstance(decision, Reinforce))
 
 
 def _build_record(id: str, text: str) -> Record:
@@ -159,14 +129,11 @@ def _build_record(id: str, text: str) -> Record:
 def compute_figures(verdicts: Iterable[PairVerdict]) -> PairFigures:
     """Compute the figures of some verdicts."""
     verdicts = list(verdicts)
-    extending = [each for each in verdicts if each.folded and each.pair.label == "extends"]
     return PairFigures(
         pairs=len(verdicts),
         may_fold=sum(each.may_fold for each in verdicts),
         folded=sum(each.folded for each in verdicts),
         right=sum(each.right for each in verdicts),
-        extending=len(extending),
-        extended=sum(each.keeps_the_longer for each in extending),
     )
 
 
@@ -204,7 +171,7 @@ def _describe(verdict: PairVerdict) -> dict[str, Any]:
         "id": verdict.pair.id,
         "group": verdict.pair.group,
         "label": verdict.pair.label,
-        "outcome": verdict.outcome,
+        "folded": verdict.folded,
         "right": verdict.right if verdict.folded else not verdict.may_fold,
     }
 
@@ -229,12 +196,8 @@ def _format_row(name: str, figures: PairFigures) -> tuple[str, ...]:
 
 def _iterate_remarks(results: Results[PairVerdict]) -> Iterator[str]:
     for name, verdicts in results.items():
-        figures = compute_figures(verdicts)
-        repeats, extends = (_format_folded(verdicts, label) for label in _MAY_FOLD)
-        yield (
-            f"{name}: folded {repeats} that repeat, {extends} that extend; "
-            f"of these the longer text stayed in {figures.extended} of {figures.extending}"
-        )
+        repeats, extends = _format_folded(verdicts, "repeats"), _format_folded(verdicts, "extends")
+        yield f"{name}: folded {repeats} that repeat, {extends} that extend"
 
 
 def _format_folded(verdicts: Sequence[PairVerdict], label: Label) -> str:

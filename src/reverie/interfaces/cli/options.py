@@ -14,7 +14,7 @@ import click
 
 from reverie.domain.errors import NotFound
 from reverie.domain.scope import EVERY_SCOPE, parse_session_scope
-from reverie.domain.text import timestamps as clock
+from reverie.domain.text import timestamps
 from reverie.interfaces.cli.prompts import ChangeParam
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class CommandContext:
         *,
         create: bool = False,
         folder: str | None = None,
-        clock: clock.Clock = clock.utc_now,
+        clock: timestamps.Clock = timestamps.utc_now,
         model: str | None = None,
         actor: str = "owner",
     ) -> Iterator[Memory]:

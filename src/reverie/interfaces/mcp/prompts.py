@@ -12,7 +12,7 @@ import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
 from reverie.context import render
-from reverie.domain.text import escaping as quoting
+from reverie.domain.text import escaping
 from reverie.interfaces.mcp import resources
 from reverie.interfaces.mcp.offer import ServedMemory
 from reverie.search.hits import SOURCES
@@ -83,7 +83,7 @@ def _collect_prompts(offer: ServedMemory) -> dict[str, _Prompt]:
 def _render_recall_prompt(offer: ServedMemory, given: Mapping[str, str]) -> str:
     about = given.get("about", "")
     hits = offer.view.search(about or None, sources=SOURCES, limit=_MOST_RECALLED)
-    topic = f" about {quoting.escape_line(about)}" if about else ""
+    topic = f" about {escaping.escape_line(about)}" if about else ""
     if not hits:
         return (
             f"What do you remember{topic}? I looked in my memory, and there is nothing{topic}. "
@@ -91,7 +91,7 @@ def _render_recall_prompt(offer: ServedMemory, given: Mapping[str, str]) -> str:
         )
     lines = "\n".join(render.render_hit(hit) for hit in hits)
     return (
-        f"What do you remember{topic}? This is what my memory has. {quoting.NOTICE}\n\n{lines}\n\n"
+        f"What do you remember{topic}? This is what my memory has. {escaping.NOTICE}\n\n{lines}\n\n"
         "Tell me in your own words, with the ids of what you rely on. Say what contradicts itself or is old, "
         "and do not add anything that is not there."
     )
@@ -99,7 +99,7 @@ def _render_recall_prompt(offer: ServedMemory, given: Mapping[str, str]) -> str:
 
 def _remember(offer: ServedMemory, given: Mapping[str, str]) -> str:
     tool = offer.find_tool("save_memory")
-    where = f" with the category {quoting.escape_line(given['category'])}" if given.get("category") else ""
+    where = f" with the category {escaping.escape_line(given['category'])}" if given.get("category") else ""
     return (
         f"Remember this for the long term: call {tool}{where}, once for each separate fact, each in one "
         "sentence that can be understood by itself, without adding anything to it. Then tell me the ids.\n\n"

@@ -1,6 +1,6 @@
-"""Which of a few passages hold these words? An inverted index in memory, for what no commit holds yet.
+"""Inverted index in memory, for changes that no commit holds yet.
 
-Holds thousands, not millions, of passages. Ranks only roughly: the exact ranker comes afterwards.
+It holds thousands, not millions, of passages, and its order is approximate: the exact ranker follows.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ _K1, _B = 1.2, 0.75
 """tantivy's own constants, so that both sides of the index choose candidates alike."""
 
 BRIEFEST = 63
-"""What the shortest passages count for; see `compute_brevity`."""
+"""Weight of the shortest passages; see `compute_brevity`."""
 
 _SHORT = 10  # tokens
 
 ONCE = 2
-"""What a word counts for that a passage says once."""
+"""Weight of a word that a passage has once."""
 
 OFTEN = (2, 3, 4, 6, 8, 12)
 """Said so often, or more often, it counts for 1 more each; see `compute_emphasis`."""
@@ -53,7 +53,7 @@ _Postings = dict[str, dict[int, int]]
 
 
 def compute_brevity(length: int) -> int:
-    """What a word counts for in a passage of so many tokens: a whole number, `BRIEFEST` to 1, falling.
+    """Return the weight of a word in a passage of so many tokens: a whole number, `BRIEFEST` to 1, falling.
 
     It depends on the passage alone, so that others that come or go cannot change what is found within a
     scope: BM25 would divide by the mean length. A power law does without a mean.
@@ -62,7 +62,7 @@ def compute_brevity(length: int) -> int:
 
 
 def compute_emphasis(times: int) -> int:
-    """What a word counts for that a passage says so often: a whole number, `ONCE` or more.
+    """Return the weight of a word that a passage has so often: a whole number, `ONCE` or more.
 
     Most words are said once, so the steps cost little. With those at 2 and 4 alone, up to a quarter of the
     best ten were missed in made-up texts that repeat a few words all the time; with these, .02 to .06.
@@ -89,11 +89,11 @@ class InvertedIndex:
         return key in self._leaves
 
     def collect_keys(self) -> Set[int]:
-        """The keys of all passages."""
+        """Return the keys of all passages."""
         return self._leaves.keys()
 
     def list_leaves(self) -> list[IndexedPassage]:
-        """All passages, in the order they came."""
+        """Return all passages, in the order they came."""
         return list(self._leaves.values())
 
     def add(self, leaf: IndexedPassage) -> None:
@@ -127,27 +127,29 @@ class InvertedIndex:
                 del self._in_scopes[scope, token]
 
     def compute_frequency(self, word: str, scopes: Collection[str] | None) -> int:
-        """How many passages in those scopes (None: in all) have the word."""
+        """Return how many passages in those scopes (None: in all) have the word."""
         if scopes is None:
             return len(self._words.get(word, ()))
         return sum(self._in_scopes.get((scope, word), 0) for scope in set(scopes))
 
-    def search_any(self, wanted: CandidateQuery, passes: Callable[[Value], bool], limit: int) -> list[int]:
-        """Keys of the passages that fit best by BM25 over what is here, at most `limit`."""
+    def search_any(self, query: CandidateQuery, passes: Callable[[Value], bool], limit: int) -> list[int]:
+        """Return the keys of at most `limit` passages that fit best by BM25 over this index."""
         return self._search_best(
-            ((self._words, wanted.words), (self._dates, wanted.dates), (self._speakers, wanted.speakers)),
+            ((self._words, query.words), (self._dates, query.dates), (self._speakers, query.speakers)),
             passes,
             limit,
         )
 
     def alike(self, cues: Sequence[str], passes: Callable[[Value], bool], limit: int) -> list[int]:
-        """Keys of the records that share most of the cues, at most `limit`."""
+        """Return the keys of at most `limit` records that share most of the cues."""
         return self._search_best(((self._alike, [(cue, 1.0) for cue in cues]),), passes, limit)
 
     def search_weighted(
         self, weights: Sequence[TermWeight], passes: Callable[[Value], bool], limit: int, *, brief: bool
     ) -> list[tuple[int, int]]:
-        """Keys of the passages that have the most of it, and what that comes to; see `Committed.search_weighted`."""
+        """Return the keys of the passages with the largest weights, and these; see
+        `TantivyIndex.search_weighted`.
+        """
         postings = {
             "words": self._words,
             "dates": self._dates,

@@ -1,14 +1,14 @@
-"""Which passages could answer a question, as of the very last change? The index that follows the journal.
+"""Search index that follows the journal and finds candidates as of the latest change.
 
-The store is the truth. On disk lies a tantivy commit, complete up to some journal row; what changed since
-then is held in two small lexicons: the passages as they are now (`fresh`), and the versions that the
-commit still has but that no longer hold (`stale`). Together they give the same candidates and exactly the
-same word statistics as if everything had just been committed, in every process, after every write. Of what
-was forgotten (`Store.erase`) only the keys are noted (`gone`): the commit is asked what to count off.
+The index is derived from the store. A tantivy commit on disk is complete up to some journal entry. Later changes are
+in two small inverted indexes: passages as they are now (`fresh`), and committed versions that are out of date
+(`stale`). Together they give the same candidates and exactly the same word statistics as a new commit, in every
+process, after every write. Of erased passages (`Store.erase`) only the keys are noted (`gone`); the commit tells what
+to subtract.
 
-When the lexicons have grown, whoever gets tantivy's writer lock folds them into a new commit, on a thread
-of its own; the others notice the commit and drop what it covers. A missing or broken index is built anew
-from the store; if the disk refuses it, in memory.
+When the inverted indexes have grown, the process that gets tantivy's writer lock commits them on a thread of its own.
+The others notice the commit and drop what it covers. A missing or damaged index is rebuilt from the store, in memory
+if the disk refuses it.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ _LARGEST_SUM = (1 << 23) // (BRIEFEST * compute_emphasis(OFTEN[-1]))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexStatus:
-    """How the index stands.
+    """State of the index.
 
     Attributes:
         state: `current`; `rebuilding` while a lost index is made again (searches are correct meanwhile);
@@ -110,7 +110,7 @@ class SearchIndex:
         Args:
             store: The truth.
             folder: Where the index lies; it may be missing, outdated or broken.
-            analyse: The same analyser that the store was opened with.
+            analyse: The same analyzer that the store was opened with.
             fold_at: Fold when so many passages are in no commit.
         """
         self._store = store
@@ -131,32 +131,32 @@ class SearchIndex:
     # -- reading -----------------------------------------------------------------------------------
 
     def search_any(
-        self, subject: Searchable, wanted: CandidateQuery, allowed: Filter, limit: int
+        self, subject: Searchable, query: CandidateQuery, allowed: Filter, limit: int
     ) -> list[int]:
-        """Keys of the passages that may answer best, the newest changes included.
+        """Return the keys of passages that may answer best, the newest changes included.
 
         Args:
             subject: Records, turns, or paragraphs.
-            wanted: What to look for.
+            query: The query.
             allowed: What the result is restricted to.
             limit: At most so many from the commit, and so many from what changed since.
         """
         with self._lock:
             committed = self._catch_up()
             if allowed.scopes is not None:
-                weights = self._compute_rarities(subject, wanted, allowed.scopes)
+                weights = self._compute_rarities(subject, query, allowed.scopes)
                 return self._search_weighted(subject, weights, allowed, limit, brief=True)
             passes = _build_predicate(subject, allowed)
-            fresh = self._fresh[subject].search_any(wanted, passes, limit)
+            fresh = self._fresh[subject].search_any(query, passes, limit)
             return (
                 self._search_without_stale(
-                    subject, limit, lambda most: committed.search_any(subject, wanted, allowed, most)
+                    subject, limit, lambda most: committed.search_any(subject, query, allowed, most)
                 )
                 + fresh
             )
 
     def alike(self, cues: Sequence[str], allowed: Filter, limit: int) -> tuple[list[int], int]:
-        """Records that may say the same as another: they share some of its analysis's cues.
+        """Return the keys of records that may say the same as another: they share some of its cues.
 
         Args:
             cues: The cues of the other one.
@@ -172,15 +172,15 @@ class SearchIndex:
                 weights = [TermWeight(among="cues", token=cue, weight=1) for cue in cues]
                 return self._search_weighted("record", weights, allowed, limit, brief=False), self._followed
             fresh = self._fresh["record"].alike(cues, _build_predicate("record", allowed), limit)
-            there = self._search_without_stale(
+            keys = self._search_without_stale(
                 "record", limit, lambda most: committed.alike(cues, allowed, most)
             )
-            return fresh + there, self._followed
+            return fresh + keys, self._followed
 
     def frequencies(
         self, subject: Searchable, words: Sequence[str], scopes: Collection[str] | None
     ) -> dict[str, int]:
-        """In how many live passages of those scopes (None: of all) each word stands, exactly."""
+        """Return the exact number of live passages in those scopes (None: in all) with each word."""
         with self._lock:
             committed = self._catch_up()
             if scopes is not None and self._measure_extent(subject, scopes)[1]:
@@ -195,7 +195,7 @@ class SearchIndex:
             }
 
     def status(self) -> IndexStatus:
-        """How the index stands."""
+        """Return the state of the index."""
         with self._lock:
             committed = self._catch_up()
             state: Literal["current", "rebuilding", "in memory"] = "current"
@@ -213,7 +213,7 @@ class SearchIndex:
             )
 
     def collect_keys(self, subject: Searchable, after: int, until: int | None) -> set[int]:
-        """The keys of all passages that a search could find, for comparing with the store.
+        """Return the keys of all passages that a search could find, for comparing with the store.
 
         Args:
             subject: Records, turns, or paragraphs.
@@ -231,23 +231,23 @@ class SearchIndex:
         return (committed - stale) | in_range
 
     def _compute_rarities(
-        self, subject: Searchable, wanted: CandidateQuery, scopes: Collection[str]
+        self, subject: Searchable, query: CandidateQuery, scopes: Collection[str]
     ) -> list[TermWeight]:
-        """What is wanted, each by how rare it is in these scopes; the caller has the lock."""
+        """Return the terms, each weighted by its rarity in these scopes. The caller holds the lock."""
         passages, _ = self._measure_extent(subject, scopes)
-        held = self.frequencies(subject, [word for word, _ in wanted.words], scopes)
-        found: list[tuple[Among, str, float]] = [
+        held = self.frequencies(subject, [word for word, _ in query.words], scopes)
+        rarities: list[tuple[Among, str, float]] = [
             ("words", word, weight * log(1 + max(0, passages - held[word] + 0.5) / (held[word] + 0.5)))
-            for word, weight in wanted.words
+            for word, weight in query.words
             if held[word]
         ]
-        found += [("dates", token, weight * log(1 + passages)) for token, weight in wanted.dates]
-        found += [("speakers", token, weight * log(1 + passages)) for token, weight in wanted.speakers]
+        rarities += [("dates", token, weight * log(1 + passages)) for token, weight in query.dates]
+        rarities += [("speakers", token, weight * log(1 + passages)) for token, weight in query.speakers]
         # Coarser where so much is wanted that a sum times the largest brevity would not fit into 24 bits.
-        fineness = min(_FINENESS, _LARGEST_SUM / (1 + sum(weight for _, _, weight in found)))
+        fineness = min(_FINENESS, _LARGEST_SUM / (1 + sum(weight for _, _, weight in rarities)))
         return [
             TermWeight(among=among, token=token, weight=max(1, round(fineness * weight)))
-            for among, token, weight in found
+            for among, token, weight in rarities
         ]
 
     def _search_weighted(
@@ -259,7 +259,7 @@ class SearchIndex:
         *,
         brief: bool,
     ) -> list[int]:
-        """Candidates within a scope: what other scopes hold must not change which ones they are.
+        """Return candidates within a scope. What other scopes hold must not change them.
 
         So they are not chosen by tantivy's BM25, whose frequencies are those of all scopes, and neither by
         what is in the commit and what is not yet, which depends on what others write: all matches are put in
@@ -276,19 +276,21 @@ class SearchIndex:
 
         most = 4 * limit
         while True:
-            found = committed.search_weighted(subject, weights, allowed, most, brief=brief) if weights else []
-            is_all = len(found) < most
-            least = -1 if is_all else found[-1][1]  # of that figure there may be more
-            kept = [(key, figure) for key, figure in found if figure > least and key not in left_out]
+            scored = (
+                committed.search_weighted(subject, weights, allowed, most, brief=brief) if weights else []
+            )
+            is_all = len(scored) < most
+            least = -1 if is_all else scored[-1][1]  # of that figure there may be more
+            kept = [(key, figure) for key, figure in scored if figure > least and key not in left_out]
             if is_all or len(kept) >= limit:
                 break
             # There may be thousands of the same figure, such as all that have just the one frequent word, so
             # the newest of them are looked for among the newest that have anything at all.
             newest = committed.search_newest(subject, weights, allowed, most)
-            found = committed.search_weighted(
+            scored = committed.search_weighted(
                 subject, weights, allowed, most, brief=brief, after=newest[-1] - 1
             )
-            tied = sorted((key for key, figure in found if figure == least), reverse=True)
+            tied = sorted((key for key, figure in scored if figure == least), reverse=True)
             kept += [(key, least) for key in tied if key not in left_out]
             if len(kept) >= limit:
                 break
@@ -297,13 +299,13 @@ class SearchIndex:
         return [key for key, _ in best[:limit]]
 
     def _collect_stale_keys(self, subject: Searchable) -> Set[int]:
-        """Of what the commit has, that which holds no longer."""
+        """Return the keys of committed passages that are out of date."""
         stale, gone = self._stale[subject].collect_keys(), self._gone[subject]
         return stale | gone if stale or gone else frozenset()
 
     def _measure_extent(self, subject: Searchable, scopes: Collection[str]) -> tuple[int, bool]:
-        """How many passages those scopes hold, and whether that is all there are: then the scopes need not
-        be looked at. Remembered until something changes; the caller has the lock and has caught up.
+        """Return how many passages those scopes hold, and whether that is all there are: then the scopes need
+        not be looked at. Remembered until something changes; the caller has the lock and has caught up.
         """
         if self._extents_at != self._followed or len(self._extents) >= _MOST_EXTENTS:
             self._extents_at = self._followed
@@ -327,15 +329,15 @@ class SearchIndex:
         most = limit + min(left_out, limit)
         while True:
             keys = ask(most)
-            kept = [key for key in keys if key not in stale and key not in gone]
-            if len(kept) >= limit or len(keys) < most:
-                return kept[:limit]
+            current = [key for key in keys if key not in stale and key not in gone]
+            if len(current) >= limit or len(keys) < most:
+                return current[:limit]
             most *= 4
 
     # -- following ---------------------------------------------------------------------------------
 
     def notice(self, rows: Sequence[JournalEntry]) -> None:
-        """Take in changes just made by this process, which saves reading them back from the journal."""
+        """Apply changes that this process made, which saves reading them from the journal."""
         with self._lock:
             if self._committed is not None and rows and rows[0].sequence == self._followed + 1:
                 for row in rows:
@@ -343,7 +345,7 @@ class SearchIndex:
                 self._followed = rows[-1].sequence
 
     def _catch_up(self) -> TantivyIndex:
-        """Take in everything that the journal holds; the caller has the lock."""
+        """Apply everything that the journal holds. The caller holds the lock."""
         newest = self._store.sequence()  # first: who has lost the store has no business with its index
         committed = self._committed if self._committed is not None else self._open()
         if not self._lost:
@@ -421,7 +423,7 @@ class SearchIndex:
         return committed
 
     def _replace(self) -> TantivyIndex:
-        """An empty index in place of what is there; in memory if the disk refuses."""
+        """Return an empty index in place of what is there; in memory if the disk refuses."""
         if self._folder is not None:
             remove_index(self._folder)
         try:
@@ -435,7 +437,7 @@ class SearchIndex:
         return TantivyIndex(None)
 
     def _build(self, committed: TantivyIndex) -> TantivyIndex:
-        """Fill an empty index from the store; if another process is at it, wait for that one."""
+        """Fill an empty index from the store; wait if another process does so."""
         deadline = time.monotonic() + _WAIT_FOR_REBUILD_S
         broken = 0
         while True:
@@ -455,7 +457,7 @@ class SearchIndex:
                 return committed
 
     def _fill(self, batch: IndexBatch) -> int:
-        """Put in everything there is, and then, from the journal, what has changed while it was read."""
+        """Add every passage of the store, then the changes that the journal has got meanwhile."""
         sequence = self._store.sequence()
         for leaf in self._iterate_leaves():
             batch.add(leaf)
@@ -478,7 +480,7 @@ class SearchIndex:
                     yield IndexedPassage(passage.key, value, _extract_analysis(passage))
 
     def _handle_loss(self, error: Exception) -> None:
-        """The files are gone or broken: go on with what is still open, and build new ones beside."""
+        """Return the files are gone or broken: go on with what is still open, and build new ones beside."""
         self._report("the search index was lost and is built again", error)
         self._lost = True
         self._start(self._rebuild)
@@ -559,7 +561,7 @@ class SearchIndex:
             return True
 
     def rebuild(self) -> None:
-        """Throw the index away and build it anew from the store; who has it open elsewhere notices."""
+        """Delete the index and build it again from the store. Other processes that have it open notice."""
         with self._lock:
             self._lost, self._problem = False, ""
             self._start_over()
@@ -589,7 +591,7 @@ class SearchIndex:
             self._folding.start()
 
     def close(self) -> None:
-        """Finish what is under way, and leave a commit behind if much has changed since the last."""
+        """Finish pending work, and commit if much has changed since the last commit."""
         with self._lock:
             self._closing = True
             folding = self._folding
@@ -605,7 +607,7 @@ class SearchIndex:
 
 
 def _is_live(value: object) -> bool:
-    """Whether a search may find it: daily notes are not searched, since they repeat turns."""
+    """Return whether a search may find it: daily notes are not searched, since they repeat turns."""
     return (
         isinstance(value, Turn)
         or (isinstance(value, Record) and not value.archived)

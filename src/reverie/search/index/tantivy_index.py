@@ -1,8 +1,8 @@
-"""Which of very many passages hold these words? The tantivy index on disk, one commit at a time.
+"""Tantivy index on disk, one commit at a time.
 
-It is derived from the store and may vanish or break at any moment: every method that finds it unusable
-raises `IndexCorrupt`, and its owner makes a new one. It knows up to which journal row it is complete
-(`sequence`), kept inside the index itself so that it can never disagree with the documents beside it.
+It is derived from the store and may vanish or break at any moment. A method that finds it unusable raises
+`IndexCorrupt`, and its owner builds a new one. The number of the last included journal entry (`sequence`) is kept
+inside the index, so that it always agrees with the documents.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from reverie.domain.text.timestamps import to_microseconds
 from reverie.search.index.inverted_index import OFTEN, ONCE, IndexedPassage, compute_brevity
 
 FORMAT = "3"
-"""Part of the folder's name; another schema or analyser gets another folder and is built anew."""
+"""Part of the folder's name; another schema or analyzer gets another folder and is built anew."""
 
 _NEVER = (1 << 62) - 1
 _HEAP_BYTES = 64_000_000
@@ -49,7 +49,7 @@ class WriterBusy(Exception):
 
 
 def build_schema() -> tantivy.Schema:
-    """The fields of a passage in the index."""
+    """Return the fields of a passage in the index."""
     builder = tantivy.SchemaBuilder()
     for field in (*_WORDS.values(), "dates", "alike", "often"):
         builder.add_text_field(field, tokenizer_name="whitespace", index_option="freq")
@@ -64,19 +64,19 @@ def build_schema() -> tantivy.Schema:
 
 
 class IndexBatch:
-    """What goes into one commit, in order: a later change of a passage holds against an earlier one."""
+    """Content of one commit, in order: a later change of a passage replaces an earlier one."""
 
     def __init__(self, writer: tantivy.IndexWriter, fields: tantivy.Schema) -> None:
         self._writer = writer
         self._fields = fields
 
     def remove(self, key: int) -> None:
-        """Take a passage out; an unknown key is fine."""
+        """Remove a passage; an unknown key is ignored."""
         # By query: in tantivy-py 0.27 deleting an unsigned field by term deletes nothing.
         self._writer.delete_documents_by_query(Query.term_query(self._fields, "key", key))
 
     def add(self, leaf: IndexedPassage) -> None:
-        """Put a passage in, which must not be there."""
+        """Add a passage that is not in the index."""
         self._writer.add_document(_build_document(leaf))
 
 
@@ -84,7 +84,7 @@ class TantivyIndex:
     """The newest commit of the index, and the way to make the next one."""
 
     def __init__(self, folder: Path | None) -> None:
-        """Open the index in `folder`, or make an empty one there; None keeps it in memory.
+        """Open the index in `folder`, or create an empty one there; None keeps it in memory.
 
         Raises:
             IndexBroken: what is there cannot be opened.
@@ -95,8 +95,8 @@ class TantivyIndex:
             if folder is None:
                 self._index = tantivy.Index(self._schema)
             else:
-                for made in (folder.parent, folder):
-                    made.mkdir(parents=True, exist_ok=True, mode=0o700)
+                for path in (folder.parent, folder):
+                    path.mkdir(parents=True, exist_ok=True, mode=0o700)
                 self._index = tantivy.Index(self._schema, str(folder), reuse=True)
         except (ValueError, OSError) as error:
             raise IndexCorrupt(str(error)) from None
@@ -119,9 +119,9 @@ class TantivyIndex:
         self.passages = alive - marked
 
     def _read_sequence(self, searcher: tantivy.Searcher) -> int:
-        """The journal row up to which a commit is complete; 0 for an empty index."""
-        found = searcher.search(self._build_term_query("key", _MARKER), 1, count=False).hits
-        values = searcher.fast_field_values("sequence", [address for _, address in found])
+        """Return the journal row up to which a commit is complete; 0 for an empty index."""
+        hits = searcher.search(self._build_term_query("key", _MARKER), 1, count=False).hits
+        values = searcher.fast_field_values("sequence", [address for _, address in hits])
         return int(values[0]) if values and values[0] is not None else 0
 
     @property
@@ -130,7 +130,7 @@ class TantivyIndex:
         return self._searcher.num_segments
 
     def refresh(self) -> bool:
-        """Take a newer commit into use, if another process or `write` has made one.
+        """Use a newer commit, if another process or `write` has made one.
 
         Returns:
             Whether there was one.
@@ -144,7 +144,7 @@ class TantivyIndex:
         return True
 
     def _read_stamp(self) -> int:
-        """Changes with every commit; a single stat, because every search asks."""
+        """Return a value that changes with every commit. It costs one stat, because every search asks."""
         if self._folder is None:
             return self._commits_in_memory
         try:
@@ -155,19 +155,19 @@ class TantivyIndex:
     # -- reading -----------------------------------------------------------------------------------
 
     def search_any(
-        self, subject: Searchable, wanted: CandidateQuery, allowed: Filter, limit: int
+        self, subject: Searchable, query: CandidateQuery, allowed: Filter, limit: int
     ) -> list[int]:
-        """Keys of the passages that fit best by tantivy's own BM25, at most `limit`."""
+        """Return the keys of at most `limit` passages that fit best by tantivy's own BM25."""
         field = _WORDS[subject]
         clauses = [
             (Occur.Should, self._boost_query(self._build_term_query(name, token), weight))
-            for name, tokens in ((field, wanted.words), ("dates", wanted.dates), ("speaker", wanted.speakers))
+            for name, tokens in ((field, query.words), ("dates", query.dates), ("speaker", query.speakers))
             for token, weight in tokens
         ]
         return self._search_keys(subject, Query.boolean_query(clauses), allowed, limit)
 
     def alike(self, cues: Sequence[str], allowed: Filter, limit: int) -> list[int]:
-        """Keys of the records that share most of the cues, at most `limit`."""
+        """Return the keys of at most `limit` records that share most of the cues."""
         clauses = [(Occur.Should, self._build_term_query("alike", cue)) for cue in cues]
         return self._search_keys("record", Query.boolean_query(clauses), allowed, limit)
 
@@ -181,7 +181,7 @@ class TantivyIndex:
         brief: bool,
         after: int = 0,
     ) -> list[tuple[int, int]]:
-        """Keys of the passages that have the most of it, and what that comes to, at most `limit`.
+        """Return the keys of at most `limit` passages with the largest weights, and these weights.
 
         That is the sum of the weights of what a passage has, each times its emphasis there, and with `brief`
         all times the brevity: whole numbers, which 24 bits must hold, so that they are exact in whatever
@@ -204,14 +204,14 @@ class TantivyIndex:
     def search_newest(
         self, subject: Searchable, weights: Sequence[TermWeight], allowed: Filter, limit: int
     ) -> list[int]:
-        """Keys of the newest passages that have anything of it, the newest first, at most `limit`."""
+        """Return the keys of at most `limit` passages with any of the words, the newest first."""
         query = self._build_weighted_query(subject, weights)
         query = Query.boolean_query([(Occur.Must, query), *self._build_filter_clauses(subject, allowed)])
         try:
-            found = self._searcher.search(query, limit, count=False, order_by_field="key").hits
+            hits = self._searcher.search(query, limit, count=False, order_by_field="key").hits
         except (ValueError, OSError) as error:
             raise IndexCorrupt(str(error)) from None
-        return [int(key) for key, _ in found]
+        return [int(key) for key, _ in hits]
 
     def _build_weighted_query(self, subject: Searchable, weights: Sequence[TermWeight]) -> Query:
         fields = {"words": _WORDS[subject], "dates": "dates", "speakers": "speaker", "cues": "alike"}
@@ -233,28 +233,28 @@ class TantivyIndex:
     def among(
         self, subject: Searchable, word: str, scopes: Collection[str] | None, keys: Sequence[int]
     ) -> int:
-        """In how many of these passages, where they lie in those scopes (None: in any), the word stands."""
+        """Return in how many of these passages, within those scopes (None: any), the word stands."""
         holding = [(Occur.Must, self._build_term_query(_WORDS[subject], word))]
         if scopes is not None:
             holding.append((Occur.Must, self._build_scope_query(scopes)))
-        found = 0
+        matched = 0
         for start in range(0, len(keys), _KEYS_AT_ONCE):
             some = [
                 (Occur.Should, self._build_term_query("key", key))
                 for key in keys[start : start + _KEYS_AT_ONCE]
             ]
-            found += self._count(Query.boolean_query([*holding, (Occur.Must, Query.boolean_query(some))]))
-        return found
+            matched += self._count(Query.boolean_query([*holding, (Occur.Must, Query.boolean_query(some))]))
+        return matched
 
     def _count(self, query: Query) -> int:
         try:
-            found = self._searcher.search(query, 1, count=True)
+            result = self._searcher.search(query, 1, count=True)
         except (ValueError, OSError) as error:
             raise IndexCorrupt(str(error)) from None
-        return int(found.count)  # type: ignore[attr-defined]  # missing in its stubs
+        return int(result.count)  # type: ignore[attr-defined]  # missing in its stubs
 
     def collect_keys(self, subject: Searchable, after: int, until: int | None) -> set[int]:
-        """The keys of all passages of that sort, larger than `after` and up to `until` (None: all)."""
+        """Return the keys of all passages of that sort, larger than `after` and up to `until` (None: all)."""
         within = self._build_key_query(after, until)
         query = Query.boolean_query(
             [(Occur.Must, within), (Occur.Must, self._build_term_query("all", subject))]
@@ -271,7 +271,7 @@ class TantivyIndex:
     def _search_scored(
         self, subject: Searchable, query: Query, allowed: Filter, limit: int, *, times: str | None = None
     ) -> list[tuple[int, int]]:
-        """Keys of what a query finds, and the whole numbers that their scores (times a field) come to."""
+        """Return the keys that a query finds, and their scores (times a field) as whole numbers."""
         restrictions = self._build_filter_clauses(subject, allowed)
         if restrictions:
             query = Query.boolean_query([(Occur.Must, query), *restrictions])
@@ -285,7 +285,7 @@ class TantivyIndex:
         ]
 
     def compute_frequency(self, subject: Searchable, word: str, scopes: Collection[str] | None) -> int:
-        """In how many live passages of those scopes (None: of all) the word stands, exactly.
+        """Return the exact number of live passages in those scopes (None: in all) with the word.
 
         tantivy's own figure still counts passages that were deleted but not yet merged away, so it is
         taken only when there are none; the exact count is remembered until the next commit.
@@ -299,7 +299,7 @@ class TantivyIndex:
         return sum(self._count_cached(subject, word, scope) for scope in set(scopes))
 
     def _count_cached(self, subject: Searchable, word: str, scope: str | None) -> int:
-        """How many live passages have the word, in one scope or (None) in all; remembered."""
+        """Return how many live passages have the word, in one scope or (None) in all; remembered."""
         known = (subject, word, scope)
         if known not in self._frequencies:
             if len(self._frequencies) >= _MOST_FREQUENCIES:
@@ -328,7 +328,7 @@ class TantivyIndex:
         return query if weight == 1.0 else Query.boost_query(query, weight)
 
     def _build_filter_clauses(self, subject: Searchable, allowed: Filter) -> list[tuple[Occur, Query]]:
-        """The filter as clauses that select and do not score."""
+        """Return the filter as clauses that select and do not score."""
         needed: list[Query] = []
         if allowed.scopes is not None:
             needed.append(self._build_scope_query(allowed.scopes))
@@ -404,13 +404,13 @@ class TantivyIndex:
         self._make_private()
 
     def _list_word_files(self) -> list[Path]:
-        """What holds words: everything in the folder but the lists of files and the locks."""
+        """Return the files with words: all in the folder except the lists of files and the locks."""
         if self._folder is None:
             return []
         return [file for file in self._folder.iterdir() if file.name not in _NO_WORDS and file.is_file()]
 
     def _make_private(self) -> None:
-        """Take the files from everybody else: tantivy makes them as the umask says."""
+        """Make the files readable by the owner only: tantivy creates them by the umask."""
         if self._folder is not None:
             for file in self._folder.iterdir():
                 with suppress(OSError):  # merged away meanwhile
@@ -426,7 +426,7 @@ class TantivyIndex:
 
 
 def remove_index(folder: Path) -> None:
-    """Delete an index folder, whatever is in it."""
+    """Delete an index folder with all that is in it."""
     shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -479,7 +479,7 @@ def _build_document(leaf: IndexedPassage) -> tantivy.Document:
 
 
 def _build_often_token(subject: Searchable, word: str, times: int) -> str:
-    """What stands in the index for a word that a passage says so often, or more often."""
+    """Return the index token of a word that a passage has at least so often."""
     return f"{subject[0]}{times}{word}"
 
 

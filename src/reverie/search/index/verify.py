@@ -1,7 +1,7 @@
-"""Does the search index agree with the store? Reads both and compares; repairs nothing.
+"""Comparison of the search index with the store. It repairs nothing.
 
-Two questions, in this order: are the files of the commit as tantivy wrote them, and does the index give
-what the store has: every live passage by its key and no other, and for every word in how many it stands.
+First the files of the commit are checked against what tantivy wrote. Then the index has to have every live passage
+by its key and no other, and for every word the right number of passages.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _PARTS = ("term", "idx", "pos", "fieldnorm", "fast", "store")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexMismatch:
-    """Where the index and the store do not agree; all empty when they do.
+    """Differences between the index and the store; all empty if there are none.
 
     Attributes:
         missing: Keys of live passages that a search could not find.
@@ -50,7 +50,7 @@ class IndexMismatch:
 
 
 def find_damaged_files(folder: Path) -> list[str]:
-    """The names of those files of the commit in `folder` that are missing or not as they were written.
+    """Return the names of those files of the commit in `folder` that are missing or not as they were written.
 
     Every file of a tantivy segment ends with a checksum of what stands before. A folder without a commit
     has none. Nothing is opened through tantivy, for which a damaged list of passages is a reason to abort.
@@ -103,7 +103,9 @@ def _is_json(content: bytes | None) -> bool:
 
 
 def _is_whole(content: bytes) -> bool:
-    """Whether the checksum is that of the rest: a file is body, footer (JSON), its length, a magic number."""
+    """Return whether the checksum is that of the rest: a file is body, footer (JSON), its length, a magic
+    number.
+    """
     if len(content) < 8 or int.from_bytes(content[-4:], "little") != _MAGIC:
         return False
     footer = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
@@ -115,7 +117,7 @@ def _is_whole(content: bytes) -> bool:
 
 
 def compare_index(index: SearchIndex, store: Store) -> IndexMismatch:
-    """Compare what the index finds with what the store has, while others may be writing.
+    """Compare what the index finds with what the store has, while others may write.
 
     Raises:
         IndexBroken: the index cannot be read.
@@ -129,12 +131,12 @@ def compare_index(index: SearchIndex, store: Store) -> IndexMismatch:
         measured: dict[Searchable, tuple[int, int]] = dict.fromkeys(SEARCHABLE, (0, 0))
         for subject in SEARCHABLE:
             for after, until, passages in _iterate_batches(store, subject):
-                there, found = (
+                stored, indexed = (
                     {passage.key for passage in passages},
                     index.collect_keys(subject, after, until),
                 )
-                missing |= there - found
-                surplus |= found - there
+                missing |= stored - indexed
+                surplus |= indexed - stored
                 for passage in passages:
                     words[subject].update(set(passage.terms.split()))
                 count, tokens = measured[subject]
@@ -164,7 +166,7 @@ def _measure(store: Store, subject: Searchable) -> tuple[int, int]:
 def _iterate_batches(
     store: Store, subject: Searchable
 ) -> Iterator[tuple[int, int | None, Sequence[Passage]]]:
-    """All live passages, with the keys after which and up to which these are all."""
+    """Yield all live passages, with the keys after which and up to which these are all."""
     after = 0
     while batch := store.live(subject, after=after, limit=_BATCH):
         last = batch[-1][0].key
@@ -176,16 +178,18 @@ def _iterate_batches(
 def _recheck_keys(
     index: SearchIndex, store: Store, missing: set[int], surplus: set[int]
 ) -> tuple[set[int], set[int]]:
-    """Those of the keys that are still missing or too many when each is looked at while nobody writes."""
+    """Return those of the keys that are still missing or too many when each is looked at while nobody
+    writes.
+    """
     left: tuple[set[int], set[int]] = set(), set()
     for key in sorted(missing | surplus):
         for _ in range(_ROUNDS):
             before = store.sequence()
-            there = any(store.passages(subject, [key]) for subject in SEARCHABLE)
-            found = any(key in index.collect_keys(subject, key - 1, key) for subject in SEARCHABLE)
+            is_stored = any(store.passages(subject, [key]) for subject in SEARCHABLE)
+            is_indexed = any(key in index.collect_keys(subject, key - 1, key) for subject in SEARCHABLE)
             if store.sequence() == before:
-                if there != found:
-                    left[found].add(key)
+                if is_stored != is_indexed:
+                    left[is_indexed].add(key)
                 break
     return left
 

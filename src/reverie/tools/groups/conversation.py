@@ -9,10 +9,8 @@ from typing import Any
 from reverie.domain.conversation import ROLES
 from reverie.llm.messages import ToolSpec
 from reverie.search.hits import Hit, SearchMode
-from reverie.tools import argument_values as taking
-from reverie.tools import rendering as lines
-from reverie.tools import schemas
-from reverie.tools.groups import records as long_term
+from reverie.tools import argument_values, rendering, schemas
+from reverie.tools.groups import records
 from reverie.tools.memory_protocol import MemoryLike
 from reverie.tools.toolset import Tool, ToolResult, Toolset
 
@@ -31,15 +29,15 @@ def build_conversation_tools(
 
     def search(given: Mapping[str, Any]) -> ToolResult:
         hits = _search_turns(memory, given, session)
-        data = {"hits": [lines.build_hit_data(hit, now()) for hit in hits]}
+        data = {"hits": [rendering.build_hit_data(hit, now()) for hit in hits]}
         if not hits:
             return ToolResult(
                 "Found nothing that was said about it. Try other words, or mode literal.",
                 data,
             )
-        said = lines.format_count(len(hits), "place")
+        said = rendering.format_count(len(hits), "place")
         return ToolResult(
-            "\n".join([f"Found {said}:", *(lines.render_hit(hit, now()) for hit in hits)]), data
+            "\n".join([f"Found {said}:", *(rendering.render_hit(hit, now()) for hit in hits)]), data
         )
 
     return Toolset(
@@ -49,16 +47,16 @@ def build_conversation_tools(
                 run=search,
                 reads_only=True,
                 idempotent=True,
-                result=long_term.FOUND,
+                result=records.FOUND,
             )
         ]
     )
 
 
 def _search_turns(memory: MemoryLike, given: Mapping[str, Any], this: str | None) -> list[Hit]:
-    query, limit = taking.get_text(given, "query"), given.get("limit", _HITS)
+    query, limit = argument_values.get_text(given, "query"), given.get("limit", _HITS)
     mode: SearchMode = given.get("mode") or "words"
-    session = taking.get_optional_text(given, "session")
+    session = argument_values.get_optional_text(given, "session")
     if this is not None and session == _THIS:
         session = this
     role = given.get("role") or None
@@ -70,8 +68,8 @@ def _search_turns(memory: MemoryLike, given: Mapping[str, Any], this: str | None
         mode=mode,
         session=session,
         role=role,
-        created_after=taking.get_moment(given, "since"),
-        created_before=taking.get_moment(given, "until"),
+        created_after=argument_values.get_moment(given, "since"),
+        created_before=argument_values.get_moment(given, "until"),
     )
 
 

@@ -13,10 +13,8 @@ from reverie.domain.errors import InvalidInput
 from reverie.domain.record import HOME_LAYERS, ORIGINS, UNTRUSTED, Layer, Origin, Record
 from reverie.llm.messages import ToolSpec
 from reverie.repositories.records import RecordChanges
-from reverie.tools import argument_values as taking
-from reverie.tools import rendering as lines
-from reverie.tools import schemas
-from reverie.tools.groups import records as long_term
+from reverie.tools import argument_values, rendering, schemas
+from reverie.tools.groups import records
 from reverie.tools.memory_protocol import MemoryLike
 from reverie.tools.toolset import Tool, ToolResult, Toolset
 
@@ -50,11 +48,11 @@ def build_memory_tool(memory: MemoryLike, *, now: Callable[[], datetime], source
         "search": lambda given: _search(memory, given, now()),
         "update": lambda given: _update(memory, given, now()),
         "promote": lambda given: _promote(memory, given, now()),
-        "forget": lambda given: long_term.delete_record(memory, given),
+        "forget": lambda given: records.delete_record(memory, given),
     }
 
     def run(given: Mapping[str, Any]) -> ToolResult:
-        operation = taking.get_text(given, "operation")
+        operation = argument_values.get_text(given, "operation")
         takes = _TAKES[operation]
         passed = [name for name, value in given.items() if name != "operation" and value is not None]
         if unused := [name for name in passed if name not in takes]:
@@ -69,45 +67,47 @@ def build_memory_tool(memory: MemoryLike, *, now: Callable[[], datetime], source
 
 def _add(memory: MemoryLike, given: Mapping[str, Any], source: str) -> ToolResult:
     saved = memory.save(
-        taking.get_text(given, "content"),
-        category=taking.get_optional_text(given, "category"),
+        argument_values.get_text(given, "content"),
+        category=argument_values.get_optional_text(given, "category"),
         kind=given.get("kind"),
         layer=given.get("layer"),
-        tags=taking.get_texts(given, "tags"),
+        tags=argument_values.get_texts(given, "tags"),
         confidence=given.get("confidence", _CONFIDENCE),
         importance=given.get("importance", _IMPORTANCE),
         source=source,
         origin="agent",
     )
-    return ToolResult(long_term.format_saved_result(saved), {"record": lines.build_record_data(saved.record)})
+    return ToolResult(
+        records.format_saved_result(saved), {"record": rendering.build_record_data(saved.record)}
+    )
 
 
 def _search(memory: MemoryLike, given: Mapping[str, Any], now: datetime) -> ToolResult:
     hits = memory.search(
-        taking.get_optional_text(given, "query"),
+        argument_values.get_optional_text(given, "query"),
         limit=given.get("limit", _HITS),
-        category=taking.get_optional_text(given, "category"),
+        category=argument_values.get_optional_text(given, "category"),
         kind=given.get("kind"),
         layer=given.get("layer"),
-        tags=taking.get_texts(given, "tags"),
+        tags=argument_values.get_texts(given, "tags"),
     )
-    return long_term.format_hits_result(hits, now, nothing="Try other words, or fewer restrictions.")
+    return records.format_hits_result(hits, now, nothing="Try other words, or fewer restrictions.")
 
 
 def _update(memory: MemoryLike, given: Mapping[str, Any], now: datetime) -> ToolResult:
-    record = long_term.get_live_record(memory, given)
+    record = records.get_live_record(memory, given)
     changes = {name: given[name] for name in _TAKES["update"][1:] if given.get(name) is not None}
     if "category" in changes:
         changes["category"] = changes["category"] or None
     if not changes:
         raise InvalidInput(f"update needs something to change: {', '.join(_TAKES['update'][1:])}")
     after = update_record(memory, record, **cast(RecordChanges, changes))
-    said = f"Updated {after.id}:\n{lines.render_record(after, now)}"
-    return ToolResult(said, {"record": lines.build_record_data(after)})
+    said = f"Updated {after.id}:\n{rendering.render_record(after, now)}"
+    return ToolResult(said, {"record": rendering.build_record_data(after)})
 
 
 def _promote(memory: MemoryLike, given: Mapping[str, Any], now: datetime) -> ToolResult:
-    record = long_term.get_live_record(memory, given)
+    record = records.get_live_record(memory, given)
     if record.origin in UNTRUSTED:
         raise InvalidInput(
             f"{record.id} is what {record.origin} said and nobody confirmed, so it stays as it is; "
@@ -118,12 +118,12 @@ def _promote(memory: MemoryLike, given: Mapping[str, Any], now: datetime) -> Too
     if layer == "episodic":
         raise InvalidInput("promote moves a memory to semantic or procedural; leave layer out or pass one")
     if record.layer == layer:
-        return ToolResult(f"{record.id} is {layer} already.", {"record": lines.build_record_data(record)})
+        return ToolResult(f"{record.id} is {layer} already.", {"record": rendering.build_record_data(record)})
     if record.layer != "episodic":
         raise InvalidInput(f"{record.id} is {record.layer} already; update changes its layer")
     after = update_record(memory, record, layer=layer)
-    said = f"Promoted {after.id} from episodic to {layer}:\n{lines.render_record(after, now)}"
-    return ToolResult(said, {"record": lines.build_record_data(after)})
+    said = f"Promoted {after.id} from episodic to {layer}:\n{rendering.render_record(after, now)}"
+    return ToolResult(said, {"record": rendering.build_record_data(after)})
 
 
 def update_record(memory: MemoryLike, record: Record, **changes: Any) -> Record:
@@ -154,8 +154,8 @@ def _build_result_data(operation: str, data: Mapping[str, Any] | None) -> Mappin
 
 _RESULT = schemas.build_object_schema(
     operation=schemas.build_enum_schema(list(_TAKES), "What was done."),
-    record=schemas.allow_null(lines.RECORD),
-    hits=schemas.allow_null(schemas.build_array_schema(lines.HIT)),
+    record=schemas.allow_null(rendering.RECORD),
+    hits=schemas.allow_null(schemas.build_array_schema(rendering.HIT)),
 )
 _MEMORY = ToolSpec(
     name="memory",

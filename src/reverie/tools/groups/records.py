@@ -22,8 +22,8 @@ from reverie.tools.toolset import Tool, ToolResult, Toolset
 _HITS = 10
 
 OUTCOME = schemas.build_enum_schema(
-    ["created", "reinforced", "extended"],
-    "created; reinforced when it was known already; extended when it adds to what was known.",
+    ["created", "reinforced"],
+    "created, or reinforced when it was known already.",
 )
 FOUND = schemas.build_object_schema(hits=schemas.build_array_schema(rendering.HIT))
 _SAVED = schemas.build_object_schema(id=schemas.IDENTIFIER, outcome=OUTCOME, record=rendering.RECORD)

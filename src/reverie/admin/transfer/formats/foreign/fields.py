@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from reverie.domain.category import ANTI_PATTERNS, USER_PREFERENCES, is_within_category, validate_category
+from reverie.domain.category import validate_category
 from reverie.domain.errors import InvalidInput
 from reverie.domain.record import KINDS, LAYERS, LONGEST_LABEL, MOST_LABELS, Kind, Layer
 from reverie.domain.text.validation import clean_text
@@ -144,13 +144,6 @@ datetime.datetime(2026, 2, 7, 13, 15, tzinfo=datetime.timezone.utc))
     except (ValueError, OverflowError):
         return None
     return moment if moment is not None and moment >= _EARLIEST else None
-
-
-def infer_kind(category: str | None) -> Kind:
-    """Return the kind of a record of which only the category is known."""
-    if is_within_category(category, ANTI_PATTERNS):
-        return "anti_pattern"
-    return "preference" if is_within_category(category, USER_PREFERENCES) else "fact"
 
 
 def _normalize_name(name: str) -> str:

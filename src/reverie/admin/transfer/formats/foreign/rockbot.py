@@ -15,7 +15,7 @@ from typing import Any
 
 from reverie.admin.transfer import safe_reading
 from reverie.admin.transfer.formats import notes
-from reverie.admin.transfer.formats.foreign.fields import ForeignFields, infer_kind
+from reverie.admin.transfer.formats.foreign.fields import ForeignFields
 from reverie.admin.transfer.items import (
     FoundRecord,
     ImportTerms,
@@ -26,7 +26,7 @@ from reverie.admin.transfer.items import (
     hash_texts,
 )
 from reverie.domain.errors import InvalidInput
-from reverie.domain.record import HOME_LAYERS, Record, validate_record
+from reverie.domain.record import HOME_LAYERS, Record, infer_kind, validate_record
 from reverie.domain.text.ids import validate_id
 
 FORM = "rockbot"

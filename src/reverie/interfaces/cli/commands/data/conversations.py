@@ -9,7 +9,7 @@ import click
 from reverie.domain.conversation import ROLES
 from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.scope import EVERY_SCOPE
-from reverie.domain.text import timestamps as clock
+from reverie.domain.text import timestamps
 from reverie.interfaces.cli import output
 from reverie.interfaces.cli.options import (
     Command,
@@ -44,17 +44,19 @@ def sessions(asked: CommandContext, /, scope: str, limit: int, as_json: bool) ->
     if as_json:
         output.print_json({"sessions": [_serialize_overview(each) for each in found]})
     elif output.is_terminal() and found:
-        from reverie.interfaces.cli import rich_output as drawing
+        from reverie.interfaces.cli import rich_output
 
-        drawing.print_sessions(found)
+        rich_output.print_sessions(found)
     else:
-        output.print_rows((s.state.id, s.state.status, s.turns, clock.format_time(s.last_at)) for s in found)
+        output.print_rows(
+            (s.state.id, s.state.status, s.turns, timestamps.format_time(s.last_at)) for s in found
+        )
     if not found and not as_json:
         output.print_message("No sessions.", quiet=asked.quiet)
 
 
 def _serialize_overview(session: SessionOverview) -> dict[str, Any]:
-    last = clock.format_time(session.last_at)
+    last = timestamps.format_time(session.last_at)
     return session.state.to_dict() | {"turns": session.turns, "last_at": last}
 
 

@@ -11,7 +11,7 @@ from reverie.domain.conversation import ROLES
 from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.record import KINDS, LAYERS, ORIGINS
 from reverie.domain.scope import EVERY_SCOPE
-from reverie.domain.text import timestamps as clock
+from reverie.domain.text import timestamps
 from reverie.interfaces.cli import output
 from reverie.interfaces.cli.options import (
     Command,
@@ -85,7 +85,7 @@ def remember(
     TEXT is what to remember; `-` reads it from standard input. What is there already is not saved twice:
     the record is reinforced instead.
 
-    With --json: {"outcome": "created" | "reinforced" | "extended", "record": {…}}.
+    With --json: {"outcome": "created" | "reinforced", "record": {…}}.
     With --quiet: the id only.
     """
     content = read_text(text, name="content")
@@ -98,12 +98,9 @@ def remember(
     elif asked.quiet:
         click.echo(record.id)
     else:
-        known = {
-            "reinforced": f"Known already, now seen {record.seen_count} times",
-            "extended": "Added to what was known",
-        }
+        known = f"Known already, now seen {record.seen_count} times"
         where = record.kind if record.category is None else f"{record.kind} in {record.category}"
-        click.echo(f"{known.get(saved.outcome, 'Remembered')}: {record.id} ({where})")
+        click.echo(f"{known if saved.outcome == 'reinforced' else 'Remembered'}: {record.id} ({where})")
 
 
 # -- finding -----------------------------------------------------------------------------------------
@@ -154,9 +151,9 @@ def recall(
     if as_json:
         output.print_json({"query": question, "hits": [hit.to_dict() for hit in hits]})
     elif output.is_terminal() and hits:
-        from reverie.interfaces.cli import rich_output as drawing
+        from reverie.interfaces.cli import rich_output
 
-        drawing.print_hits(hits, question, explain=explain)
+        rich_output.print_hits(hits, question, explain=explain)
     else:
         output.print_rows(_format_hit_cells(hit, question, explain) for hit in hits)
     if not hits:
@@ -214,7 +211,7 @@ def _format_hit_cells(hit: Hit, question: str | None, explain: bool) -> list[obj
         hit.id,
         hit.kind,
         where,
-        clock.format_time(hit.at),
+        timestamps.format_time(hit.at),
         hit.content,
     ]
     return [*cells, output.explain_hit(hit, question)] if explain else cells
@@ -246,9 +243,9 @@ def show(asked: CommandContext, /, id: str, as_json: bool) -> None:
         output.print_json({"type": kind, kind: value.to_dict()})
         return
     if output.is_terminal():
-        from reverie.interfaces.cli import rich_output as drawing
+        from reverie.interfaces.cli import rich_output
 
-        drawing.print_sheet(kind, value.to_dict())
+        rich_output.print_sheet(kind, value.to_dict())
         return
     for name, field in value.to_dict().items():
         if name != "content" and field not in (None, "", [], {}):
@@ -288,12 +285,13 @@ def list_records(
     if as_json:
         output.print_json({"records": [record.to_dict() for record in records]})
     elif output.is_terminal() and records:
-        from reverie.interfaces.cli import rich_output as drawing
+        from reverie.interfaces.cli import rich_output
 
-        drawing.print_records(records)
+        rich_output.print_records(records)
     else:
         output.print_rows(
-            (r.id, r.kind, r.category or "-", clock.format_time(r.updated_at), r.content) for r in records
+            (r.id, r.kind, r.category or "-", timestamps.format_time(r.updated_at), r.content)
+            for r in records
         )
     if not records and not as_json:
         output.print_message("No records.", quiet=asked.quiet)
@@ -333,9 +331,9 @@ def _tally(asked: CommandContext, /, name: str, found: dict[str, int], as_json: 
     if as_json:
         output.print_json({name: found})
     elif output.is_terminal() and found:
-        from reverie.interfaces.cli import rich_output as drawing
+        from reverie.interfaces.cli import rich_output
 
-        drawing.tally(found)
+        rich_output.tally(found)
     else:
         output.print_rows((number, key or "-") for key, number in found.items())
     if not found and not as_json:
@@ -418,7 +416,7 @@ def purge(asked: CommandContext, /, older_than: str | None, yes: bool, as_json: 
 
     With --json: {"purged": number}.
     """
-    age = clock.parse_duration(older_than, name="--older-than") if older_than else None
+    age = timestamps.parse_duration(older_than, name="--older-than") if older_than else None
     with asked.memory() as memory:
         which = older_than or f"{memory.settings.retention_days:g} days"
         question = f"Remove every record archived more than {which} ago for good?"

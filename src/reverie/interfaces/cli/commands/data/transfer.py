@@ -14,7 +14,7 @@ import click
 from reverie.domain.errors import NotFound
 from reverie.domain.record import ORIGINS, Origin
 from reverie.domain.scope import EVERY_SCOPE
-from reverie.domain.text import timestamps as clock
+from reverie.domain.text import timestamps
 from reverie.interfaces.cli import output
 from reverie.interfaces.cli.options import Command, CommandContext, as_json, as_of, invocation
 
@@ -100,11 +100,11 @@ def recover(asked: CommandContext, /, file: Path, replace: bool, as_json: bool) 
     With --json: {"folder": text, "backup": {…}, "moved_to": text or null, "forgotten_again": number, "notes":
     [text]}.
     """
-    from reverie.admin.transfer import backup as backups
+    from reverie.admin.transfer.backup import recover as recover_backup
 
     folder = _resolve_folder(asked)
     with output.show_progress("bytes", None, quiet=asked.quiet) as progress:
-        done = backups.recover(file, folder, replace=replace, progress=progress)
+        done = recover_backup(file, folder, replace=replace, progress=progress)
     if as_json:
         output.print_json(done.to_dict())
     elif not asked.quiet:
@@ -119,7 +119,7 @@ def _format_contents(made: Backup) -> str:
 
 
 def _describe_recovery(done: RecoveryReport) -> Iterator[str]:
-    made_at = clock.format_time(done.backup.made_at)
+    made_at = timestamps.format_time(done.backup.made_at)
     yield f"Recovered: {done.folder} as of {made_at}: {_format_contents(done.backup)}."
     if done.moved_to is not None:
         yield f"What was there is in {done.moved_to}: remove it when you no longer need it."
