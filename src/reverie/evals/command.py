@@ -113,12 +113,38 @@ attacks_command = _build_command(
 )
 
 
+@click.command("questions", context_settings=_HELP)
+@click.option(
+    "--data", metavar="FOLDER", help="The personas.  [default: `evaluation/questions` in the checkout]"
+)
+@click.option("--sealed", is_flag=True, help="Ask the personas that are kept for final figures.")
+@_JSON
+def questions_command(data: str | None, sealed: bool, out: str | None) -> None:
+    """Measure recall of everyday facts with natural questions, beside SQLite's FTS5.
+
+    Each persona's facts and conversations are put into a new memory, and its questions are asked as a
+    program asks them. "recall@k" is the share of wanted answers among the first k hits, "prompt" the share
+    that stands in the prompt. "outdated" is the share of updates where what held before stands first, "empty"
+    the share of answerable questions without a hit. "nothing" is about finding nothing: how often that is
+    right, and how often nothing is found where nothing is stored.
+    """
+    from reverie.evals.recall.questions import run
+    from reverie.evals.rules.harness import CHECKOUT_DATA
+
+    try:
+        code = run(data or CHECKOUT_DATA / "questions", sealed=sealed, out=out)
+    except ReverieError as error:
+        raise click.ClickException(str(error)) from error
+    sys.exit(code)
+
+
 class _EvalCommand(click.Command):
     """A command on PATH, where some words in place of PATH name another command."""
 
     others: ClassVar[Mapping[str, click.Command]] = {
         "attacks": attacks_command,
         "merge": merge_command,
+        "questions": questions_command,
         "sentences": sentences_command,
         "secrets": secrets_command,
     }

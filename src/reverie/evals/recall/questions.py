@@ -1,0 +1,304 @@
+"""`reverie eval questions`: natural questions about everyday facts, beside SQLite's FTS5.
+
+A collection is a folder of JSON files, one for each persona: facts that are saved one by one at their times,
+short conversations, and questions with the ids of the facts or turns that answer them (`evaluation/README.md`
+describes the format). Each persona gets a memory of its own, with default settings, in a temporary folder.
+Questions are asked as a program asks them: `Memory.search` over records and turns, and `Session.context`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from reverie.domain.errors import InvalidInput
+from reverie.evals.output import check_output_file, print_table, write_json
+from reverie.memory import Memory
+
+LIMIT = 5
+"""How many hits a search returns."""
+
+SEALED = "sealed-"
+"""Files whose name begins with this are read only when asked for: they are kept for final figures."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PersonaQuestion:
+    """A question and what answers it.
+
+    Attributes:
+        answers: Ids of facts and turns; empty when nothing stored answers it.
+        wants_all: Whether every answer is wanted, as in a list; otherwise one is enough.
+        outdated: Ids of what held before and must not stand before the answer.
+    """
+
+    id: str
+    type: str
+    text: str
+    answers: frozenset[str]
+    wants_all: bool = False
+    outdated: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Persona:
+    """One person's facts, conversations and questions.
+
+    Attributes:
+        today: The time at which the questions are asked.
+        events: Facts and conversations in order of time.
+    """
+
+    name: str
+    language: str
+    today: datetime
+    events: tuple[tuple[datetime, Mapping[str, Any]], ...]
+    questions: tuple[PersonaQuestion, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuestionResult:
+    """What one engine found for one question.
+
+    Attributes:
+        found: Ids of the facts and turns found, best first.
+        in_prompt: Ids that stand in the prompt; None for an engine that makes no prompt.
+    """
+
+    question: PersonaQuestion
+    persona: str
+    found: tuple[str, ...]
+    in_prompt: frozenset[str] | None = None
+
+    def recall(self, k: int) -> float:
+        """Return the share of wanted answers among the first `k`; for single answers 0 or 1."""
+        return self._share(frozenset(self.found[:k]), k)
+
+    def prompt_recall(self) -> float:
+        """Return the share of wanted answers that stand in the prompt."""
+        return self._share(self.in_prompt or frozenset(), len(self.question.answers))
+
+    def _share(self, found: frozenset[str], k: int) -> float:
+        matching = len(self.question.answers & found)
+        if not self.question.wants_all:
+            return float(matching > 0)
+        return matching / max(1, min(k, len(self.question.answers)))
+
+    @property
+    def is_outdated_first(self) -> bool:
+        """Whether something outdated stands before every answer."""
+        for found in self.found:
+            if found in self.question.answers:
+                return False
+            if found in self.question.outdated:
+                return True
+        return False
+
+
+def read_personas(folder: str | Path, *, sealed: bool = False) -> list[Persona]:
+    """Read the personas of a folder.
+
+    Args:
+        folder: Where the JSON files are.
+        sealed: Whether to read the files that are kept for final figures, and only those.
+
+    Raises:
+        InvalidInput: the folder has no such file, or a file is not of the format.
+    """
+    files = sorted(Path(folder).expanduser().glob("*.json"))
+    chosen = [file for file in files if file.name.startswith(SEALED) == sealed]
+    if not chosen:
+        raise InvalidInput(
+            f"{str(folder)!r} has no {'sealed ' if sealed else ''}personas: pass a folder of JSON files"
+        )
+    return [_read_persona(file) for file in chosen]
+
+
+def _read_persona(file: Path) -> Persona:
+    try:
+        data = json.loads(file.read_text("utf-8"))
+        events = [(datetime.fromisoformat(fact["saved_at"]), fact) for fact in data["facts"]]
+        events += [(datetime.fromisoformat(talk["started_at"]), talk) for talk in data["conversations"]]
+        questions = tuple(
+            PersonaQuestion(
+                id=item["id"],
+                type=item["type"],
+                text=item["text"],
+                answers=frozenset(item["answers"]),
+                wants_all=bool(item.get("all")),
+                outdated=frozenset(item.get("outdated", ())),
+            )
+            for item in data["questions"]
+        )
+        return Persona(
+            name=file.stem,
+            language=data["language"],
+            today=datetime.fromisoformat(data["today"]),
+            events=tuple(sorted(events, key=lambda event: event[0])),
+            questions=questions,
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise InvalidInput(f"{file}: not a persona ({type(error).__name__}: {error})") from None
+
+
+def ask_questions(persona: Persona) -> list[QuestionResult]:
+    """Fill a new memory with what a persona says, and ask it the persona's questions."""
+    now = persona.today
+    with tempfile.TemporaryDirectory() as folder, Memory.open(folder, clock=lambda: now) as memory:
+        names: dict[str, str] = {}
+        for at, event in persona.events:
+            now = at
+            if "turns" in event:
+                session = memory.session(f"chat:{event['id']}")
+                for turn in event["turns"]:
+                    names[session.add(turn["role"], turn["text"]).id] = turn["id"]
+            else:
+                saved = memory.save(
+                    event["text"],
+                    category=event.get("category"),
+                    kind=event.get("kind"),
+                    tags=event.get("tags", ()),
+                )
+                names[saved.record.id] = event["id"]
+        now = persona.today
+        results = []
+        for question in persona.questions:
+            hits = memory.search(question.text, sources=("records", "turns"), limit=LIMIT)
+            pack = memory.session(f"question:{question.id}").context(question.text)
+            shown = re.findall(r"[0-9a-f]{12}", pack.text)
+            results.append(
+                QuestionResult(
+                    question=question,
+                    persona=persona.name,
+                    found=tuple(names[hit.id] for hit in hits if hit.id in names),
+                    in_prompt=frozenset(names[each] for each in shown if each in names),
+                )
+            )
+        return results
+
+
+def ask_fts5(persona: Persona) -> list[QuestionResult]:
+    """Ask the same of SQLite's FTS5 with its Porter stemmer, all words of the question joined by OR."""
+    database = sqlite3.connect(":memory:")
+    try:
+        database.execute(
+            "create virtual table text using fts5(id unindexed, content, tokenize='porter unicode61')"
+        )
+        database.executemany("insert into text values (?, ?)", _list_texts(persona))
+        results = []
+        for question in persona.questions:
+            words = re.findall(r"\w+", question.text)
+            rows = database.execute(
+                "select id from text where text match ? order by rank limit ?",
+                (" OR ".join(f'"{word}"' for word in words), LIMIT),
+            )
+            found = tuple(row[0] for row in rows) if words else ()
+            results.append(QuestionResult(question=question, persona=persona.name, found=found))
+        return results
+    finally:
+        database.close()
+
+
+def _list_texts(persona: Persona) -> Iterable[tuple[str, str]]:
+    for _, event in persona.events:
+        if "turns" in event:
+            yield from ((turn["id"], turn["text"]) for turn in event["turns"])
+        else:
+            yield event["id"], " ".join((event["text"], event.get("category") or "", *event.get("tags", ())))
+
+
+def summarize(results: Sequence[QuestionResult]) -> dict[str, float]:
+    """Return the figures of some results by name; a figure that does not apply is left out.
+
+    `recall@1` and `recall@5`: share of wanted answers among the first hits. `prompt`: share that stands in
+    the prompt. `outdated`: share of updates where what held before stands first. `empty`: share of answerable
+    questions without any hit. `nothing precision` and `nothing recall`: of finding nothing.
+    """
+    answerable = [result for result in results if result.question.answers]
+    figures: dict[str, float] = {"questions": len(results)}
+    if answerable:
+        count = len(answerable)
+        figures["recall@1"] = sum(result.recall(1) for result in answerable) / count
+        figures["recall@5"] = sum(result.recall(LIMIT) for result in answerable) / count
+        if all(result.in_prompt is not None for result in answerable):
+            figures["prompt"] = sum(result.prompt_recall() for result in answerable) / count
+        figures["empty"] = sum(not result.found for result in answerable) / count
+    if updates := [result for result in answerable if result.question.outdated]:
+        figures["outdated"] = sum(result.is_outdated_first for result in updates) / len(updates)
+    if unanswerable := [result for result in results if not result.question.answers]:
+        refused = sum(not result.found for result in results)
+        right = sum(not result.found for result in unanswerable)
+        figures["nothing recall"] = right / len(unanswerable)
+        if refused:
+            figures["nothing precision"] = right / refused
+    return figures
+
+
+_COLUMNS = (
+    "questions",
+    "recall@1",
+    "recall@5",
+    "prompt",
+    "outdated",
+    "empty",
+    "nothing precision",
+    "nothing recall",
+)
+
+
+def run(
+    folder: str | Path, *, sealed: bool = False, out: str | Path | None = None, console: Console | None = None
+) -> int:
+    """Ask all personas of a folder, print the figures by type and by persona, and return the exit code 0.
+
+    Args:
+        folder: The collection.
+        sealed: Whether to ask the personas that are kept for final figures, in place of the others.
+        out: A file for all figures as JSON.
+        console: The destination; None for standard output.
+
+    Raises:
+        InvalidInput: the collection cannot be read, or `out` cannot be written.
+    """
+    file = check_output_file(out)
+    personas = read_personas(folder, sealed=sealed)
+    engines = {
+        "Reverie": [result for persona in personas for result in ask_questions(persona)],
+        "FTS5": [result for persona in personas for result in ask_fts5(persona)],
+    }
+    figures = {engine: _summarize_groups(results) for engine, results in engines.items()}
+    for engine, groups in figures.items():
+        rows = (
+            [name, *(_format(group.get(column)) for column in _COLUMNS)] for name, group in groups.items()
+        )
+        print_table(console or Console(), _COLUMNS, rows, (), title=engine)
+    write_json(file, {"sealed": sealed, "engines": figures})
+    return 0
+
+
+def _summarize_groups(results: Sequence[QuestionResult]) -> dict[str, dict[str, float]]:
+    """Return the figures of all results, of each type and of each persona."""
+    groups: dict[str, list[QuestionResult]] = defaultdict(list)
+    for result in results:
+        groups["all"].append(result)
+    for result in sorted(results, key=lambda result: result.question.type):
+        groups[result.question.type].append(result)
+    for result in results:
+        groups[result.persona].append(result)
+    return {name: summarize(group) for name, group in groups.items()}
+
+
+def _format(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.3f}" if isinstance(value, float) else str(value)
