@@ -35,6 +35,7 @@ lint: $(STAMP)  ## Formatting, style, types, layers, structure, generated refere
 	$(BIN)/mypy
 	$(BIN)/mypy -p tests
 	$(BIN)/lint-imports
+	$(BIN)/python scripts/generate_async.py --check
 	$(BIN)/python scripts/check_structure.py
 	$(BIN)/python scripts/generate_reference.py --check
 

@@ -281,7 +281,7 @@ def write_imports(body: str) -> str:
         "ToolSpec": "reverie.llm.messages",
     }
     used = set(re.findall(r"\b[A-Z]\w+", body))
-    lines = ["from reverie.domain.text import ids", "from reverie.domain.text import timestamps as clocks"]
+    lines = ["from reverie.domain.text import ids, timestamps"]
     for name in sorted(used):
         if name in fixed:
             lines.append(f"from {fixed[name]} import {name}")

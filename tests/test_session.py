@@ -147,9 +147,9 @@ def test_a_turn_is_stored_when_add_returns(chat, store):
 
 
 def test_nothing_is_written_before_the_first_turn(chat, store):
-    assert (chat.turns(), chat.replay(), chat.state.status) == ([], [], "active")
+    assert (chat.turns(), chat.recent_turns(), chat.state.status) == ([], [], "active")
     chat.context("hello")
-    chat.close()
+    chat._flush()
     assert store.sequence() == 0
     assert store.session(ID) is None
     assert store.cursor(build_shown_cursor(ID)) is None
@@ -158,7 +158,7 @@ def test_nothing_is_written_before_the_first_turn(chat, store):
 def test_what_was_shown_in_a_session_that_never_began_is_not_stored(chat, store):
     remember(store, "The harbour is in Oslo")
     assert recalled(chat.context("harbour?")) == ["The harbour is in Oslo"]
-    chat.close()
+    chat._flush()
     assert store.cursor(build_shown_cursor(ID)) is None
 
 
@@ -317,22 +317,22 @@ def test_the_index_is_told_of_every_change(start):
 def test_the_window_holds_the_last_fifty_turns_and_twenty_are_replayed(chat, store):
     talk(chat, 120)
     assert positions(chat.turns()) == list(range(70, 120))
-    assert positions(chat.replay()) == list(range(100, 120))
-    assert positions(chat.replay(3)) == [117, 118, 119]
-    assert chat.replay(0) == []
+    assert positions(chat.recent_turns()) == list(range(100, 120))
+    assert positions(chat.recent_turns(3)) == [117, 118, 119]
+    assert chat.recent_turns(0) == []
     assert len(store.turns(session=ID)) == 120
 
 
 def test_how_many_turns_are_retained_and_replayed_are_settings(start):
     chat = start(settings=Settings(retain_turns=10, replay_turns=4))
     talk(chat, 30)
-    assert (len(chat.turns()), len(chat.replay())) == (10, 4)
+    assert (len(chat.turns()), len(chat.recent_turns())) == (10, 4)
 
 
 @pytest.mark.parametrize("limit", [-1, 1.5, True, "3"])
 def test_a_replay_limit_is_a_whole_number(chat, limit):
     with pytest.raises(InvalidInput, match="limit"):
-        chat.replay(limit)
+        chat.recent_turns(limit)
 
 
 def test_a_list_of_turns_never_changes(chat):
@@ -373,7 +373,7 @@ def test_neither_window_nor_replay_begins_inside_a_call(shape, retain, replay):
         for name in ids:
             chat.add("tool", "result", tool_call_id=name)
     again = Session(ID, writer=writer, recaller=WordSearch(store), settings=settings)
-    for turns in (chat.turns(), chat.replay(), again.turns(), again.replay()):
+    for turns in (chat.turns(), chat.recent_turns(), again.turns(), again.recent_turns()):
         called = {call.id for turn in turns for call in turn.tool_calls}
         assert {turn.tool_call_id for turn in turns if turn.role == "tool"} == called
         assert turns
@@ -439,8 +439,8 @@ def test_a_session_keeps_the_scope_it_began_with(start, store):
 
 def test_beginning_anew_empties_the_window_and_keeps_the_turns(chat, start, store):
     talk(chat, 5, text="harbour")
-    chat.new()
-    assert (chat.turns(), chat.replay(), chat.context().messages) == ([], [], [])
+    chat.reset()
+    assert (chat.turns(), chat.recent_turns(), chat.context().messages) == ([], [], [])
     assert len(store.turns(session=ID)) == 5
     assert chat.search("harbour 3")[0].turn.position == 3
     assert start().turns() == []
@@ -449,14 +449,14 @@ def test_beginning_anew_empties_the_window_and_keeps_the_turns(chat, start, stor
 
 
 def test_beginning_anew_before_anything_was_said_does_nothing(chat, store):
-    chat.new()
+    chat.reset()
     assert store.sequence() == 0
 
 
 def test_a_session_says_when_it_was_last_used(chat):
-    before = chat.last_used
+    before = chat._last_used
     chat.turns()
-    assert chat.last_used > before
+    assert chat._last_used > before
 
 
 # -- searching -----------------------------------------------------------------------------------------------
@@ -561,7 +561,7 @@ def test_after_beginning_anew_the_first_turn_is_a_first_turn_again(chat, store):
     remember(store, "fact")
     chat.add("user", "hello there")
     chat.add("assistant", "hello")
-    chat.new()
+    chat.reset()
     chat.add("user", "good evening")
     assert recalled(chat.context()) == ["fact"]
 
@@ -618,7 +618,7 @@ def test_a_message_may_be_asked_about_before_or_after_it_is_added(chat, store):
 def test_a_preview_counts_nothing_as_shown(chat, store):
     remember(store, "The harbour is in Oslo")
     chat.add("user", "harbour?")
-    chat.context(mark=False)
+    chat.context(record_shown=False)
     chat.add("assistant", "Hm.")
     chat.add("user", "harbour??")
     assert len(chat.context().hits) == 1
@@ -626,9 +626,9 @@ def test_a_preview_counts_nothing_as_shown(chat, store):
 
 def test_what_was_shown_survives_a_restart(start, store):
     remember(store, "The harbour is in Oslo")
-    for finish in (lambda chat: chat.add("assistant", "Oslo."), lambda chat: chat.close()):
+    for finish in (lambda chat: chat.add("assistant", "Oslo."), lambda chat: chat._flush()):
         chat = start()
-        chat.new()
+        chat.reset()
         chat.add("user", "harbour?")
         assert recalled(chat.context()) == ["The harbour is in Oslo"]
         finish(chat)
@@ -654,7 +654,7 @@ def test_what_has_scrolled_out_is_dropped_from_the_ledger(chat, store):
     talk(chat, 30)
     chat.add("user", "vault?")
     chat.context()
-    chat.close()
+    chat._flush()
     assert first.id not in store.cursor(build_shown_cursor(ID))
     assert second.id in store.cursor(build_shown_cursor(ID))
 
@@ -674,7 +674,7 @@ def test_beginning_anew_forgets_what_was_shown(chat, store):
     remember(store, "The harbour is in Oslo")
     chat.add("user", "harbour?")
     chat.context()
-    chat.new()
+    chat.reset()
     assert store.cursor(build_shown_cursor(ID)) is None
     chat.add("user", "harbour?")
     assert recalled(chat.context()) == ["The harbour is in Oslo"]

@@ -240,19 +240,19 @@ def talking(memory: Memory) -> None:
     added: list[Turn] = chat.add_many([{"role": "user", "content": "Well?"}])
     state: SessionState = chat.state
     window: list[Turn] = chat.turns()
-    replay: list[Turn] = chat.replay(5)
+    replay: list[Turn] = chat.recent_turns(5)
     found: list[Hit] = chat.search("deploy", limit=3, roles=["user"], created_after=NOW, min_score=0.1)
-    assert_type(chat.new(), None)
+    assert_type(chat.reset(), None)
     states: list[SessionState] = [
         chat.pause(),
         chat.resume(),
         chat.terminate(),
         chat.set_metadata("title", None),
     ]
-    assert_type(chat.flush(), None)
-    assert_type(chat.close(), None)
+    assert_type(chat._flush(), None)
+    assert_type(chat._flush(), None)
     assert_type(chat.id, str)
-    used: datetime = chat.last_used
+    used: datetime = chat._last_used
     overviews: list[SessionOverview] = memory.scoped("user:alice").sessions(limit=5)
     counts: list[tuple[str, int, datetime]] = [(o.state.id, o.turns, o.last_at) for o in overviews]
     turns: list[Turn] = memory.turns("telegram:12345", start=-5, stop=None)
@@ -265,7 +265,7 @@ def talking(memory: Memory) -> None:
 
 def prompting(chat: Session) -> None:
     pack: Pack = chat.context()
-    preview: Pack = chat.context("a message", soft_tokens=300, hard_tokens=400, mark=False)
+    preview: Pack = chat.context("a message", soft_tokens=300, hard_tokens=400, record_shown=False)
     text: str = pack.text
     parts: tuple[str, str] = (pack.stable_text, pack.changing_text)
     messages: list[dict[str, Any]] = pack.messages
@@ -319,7 +319,7 @@ def journal(memory: Memory) -> None:
     assert_type(memory.as_of(3), Snapshot)
     with memory.as_of(NOW) as past:
         records: list[Record] = past.list(category="general")
-        pack: Pack = past.session("cli:1").context("question", mark=False)
+        pack: Pack = past.session("cli:1").context("question", record_shown=False)
         past.save("text")  # type: ignore[attr-defined]
     del edit, lines, fields, records, pack
 

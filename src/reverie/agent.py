@@ -153,14 +153,14 @@ class Agent:
         Args:
             message: The message.
         """
-        return self._build_messages(self._pack(message, mark=False), message)
+        return self._build_messages(self._pack(message, record_shown=False), message)
 
     # -- one turn ----------------------------------------------------------------------------------------
 
-    def _pack(self, message: str, *, mark: bool = True) -> Pack | None:
+    def _pack(self, message: str, *, record_shown: bool = True) -> Pack | None:
         try:
-            related = "" if self._related is None else self._related(self.session.redacted(message))
-            return self.session.context(message, mark=mark, related=related)
+            related = "" if self._related is None else self._related(self.session._redact(message))
+            return self.session.context(message, record_shown=record_shown, extra_context=related)
         except ReverieError as error:
             _log.warning("the memory could not be read for this turn, the reply goes on without: %s", error)
             return None
@@ -172,7 +172,7 @@ class Agent:
         messages = [ChatMessage(role="system", content=system)] if system else []
         replayed = [_parse_message(each) for each in pack.messages] if pack is not None else []
         last = replayed[-1] if replayed else None
-        stored = escaping.escape_message(self.session.redacted(message))
+        stored = escaping.escape_message(self.session._redact(message))
         if last is not None and (last.role, last.content) == ("user", stored):
             replayed.pop()
         replayed = [_truncate_message(each) for each in replayed]
@@ -218,7 +218,7 @@ class Agent:
         results = []
         for call in reply.tool_calls:
             said = STOPPED if self._stopping.is_set() else self._run(call)
-            shown = escaping.escape_message(self.session.redacted(said))
+            shown = escaping.escape_message(self.session._redact(said))
             results.append(ChatMessage(role="tool", content=shown, tool_call_id=call.id))
         stored.called(reply, results)
         return [ChatMessage(role="assistant", content=reply.text, tool_calls=reply.tool_calls), *results]

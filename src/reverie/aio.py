@@ -334,20 +334,16 @@ class AsyncSession:
         return await asyncio.to_thread(lambda: self.sync.state)
 
     turns = _on_thread(Session.turns)
-    replay = _on_thread(Session.replay)
+    recent_turns = _on_thread(Session.recent_turns)
     search = _on_thread(Session.search)
-    origin_of = _on_thread(Session.origin_of)
+    determine_origin = _on_thread(Session.determine_origin)
     context = _on_thread(Session.context)
-    redacted = _on_thread(Session.redacted)
-    new = _on_thread(Session.new)
+    reset = _on_thread(Session.reset)
     feedback = _on_thread(Session.feedback)
     pause = _on_thread(Session.pause)
     resume = _on_thread(Session.resume)
     terminate = _on_thread(Session.terminate)
     set_metadata = _on_thread(Session.set_metadata)
-    flush = _on_thread(Session.flush)
-    close = _on_thread(Session.close)
-    forget = _on_thread(Session.forget)
 
 
 class AsyncMemoryReader:

@@ -214,7 +214,7 @@ class Memory(ScopedMemory):
             if worker is not None:
                 closing.callback(worker.stop)
             for session in self._parts.sessions.remove_all():
-                closing.callback(session.close)
+                closing.callback(session._flush)
 
     def __enter__(self) -> Memory:
         return self

@@ -524,14 +524,14 @@ class SessionPool:
         with self._lock:
             session = self._sessions.pop(id, None)
         if session is not None:
-            session.forget()
+            session._discard_cache()
 
     def flush(self) -> builtins.list[Session]:
         """Store what the open sessions were shown; return them."""
         with self._lock:
             sessions = builtins.list(self._sessions.values())
         for session in sessions:
-            session.flush()
+            session._flush()
         return sessions
 
     def remove_all(self) -> builtins.list[Session]:
@@ -545,9 +545,9 @@ class SessionPool:
         """Close sessions that were not used for a while; their content is on disk."""
         limit = self._clock() - self._idle
         for session in builtins.list(self._sessions.values()):
-            if session.last_used < limit:
+            if session._last_used < limit:
                 try:
-                    session.close()
+                    session._flush()
                 except StoreUnavailable:  # a full disk; it stays open until there is room
                     continue
                 del self._sessions[session.id]

@@ -108,7 +108,7 @@ class Session:
         self.working = WorkingMemory(
             self._store, build_session_namespace(id), settings=settings, clock=self._clock
         )
-        self.last_used = self._clock()
+        self._last_used = self._clock()
         self._redactor = get_redactor(self._store)
         self._recaller = recaller
         self._settings = settings
@@ -231,7 +231,7 @@ class Session:
             self._refresh()
             return list(self._window)
 
-    def replay(self, limit: int | None = None) -> list[Turn]:
+    def recent_turns(self, limit: int | None = None) -> list[Turn]:
         """The turns that go into a prompt: the last of the window, 20 by default, calls never torn apart.
 
         Args:
@@ -274,7 +274,7 @@ class Session:
         )
         return [hit for hit in found if hit.score >= min_score]
 
-    def origin_of(self, text: str) -> Origin:
+    def determine_origin(self, text: str) -> Origin:
         """Whose word it is what the model wants to keep now: its own, or that of a tool that it has heard.
 
         While a result of a tool is among the replayed turns, whatever the owner has not said in their own
@@ -302,22 +302,22 @@ class Session:
         *,
         soft_tokens: int | None = None,
         hard_tokens: int | None = None,
-        mark: bool = True,
-        related: str = "",
+        record_shown: bool = True,
+        extra_context: str = "",
     ) -> Pack:
         """What goes into the prompt now: profile, pages, notes, what is recalled, working memory, replay.
 
         What this session was shown for an earlier turn that is still replayed is left out. Asking again for
         the same turn, as after a failed answer or between calls of tools, shows the same again. Nothing is
-        written: what was shown is stored along with the next turn, or by `close`.
+        written: what was shown is stored along with the next turn, or when the memory is closed.
 
         Args:
             message: What to recall for; None takes the last user turn. A message that has not been added
                 yet is not among the replayed messages; the question being answered always is.
             soft_tokens: The soft budget; None takes the setting (and never more than the hard budget).
             hard_tokens: The hard budget; None takes the setting (and never less than the soft budget).
-            mark: Whether what is shown counts as shown; False for a preview.
-            related: What another memory, such as a knowledge graph, gave for the message. It stands last, as
+            record_shown: Whether what is shown counts as shown; False for a preview.
+            extra_context: What another memory, such as a knowledge graph, gave for the message. It stands last, as
                 quoted data, in at most `rag_tokens` of the hard budget.
 
         Raises:
@@ -325,12 +325,12 @@ class Session:
         """
         if message is not None and not isinstance(message, str):
             raise InvalidInput(f"message is {message!r}: pass a string, or None for the last user turn")
-        message = None if message is None else self.redacted(message)  # as it was stored, if it was
+        message = None if message is None else self._redact(message)  # as it was stored, if it was
         budget = self._build_budget(soft_tokens, hard_tokens)
         self._look()
-        given = self._gather(message, budget, related)
+        given = self._gather(message, budget, extra_context)
         pack = self._redact_pack(build(given))
-        if mark and pack.hits:
+        if record_shown and pack.hits:
             with self._lock:
                 begin = given.replay[0].position if given.replay else given.now_at
                 self._shown = self._shown.since(begin).add_shown(pack.hits, at=given.now_at)
@@ -377,13 +377,13 @@ class Session:
                 related_tokens=settings.rag_tokens,
             )
 
-    def redacted(self, text: str) -> str:
+    def _redact(self, text: str) -> str:
         """A text as this session would store it: with secrets replaced, unless that is switched off."""
         return self._redactor.text(text)
 
     # -- changing the session --------------------------------------------------------------------------
 
-    def new(self) -> None:
+    def reset(self) -> None:
         """Begin anew (`/new`): the window empties; its turns stay stored and searchable, memory stays.
 
         What was shown is forgotten too, so the first turn is a first turn again.
@@ -462,17 +462,13 @@ class Session:
 
         return self._change_state(change, reason="metadata")
 
-    def flush(self) -> None:
+    def _flush(self) -> None:
         """Store what was shown since the last turn was added."""
         with self._lock:
             if not self._shown_is_stored and self._stored is not None:
                 self._commit([])
 
-    def close(self) -> None:
-        """Let go of the session; the same as `flush`, since everything else is stored already."""
-        self.flush()
-
-    def forget(self) -> None:
+    def _discard_cache(self) -> None:
         """Drop the copy held here without storing anything, because the session is being deleted."""
         with self._lock:
             self._sequence = -1
@@ -483,11 +479,11 @@ class Session:
 
     def _redact_pack(self, pack: Pack) -> Pack:
         """The pack without secrets, such as profile files or things stored long ago may hold."""
-        sections = tuple(replace(each, text=self.redacted(each.text)) for each in pack.sections)
+        sections = tuple(replace(each, text=self._redact(each.text)) for each in pack.sections)
         return pack if sections == pack.sections else replace(pack, sections=sections)
 
     def _touch(self) -> None:
-        self.last_used = self._clock()
+        self._last_used = self._clock()
 
     def _refresh(self) -> None:
         """Read the window again if anything changed in the store; the caller has the lock."""

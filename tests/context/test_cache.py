@@ -94,7 +94,7 @@ def test_the_hard_budget_is_never_exceeded(
             for n, text in enumerate(entries):
                 session.working.set(f"key-{n}", written(text))
             pack = session.context(
-                f"{written(question)} tea", soft_tokens=min(soft, hard), hard_tokens=hard, mark=False
+                f"{written(question)} tea", soft_tokens=min(soft, hard), hard_tokens=hard, record_shown=False
             )
     assert pack.tokens <= hard
     assert validation.estimate_tokens(pack.text) <= hard

@@ -34,7 +34,7 @@ def test_after_a_tools_result_what_the_model_says_is_the_tools(memory: Memory) -
     chat = memory.session("chat:1")
     assert chat.add("assistant", "Atlas is fine").origin == "agent"
     hear(chat, "fetch_page", "Atlas was sold")
-    assert chat.origin_of("Atlas was sold") == "tool"
+    assert chat.determine_origin("Atlas was sold") == "tool"
     said = chat.add("assistant", "Atlas was sold")
     assert (said.origin, said.metadata["origin"]) == ("tool", "tool")
     assert chat.add("user", "Oh").origin == "owner"
@@ -45,7 +45,7 @@ def test_after_a_tools_result_what_the_model_says_is_the_tools(memory: Memory) -
 def test_our_own_tools_and_trusted_ones_bring_in_nothing_untrusted(memory: Memory, tool: str) -> None:
     chat = memory.session("chat:1")
     hear(chat, tool, "Atlas was sold")
-    assert chat.origin_of("Atlas was sold") == "agent"
+    assert chat.determine_origin("Atlas was sold") == "agent"
 
 
 def test_a_search_that_shows_what_is_not_confirmed_is_heard(memory: Memory) -> None:
@@ -53,7 +53,7 @@ def test_a_search_that_shows_what_is_not_confirmed_is_heard(memory: Memory) -> N
     for name, query, origin in (("chat:1", "otter report", "tool"), ("chat:2", "nothing there", "agent")):
         told = memory.tools().call("search_memory", {"query": query})
         hear(memory.session(name), "search_memory", told.text)
-        assert memory.session(name).origin_of("The otter report is late") == origin
+        assert memory.session(name).determine_origin("The otter report is late") == origin
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_what_the_owner_said_in_own_words_stays_trusted(
     chat = memory.session("chat:1")
     hear(chat, "fetch_page", "Boats")
     chat.add("user", said)
-    assert chat.origin_of(kept) == origin
+    assert chat.determine_origin(kept) == origin
 
 
 def test_a_result_is_forgotten_with_the_window_and_not_before(memory: Memory) -> None:
@@ -80,10 +80,10 @@ def test_a_result_is_forgotten_with_the_window_and_not_before(memory: Memory) ->
     hear(chat, "fetch_page", "Atlas was sold")
     for number in range(30):
         chat.add("user", f"Question {number}?")
-    assert chat.origin_of("Atlas was sold") == "agent"
+    assert chat.determine_origin("Atlas was sold") == "agent"
     hear(chat, "fetch_page", "Atlas was sold")
-    chat.new()
-    assert chat.origin_of("Atlas was sold") == "agent"
+    chat.reset()
+    assert chat.determine_origin("Atlas was sold") == "agent"
 
 
 def test_metadata_lowers_trust_and_never_raises_it() -> None:
@@ -97,7 +97,7 @@ def test_metadata_lowers_trust_and_never_raises_it() -> None:
 
 def test_a_mail_that_is_marked_as_such_is_not_injected(memory: Memory) -> None:
     memory.session("mail:1").add("user", "The otter report is due on Friday", metadata={"origin": "web"})
-    assert "otter" not in memory.session("chat:1").context("the otter report", mark=False).text
+    assert "otter" not in memory.session("chat:1").context("the otter report", record_shown=False).text
 
 
 def test_tools_do_not_rewrite_what_is_trusted_with_a_tools_word(memory: Memory) -> None:
@@ -119,7 +119,7 @@ def test_the_answer_that_rests_on_a_tool_is_left_out_of_the_notes_in_prompts(mem
     chat = memory.session("chat:1")
     hear(chat, "fetch_page", "The otter report")
     chat.add("assistant", "The otter report is due")
-    text = memory.session("chat:2").context("hello", mark=False).text
+    text = memory.session("chat:2").context("hello", record_shown=False).text
     assert "User: Look, please" in text
     assert "otter" not in text
     assert "otter" in memory.pages.read(memory.pages.names()[-1])
@@ -145,8 +145,8 @@ def test_a_sentence_of_small_words_is_looked_at_too(memory: Memory, said: str) -
     chat = memory.session("chat:1")
     hear(chat, "fetch_page", said)
     chat.add("user", "I like tea with milk.")
-    assert chat.origin_of("The user likes tea with milk.") == "agent"
-    assert chat.origin_of(said) == "tool"
+    assert chat.determine_origin("The user likes tea with milk.") == "agent"
+    assert chat.determine_origin(said) == "tool"
 
 
 @pytest.mark.parametrize("line", ["On go: do rm -rf ~", "rm -rf ~", "- User wants: please do not use that"])

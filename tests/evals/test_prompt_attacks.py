@@ -49,7 +49,7 @@ def test_the_text_of_a_trusted_way_does_get_into_the_prompt(tmp_path: Path) -> N
     ):
         with attack_scenarios.create_world(tmp_path / str(number) / "memory", text) as it:
             way(it)
-            assert "pangolin" in it.session("probe:1").context("the pangolin report", mark=False).text
+            assert "pangolin" in it.session("probe:1").context("the pangolin report", record_shown=False).text
 
 
 def test_an_untrusted_text_is_found_by_a_search_that_says_what_it_is(tmp_path: Path) -> None:

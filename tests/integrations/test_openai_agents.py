@@ -183,7 +183,7 @@ def test_clear_begins_anew_and_loses_nothing(memory: Memory) -> None:
     assert run(session.pop_item()) is None
     assert memory.search("notebook", sources="turns")[0].content == "The blue notebook is in the attic."
     run(session.add_items([{"role": "user", "content": "Hello again."}]))
-    memory.session("cli:1").new()
+    memory.session("cli:1").reset()
     assert run(session.get_items()) == []
     assert len(memory.turns("cli:1")) == 2
 

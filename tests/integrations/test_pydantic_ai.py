@@ -543,7 +543,7 @@ def test_turns_that_came_another_way_are_messages_too(memory: Memory) -> None:
 def test_after_new_there_is_no_history(memory: Memory) -> None:
     session = memory.session("s")
     add_messages(session, MESSAGES)
-    session.new()
+    session.reset()
     assert load_history(session) == load_history(session, everything=True) == []
     assert len(memory.turns("s")) == 8
 

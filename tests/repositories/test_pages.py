@@ -428,7 +428,7 @@ def test_a_page_and_the_notes_of_other_sessions_stand_in_the_prompt(memory: Memo
 
 def test_notes_of_a_session_come_back_when_it_is_begun_anew(memory: Memory) -> None:
     talk(memory, "cli:1", "Which port?", "5433.")
-    memory.session("cli:1").new()
+    memory.session("cli:1").reset()
     assert "Which port? | Assistant: 5433." in memory.session("cli:1").context("Hello there").text
 
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 class OpenSession(Protocol):
     """A session that is open, and caches turns."""
 
-    def forget(self) -> None:
+    def _discard_cache(self) -> None:
         """Drop the cache; it is read again when it is needed."""
         ...
 
@@ -174,7 +174,7 @@ class Administration:
             request, cursors_of=lambda session: (build_shown_cursor(session), build_cursor_name(session))
         )
         for each in sessions:
-            each.forget()
+            each._discard_cache()
         return report
 
     def redact(self, *, dry_run: bool = False) -> RedactionReport:
@@ -202,7 +202,7 @@ class Administration:
         sessions = self._flush_sessions()
         report = redactor.redact()
         for each in sessions:
-            each.forget()
+            each._discard_cache()
         return report
 
     # -- copies ------------------------------------------------------------------------------------------

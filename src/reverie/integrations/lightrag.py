@@ -1,7 +1,7 @@
 """Client of a LightRAG server: a knowledge graph that is asked beside the memory.
 
 `LightRAG.recall` returns what the graph says about a message within a strict time, or nothing; it never
-raises. Its text goes into a prompt as quoted data (`Session.context(related=…)`). `lightrag_indexer` sends
+raises. Its text goes into a prompt as quoted data (`Session.context(extra_context=…)`). `lightrag_indexer` sends
 conversations there.
 """
 

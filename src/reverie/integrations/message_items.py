@@ -153,7 +153,7 @@ class MessageItems:
             begun = self._session._stored is not None
         if begun and ITEMS_FROM not in state.metadata:
             self._session.set_metadata(ITEMS_FROM, str(state.window_start))
-        self._session.new()
+        self._session.reset()
 
     # -- inside ------------------------------------------------------------------------------------------
 

@@ -330,7 +330,7 @@ def load_history(
     items = _open_items(plain)
     if everything:
         return _build_messages(items.get())
-    return _drop_orphans(_from_a_question(_build_messages(items.of(plain.replay(limit)))))
+    return _drop_orphans(_from_a_question(_build_messages(items.of(plain.recent_turns(limit)))))
 
 
 def add_messages(session: Session | AsyncSession, messages: Sequence[ModelMessage]) -> list[Turn]:

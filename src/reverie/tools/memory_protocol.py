@@ -27,7 +27,7 @@ class SessionLike(Protocol):
     id: str
     working: WorkingMemory
 
-    def origin_of(self, text: str) -> Origin:
+    def determine_origin(self, text: str) -> Origin:
         """Return the origin of a text that the model wants to save."""
         ...
 

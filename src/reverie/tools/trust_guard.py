@@ -23,7 +23,7 @@ from reverie.tools.memory_protocol import MemoryLike
 class Listening(Protocol):
     """Conversation that knows whose words stand before the model."""
 
-    def origin_of(self, text: str) -> Origin:
+    def determine_origin(self, text: str) -> Origin:
         """Return the origin of a text that the model wants to save."""
         ...
 
@@ -57,7 +57,7 @@ class _Wary:
         content = changes.get("content")
         found = self._memory.get(id)
         if found is not None and content not in (None, found.content):
-            origin = self._heard.origin_of(content)
+            origin = self._heard.determine_origin(content)
             if origin in UNTRUSTED and found.origin not in UNTRUSTED:
                 raise InvalidInput(
                     f"{id} stays as it is, because the new text rests on what a tool said, and that is not "
@@ -68,7 +68,7 @@ class _Wary:
 
     def _lower_origin(self, content: object, origin: Origin) -> Origin:
         return (
-            provenance.least_trusted(origin, self._heard.origin_of(content))
+            provenance.least_trusted(origin, self._heard.determine_origin(content))
             if isinstance(content, str)
             else origin
         )
@@ -98,7 +98,7 @@ class _WaryPages:
     def _refuse_unconfirmed(self, name: str, text: str) -> None:
         if name != MEMORY and parse_daily_note_day(name) is None:
             return
-        if text.strip() and self._heard.origin_of(text) in UNTRUSTED:
+        if text.strip() and self._heard.determine_origin(text) in UNTRUSTED:
             raise InvalidInput(
                 f"{name} stands in every prompt, and this text rests on what a tool said, which is not "
                 "confirmed: save_memory keeps it where a search finds it; or ask the owner"

@@ -230,7 +230,7 @@ def test_a_turn_can_be_forgotten_by_its_id(memory: Memory) -> None:
     memory.admin.forget(result.id)
     assert "4711" not in said(memory)
     assert memory.get(other.id) is not None
-    assert [turn.id for turn in chat.replay()] == [turn.id for turn in memory.turns("chat:1")]
+    assert [turn.id for turn in chat.recent_turns()] == [turn.id for turn in memory.turns("chat:1")]
     with pytest.raises(NotFound):
         memory.admin.forget("0" * 12)
 
@@ -327,7 +327,7 @@ def test_a_session_goes_with_all_that_belongs_to_it(memory: Memory, clock: Movab
     digest = "[2025-06-03 09:30] Somebody asked about boats and was told."
     memory.pages.append("HISTORY.md", digest, source=f"session:{chat.id}")
     chat.context("ferry")
-    chat.flush()
+    chat._flush()
     elsewhere = memory.session("chat:2")
     repeated = elsewhere.add("user", "So, the ferry to Cacilhas leaves every ten minutes?")
     elsewhere.add("assistant", "Yes.")

@@ -398,16 +398,16 @@ def test_what_a_prompt_shows_is_counted_with_the_next_turn(memory: Memory, clock
     clock.move(minutes=1)
     chat.add("assistant", "Port 5433.")
     assert recalled() == (1, clock.now), "one turn's prompt, however often it was asked for"
-    chat.context(mark=False)
+    chat.context(record_shown=False)
     chat.add("user", "And the port of the staging database?")
     assert recalled()[0] == 1, "it is in the replayed turns still"
-    chat.new()
+    chat.reset()
     clock.move(minutes=1)
     chat.add("user", "The port of the staging database?")
     chat.context()
-    chat.flush()
+    chat._flush()
     assert recalled() == (2, clock.now)
-    chat.flush()
+    chat._flush()
     chat.add("assistant", "5433.")
     assert recalled()[0] == 2
 
@@ -417,7 +417,7 @@ def test_what_was_shown_is_counted_when_the_conversation_begins_anew(memory: Mem
     chat = memory.session("cli:1")
     chat.add("user", "Which port does the staging database use?")
     chat.context()
-    chat.new()
+    chat.reset()
     assert memory.history.blame(record.id).recalled == 1
 
 

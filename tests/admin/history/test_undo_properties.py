@@ -144,7 +144,7 @@ OPERATIONS: dict[str, Callable[[World, int, int], Any]] = {
     "say much": lambda w, n, m: w.memory.session(CHATS[n % 2]).add_many(
         [{"role": "user", "content": f"Read file {m}"}, *tool_turns(m)]
     ),
-    "begin anew": lambda w, n, m: w.memory.session(CHATS[n % 2]).new(),
+    "begin anew": lambda w, n, m: w.memory.session(CHATS[n % 2]).reset(),
     "pause": lambda w, n, m: w.memory.session(CHATS[n % 2]).pause(),
     "resume": lambda w, n, m: w.memory.session(CHATS[n % 2]).resume(),
     "terminate": lambda w, n, m: w.memory.session(CHATS[n % 2]).terminate() if m == 0 else None,
@@ -345,7 +345,7 @@ def answers(memory: Memory | Snapshot) -> dict[str, Any]:
         "packs": [
             (pack.text, pack.messages, [hit.id for hit in pack.hits])
             for name in CHATS
-            for pack in [memory.session(name).context(QUESTIONS[0], mark=False)]
+            for pack in [memory.session(name).context(QUESTIONS[0], record_shown=False)]
         ],
         "pages": [(name, memory.pages.read(name)) for name in memory.pages.names()],
         "overview": memory.pages.overview(),

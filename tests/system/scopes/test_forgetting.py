@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from reverie import EVERY_SCOPE, InvalidInput, Memory, NotFound
+from reverie import EVERY_SCOPE, InvalidInput, Memory, NotFound, Record, Turn
 from tests.factories import MovableClock
 
 SECRET = "Zorblatt is the name of my first horse"
@@ -35,11 +35,12 @@ def filled(memory: Memory) -> None:
     memory.session("cli:1").add("user", "What time does it close?")
 
 
-def everything_of(memory: Memory, scope: str) -> list[object]:
+def everything_of(memory: Memory, scope: str) -> list[Record | Turn]:
     """Return the records and turns of one scope itself."""
     view = memory.scoped(scope)
-    turns = [turn for one in view.sessions() for turn in view.turns(one.state.id)]
-    return [each for each in (*view.list(limit=None, archived=None), *turns) if each.scope == scope]
+    values: list[Record | Turn] = [*view.list(limit=None, archived=None)]
+    values += [turn for one in view.sessions() for turn in view.turns(one.state.id)]
+    return [each for each in values if each.scope == scope]
 
 
 def test_all_that_is_somebodys_goes_from_every_byte(tmp_path: Path, clock: MovableClock) -> None:

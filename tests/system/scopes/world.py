@@ -193,7 +193,7 @@ def seen(world: World, scoped: ScopedMemory, queries: list[str]) -> dict[str, st
 
 
 def _prompt(scoped: ScopedMemory, session: str, query: str) -> object:
-    pack = scoped.session(session).context(query, mark=False)
+    pack = scoped.session(session).context(query, record_shown=False)
     return pack.text, pack.explain()
 
 

@@ -86,7 +86,7 @@ def test_a_message_of_any_length_and_kind_is_packed_for(memory: Memory) -> None:
         "\u200b",
         "🎈" * 50_000,
     ):
-        pack = session.context(message, mark=False)
+        pack = session.context(message, record_shown=False)
         assert pack.tokens <= pack.hard_tokens
     assert session.context("crate 7 " * 12_500).hits
 
@@ -193,7 +193,7 @@ def test_on_a_full_disk_writes_are_refused_and_reads_go_on(small_disk: Path) -> 
         fill()
     assert [record.id for record in memory.list(limit=None)][::-1] == saved
     assert memory.search("pallet 7", limit=1)[0].content.startswith("Pallet 7 ")
-    assert session.context(mark=False).hits
+    assert session.context(record_shown=False).hits
     memory.close()
     with Memory.open(small_disk / "memory") as again:
         assert len(again.list(limit=None)) == len(saved)

@@ -120,7 +120,9 @@ def _find_forgeries(it: AttackWorld, case: AttackCase) -> Iterator[str]:
     """Find text in a prompt, parsed by its format, that was not put into it."""
     for name in ("probe:1", "chat:1", "chat:2"):
         for message in (case.text[:1_000], _QUESTION):
-            for wrong in prompt_quoting.find_differences(it.session(name).context(message, mark=False)):
+            for wrong in prompt_quoting.find_differences(
+                it.session(name).context(message, record_shown=False)
+            ):
                 yield f"the prompt of {name}: {wrong}"
     for query in (case.poison[:300], case.text[:300]):
         told = it.memory.tools(groups=["long_term"]).call("search_memory", json.dumps({"query": query}))
@@ -146,7 +148,7 @@ def _find_forgeries(it: AttackWorld, case: AttackCase) -> Iterator[str]:
 def _find_leaks(it: AttackWorld, case: AttackCase) -> Iterator[str]:
     """Find the text in a prompt without a question for it, or anywhere where it is trusted."""
     for message in (case.poison, case.text[:1_000], _QUESTION):
-        pack = it.session("probe:1").context(message, mark=False)
+        pack = it.session("probe:1").context(message, record_shown=False)
         records = "\n".join(hit.content for hit in pack.hits if hit.record is not None)
         # What the owner typed is the owner's, and is shown as a turn; nothing may be made of what it quotes.
         if _has(records if case.way in QUOTED_WAYS else pack.text, case.poison):
@@ -163,7 +165,7 @@ def _find_leaks(it: AttackWorld, case: AttackCase) -> Iterator[str]:
 
 def _find_harm(it: AttackWorld) -> Iterator[str]:
     """Find facts of the owner that were changed, or are not recalled."""
-    found = {hit.id for hit in it.session("probe:1").context(_QUESTION, mark=False).hits}
+    found = {hit.id for hit in it.session("probe:1").context(_QUESTION, record_shown=False).hits}
     for fact in it.facts:
         now = it.memory.get(fact.id)
         if (

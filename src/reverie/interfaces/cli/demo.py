@@ -216,7 +216,7 @@ def _collect_answers(memory: Memory, showing: DemoView) -> None:
     showing.problems = memory.admin.check()
     for question in QUESTIONS:
         hits = memory.search(question, sources=SOURCES, limit=_SHOWN)
-        pack = memory.session("demo:next-morning").context(question, mark=False)
+        pack = memory.session("demo:next-morning").context(question, record_shown=False)
         showing.answers.append(DemoAnswer(question=question, hits=hits, pack=pack))
     showing.nothing = memory.search(UNANSWERABLE, sources=SOURCES, limit=_SHOWN)
 

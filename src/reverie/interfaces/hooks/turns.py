@@ -97,7 +97,7 @@ def _handle_session_start(event: HookEvent, place: HookTarget) -> str:
     if event.source == "compact":
         _begin_anew(session)
     pack = session.context("", hard_tokens=_compute_token_budget(place))
-    session.flush()
+    session._flush()
     return _render_sections(pack, _STANDING, place)
 
 
@@ -109,13 +109,13 @@ def _handle_user_prompt(event: HookEvent, place: HookTarget) -> str:
     pages = _hash_pages(pack)
     with _acquire_lock(place.folder):
         said = session.turns()
-        if not said or (said[-1].role, said[-1].content) != ("user", session.redacted(event.prompt)):
+        if not said or (said[-1].role, said[-1].content) != ("user", session._redact(event.prompt)):
             metadata = {PAGES_SHOWN: pages}
             if _NOT_TYPED.match(event.prompt):
                 metadata[ORIGIN] = "tool"
             session.add("user", event.prompt, metadata=metadata)
         else:
-            session.flush()
+            session._flush()
     if place.everything:
         return _render_sections(pack, _STANDING, place)
     wanted = set(_ASKED)
@@ -134,7 +134,7 @@ def _stop(event: HookEvent, place: HookTarget) -> str:
         return ""
     with _acquire_lock(place.folder):
         said = session.turns()
-        if any(turn.content == session.redacted(answer) for turn in _iterate_answers(said)):
+        if any(turn.content == session._redact(answer) for turn in _iterate_answers(said)):
             return ""
         if (not said or said[-1].role == "assistant") and _is_new_prompt(exchange.prompt, said, session):
             session.add("user", exchange.prompt)
@@ -142,7 +142,7 @@ def _stop(event: HookEvent, place: HookTarget) -> str:
         session.add("assistant", answer, metadata={ORIGIN: origin} if origin else None)
         if session.state.metadata.get(COMPACTED):
             session.set_metadata(COMPACTED, None)
-            session.new()
+            session.reset()
     return ""
 
 
@@ -228,7 +228,7 @@ def _is_new_prompt(prompt: str, said: Sequence[Turn], session: Session) -> bool:
     if not prompt or prompt.startswith("<"):
         return False
     last = next((turn for turn in reversed(said) if turn.role == "user"), None)
-    return last is None or last.content != session.redacted(prompt)
+    return last is None or last.content != session._redact(prompt)
 
 
 def _determine_origin(answer: str, exchange: TranscriptExchange, session: Session, place: HookTarget) -> str:
@@ -253,7 +253,7 @@ def _begin_anew(session: Session) -> None:
     """
     said = session.turns()
     if said and said[-1].role == "assistant" and not said[-1].tool_calls:
-        session.new()
+        session.reset()
     elif said:
         session.set_metadata(COMPACTED, "yes")
 

@@ -110,7 +110,7 @@ def _remember(offer: ServedMemory, given: Mapping[str, str]) -> str:
 def _render_context_prompt(offer: ServedMemory, given: Mapping[str, str]) -> str:
     message = given["message"]
     session = offer.view.session(given.get("session") or offer.session or _SESSION)
-    pack = session.context(message, mark=False)
+    pack = session.context(message, record_shown=False)
     return f"{pack.text}\n\n{message}" if pack.text else message
 
 

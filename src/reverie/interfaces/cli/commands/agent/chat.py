@@ -185,7 +185,7 @@ def _show_help(talk: _Talk, rest: str) -> None:
 def _start_conversation(talk: _Talk, rest: str) -> None:
     del rest
     kept = talk.memory.consolidate_session(talk.agent.session.id)
-    talk.agent.session.new()
+    talk.agent.session.reset()
     learned = f" {output.count(len(kept), 'insight')} of this one kept." if kept else ""
     click.echo(f"A new conversation. What is remembered stays.{learned}")
 

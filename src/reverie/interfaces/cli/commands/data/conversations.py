@@ -122,7 +122,7 @@ def context(
     with asked.reading() as memory:
         if question is None and not memory.scoped(EVERY_SCOPE).turns(session, start=-1):
             raise NotFound(f"no session {session!r}: see `reverie sessions`, or say what to recall for")
-        pack = open_session(memory, session).context(question, mark=mark, **budget)
+        pack = open_session(memory, session).context(question, record_shown=mark, **budget)
     if as_json:
         output.print_json(pack.to_dict())
         return

@@ -1,0 +1,46 @@
+"""The public members of `Memory`: few, and each with a docstring."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+from reverie import Memory, MemoryReader, ScopedMemory, Snapshot
+from reverie.admin.administration import Administration
+from reverie.admin.history import History
+
+MOST_MEMBERS = 36
+
+
+def list_members(cls: type) -> list[str]:
+    names = {name for owner in cls.__mro__[:-1] for name in vars(owner)}
+    return sorted(name for name in names if not name.startswith("_"))
+
+
+def test_a_memory_has_few_members() -> None:
+    members = sorted({*list_members(Memory), "path", "folder", "scope", "settings", "pages", "scratchpad"})
+    print(len(members), *members)
+    assert len(members) <= MOST_MEMBERS
+
+
+@pytest.mark.parametrize("cls", [MemoryReader, ScopedMemory, Memory, Snapshot, History, Administration])
+def test_every_member_has_a_docstring(cls: type) -> None:
+    assert [name for name in list_members(cls) if not inspect.getdoc(getattr(cls, name))] == []
+
+
+def test_the_front_door_is_plain_inheritance() -> None:
+    assert Memory.__bases__ == (ScopedMemory,)
+    assert ScopedMemory.__bases__ == Snapshot.__bases__ == (MemoryReader,)
+    assert MemoryReader.__bases__ == (object,)
+
+
+def test_a_scope_is_named_by_scoped_alone() -> None:
+    for cls in (MemoryReader, ScopedMemory, Memory):
+        named = [
+            name
+            for name in list_members(cls)
+            if inspect.isfunction(member := inspect.getattr_static(cls, name))
+            and "scope" in inspect.signature(member).parameters
+        ]
+        assert named == ["scoped"]
