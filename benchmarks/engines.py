@@ -69,9 +69,11 @@ class Reverie:
         self.memory = Memory.open(folder)
 
     def load(self, texts: Iterable[Text]) -> None:
-        self.memory.save_many(
-            {"content": text.content, "scope": text.scope, "category": text.category} for text in texts
-        )
+        groups: dict[str, list[dict[str, str]]] = {}
+        for text in texts:
+            groups.setdefault(text.scope, []).append({"content": text.content, "category": text.category})
+        for scope, records in groups.items():
+            self.memory.scoped(scope).save_many(records)
 
     def save(self, text: Text) -> None:
         self.memory.scoped(text.scope).save(text.content, category=text.category)

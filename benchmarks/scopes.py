@@ -31,9 +31,11 @@ def choose_scope(text: Text, scopes: int) -> str:
 def fill_memory(folder: Path, texts: Texts, size: int, scopes: int) -> Memory:
     """Return a memory with `size` records, all of them committed to the index."""
     memory = Memory.open(folder)
-    memory.save_many(
-        {"content": text.content, "scope": choose_scope(text, scopes)} for text in texts.first(size)
-    )
+    groups: dict[str, list[dict[str, str]]] = {}
+    for text in texts.first(size):
+        groups.setdefault(choose_scope(text, scopes), []).append({"content": text.content})
+    for scope, records in groups.items():
+        memory.scoped(scope).save_many(records)
     chat = memory.scoped("user:0").session("chat")
     chat.add_many(
         {"role": "assistant" if number % 2 else "user", "content": texts.text(size + number).content}

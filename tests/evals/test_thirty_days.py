@@ -48,8 +48,8 @@ def spread(pairs: Sequence[MergePair], count: int) -> list[MergePair]:
 PAIRS = unrelated(
     [pair for name in ("pairs", "held out") for pair in EVALUATION.load_set(name) if len(pair.old) < 300]
 )
-REPEATED = [pair for pair in PAIRS if pair.label == "repeats" and judge_pair(pair).outcome == "reinforce"]
-REWORDED = [pair for pair in PAIRS if pair.label == "repeats" and judge_pair(pair).outcome == "create"]
+REPEATED = [pair for pair in PAIRS if pair.label == "repeats" and judge_pair(pair).folded]
+REWORDED = [pair for pair in PAIRS if pair.label == "repeats" and not judge_pair(pair).folded]
 OTHERS = [pair for pair in PAIRS if pair.label == "differs"]
 
 

@@ -99,7 +99,7 @@ paragraph_fields = st.fixed_dictionaries(
 )
 FILTER_FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "scopes": st.lists(st.sampled_from(SCOPES), unique=True).map(tuple),
-    "category": st.sampled_from(("a", "a/b", "a-", "b")),
+    "categories": st.sampled_from((("a",), ("a/b",), ("a-", "b"))),
     "tags": st.lists(st.sampled_from(TAGS), max_size=2, unique=True).map(tuple),
     "kinds": st.sampled_from((("fact",), ("event", "fix"))),
     "layers": st.just(("semantic",)),
