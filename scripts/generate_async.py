@@ -183,10 +183,8 @@ def write_class(cls: type, attributes: dict[str, str]) -> str:
         f"class Async{name}{bases}:",
         f'    """`{name}`, asynchronous."""',
         "",
-        f"    sync: {name}",
-        "",
         f"    def __init__(self, sync: {name}) -> None:",
-        "        self.sync = sync",
+        f"        self.sync: {name} = sync",
         "",
     ]
     for attribute, annotation in attributes.items():
@@ -224,7 +222,7 @@ def write_method(cls: str, member: str, result: str) -> str:
 
 def write_property(cls: type, member: str, result: str, function: object = None) -> list[str]:
     """Return the source of one property."""
-    doc = inspect.getdoc(function) or ""
+    doc = inspect.getdoc(function) or f"See `{cls.__name__}`."
     if member in BLOCKING_PROPERTIES:
         lines = [f"    async def {member}(self) -> {result}:"]
         answer = f"await asyncio.to_thread(lambda: self.sync.{member})"
@@ -232,8 +230,7 @@ def write_property(cls: type, member: str, result: str, function: object = None)
         annotation = f"Async{result}" if is_wrapped(result) else result
         lines = ["    @property", f"    def {member}(self) -> {annotation}:"]
         answer = f"self.sync.{member}"
-    if doc:
-        lines.append(f'        """{doc.splitlines()[0]}"""')
+    lines.append(f'        """{doc.splitlines()[0]}"""')
     if is_wrapped(result):
         answer = f"Async{result}({answer})"
     return [*lines, f"        return {answer}", ""]

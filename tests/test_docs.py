@@ -329,7 +329,11 @@ OWNERS = {
     "ScopedMemory": ScopedMemory,
     "Worker": Worker,
     "AsyncMemory": AsyncMemory,
+    "AsyncScopedMemory": reverie.AsyncScopedMemory,
     "AsyncSession": AsyncSession,
+    "History": reverie.History,
+    "Administration": reverie.Administration,
+    "MemoryReader": reverie.MemoryReader,
 }
 
 

@@ -118,10 +118,8 @@ def _unwrap(value: object) -> object:
 class AsyncToolset:
     """`Toolset`, asynchronous."""
 
-    sync: Toolset
-
     def __init__(self, sync: Toolset) -> None:
-        self.sync = sync
+        self.sync: Toolset = sync
 
     def __len__(self) -> int:
         return len(self.sync)
@@ -154,10 +152,8 @@ class AsyncToolset:
 class AsyncWorkingMemory:
     """`WorkingMemory`, asynchronous."""
 
-    sync: WorkingMemory
-
     def __init__(self, sync: WorkingMemory) -> None:
-        self.sync = sync
+        self.sync: WorkingMemory = sync
 
     set = _on_thread(WorkingMemory.set)
     get = _on_thread(WorkingMemory.get)
@@ -172,10 +168,8 @@ class AsyncWorkingMemory:
 class AsyncKeyValueStore:
     """`KeyValueStore`, asynchronous."""
 
-    sync: KeyValueStore
-
     def __init__(self, sync: KeyValueStore) -> None:
-        self.sync = sync
+        self.sync: KeyValueStore = sync
 
     get = _on_thread(KeyValueStore.get)
     put = _on_thread(KeyValueStore.put)
@@ -191,10 +185,8 @@ class AsyncKeyValueStore:
 class AsyncKnowledgeGraph:
     """`KnowledgeGraph`, asynchronous."""
 
-    sync: KnowledgeGraph
-
     def __init__(self, sync: KnowledgeGraph) -> None:
-        self.sync = sync
+        self.sync: KnowledgeGraph = sync
 
     create_entities = _on_thread(KnowledgeGraph.create_entities)
     create_relations = _on_thread(KnowledgeGraph.create_relations)
@@ -210,10 +202,8 @@ class AsyncKnowledgeGraph:
 class AsyncDocuments:
     """`Documents`, asynchronous."""
 
-    sync: Documents
-
     def __init__(self, sync: Documents) -> None:
-        self.sync = sync
+        self.sync: Documents = sync
 
     kind = _on_thread(Documents.kind)
     read = _on_thread(Documents.read)
@@ -228,10 +218,8 @@ class AsyncDocuments:
 class AsyncPages:
     """`Pages`, asynchronous."""
 
-    sync: Pages
-
     def __init__(self, sync: Pages) -> None:
-        self.sync = sync
+        self.sync: Pages = sync
 
     names = _on_thread(Pages.names)
     overview = _on_thread(Pages.overview)
@@ -248,10 +236,8 @@ class AsyncPages:
 class AsyncJournal:
     """`Journal`, asynchronous."""
 
-    sync: Journal
-
     def __init__(self, sync: Journal) -> None:
-        self.sync = sync
+        self.sync: Journal = sync
 
     log = _on_thread(Journal.log)
     diff = _on_thread(Journal.diff)
@@ -262,10 +248,8 @@ class AsyncJournal:
 class AsyncHistory(AsyncJournal):
     """`History`, asynchronous."""
 
-    sync: History
-
     def __init__(self, sync: History) -> None:
-        self.sync = sync
+        self.sync: History = sync
 
     undo = _on_thread(History.undo)
 
@@ -273,10 +257,8 @@ class AsyncHistory(AsyncJournal):
 class AsyncWorker:
     """`Worker`, asynchronous."""
 
-    sync: Worker
-
     def __init__(self, sync: Worker) -> None:
-        self.sync = sync
+        self.sync: Worker = sync
 
     plan = _on_thread(Worker.plan)
     apply = _on_thread(Worker.apply)
@@ -294,10 +276,8 @@ class AsyncWorker:
 class AsyncAdministration:
     """`Administration`, asynchronous."""
 
-    sync: Administration
-
     def __init__(self, sync: Administration) -> None:
-        self.sync = sync
+        self.sync: Administration = sync
 
     stats = _on_thread(Administration.stats)
     check = _on_thread(Administration.check)
@@ -313,17 +293,17 @@ class AsyncAdministration:
 class AsyncSession:
     """`Session`, asynchronous."""
 
-    sync: Session
-
     def __init__(self, sync: Session) -> None:
-        self.sync = sync
+        self.sync: Session = sync
 
     @property
     def id(self) -> str:
+        """See `Session`."""
         return self.sync.id
 
     @property
     def working(self) -> AsyncWorkingMemory:
+        """See `Session`."""
         return AsyncWorkingMemory(self.sync.working)
 
     add = _on_thread(Session.add)
@@ -349,17 +329,17 @@ class AsyncSession:
 class AsyncMemoryReader:
     """`MemoryReader`, asynchronous."""
 
-    sync: MemoryReader
-
     def __init__(self, sync: MemoryReader) -> None:
-        self.sync = sync
+        self.sync: MemoryReader = sync
 
     @property
     def scope(self) -> str:
+        """See `MemoryReader`."""
         return self.sync.scope
 
     @property
     def settings(self) -> Settings:
+        """See `MemoryReader`."""
         return self.sync.settings
 
     def scoped(self, scope: str) -> AsyncMemoryReader:
@@ -381,25 +361,27 @@ class AsyncMemoryReader:
 class AsyncSnapshot(AsyncMemoryReader):
     """`Snapshot`, asynchronous."""
 
-    sync: Snapshot
-
     def __init__(self, sync: Snapshot) -> None:
-        self.sync = sync
+        self.sync: Snapshot = sync
 
     @property
     def at(self) -> datetime:
+        """See `Snapshot`."""
         return self.sync.at
 
     @property
     def sequence(self) -> int:
+        """See `Snapshot`."""
         return self.sync.sequence
 
     @property
     def pages(self) -> AsyncPages:
+        """See `Snapshot`."""
         return AsyncPages(self.sync.pages)
 
     @property
     def history(self) -> AsyncJournal:
+        """See `Snapshot`."""
         return AsyncJournal(self.sync.history)
 
     async def __aenter__(self) -> AsyncSnapshot:
@@ -417,17 +399,17 @@ class AsyncSnapshot(AsyncMemoryReader):
 class AsyncScopedMemory(AsyncMemoryReader):
     """`ScopedMemory`, asynchronous."""
 
-    sync: ScopedMemory
-
     def __init__(self, sync: ScopedMemory) -> None:
-        self.sync = sync
+        self.sync: ScopedMemory = sync
 
     @property
     def pages(self) -> AsyncPages:
+        """See `ScopedMemory`."""
         return AsyncPages(self.sync.pages)
 
     @property
     def scratchpad(self) -> AsyncWorkingMemory:
+        """See `ScopedMemory`."""
         return AsyncWorkingMemory(self.sync.scratchpad)
 
     @overload
@@ -457,13 +439,12 @@ class AsyncScopedMemory(AsyncMemoryReader):
 class AsyncMemory(AsyncScopedMemory):
     """`Memory`, asynchronous."""
 
-    sync: Memory
-
     def __init__(self, sync: Memory) -> None:
-        self.sync = sync
+        self.sync: Memory = sync
 
     @property
     def path(self) -> Path | None:
+        """See `Memory`."""
         return self.sync.path
 
     @classmethod

@@ -50,12 +50,12 @@ _Accept: TypeAlias = Callable[[Mapping[str, Any]], bool]
 class KeyValueStore:
     """Values under keys, in namespaces. Safe to use from several threads, and beside other processes.
 
-    `Memory.shelf` gives it. Two programs that use shelves of different names never meet.
+    `Memory.key_value` returns it. Two programs that use different names never meet.
 
     Example:
         >>> from reverie import Memory
         >>> with Memory.open(":memory:") as memory:
-        ...     shelf = memory.shelf("app")
+        ...     shelf = memory.key_value("app")
         ...     _ = shelf.put(("users", "alice"), "tone", {"text": "Prefers short answers"})
         ...     found = shelf.search("how should I answer?", namespace=("users",))
         ...     print(shelf.get(("users", "alice"), "tone").value, [kept.key for kept in found])
@@ -72,7 +72,7 @@ class KeyValueStore:
         origin: Origin = "agent",
         zone: tzinfo = UTC,
     ) -> None:
-        """Keep values in a store; `Memory.shelf` is the usual way.
+        """Keep values in a store; `Memory.key_value` is the usual way.
 
         Args:
             name: The shelf's name, the first segment of its records' categories.

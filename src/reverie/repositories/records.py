@@ -445,7 +445,7 @@ class RecordRepository:
         return count
 
     def purge(self, *, older_than: timedelta) -> int:
-        """Remove records for good that were archived longer ago than `older_than` (see `Memory.purge`)."""
+        """Remove records for good that were archived longer ago than `older_than` (see `Administration.purge`)."""
         limit = self._clock() - older_than
         archived = self._store.find(Filter(archived=True))
         due = [r for r in archived if r.archived_at is not None and r.archived_at <= limit and not r.pinned]

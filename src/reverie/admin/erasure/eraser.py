@@ -190,7 +190,7 @@ class Eraser:
     # -- planning --------------------------------------------------------------------------------------
 
     def plan(self, request: EraseRequest) -> ErasureReport:
-        """Return what an erasure would remove and leave; change nothing (see `Memory.forgetting`)."""
+        """Return what an erasure would remove and leave; change nothing (see `Administration.forget`)."""
         self._sync()
         target = self._build_target(request)
         going, left = self._build_matches(target, self._decide_all(target))
@@ -398,7 +398,7 @@ class Eraser:
     def forget(
         self, request: EraseRequest, *, cursors_of: Callable[[str], Iterable[str]] = lambda _: ()
     ) -> ErasureReport:
-        """Forget it (see `Memory.forget`).
+        """Erase what a request names (see `Administration.forget`).
 
         Args:
             cursors_of: Returns the names of a session's cursors, which are removed with it.

@@ -123,7 +123,7 @@ class Undo:
         since: When | None = None,
         dry_run: bool = False,
     ) -> UndoResult:
-        """Undo changes (see `Memory.undo`)."""
+        """Undo changes (see `History.undo`)."""
         if sum(each is not None for each in (what, batch, since)) != 1:
             raise InvalidInput("name what to undo in one way: the changes, batch=, or since=")
 

@@ -30,7 +30,7 @@ _SHOWN = 20
 
 
 class _What(TypedDict):
-    """The arguments of `Memory.forget` beside the ids."""
+    """Arguments of `Administration.forget` beside the ids."""
 
     session: str | None
     scope: str | None
