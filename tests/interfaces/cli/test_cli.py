@@ -140,7 +140,7 @@ def test_saying_it_again_reinforces_and_says_so(call: Call) -> None:
     first = call("remember", "The dog is called Bosun")
     again = call("remember", "the dog is  called bosun")
     assert first.stdout.startswith("Remembered: ")
-    assert again.stdout.startswith("Known already, now seen 2 times: ")
+    assert again.stdout.startswith("Already known, seen 2 times: ")
     assert first.stdout.split()[1] == again.stdout.split(": ")[1].split()[0]
 
 
@@ -328,7 +328,7 @@ def test_purge_asks_and_removes_for_good(call: Call, answer: Answer, port: str) 
     assert refused.exit_code == 2
     assert "--yes" in refused.stderr
     assert answer("purge", "--yes") == {"purged": 0}, "archived a moment ago, and kept for 90 days"
-    assert call("purge", "--older-than", "1ms", "--yes").stdout == "Removed 1 record for good.\n"
+    assert call("purge", "--older-than", "1ms", "--yes").stdout == "Deleted 1 record permanently.\n"
     assert call("show", port).exit_code == 3
 
 
@@ -468,7 +468,7 @@ def test_a_longer_file_adds_what_is_new_and_what_is_said_twice_stays_twice(
     file.write_text("\n".join(lines[:2]), encoding="utf-8")
     assert "1 session, 2 turns." in call("import", file).stdout
     file.write_text("\n".join(lines), encoding="utf-8")
-    assert "(messages): 1 turn.\nLeft out: 2 known already." in call("import", file).stdout
+    assert "(messages): 1 turn.\nSkipped: 2 already known." in call("import", file).stdout
 
 
 def test_messages_without_a_session_belong_to_one_named_after_the_file(

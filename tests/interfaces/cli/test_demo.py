@@ -59,7 +59,7 @@ def test_the_demo_shows_the_same_scores_whenever_it_is_run(answer: Answer, call:
     assert again["replayed"] == 0
     assert again["answers"] == first["answers"]
     assert again["repeated"] == first["repeated"]
-    assert "there already from the last time" in call("demo").stdout
+    assert "already replayed earlier" in call("demo").stdout
 
 
 def test_an_interrupted_demo_is_finished_by_the_next(answer: Answer, folder: Path) -> None:

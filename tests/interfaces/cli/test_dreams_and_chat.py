@@ -100,7 +100,7 @@ def test_a_dry_run_changes_nothing(folder: Path) -> None:
 def test_a_model_that_fails_is_said_and_nothing_is_lost(folder: Path) -> None:
     with serving(status(401, "who are you")) as script:
         done = run(folder, "dream", "--model", "openai:m", env=by_script(script))
-    assert "merge: failed, and will be tried again" in done.stdout.decode()
+    assert "merge: failed, will be retried" in done.stdout.decode()
     with Memory.open(folder) as memory:
         assert memory.admin.stats().records == 103
 
@@ -165,10 +165,10 @@ def test_every_line_of_a_pipe_is_a_message_and_commands_work(folder: Path) -> No
     assert text.count("Good day.") == 2
     assert "Session cli:chat: 2 turns, 2 in the window, active" in text
     assert "103 records" in text
-    assert "A new conversation." in text
+    assert "New conversation;" in text
     assert "promote: 1 changes" in text or "promote: " in text
     assert "/quit" in text
-    assert "'/nope' is no command" in complaints
+    assert "unknown command '/nope'" in complaints
     assert "not 'x'" in complaints
     with Memory.open(folder) as memory:
         assert [turn.content for turn in memory.turns("cli:chat") if turn.role == "user"] == [

@@ -86,7 +86,7 @@ WRONG: dict[str, tuple[list[str], str]] = {
     "a score over one": (["recall", "port", "--min-score", "2"], "'--min-score'"),
     "since when": (["recall", "port", "--since", "ages"], "--since is 'ages'"),
     "a pattern that is none": (["recall", "[", "--regex"], "'['"),
-    "turns without a question": (["recall", "--turns-only"], "add a QUERY"),
+    "turns without a question": (["recall", "--turns-only"], "give a QUERY"),
     "turns of a category": (["recall", "port", "--turns-only", "--category", "x"], "--category"),
     "records of a session": (["recall", "port", "--records-only", "--session", "x"], "--records-only"),
     "a control character": (["remember", "\x1b[31m" + SECRET], "control character U+001B at position 0"),
@@ -311,7 +311,7 @@ def test_closed_streams_are_no_bug(store: Path) -> None:
     program = shlex.join([*PROGRAM, "remember", "-", "--folder", str(store)])
     done = subprocess.run(["sh", "-c", f"{program} <&-"], capture_output=True, env=environment())
     assert done.returncode == 2
-    assert b"there is no standard input" in done.stderr
+    assert b"standard input is closed" in done.stderr
 
 
 def test_a_bug_is_called_one_without_repeating_what_was_remembered(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,10 +50,10 @@ def test_once_takes_in_what_was_edited_and_names_what_is_broken(folder: Path) ->
     assert done.returncode == 0
     path = file.relative_to(folder).as_posix()
     assert done.stdout.decode() == f"changed\trecord\t{file.stem}\t{path}\n"
-    assert done.stderr.decode().count("not taken in: memory/notes/broken.json") == 1
+    assert done.stderr.decode().count("not imported: memory/notes/broken.json") == 1
     again = run(folder, "watch", "--once")
     assert again.stdout == b""
-    assert again.stderr.decode().count("not taken in: memory/notes/broken.json") == 1
+    assert again.stderr.decode().count("not imported: memory/notes/broken.json") == 1
     assert b"5434" in run(folder, "list").stdout
 
 
@@ -120,7 +120,7 @@ def test_a_lost_database_is_made_again(folder: Path) -> None:
     lose(folder)
     done = run(folder, "rebuild", "--yes")
     assert done.returncode == 0
-    assert done.stdout.startswith(b"Made a new database: 1 record (0 archived), 0 sessions")
+    assert done.stdout.startswith(b"Rebuilt the database: 1 record (0 archived), 0 sessions")
     assert answer(folder, "list") == before
     assert [row["actor"] for row in answer(folder, "history")["history"]] == ["rebuild"]
     assert answer(folder, "doctor")["findings"] == []

@@ -53,8 +53,8 @@ def test_where_nobody_can_be_asked_it_refuses_and_says_how(call: Call, secret: s
 
 def test_with_yes_it_does_it_and_names_what_stays(call: Call, secret: str, folder: Path) -> None:
     result = call("forget", secret, "--yes")
-    assert (result.exit_code, result.stdout) == (0, "Forgotten for good: 1 record.\n")
-    assert "Stays: turn" in result.stderr
+    assert (result.exit_code, result.stdout) == (0, "Erased permanently: 1 record.\n")
+    assert "Remains: turn" in result.stderr
     assert SECRET not in contents(folder)
     assert call("forget", secret, "--yes").exit_code == 3
 
@@ -89,10 +89,10 @@ def test_wrong_usage_is_refused(call: Call, secret: str, args: tuple[str, ...], 
 def test_on_a_terminal_it_asks(folder: Path, secret: str, said: str, left: int) -> None:
     code, text = run_on_terminal("forget", secret, "--turns", "--folder", folder, reply=said)
     assert code == 0
-    assert "To be forgotten for good: 1 record, 1 turn" in text
-    assert "Forget this for good?" in text
+    assert "To be erased permanently: 1 record, 1 turn" in text
+    assert "Erase this permanently?" in text
     assert SECRET[:30] in text
-    assert ("Forgotten for good" in text) == (said == "y")
+    assert ("Erased permanently" in text) == (said == "y")
     assert len(contents(folder)) == left
 
 
@@ -103,5 +103,5 @@ def test_much_is_counted_and_only_the_first_are_listed(folder: Path) -> None:
         "forget", "--match", "lindqvist", "--dry-run", "--folder", folder, columns=100
     )
     assert code == 0
-    assert "To be forgotten for good: 30 records" in shown
+    assert "To be erased permanently: 30 records" in shown
     assert "and 10 more" in shown

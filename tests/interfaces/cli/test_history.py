@@ -111,7 +111,7 @@ def test_diff_shows_what_the_last_change_did_or_what_is_different(
     assert names("--since", "2", "--until", "2") == [["seen_count", "tags"]]
     assert call("diff", port).stdout == f"record {port} changed\n  pinned: no -> yes\n"
     same = call("diff", port, "2", "2")
-    assert (same.exit_code, same.stderr) == (1, "Nothing is different.\n")
+    assert (same.exit_code, same.stderr) == (1, "No differences.\n")
     assert call("diff", "ffffffffffff").exit_code == 3
     for wrong in ([], [port, "--since", "1"], [port, "--until", "1"], [port, "soon"]):
         assert call("diff", *wrong).exit_code == 2
@@ -131,7 +131,7 @@ def test_one_change_is_undone_without_asking(call: Call, answer: Answer, port: s
     assert answer("history", "--newest", "--limit", "1")["history"][0]["reason"] == "undo of change 2"
     again = call("undo", "2")
     assert (again.exit_code, again.stdout, again.stderr) == (
-        0, "", "Nothing to change: all is as it was before.\n",
+        0, "", "Nothing to undo: everything is as it was before.\n",
     )  # fmt: skip
 
 

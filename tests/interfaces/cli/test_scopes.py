@@ -70,7 +70,7 @@ def test_a_scope_is_forgotten(call: Call, shared: Path) -> None:
     assert "alice likes tea" in shown.stdout
     done = call("forget", "--scope", "user:alice", "--yes")
     assert done.exit_code == 0
-    assert "Forgotten for good: 1 record, 1 turn, 1 session" in done.stdout
+    assert "Erased permanently: 1 record, 1 turn, 1 session" in done.stdout
     with Memory.open(shared) as memory:
         found = memory.scoped(EVERY_SCOPE).list()
         assert {record.content for record in found} == {"Tea is in the kitchen", "bob likes tea"}

@@ -84,7 +84,7 @@ def test_what_is_there_is_refused_or_moved_aside(
     assert "--replace" in result.stderr
     result = call("recover", tmp_path / "kept.zip", "--replace")
     assert result.exit_code == 0
-    assert f"What was there is in {folder}/before-recovery-" in result.stdout
+    assert f"The previous memory is in {folder}/before-recovery-" in result.stdout
 
 
 @pytest.mark.parametrize(
@@ -174,18 +174,18 @@ def test_an_import_says_what_was_taken_and_what_was_left_out(call: Call, graph: 
     graph.write_text(graph.read_text() + "{broken\n")
     result = call("import", graph, "--dry-run")
     assert result.exit_code == 0
-    assert result.stdout.startswith("Would take in from memory.jsonl (mcp): 3 records.\n")
+    assert result.stdout.startswith("Would import from memory.jsonl (mcp): 3 records.\n")
     assert not folder.exists()
     result = call("import", graph)
     assert result.stdout.splitlines() == [
-        "Taken in from memory.jsonl (mcp): 3 records.",
-        "Left out: 1 broken.",
+        "Imported from memory.jsonl (mcp): 3 records.",
+        "Skipped: 1 broken.",
         "  memory.jsonl, line 3: line broken: not JSON (Expecting property name enclosed in double quotes, "
         "line 1 column 2)",
     ]
     result = call("import", graph)
     assert result.stdout.splitlines()[:2] == [
-        "Taken in from memory.jsonl (mcp): nothing.", "Left out: 3 known already, 1 broken.",
+        "Imported from memory.jsonl (mcp): nothing.", "Skipped: 3 already known, 1 broken.",
     ]  # fmt: skip
     assert call("import", graph, "--quiet").output == ""
 
@@ -205,9 +205,9 @@ def test_the_json_of_an_import(answer: Answer, graph: Path) -> None:
 def test_many_things_left_out_are_counted_and_not_all_listed(call: Call, graph: Path) -> None:
     graph.write_text(graph.read_text() + "{broken\n" * 50)
     lines = call("import", graph).stdout.splitlines()
-    assert lines[1] == "Left out: 50 broken."
+    assert lines[1] == "Skipped: 50 broken."
     assert len(lines) == 2 + 20 + 1
-    assert lines[-1] == "  … and 30 more; --json lists all"
+    assert lines[-1] == "  … and 30 more: --json lists them all"
 
 
 def test_a_source_that_cannot_be_told_makes_no_folder(call: Call, folder: Path, tmp_path: Path) -> None:
@@ -224,7 +224,7 @@ def test_a_bar_is_drawn_on_a_terminal_and_nowhere_else(
 ) -> None:
     code, written = run_on_terminal("import", graph, "--folder", folder)
     assert code == 0
-    assert "Taken in from memory.jsonl" in written
+    assert "Imported from memory.jsonl" in written
     code, written = run_on_terminal("backup", folder.parent / "kept.zip", "--folder", folder)
     assert code == 0
     assert "Backup: " in written.replace("\n", " ")

@@ -19,7 +19,7 @@ from click.testing import Result
 from reverie import Memory
 from reverie.domain.conversation import Turn
 from reverie.interfaces.hooks import runner
-from reverie.interfaces.hooks.events import EVENTS, LONGEST_SAID, read_event, truncate_text
+from reverie.interfaces.hooks.events import EVENTS, LONGEST_MESSAGE, read_event, truncate_text
 from reverie.interfaces.hooks.projects import derive_project_scope
 from reverie.interfaces.hooks.runner import HookOptions
 from reverie.interfaces.hooks.transcript import read_last_exchange
@@ -202,7 +202,7 @@ def test_a_database_that_is_locked_keeps_nobody_waiting(folder: Path) -> None:
     )
     locking.close()
     assert done.stdout == b""
-    assert done.stderr.decode() == "reverie: no memory for this turn: nothing came of it in 0.7 s\n"
+    assert done.stderr.decode() == "reverie: no memory for this turn: timed out after 0.7 s\n"
 
 
 def test_an_agent_that_writes_nothing_keeps_nobody_waiting(folder: Path) -> None:
@@ -348,7 +348,7 @@ def test_a_huge_prompt_is_cut_and_a_secret_is_not_stored(folder: Path, tell: Cal
     tell("user-prompt", prompt=f"My key is {secret}.\ud800\x00 " + "x" * 3_000_000 + " the end")
     tell("user-prompt", prompt=f"My key is {secret}.\ud800\x00 " + "x" * 3_000_000 + " the end")
     (turn,) = said(folder)
-    assert len(turn.content) < LONGEST_SAID + 200
+    assert len(turn.content) < LONGEST_MESSAGE + 200
     assert "[cut: 2,950," in turn.content
     assert turn.content.endswith(" the end")
     assert secret not in turn.content

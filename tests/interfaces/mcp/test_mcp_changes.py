@@ -269,8 +269,8 @@ def test_a_store_that_fails_for_a_while_ends_nothing(
             await heard.until(MEMORY)
 
     played(scene)
-    assert [record.message for record in caplog.records if "followed" in record.message] == [
-        "changes of the memory cannot be followed; trying again"
+    assert [record.message for record in caplog.records if "cannot read" in record.message] == [
+        "cannot read the changes of the memory; retrying"
     ]
 
 

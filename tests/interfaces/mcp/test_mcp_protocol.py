@@ -230,7 +230,7 @@ def test_a_server_without_a_scope_shows_nothing_of_any(memory: Memory, mode: str
     async def scene() -> None:
         async with client_of(memory, mode) as client:
             error = await refused(client.read_resource(resources.build_session_uri(id)))
-            assert "There is no resource" in str(error)
+            assert "Unknown resource" in str(error)
             asked = {"message": "wasps in Basel", "session": id}
             assert prompt_text(await client.get_prompt("context-for", asked)) == "wasps in Basel"
 

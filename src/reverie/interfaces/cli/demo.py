@@ -1,7 +1,7 @@
-"""The command `demo`: replay a conversation into a folder, reopen it, and ask it questions.
+"""The command `demo`: replay a conversation into a folder, reopen it, and ask questions.
 
-The conversation and what the agent saved along the way are the two JSON-lines files beside this one. They are
-replayed under the clock of those days, so that everybody sees the same scores whenever they look.
+The two JSON-lines files in this folder contain the conversation and the records that the agent saved. They
+are replayed with the clock of their days, so that the scores are always the same.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ QUESTIONS = (
     "How does Ines like her answers?",
 )
 UNANSWERABLE = "Whose passport expires in July?"
-"""Something that was never spoken of."""
+"""Question about a topic that never came up."""
 
 MORNING_AFTER = datetime(2025, 3, 26, 8, 0, tzinfo=UTC)
-"""When the questions are asked: the morning after the last session."""
+"""Time of the questions: the morning after the last session."""
 
 SOURCE = "demo"
 _PREFIX = "demo:"
@@ -75,15 +75,15 @@ class DemoView:
     """Everything that the demo shows.
 
     Attributes:
-        folder: Where the memory is.
-        replayed: How many turns were said and records saved now; 0 when they were there already.
-        sessions: The sessions by name, with the number of turns.
-        records: How many records there are.
-        correction: What Ines said when she corrected herself.
-        repeated: The record that was saved twice.
-        problems: What `check` found after reopening.
-        answers: The questions and what came of them.
-        nothing: What the question that has no answer found.
+        folder: Folder of the memory.
+        replayed: Number of turns and records added by this run.
+        sessions: Number of turns by session.
+        records: Number of records.
+        correction: Turn in which Ines corrects herself.
+        repeated: Record that was saved twice.
+        problems: Result of `check` after reopening.
+        answers: Questions with their hits and prompts.
+        nothing: Hits of the question without an answer.
     """
 
     folder: Path
@@ -109,35 +109,35 @@ class DemoView:
 
 
 @click.command(cls=Command)
-@click.option("--yes", is_flag=True, help="Do not ask before adding to a memory that is not the demo's.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation before adding to an existing memory.")
 @as_json
 @invocation
-def demo(asked: CommandContext, yes: bool, as_json: bool) -> None:
-    """Replay a conversation of several days into a folder, close it, open it again, and ask it questions.
+def demo(context: CommandContext, yes: bool, as_json: bool) -> None:
+    """Replay an example conversation of several days into a folder, reopen it, and ask questions.
 
-    Without --folder it goes to a new temporary folder, which stays, to be looked at.
+    Without --folder, a new temporary folder is used; it is not deleted.
 
     With --json: {"folder", "replayed", "sessions": {"name": turns}, "records", "repeated": {…}, "problems",
     "answers": [{"question", "hits", "pack"}], "nothing": {"question", "hits"}, "try": [commands]}.
     """
-    # Only a folder that was named for this: the environment's is somebody's real memory.
-    folder = Path(asked.folder or tempfile.mkdtemp(prefix="reverie-demo-")).expanduser().absolute()
-    showing = DemoView(folder=folder)
+    # The folder of the environment is ignored, because it is a real memory.
+    folder = Path(context.folder or tempfile.mkdtemp(prefix="reverie-demo-")).expanduser().absolute()
+    view = DemoView(folder=folder)
     at = _Clock()
-    with asked.memory(create=True, folder=str(folder), clock=at) as memory:
+    with context.memory(create=True, folder=str(folder), clock=at) as memory:
         if not yes and not _is_ours(memory) and not _confirm_replay(memory, folder):
-            output.print_message("Nothing was changed.", quiet=asked.quiet)
+            output.print_message("Nothing was changed.", quiet=context.quiet)
             return
-        showing.replayed = replay(memory, at)
+        view.replayed = replay(memory, at)
     at.now = MORNING_AFTER
-    with asked.memory(folder=str(folder), clock=at) as memory:
-        _collect_answers(memory, showing)
+    with context.memory(folder=str(folder), clock=at) as memory:
+        _collect_answers(memory, view)
     if as_json:
-        output.print_json(_to_json(showing))
+        output.print_json(_to_json(view))
     elif output.is_terminal():
-        _draw(showing)
+        _draw(view)
     else:
-        _write(showing)
+        _write(view)
 
 
 # -- replaying ---------------------------------------------------------------------------------------
@@ -147,7 +147,7 @@ def replay(memory: Memory, at: _Clock) -> int:
     """Add every turn and record at its own time; continue an interrupted replay.
 
     Returns:
-        How many turns were said and records saved.
+        The number of turns and records added.
     """
     done = _find_last_time(memory)
     steps = [
@@ -177,9 +177,9 @@ def _iterate_saves(memory: Memory) -> Iterator[tuple[datetime, partial[Any]]]:
 def _find_last_time(memory: Memory) -> datetime | None:
     """Return the time of the last step of an earlier replay; None without one."""
     sessions = memory.scoped(EVERY_SCOPE).sessions()
-    said = [session.last_at for session in sessions if session.state.id.startswith(_PREFIX)]
-    saved = [record.last_seen_at for record in _list_saved(memory)]
-    return max([*said, *saved], default=None)
+    turn_times = [session.last_at for session in sessions if session.state.id.startswith(_PREFIX)]
+    record_times = [record.last_seen_at for record in _list_saved(memory)]
+    return max([*turn_times, *record_times], default=None)
 
 
 def _list_saved(memory: Memory) -> list[Record]:
@@ -203,76 +203,74 @@ def _confirm_replay(memory: Memory, folder: Path) -> bool:
 # -- asking ------------------------------------------------------------------------------------------
 
 
-def _collect_answers(memory: Memory, showing: DemoView) -> None:
-    showing.sessions = {
+def _collect_answers(memory: Memory, view: DemoView) -> None:
+    view.sessions = {
         each.state.id: each.turns
         for each in sorted(memory.scoped(EVERY_SCOPE).sessions(), key=lambda each: each.last_at)
         if each.state.id.startswith(_PREFIX)
     }
-    showing.correction = memory.turns(_CORRECTION[0], start=_CORRECTION[1])[0].content
+    view.correction = memory.turns(_CORRECTION[0], start=_CORRECTION[1])[0].content
     saved = _list_saved(memory)
-    showing.records = len(saved)
-    showing.repeated = max(saved, key=lambda record: record.seen_count, default=None)
-    showing.problems = memory.admin.check()
+    view.records = len(saved)
+    view.repeated = max(saved, key=lambda record: record.seen_count, default=None)
+    view.problems = memory.admin.check()
     for question in QUESTIONS:
         hits = memory.search(question, sources=SOURCES, limit=_SHOWN)
         pack = memory.session("demo:next-morning").context(question, record_shown=False)
-        showing.answers.append(DemoAnswer(question=question, hits=hits, pack=pack))
-    showing.nothing = memory.search(UNANSWERABLE, sources=SOURCES, limit=_SHOWN)
+        view.answers.append(DemoAnswer(question=question, hits=hits, pack=pack))
+    view.nothing = memory.search(UNANSWERABLE, sources=SOURCES, limit=_SHOWN)
 
 
-# -- showing -----------------------------------------------------------------------------------------
+# -- output -----------------------------------------------------------------------------------------
 
 
-def _to_json(showing: DemoView) -> dict[str, Any]:
+def _to_json(view: DemoView) -> dict[str, Any]:
     return {
-        "folder": str(showing.folder),
-        "replayed": showing.replayed,
-        "sessions": showing.sessions,
-        "records": showing.records,
-        "repeated": showing.repeated and showing.repeated.to_dict(),
-        "problems": [{"what": problem.what, "fix": problem.fix} for problem in showing.problems],
+        "folder": str(view.folder),
+        "replayed": view.replayed,
+        "sessions": view.sessions,
+        "records": view.records,
+        "repeated": view.repeated and view.repeated.to_dict(),
+        "problems": [{"what": problem.what, "fix": problem.fix} for problem in view.problems],
         "answers": [
             {
                 "question": answer.question,
                 "hits": [hit.to_dict() for hit in answer.hits],
                 "pack": answer.pack.to_dict(),
             }
-            for answer in showing.answers
+            for answer in view.answers
         ],
-        "nothing": {"question": UNANSWERABLE, "hits": [hit.to_dict() for hit in showing.nothing]},
-        "try": showing.commands(),
+        "nothing": {"question": UNANSWERABLE, "hits": [hit.to_dict() for hit in view.nothing]},
+        "try": view.commands(),
     }
 
 
-def _describe_replay(showing: DemoView) -> Iterable[str]:
+def _describe_replay(view: DemoView) -> Iterable[str]:
     """Describe the replay, a sentence for each fact."""
-    turns = output.count(sum(showing.sessions.values()), "turn")
-    said = f"{turns} in {output.count(len(showing.sessions), 'session')}, from 10 to 25 March 2025"
-    again = "" if showing.replayed else ", there already from the last time"
-    yield f"Ines writes a tide service with her agent Rook: {said}{again}."
-    yield f"On the first day she names a wrong port, and then: “{showing.correction}”"
-    if showing.repeated is not None:
-        times = {1: "once", 2: "twice"}.get(
-            showing.repeated.seen_count, f"{showing.repeated.seen_count} times"
-        )
+    turns = output.count(sum(view.sessions.values()), "turn")
+    extent = f"{turns} in {output.count(len(view.sessions), 'session')}, from 10 to 25 March 2025"
+    again = "" if view.replayed else ", already replayed earlier"
+    yield f"Ines writes a tide service with her agent Rook: {extent}{again}."
+    yield f"On the first day she names a wrong port, and then: “{view.correction}”"
+    if view.repeated is not None:
+        times = {1: "once", 2: "twice"}.get(view.repeated.seen_count, f"{view.repeated.seen_count} times")
         yield (
-            f"Rook saved {output.count(showing.records, 'record')}. One was saved again and became no second "
-            f"record; it is seen {times}: “{showing.repeated.content}”"
+            f"Rook saved {output.count(view.records, 'record')}. One was saved again and became no second "
+            f"record; it is seen {times}: “{view.repeated.content}”"
         )
-    sound = "is sound" if not showing.problems else f"has {output.count(len(showing.problems), 'problem')}"
-    yield f"The memory was closed and opened again, and {sound}. The next morning it is asked:"
+    sound = "is sound" if not view.problems else f"has {output.count(len(view.problems), 'problem')}"
+    yield f"The memory was closed and opened again, and {sound}. The next morning it is context:"
 
 
-def _format_unanswerable(showing: DemoView) -> str:
-    return "Nothing relevant." if not showing.nothing else f"{output.count(len(showing.nothing), 'hit')}."
+def _format_unanswerable(view: DemoView) -> str:
+    return "Nothing relevant." if not view.nothing else f"{output.count(len(view.nothing), 'hit')}."
 
 
-def _write(showing: DemoView) -> None:
+def _write(view: DemoView) -> None:
     """Print the demo as plain lines."""
-    for sentence in _describe_replay(showing):
+    for sentence in _describe_replay(view):
         click.echo(output.one_line(sentence))
-    for answer in showing.answers:
+    for answer in view.answers:
         click.echo(f"\n? {answer.question}")
         for hit in answer.hits:
             click.echo(f"  {hit.score:.2f}  {output.one_line(hit.content)}")
@@ -281,13 +279,13 @@ def _write(showing: DemoView) -> None:
         click.echo(f"  The prompt gets {pack.tokens:,} tokens of {pack.hard_tokens:,}:")
         for line in output.escape_text(pack.text).splitlines():
             click.echo(f"  | {line}")
-    click.echo(f"\n? {UNANSWERABLE}\n  {_format_unanswerable(showing)}")
-    click.echo(output.escape_text(f"\nThe files are in {showing.folder}. Try:"))
-    for command in showing.commands():
+    click.echo(f"\n? {UNANSWERABLE}\n  {_format_unanswerable(view)}")
+    click.echo(output.escape_text(f"\nThe files are in {view.folder}. Try:"))
+    for command in view.commands():
         click.echo(output.escape_text(f"  {command}"))
 
 
-def _draw(showing: DemoView) -> None:
+def _draw(view: DemoView) -> None:
     """Print the demo on a terminal."""
     from rich.padding import Padding
     from rich.rule import Rule
@@ -297,9 +295,9 @@ def _draw(showing: DemoView) -> None:
 
     out = rich_output.create_console()
     out.print(Rule(Text("Reverie"), style="dim"))
-    for sentence in _describe_replay(showing):
+    for sentence in _describe_replay(view):
         out.print(Padding(Text(output.one_line(sentence)), (1, 0, 0, 0)))
-    for answer in showing.answers:
+    for answer in view.answers:
         out.print()
         out.print(Text(answer.question, style="bold"))
         out.print()
@@ -312,9 +310,9 @@ def _draw(showing: DemoView) -> None:
     out.print()
     out.print(Text(UNANSWERABLE, style="bold"))
     out.print()
-    out.print(Padding(Text(_format_unanswerable(showing)), (0, 0, 1, 0)))
+    out.print(Padding(Text(_format_unanswerable(view)), (0, 0, 1, 0)))
     out.print(Rule(Text("Your turn"), style="dim"))
-    out.print(Text(output.escape_text(f"The files are in {showing.folder}. Try:")))
-    for command in showing.commands():
+    out.print(Text(output.escape_text(f"The files are in {view.folder}. Try:")))
+    for command in view.commands():
         # Not through rich, which would break a long command where it cannot be pasted any more.
         click.echo(output.escape_text(f"  {command}"))

@@ -1,6 +1,6 @@
 """The commands by name, and the report of errors.
 
-Commands are imported when they are called, and what they need when they need it: a short one is quick.
+Commands and their dependencies are imported only when needed, so that short commands start quickly.
 """
 
 from __future__ import annotations
@@ -31,88 +31,88 @@ _DREAMS = "reverie.interfaces.cli.commands.admin.dreams"
 
 COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "Remember and recall": {
-        "remember": (f"{_RECORDS}:remember", "Save something for the long term."),
-        "recall": (f"{_RECORDS}:recall", "Find what is remembered, best first."),
-        "show": (f"{_RECORDS}:show", "Show a record or a turn."),
+        "remember": (f"{_RECORDS}:remember", "Save something to long-term memory."),
+        "recall": (f"{_RECORDS}:recall", "Find memories about a query, best first."),
+        "show": (f"{_RECORDS}:show", "Show a record, a turn or a paragraph."),
         "list": (f"{_RECORDS}:list_records", "List records, newest first."),
         "categories": (f"{_RECORDS}:categories", "List the categories in use."),
         "tags": (f"{_RECORDS}:tags", "List the tags in use."),
     },
-    "Tend what is remembered": {
+    "Manage records": {
         "archive": (f"{_RECORDS}:archive", "Take a record out of search."),
         "restore": (f"{_RECORDS}:restore", "Bring an archived record back."),
-        "pin": (f"{_RECORDS}:pin", "Keep a record from decay and automatic changes."),
-        "unpin": (f"{_RECORDS}:unpin", "Let a pinned record go its way again."),
-        "purge": (f"{_RECORDS}:purge", "Remove archived records for good."),
+        "pin": (f"{_RECORDS}:pin", "Protect a record from decay and automatic changes."),
+        "unpin": (f"{_RECORDS}:unpin", "Allow decay and automatic changes again."),
+        "purge": (f"{_RECORDS}:purge", "Delete archived records permanently."),
         "forget": (
             "reverie.interfaces.cli.commands.admin.forget:forget",
-            "Remove something for good, everywhere.",
+            "Erase content permanently, everywhere.",
         ),
         "redact": (
             "reverie.interfaces.cli.commands.admin.redact:redact",
-            "Take stored secrets out for good.",
+            "Remove stored secrets permanently.",
         ),
     },
-    "What was changed": {
-        "history": (f"{_HISTORY}:history", "List the changes made."),
-        "blame": (f"{_HISTORY}:blame", "Say where something comes from."),
-        "diff": (f"{_HISTORY}:diff", "Show what is different."),
-        "undo": (f"{_HISTORY}:undo", "Take changes back."),
+    "History": {
+        "history": (f"{_HISTORY}:history", "List changes."),
+        "blame": (f"{_HISTORY}:blame", "Show where something comes from."),
+        "diff": (f"{_HISTORY}:diff", "Show differences."),
+        "undo": (f"{_HISTORY}:undo", "Undo changes."),
     },
     "Conversations": {
         "chat": ("reverie.interfaces.cli.commands.agent.chat:chat", "Talk with a model that remembers."),
         "say": (f"{_CONVERSATIONS}:add_turn", "Add a turn to a session."),
-        "context": (f"{_CONVERSATIONS}:context", "Print what would go into the prompt."),
-        "sessions": (f"{_CONVERSATIONS}:sessions", "List sessions, the latest active first."),
+        "context": (f"{_CONVERSATIONS}:print_context", "Print the context for a prompt."),
+        "sessions": (f"{_CONVERSATIONS}:sessions", "List sessions, most recently active first."),
     },
     "Agents": {
-        "tools": ("reverie.interfaces.cli.commands.agent.tools:tools", "List the tools that a model gets."),
-        "mcp": ("reverie.interfaces.cli.commands.agent.mcp:mcp", "Serve the memory to agents over MCP."),
+        "tools": ("reverie.interfaces.cli.commands.agent.tools:tools", "List the tools for a model."),
+        "mcp": ("reverie.interfaces.cli.commands.agent.mcp:mcp", "Serve the memory over MCP."),
         "hook": (
             "reverie.interfaces.cli.commands.agent.hook:hook",
-            "Remember for a coding agent, at its events.",
+            "Handle the events of a coding agent.",
         ),
     },
     "Pages": {
         "pages": (f"{_PAGES}:pages", "List pages and logs."),
         "page": (f"{_PAGES}:page", "Print MEMORY.md or another page or log."),
         "edit": (f"{_PAGES}:edit", "Edit MEMORY.md or another page."),
-        "append": (f"{_PAGES}:append", "Add to HISTORY.md, a daily note or a page."),
+        "append": (f"{_PAGES}:append", "Append to HISTORY.md, a daily note or a page."),
     },
-    "Background thinking": {
-        "dream": (f"{_DREAMS}:dream", "Think about what is remembered: fold, merge, infer, promote."),
+    "Consolidation": {
+        "dream": (f"{_DREAMS}:dream", "Consolidate records: enrich, merge, infer, promote."),
     },
     "The readable folder": {
-        "watch": (f"{_FOLDER}:watch", "Take in edits of files as they are saved."),
-        "rebuild": (f"{_FOLDER}:rebuild", "Make a lost database again from the files."),
+        "watch": (f"{_FOLDER}:watch", "Import edited files as they are saved."),
+        "rebuild": (f"{_FOLDER}:rebuild", "Rebuild a lost database from the files."),
     },
-    "Take it elsewhere": {
-        "backup": (f"{_TRANSFER}:backup", "Keep everything in one file."),
-        "recover": (f"{_TRANSFER}:recover", "Bring a memory back from a backup."),
-        "export": (f"{_TRANSFER}:export", "Write what is remembered for others to read."),
+    "Backup and transfer": {
+        "backup": (f"{_TRANSFER}:backup", "Back up the memory to one file."),
+        "recover": (f"{_TRANSFER}:recover", "Recover a memory from a backup."),
+        "export": (f"{_TRANSFER}:export", "Export the memory to files."),
         "import": (
             f"{_TRANSFER}:import_path",
             "Import an export, another program's memory, or conversations.",
         ),
     },
-    "The store": {
-        "check": (f"{_UPKEEP}:check", "Look for anything wrong in the database."),
+    "Maintenance": {
+        "check": (f"{_UPKEEP}:check", "Check the database for errors."),
         "doctor": (
             "reverie.interfaces.cli.commands.admin.doctor:doctor",
-            "Compare all that stands twice; repair it.",
+            "Diagnose and repair the memory.",
         ),
-        "stats": (f"{_UPKEEP}:stats", "Count what there is."),
-        "version": (f"{_UPKEEP}:version", "Say which Reverie this is."),
+        "stats": (f"{_UPKEEP}:stats", "Show statistics."),
+        "version": (f"{_UPKEEP}:version", "Show version information."),
     },
-    "See for yourself": {
+    "Try it": {
         "demo": (
             "reverie.interfaces.cli.demo:demo",
-            "Replay a conversation, reopen it, and ask it questions.",
+            "Replay an example conversation and ask questions.",
         ),
         "eval": ("reverie.evals.command:eval_command", "Measure how well it recalls."),
     },
 }
-"""Every command: where it is written, and what `reverie --help` says of it."""
+"""Every command: its module and function, and its line in `reverie --help`."""
 
 
 class ReverieGroup(click.Group):
@@ -147,9 +147,9 @@ class ReverieGroup(click.Group):
         """Format the commands by section, without importing one, and the exit codes."""
         for title, section in COMMANDS.items():
             with formatter.section(title):
-                formatter.write_dl([(name, says) for name, (_, says) in section.items()], col_max=12)
+                formatter.write_dl([(name, summary) for name, (_, summary) in section.items()], col_max=12)
         with formatter.section("Exit codes"):
-            formatter.write_dl([(str(int(code)), says) for code, says in EXITS.items()])
+            formatter.write_dl([(str(int(code)), summary) for code, summary in EXITS.items()])
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; a reader that closes the pipe (`| head`) is not an error."""
@@ -157,10 +157,10 @@ class ReverieGroup(click.Group):
             return super().invoke(ctx)
         except BrokenPipeError:
             # Here and not in `_report`, because click's own `main` would make it exit code 1.
-            _write_nowhere()
+            _discard_output()
             ctx.exit(ExitCode.UNREAD)
         except KeyboardInterrupt as error:
-            # Likewise: it would write an empty line, terminal or not.
+            # Likewise: click would write an empty line even without a terminal.
             raise click.Abort from error
 
     def main(
@@ -172,19 +172,19 @@ class ReverieGroup(click.Group):
         **extra: Any,
     ) -> NoReturn:
         """Run the command line."""
-        asked = extra.setdefault("obj", CommandContext())
+        context = extra.setdefault("obj", CommandContext())
         try:
             code = super().main(args, prog_name or "reverie", complete_var, standalone_mode=False, **extra)
             sys.stdout.flush()
-        except Exception as error:  # noqa: BLE001 - the outermost handler: whatever it is, it is reported here
-            code = _report(error, debug=asked.debug)
+        except Exception as error:  # noqa: BLE001 - the outermost handler: it reports every error
+            code = _report(error, debug=context.debug)
         sys.exit(code if isinstance(code, int) else ExitCode.DONE)
 
 
 def _report(error: Exception, *, debug: bool) -> int:
     """Print an error as one line on standard error; return the exit code for it."""
     if isinstance(error, BrokenPipeError):
-        _write_nowhere()
+        _discard_output()
         return ExitCode.UNREAD
     if isinstance(error, click.Abort):
         if sys.stderr.isatty():
@@ -198,23 +198,25 @@ def _report(error: Exception, *, debug: bool) -> int:
         return ExitCode.WRONG
     if isinstance(error, errors.ReverieError):
         output.print_error(str(error))
-        return _MEANS.get(type(error), ExitCode.UNAVAILABLE)
+        return _EXIT_CODES.get(type(error), ExitCode.UNAVAILABLE)
     if isinstance(error, OSError):
         about = f"{error.filename!r}: " if error.filename is not None else ""
-        output.print_error(f"{about}{error.strerror or type(error).__name__}: put that right and try again")
+        output.print_error(
+            f"{about}{error.strerror or type(error).__name__}: correct the cause and try again"
+        )
         return ExitCode.UNAVAILABLE
-    # The error's own words may quote a memory, so they are shown only to who asks for the traceback.
-    how = "the traceback is above" if debug else "run it again with --debug for the traceback"
-    output.print_error(f"{type(error).__name__}: this is a bug in Reverie; {how}")
+    # The error's message may quote a memory, so it is shown only with --debug.
+    advice = "the traceback is above" if debug else "run it again with --debug for the traceback"
+    output.print_error(f"{type(error).__name__}: this is a bug in Reverie; {advice}")
     return ExitCode.BUG
 
 
-def _write_nowhere() -> None:
-    """Discard what is left for standard output, so that the interpreter exits silently."""
+def _discard_output() -> None:
+    """Discard the remaining output, so that the interpreter exits silently."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-_MEANS: Mapping[type[errors.ReverieError], ExitCode] = {
+_EXIT_CODES: Mapping[type[errors.ReverieError], ExitCode] = {
     errors.InvalidInput: ExitCode.WRONG,
     errors.MissingExtra: ExitCode.WRONG,
     errors.ModelRefused: ExitCode.WRONG,
@@ -222,16 +224,16 @@ _MEANS: Mapping[type[errors.ReverieError], ExitCode] = {
     errors.StoreCorrupt: ExitCode.CORRUPT,
     errors.StoreIncompatible: ExitCode.CORRUPT,
 }
-"""Which exit code says which error; all others can be tried again."""
+"""Exit codes of errors; all other errors can be retried."""
 
 
 def _format_click_error(error: click.ClickException) -> str:
-    """Format a click error without its full stop, and with the command that helps."""
-    said = error.format_message().rstrip(".")
+    """Format a click error without its full stop, and name the command's help."""
+    message = error.format_message().rstrip(".")
     if isinstance(error, click.UsageError) and error.ctx is not None:
-        stop = "" if said.endswith("?") else ";"
-        return f"{said}{stop} see `{error.ctx.command_path} --help`"
-    return said
+        stop = "" if message.endswith("?") else ";"
+        return f"{message}{stop} see `{error.ctx.command_path} --help`"
+    return message
 
 
 @click.pass_context
@@ -251,8 +253,8 @@ cli = ReverieGroup(
     reverie remember "Prefers short answers" --category user-preferences/style
     reverie recall "how should I answer?"
     """,
-    epilog="`reverie COMMAND --help` says more. Answers go to standard output, everything else to standard "
-    "error; in a pipe, answers are plain lines with tabs, and with --json one JSON document.",
+    epilog="See `reverie COMMAND --help` for details. Results go to standard output, messages to "
+    "standard error. In a pipe, results are lines of tab-separated fields; with --json, one JSON document.",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 click.version_option(package_name="reverie", message="%(version)s")(cli)
@@ -260,8 +262,8 @@ click.version_option(package_name="reverie", message="%(version)s")(cli)
 
 def main() -> NoReturn:
     """Run the command line."""
-    if sys.stdout is None:  # closed by whoever called
-        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - until the process ends
+    if sys.stdout is None:  # closed by the caller
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - open until the process ends
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

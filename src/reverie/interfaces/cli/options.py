@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from reverie.snapshot import Snapshot
 
 FOLDER = "REVERIE_FOLDER"
-"""The environment variable that names the folder where `--folder` does not."""
+"""Environment variable with the default for `--folder`."""
 
 MCP_TOKEN = "REVERIE_MCP_TOKEN"
-"""The environment variable that holds the token of `reverie mcp --transport http` where no file does."""
+"""Environment variable with the token of `reverie mcp --transport http`, if no file is given."""
 
 
 class ExitCode(IntEnum):
@@ -48,26 +48,26 @@ class ExitCode(IntEnum):
 EXITS: dict[ExitCode, str] = {
     ExitCode.DONE: "done",
     ExitCode.NOTHING: "nothing found, or `check` found a problem",
-    ExitCode.WRONG: "wrong usage, or an argument that cannot be",
+    ExitCode.WRONG: "wrong usage or an invalid argument",
     ExitCode.NOT_FOUND: "no such record, turn, session or folder",
     ExitCode.UNAVAILABLE: "the store is locked, full or read-only: try again",
-    ExitCode.CORRUPT: "the store is damaged, or not one of Reverie's",
+    ExitCode.CORRUPT: "the store is damaged or not a Reverie store",
     ExitCode.BUG: "a bug in Reverie",
     ExitCode.INTERRUPTED: "interrupted",
-    ExitCode.UNREAD: "whoever read the answer went away",
+    ExitCode.UNREAD: "the reader closed the pipe",
 }
 
 
 @dataclass(slots=True)
 class CommandContext:
-    """Options of one call of `reverie`, before and after the name of the command; the last one wins.
+    """Options given before or after the name of a command; the last one wins.
 
     Attributes:
-        folder: Where the memory is; None for the environment's or the platform's folder.
-        settings: The settings file; None for the one that `Settings.load` finds.
-        quiet: Whether only the answer is written.
-        debug: Whether errors come with their traceback.
-        as_of: As of which moment, or after which change, to answer; None for now.
+        folder: Folder of the memory; None for the default of the environment or the platform.
+        settings: Settings file; None for the one that `Settings.load` finds.
+        quiet: Whether to print results only.
+        debug: Whether to print tracebacks.
+        as_of: Time or number of a change as of which to answer; None for now.
     """
 
     folder: str | None = None
@@ -89,18 +89,18 @@ class CommandContext:
         """Open the memory, and close it at the end.
 
         Args:
-            create: Whether a folder without one gets one; otherwise that is an error.
-            folder: The folder, where it is not the one that was asked for.
-            clock: What tells the time.
-            model: What is asked, as `provider:model`; None takes the setting.
-            actor: Who is named in the journal as the author of changes.
+            create: Whether to create a missing memory; if not, that is an error.
+            folder: Folder to use instead of that of the options.
+            clock: Source of the current time.
+            model: Model, as `provider:model`; None for that of the settings.
+            actor: Author of changes in the journal.
         """
         from reverie.memory import Memory
 
         settings = self.load_settings()
         try:
             memory = Memory.open(
-                folder if folder is not None else self.place(),
+                folder if folder is not None else self.resolve_folder_option(),
                 settings=settings,
                 create=create,
                 clock=clock,
@@ -108,9 +108,9 @@ class CommandContext:
                 actor=actor,
             )
         except NotFound as error:
-            what = str(error).rpartition(":")[0]
+            problem = str(error).rpartition(":")[0]
             raise NotFound(
-                f"{what}: `reverie remember TEXT` makes one there, or name another with --folder"
+                f"{problem}: `reverie remember TEXT` creates one there; --folder names another"
             ) from error
         with memory:
             yield memory
@@ -129,23 +129,23 @@ class CommandContext:
             if self.as_of is None:
                 yield memory
             else:
-                with memory.as_of(self.as_of) as past:
-                    yield past
+                with memory.as_of(self.as_of) as snapshot:
+                    yield snapshot
 
-    def place(self) -> str | None:
+    def resolve_folder_option(self) -> str | None:
         """Return the folder of the command line or the environment; None for the platform's folder."""
-        # An empty --folder is no wish for the usual one: it is a variable that was not set, and refused.
+        # An empty --folder comes from an unset variable; it is refused, not replaced by the default.
         return self.folder if self.folder is not None else os.environ.get(FOLDER) or None
 
 
 def open_scope_of(memory: Memory, id: str) -> ScopedMemory:
-    """Return the memory of the scope that a record belongs to; of the empty one for an unknown record."""
+    """Return the memory of a record's scope; that of the empty scope for an unknown record."""
     record = memory.scoped(EVERY_SCOPE).get(id)
     return memory if record is None else memory.scoped(record.scope)
 
 
 def open_session(memory: Memory | Snapshot, id: str) -> Session:
-    """Return the session that is stored under an id, of whatever scope; a new one where there is none."""
+    """Return the session with this id in any scope; a new one if there is none."""
     from reverie.memory import Memory
 
     if not isinstance(memory, Memory):
@@ -157,11 +157,11 @@ def open_session(memory: Memory | Snapshot, id: str) -> Session:
 def store_option(name: str) -> Callable[[click.Context, click.Parameter, Any], None]:
     """Return a callback that stores the value of an option in the `CommandContext`."""
 
-    def note(ctx: click.Context, _: click.Parameter, value: Any) -> None:
+    def store(ctx: click.Context, _: click.Parameter, value: Any) -> None:
         if value is not None and value is not False:
             setattr(ctx.ensure_object(CommandContext), name, value)
 
-    return note
+    return store
 
 
 def build_common_options() -> list[click.Parameter]:
@@ -172,21 +172,21 @@ def build_common_options() -> list[click.Parameter]:
             metavar="PATH",
             expose_value=False,
             callback=store_option("folder"),
-            help=f"Where the memory is.  [${FOLDER}, or the platform's data folder]",
+            help=f"Folder of the memory.  [${FOLDER}, or the platform's data folder]",
         ),
         click.Option(
             ["--settings"],
             metavar="FILE",
             expose_value=False,
             callback=store_option("settings"),
-            help="A settings file: YAML, TOML or JSON.",
+            help="Settings file: YAML, TOML or JSON.",
         ),
         click.Option(
             ["--quiet", "-q"],
             is_flag=True,
             expose_value=False,
             callback=store_option("quiet"),
-            help="The answer only, and nothing said about it.",
+            help="Print results only, no messages.",
         ),
         click.Option(
             ["--debug"],
@@ -204,23 +204,21 @@ class Command(click.Command):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.params.extend(build_common_options())
-        # What click says of arguments it did not expect quotes them, and they may be somebody's memories.
+        # click's message about unexpected arguments quotes them, and they may be private.
         self.allow_extra_args = True
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the arguments, and refuse those that are left over."""
-        rest = super().parse_args(ctx, args)
-        if rest and not ctx.resilient_parsing:
-            ctx.fail(f"{len(rest)} more than expected: put quotes around a text or a name with spaces")
-        return rest
+        """Parse the arguments; refuse unexpected ones."""
+        extra = super().parse_args(ctx, args)
+        if extra and not ctx.resilient_parsing:
+            ctx.fail(f"{len(extra)} more than expected: quote texts and names with spaces")
+        return extra
 
 
 invocation = click.make_pass_decorator(CommandContext, ensure=True)
-"""Hands a command its `CommandContext`."""
+"""Decorator that passes its `CommandContext` to a command."""
 
-as_json = click.option(
-    "--json", "as_json", is_flag=True, help="One JSON document on standard output, nothing else."
-)
+as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document on standard output.")
 
 as_of = click.option(
     "--as-of",
@@ -228,9 +226,9 @@ as_of = click.option(
     metavar="TIME",
     expose_value=False,
     callback=store_option("as_of"),
-    help="As it was then: 2025-01-31, a time, 2h for two hours ago, or after a change's number.",
+    help="Answer as of then: 2025-01-31, a time, 2h for two hours ago, or the number of a change.",
 )
-"""For commands that only read: answers as the memory would have then."""
+"""Option of commands that only read: answer as of an earlier time."""
 
 
 def combine_options(*decorators: Callable[[Any], Any]) -> Callable[[Any], Any]:

@@ -26,7 +26,7 @@ def read_text(words: tuple[str, ...], *, name: str) -> str:
     if words != ("-",):
         return " ".join(words)
     if sys.stdin is None:
-        raise InvalidInput(f"{name} is '-', but there is no standard input: pass the text itself")
+        raise InvalidInput(f"{name} is '-', but standard input is closed: pass the text itself")
     data = sys.stdin.buffer.read()
     try:
         text = data.decode("utf-8-sig")
@@ -38,14 +38,14 @@ def read_text(words: tuple[str, ...], *, name: str) -> str:
 
 
 def confirm(question: str, *, instead: str) -> bool:
-    """Ask the person at the terminal; without a terminal, refuse and name the option to use."""
+    """Ask for confirmation; without a terminal, raise an error that names the option to use."""
     if sys.stdin is None or not sys.stdin.isatty():
-        raise InvalidInput(f"nobody is there to ask ({question!r}): add {instead}")
+        raise InvalidInput(f"cannot ask for confirmation without a terminal ({question!r}): add {instead}")
     return click.confirm(question, err=True)
 
 
 class TimeParam(_ParamType):
-    """A time: an ISO 8601 date or time or, with `back`, how long ago, such as `7d`."""
+    """Time: an ISO 8601 date or time, or with `back` also an age such as `7d`."""
 
     name = "time"
 
@@ -53,7 +53,7 @@ class TimeParam(_ParamType):
         self.back = back
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
-        """Read the moment, or refuse it as wrong usage."""
+        """Parse the time."""
         if isinstance(value, datetime):
             return value
         if self.back and value[:1].isdigit() and value[-1:].isalpha() and value[-1] not in "zZ":
@@ -62,13 +62,13 @@ class TimeParam(_ParamType):
 
 
 class ChangeParam(TimeParam):
-    """A time, or the number of a change in `history`; eight digits are a date."""
+    """Time, or the number of a change in `history`; eight digits are a date."""
 
     def __init__(self) -> None:
         super().__init__(back=True)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Read the number or the moment, or refuse it as wrong usage."""
+        """Parse the number or the time."""
         if isinstance(value, int) or (isinstance(value, str) and value.isdecimal() and len(value) != 8):
             return int(value)
         return super().convert(value, param, ctx)

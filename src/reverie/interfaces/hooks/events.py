@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from reverie.domain.errors import InvalidInput
@@ -17,13 +17,13 @@ EVENTS: Mapping[str, str] = {
     "tool-failure": "PostToolUseFailure",
     "session-end": "SessionEnd",
 }
-"""The events that are understood, and what Claude Code calls them."""
+"""Supported events, with their names in Claude Code."""
 
-LONGEST_SAID = 50_000
-"""Characters of one message that are stored; of a longer one the beginning and the end."""
+LONGEST_MESSAGE = 50_000
+"""Maximum characters stored of a message; of a longer one, the beginning and the end are stored."""
 
 LARGEST = 32 * 1024 * 1024
-"""Bytes of an event that are read."""
+"""Maximum bytes of an event."""
 
 _LONGEST_RESULT = 4_000
 _LONGEST_ID = 120
@@ -39,7 +39,7 @@ _NAMES: Mapping[str, tuple[str, ...]] = {
     "call": ("tool_use_id", "tool_call_id"),
     "error": ("error",),
 }
-"""Each field, and under which names agents give it."""
+"""Names that agents use for each field."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,18 +47,18 @@ class HookEvent:
     """One event of an agent.
 
     Attributes:
-        name: What the agent calls the event; empty where it does not say.
-        session: The agent's id of the conversation; empty where it does not say.
-        prompt: What the user says.
-        answer: What the assistant has answered, where the event has it.
-        transcript: The file in which the agent keeps the conversation.
-        folder: Where the agent works.
-        source: How a session begins: `startup`, `resume`, `clear`, `compact`.
-        tool: The tool that failed.
-        call: Its call's id.
-        arguments: What it was called with, as JSON text.
-        error: What it said.
-        interrupted: Whether the user stopped it.
+        name: The agent's name of the event; empty if unknown.
+        session: The agent's id of the conversation; empty if unknown.
+        prompt: The user's message.
+        answer: The assistant's answer, if the event contains it.
+        transcript: Path of the agent's transcript.
+        folder: Working folder of the agent.
+        source: Reason of a session start: `startup`, `resume`, `clear`, `compact`.
+        tool: Name of the tool that failed.
+        call: Id of its call.
+        arguments: Arguments of the call, as JSON text.
+        error: Error message of the tool.
+        interrupted: Whether the user stopped the tool.
     """
 
     name: str = ""
@@ -70,41 +70,38 @@ class HookEvent:
     source: str = ""
     tool: str = ""
     call: str = ""
-    arguments: str = field(default="{}")
+    arguments: str = "{}"
     error: str = ""
     interrupted: bool = False
 
 
 def read_event(data: bytes) -> HookEvent:
-    """Read the event that an agent wrote to standard input.
-
-    Args:
-        data: One JSON object, with any fields beside those that are known.
+    """Parse the JSON object that an agent wrote to standard input; ignore unknown fields.
 
     Raises:
-        InvalidInput: it is no JSON object.
+        InvalidInput: `data` is not a JSON object.
     """
     if len(data) > LARGEST:
-        raise InvalidInput(f"the event has over {LARGEST:,} bytes: nothing of it was read")
+        raise InvalidInput(f"the event is larger than {LARGEST:,} bytes and was not read")
     try:
-        told = json.loads(data.decode("utf-8", "replace"))
+        values = json.loads(data.decode("utf-8", "replace"))
     except (ValueError, RecursionError):
-        raise InvalidInput("standard input holds no JSON: the agent writes its event there") from None
-    if not isinstance(told, dict):
-        raise InvalidInput(f"standard input holds a JSON {type(told).__name__}: an event is an object")
-    found = {mine: _get_text(told, names) for mine, names in _NAMES.items()}
-    found |= {name: truncate_text(found[name]) for name in ("prompt", "answer")}
-    found["error"] = truncate_text(found["error"], longest=_LONGEST_RESULT)
-    found["session"] = " ".join(found["session"].split())[:_LONGEST_ID]
+        raise InvalidInput("standard input is not JSON: expected an event of the agent") from None
+    if not isinstance(values, dict):
+        raise InvalidInput(f"standard input is a JSON {type(values).__name__}: expected an object")
+    fields = {field_name: _get_text(values, names) for field_name, names in _NAMES.items()}
+    fields |= {name: truncate_text(fields[name]) for name in ("prompt", "answer")}
+    fields["error"] = truncate_text(fields["error"], longest=_LONGEST_RESULT)
+    fields["session"] = " ".join(fields["session"].split())[:_LONGEST_ID]
     return HookEvent(
-        **found,
-        arguments=_serialize_arguments(told.get("tool_input")),
-        interrupted=told.get("is_interrupt") is True,
+        **fields,
+        arguments=_serialize_arguments(values.get("tool_input")),
+        interrupted=values.get("is_interrupt") is True,
     )
 
 
-def truncate_text(text: str, *, longest: int = LONGEST_SAID) -> str:
-    """Clean a text; keep only the beginning and the end of one that is too long.
+def truncate_text(text: str, *, longest: int = LONGEST_MESSAGE) -> str:
+    """Clean a text; cut the middle out of one that is too long.
 
     >>> truncate_text("a" * 90 + "b" * 30, longest=40)
     'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\\n[cut: 80 characters]\\nbbbbbbbbbb'
@@ -116,11 +113,11 @@ def truncate_text(text: str, *, longest: int = LONGEST_SAID) -> str:
     return f"{text[: longest - end]}\n[cut: {len(text) - longest:,} characters]\n{text[-end:]}"
 
 
-def _get_text(told: Mapping[str, Any], names: tuple[str, ...]) -> str:
-    return next((value for name in names if isinstance(value := told.get(name), str)), "")
+def _get_text(values: Mapping[str, Any], names: tuple[str, ...]) -> str:
+    return next((value for name in names if isinstance(value := values.get(name), str)), "")
 
 
-def _serialize_arguments(given: Any) -> str:
-    written = json.dumps(given, ensure_ascii=False) if isinstance(given, Mapping) else "{}"
+def _serialize_arguments(arguments: Any) -> str:
+    written = json.dumps(arguments, ensure_ascii=False) if isinstance(arguments, Mapping) else "{}"
     written = validation.clean_text(written)
     return written if len(written) <= _LONGEST_RESULT else json.dumps({"cut": written[:_LONGEST_RESULT]})

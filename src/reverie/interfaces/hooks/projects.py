@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 PROJECT = "CLAUDE_PROJECT_DIR"
-"""The variable in which Claude Code names the project's folder."""
+"""Environment variable with the project's folder, set by Claude Code."""
 
 _LONGEST = 40
 _UNFIT = re.compile(r"[^\w.-]+")
@@ -17,12 +17,12 @@ _UNFIT = re.compile(r"[^\w.-]+")
 def derive_project_scope(folder: str, *, within: str = "") -> str:
     """Return the scope of the project that a folder belongs to, such as `project:atlas-1f0c2a9b`.
 
-    The project is the git repository around the folder (for a worktree, the one that it is of), or else the
-    folder itself. Another folder of the same name is another project.
+    The project is the git repository that contains the folder (for a worktree, its main repository), or else
+    the folder itself. Folders of the same name are different projects.
 
     Args:
-        folder: Any folder of the project; empty for this process's own.
-        within: The scope that it lies in, such as `user:alice`.
+        folder: Any folder of the project; empty for the working folder of this process.
+        within: Parent scope, such as `user:alice`.
     """
     root = _find_root(Path(folder or os.getcwd()).absolute())
     name = _UNFIT.sub("-", root.name).strip(".-")[:_LONGEST] or "root"
@@ -42,12 +42,12 @@ def _find_root(folder: Path) -> Path:
 
 
 def _resolve_worktree(mark: Path) -> Path | None:
-    """Return the repository of a worktree, which its `.git` file names; None for another file."""
+    """Return the repository that the `.git` file of a worktree names; None for another file."""
     try:
-        named = mark.read_text(encoding="utf-8", errors="replace").partition("gitdir:")[2].strip()
+        git_dir = mark.read_text(encoding="utf-8", errors="replace").partition("gitdir:")[2].strip()
     except OSError:
         return None
-    inside = Path(os.path.realpath(mark.parent / named))
+    inside = Path(os.path.realpath(mark.parent / git_dir))
     if inside.parent.name == "worktrees" and inside.parent.parent.name == ".git":
         return inside.parent.parent.parent
     return None

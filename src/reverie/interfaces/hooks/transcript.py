@@ -1,7 +1,7 @@
 """Last exchange of a Claude Code transcript: the prompt, the answer and the tools used.
 
-JSON lines, of which only the last are read, from the end of the file backwards. What is not as expected is
-passed over: the form is the agent's own, and changes.
+A transcript is a file of JSON lines, read backwards from its end. Unexpected lines are skipped, because the
+agent may change its format.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class TranscriptExchange:
 
     Attributes:
         prompt: What the user said; empty where that was not found.
-        answer: The assistant's last words; empty where it has not answered since.
-        tools: The names of the tools that were called for it; None where that could not be told.
+        answer: The assistant's final text; empty if it has not answered yet.
+        tools: Names of the tools called for the answer; None if unknown.
     """
 
     prompt: str = ""
@@ -42,22 +42,21 @@ def read_last_exchange(path: str, *, settle_s: float = 0.0) -> TranscriptExchang
     """Read the last exchange of a conversation.
 
     Args:
-        path: The transcript; one that is missing or cannot be read has no exchange.
-        settle_s: For how many seconds to look again while the answer is not there: the agent may still be
-            writing it.
+        path: The transcript; a missing or unreadable one has no exchange.
+        settle_s: Seconds to wait for an answer that the agent may still be writing.
     """
     until = time.monotonic() + settle_s
     while True:
-        found = _read(path)
-        if found.answer or time.monotonic() >= until:
-            return found
+        exchange = _read(path)
+        if exchange.answer or time.monotonic() >= until:
+            return exchange
         time.sleep(_EVERY_S)
 
 
 def _read(path: str) -> TranscriptExchange:
     texts: list[str] = []
     tools: set[str] = set()
-    ended = False  # whether the words of the last answer are complete
+    is_complete = False  # whether the text of the last answer is complete
     try:
         for line in _read_lines_backwards(path):
             record = _parse_record(line)
@@ -65,17 +64,17 @@ def _read(path: str) -> TranscriptExchange:
                 continue
             kind, content = record
             if kind == "user":
-                ended = True
+                is_complete = True
                 if (prompt := _extract_prompt(content)) is not None:
                     return TranscriptExchange(
                         prompt=prompt, answer=_join_texts(texts), tools=frozenset(tools)
                     )
                 continue
-            said, called = _extract_content(content)
+            text, called = _extract_content(content)
             tools |= called
-            ended = ended or bool(called)
-            if said and not ended:
-                texts.append(said)
+            is_complete = is_complete or bool(called)
+            if text and not is_complete:
+                texts.append(text)
     except OSError:
         return TranscriptExchange()
     return TranscriptExchange(answer=_join_texts(texts))
@@ -84,12 +83,12 @@ def _read(path: str) -> TranscriptExchange:
 def _parse_record(line: bytes) -> tuple[str, Any] | None:
     """Return the role and the content of a line; None for anything but a message."""
     try:
-        told = json.loads(line)
+        record = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(told, dict) or told.get("isSidechain") or told.get("isMeta"):
+    if not isinstance(record, dict) or record.get("isSidechain") or record.get("isMeta"):
         return None
-    kind, message = told.get("type"), told.get("message")
+    kind, message = record.get("type"), record.get("message")
     if kind not in {"user", "assistant"} or not isinstance(message, Mapping):
         return None
     return kind, message.get("content")

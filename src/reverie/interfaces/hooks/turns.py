@@ -1,8 +1,8 @@
 """Work of each hook: the turns to store, and the context to return to the agent.
 
-What the user says and what is answered become turns of one session, each once however often its event comes.
-Reading comes first, so that a prompt never finds itself. What the assistant says after a tool that is not
-trusted counts as the tool's word. Writes nothing to standard output.
+The user's prompts and the answers become turns of one session; repeated events add no second turn. A prompt
+is answered before it is stored, so that it never finds itself. An answer after an untrusted tool has the
+origin of the tool. Nothing is written to standard output.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ if TYPE_CHECKING:
     from reverie.settings import Settings
 
 SETTLE_S = 1.0
-"""Seconds that an answer is waited for which stands neither in the event nor in the transcript yet."""
+"""Seconds to wait for an answer that is not in the transcript yet."""
 
 PAGES_SHOWN = "pages_shown"
-"""The metadata of a user's turn that say which `MEMORY.md` the agent had read by then."""
+"""Metadata key of a user's turn: digest of the `MEMORY.md` that the agent had read."""
 
 COMPACTED = "compacted"
-"""The metadata of a session whose agent shortened its own window in the middle of an answer."""
+"""Metadata key of a session whose agent compacted its window during an answer."""
 
 _NOT_TYPED = re.compile(r"<[a-z]+(?:-[a-z]+)+[\s>]")
-"""How what an agent passes on as a prompt begins, such as `<task-notification>`: nobody typed it."""
+"""Beginning of prompts that were not typed by the user, such as `<task-notification>`."""
 
 _SERVER = re.compile(r"mcp__.+?__")
-_STANDING: tuple[SectionName, ...] = ("profile", "pages", "summary", "notes", "recalled", "working")
-_ASKED: tuple[SectionName, ...] = ("recalled", "working")
+_AT_START: tuple[SectionName, ...] = ("profile", "pages", "summary", "notes", "recalled", "working")
+_PER_PROMPT: tuple[SectionName, ...] = ("recalled", "working")
 _SPARE = 40  # characters of separators between sections, which no section counts
 _ATTEMPTS = 100
 _PAUSE_S = 0.01
@@ -55,12 +55,12 @@ class HookTarget:
     """The memory, folder and options for an event.
 
     Attributes:
-        memory: The memory, or a scope of one.
-        folder: The memory's folder.
-        settings: The memory's settings.
-        agent: What the ids of its sessions begin with.
-        max_chars: Characters that the agent reads at most.
-        everything: Whether every prompt is given all that stands in prompts, not only what is new.
+        memory: The memory, or a scope of it.
+        folder: Folder of the memory.
+        settings: Settings of the memory.
+        agent: Prefix of the session ids.
+        max_chars: Maximum characters of output.
+        everything: Whether every prompt gets the full context, not only what is new.
     """
 
     memory: Memory | ScopedMemory
@@ -74,71 +74,71 @@ class HookTarget:
         """Return the session of an event.
 
         Raises:
-            InvalidInput: the event names none.
+            InvalidInput: the event has no session id.
         """
         if not event.session:
-            raise InvalidInput("the event has no session_id: it cannot be told which conversation it is of")
+            raise InvalidInput("the event has no session_id: its conversation is unknown")
         return self.memory.session(f"{self.agent}:{event.session}")
 
 
-def answer_event(name: str, event: HookEvent, place: HookTarget) -> str:
+def answer_event(name: str, event: HookEvent, target: HookTarget) -> str:
     """Handle an event; return the text for the agent, empty for none.
 
     Args:
         name: One of `EVENTS`.
         event: The event.
-        place: Where it belongs.
+        target: Memory and options.
     """
-    return _EVENTS[name](event, place)
+    return _EVENTS[name](event, target)
 
 
-def _handle_session_start(event: HookEvent, place: HookTarget) -> str:
-    session = place.session(event)
+def _handle_session_start(event: HookEvent, target: HookTarget) -> str:
+    session = target.session(event)
     if event.source == "compact":
-        _begin_anew(session)
-    pack = session.context("", hard_tokens=_compute_token_budget(place))
+        _reset_session(session)
+    pack = session.context("", hard_tokens=_compute_token_budget(target))
     session._flush()
-    return _render_sections(pack, _STANDING, place)
+    return _render_sections(pack, _AT_START, target)
 
 
-def _handle_user_prompt(event: HookEvent, place: HookTarget) -> str:
+def _handle_user_prompt(event: HookEvent, target: HookTarget) -> str:
     if not event.prompt:
         return ""
-    session = place.session(event)
-    pack = session.context(event.prompt, hard_tokens=_compute_token_budget(place))
+    session = target.session(event)
+    pack = session.context(event.prompt, hard_tokens=_compute_token_budget(target))
     pages = _hash_pages(pack)
-    with _acquire_lock(place.folder):
-        said = session.turns()
-        if not said or (said[-1].role, said[-1].content) != ("user", session._redact(event.prompt)):
+    with _acquire_lock(target.folder):
+        turns = session.turns()
+        if not turns or (turns[-1].role, turns[-1].content) != ("user", session._redact(event.prompt)):
             metadata = {PAGES_SHOWN: pages}
             if _NOT_TYPED.match(event.prompt):
                 metadata[ORIGIN] = "tool"
             session.add("user", event.prompt, metadata=metadata)
         else:
             session._flush()
-    if place.everything:
-        return _render_sections(pack, _STANDING, place)
-    wanted = set(_ASKED)
+    if target.everything:
+        return _render_sections(pack, _AT_START, target)
+    names = set(_PER_PROMPT)
     if not any(choice.verdict == "selected" and not choice.recent for choice in pack.choices):
-        wanted.discard("recalled")  # the newest records, which stood there when the session began
-    if pages and pages != _find_pages_digest(said, pages):
-        wanted.add("pages")
-    return _render_sections(pack, wanted, place)
+        names.discard("recalled")  # the newest records, which the start of the session has shown
+    if pages and pages != _find_pages_digest(turns, pages):
+        names.add("pages")
+    return _render_sections(pack, names, target)
 
 
-def _stop(event: HookEvent, place: HookTarget) -> str:
-    session = place.session(event)
+def _stop(event: HookEvent, target: HookTarget) -> str:
+    session = target.session(event)
     exchange = read_last_exchange(event.transcript, settle_s=0.0 if event.answer else SETTLE_S)
     answer = event.answer or exchange.answer
     if not answer:
         return ""
-    with _acquire_lock(place.folder):
-        said = session.turns()
-        if any(turn.content == session._redact(answer) for turn in _iterate_answers(said)):
+    with _acquire_lock(target.folder):
+        turns = session.turns()
+        if any(turn.content == session._redact(answer) for turn in _iterate_answers(turns)):
             return ""
-        if (not said or said[-1].role == "assistant") and _is_new_prompt(exchange.prompt, said, session):
+        if (not turns or turns[-1].role == "assistant") and _is_new_prompt(exchange.prompt, turns, session):
             session.add("user", exchange.prompt)
-        origin = _determine_origin(answer, exchange, session, place)
+        origin = _determine_origin(answer, exchange, session, target)
         session.add("assistant", answer, metadata={ORIGIN: origin} if origin else None)
         if session.state.metadata.get(COMPACTED):
             session.set_metadata(COMPACTED, None)
@@ -146,18 +146,18 @@ def _stop(event: HookEvent, place: HookTarget) -> str:
     return ""
 
 
-def _handle_tool_failure(event: HookEvent, place: HookTarget) -> str:
+def _handle_tool_failure(event: HookEvent, target: HookTarget) -> str:
     if not event.error or event.interrupted:
         return ""
-    session = place.session(event)
+    session = target.session(event)
     call = event.call or hashlib.sha256(f"{event.arguments}\n{event.error}".encode()).hexdigest()[:12]
-    with _acquire_lock(place.folder):
+    with _acquire_lock(target.folder):
         if all(turn.tool_call_id != call for turn in session.turns()):
             name = event.tool or "tool"
-            asked: dict[str, Any] = {"id": call, "name": name, "arguments": event.arguments}
+            tool_call: dict[str, Any] = {"id": call, "name": name, "arguments": event.arguments}
             session.add_many(
                 [
-                    {"role": "assistant", "content": "", "tool_calls": [asked]},
+                    {"role": "assistant", "content": "", "tool_calls": [tool_call]},
                     {
                         "role": "tool",
                         "content": event.error,
@@ -169,8 +169,8 @@ def _handle_tool_failure(event: HookEvent, place: HookTarget) -> str:
     return ""
 
 
-def _handle_session_end(event: HookEvent, place: HookTarget) -> str:
-    place.memory.consolidate_session(place.session(event).id)
+def _handle_session_end(event: HookEvent, target: HookTarget) -> str:
+    target.memory.consolidate_session(target.session(event).id)
     return ""
 
 
@@ -183,20 +183,20 @@ _EVENTS: Mapping[str, Callable[[HookEvent, HookTarget], str]] = {
 }
 
 
-# -- what the agent reads ----------------------------------------------------------------------------------
+# -- output ----------------------------------------------------------------------------------
 
 
-def _compute_token_budget(place: HookTarget) -> int:
-    return min(place.settings.hard_tokens, max(0, place.max_chars - _SPARE) // 4)
+def _compute_token_budget(target: HookTarget) -> int:
+    return min(target.settings.hard_tokens, max(0, target.max_chars - _SPARE) // 4)
 
 
-def _render_sections(pack: Pack, names: Collection[str], place: HookTarget) -> str:
+def _render_sections(pack: Pack, names: Collection[str], target: HookTarget) -> str:
     parts = [section.text for section in pack.sections if section.name in names]
     if not parts:
         return ""
     first = 1 if pack.sections[0].name == "profile" and "profile" in names else 0
     text = "\n\n".join([*parts[:first], *([pack.notice] if pack.notice else []), *parts[first:]])
-    return text[: place.max_chars]
+    return text[: target.max_chars]
 
 
 def _hash_pages(pack: Pack) -> str:
@@ -205,62 +205,62 @@ def _hash_pages(pack: Pack) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:12] if text else ""
 
 
-def _find_pages_digest(said: Sequence[Turn], pages: str) -> str:
+def _find_pages_digest(turns: Sequence[Turn], pages: str) -> str:
     """Return the digest of the `MEMORY.md` that the agent has read."""
-    last = next((turn for turn in reversed(said) if turn.role == "user"), None)
+    last = next((turn for turn in reversed(turns) if turn.role == "user"), None)
     return pages if last is None else last.metadata.get(PAGES_SHOWN, "")
 
 
-# -- what is stored ----------------------------------------------------------------------------------------
+# -- storage ----------------------------------------------------------------------------------------
 
 
-def _iterate_answers(said: Sequence[Turn]) -> Iterator[Turn]:
+def _iterate_answers(turns: Sequence[Turn]) -> Iterator[Turn]:
     """Iterate over the assistant's turns since the user's last turn, the latest first."""
-    for turn in reversed(said):
+    for turn in reversed(turns):
         if turn.role == "user":
             return
         if turn.role == "assistant":
             yield turn
 
 
-def _is_new_prompt(prompt: str, said: Sequence[Turn], session: Session) -> bool:
+def _is_new_prompt(prompt: str, turns: Sequence[Turn], session: Session) -> bool:
     """Whether a transcript's last prompt was typed by the user and came with no event."""
     if not prompt or prompt.startswith("<"):
         return False
-    last = next((turn for turn in reversed(said) if turn.role == "user"), None)
+    last = next((turn for turn in reversed(turns) if turn.role == "user"), None)
     return last is None or last.content != session._redact(prompt)
 
 
-def _determine_origin(answer: str, exchange: TranscriptExchange, session: Session, place: HookTarget) -> str:
-    """Return `tool` if the answer may rest on an untrusted or unknown tool; else an empty text."""
-    if exchange.tools is not None and all(_is_trusted(name, place) for name in exchange.tools):
+def _determine_origin(answer: str, exchange: TranscriptExchange, session: Session, target: HookTarget) -> str:
+    """Return `tool` if the answer may depend on an untrusted or unknown tool; else an empty text."""
+    if exchange.tools is not None and all(_is_trusted(name, target) for name in exchange.tools):
         return ""
     return "" if provenance.is_said_by_owner(answer, session.turns()) else "tool"
 
 
-def _is_trusted(name: str, place: HookTarget) -> bool:
+def _is_trusted(name: str, target: HookTarget) -> bool:
     plain = _SERVER.sub("", name, count=1)
-    patterns = provenance.parse_trusted_tools(place.settings.trusted_tools)
+    patterns = provenance.parse_trusted_tools(target.settings.trusted_tools)
     return plain in provenance.ACKNOWLEDGING or any(
         fnmatchcase(each, pattern) for pattern in patterns for each in (name, plain)
     )
 
 
-def _begin_anew(session: Session) -> None:
-    """Allow everything to be shown again after the agent has dropped its window.
+def _reset_session(session: Session) -> None:
+    """Reset what was shown, after the agent has compacted its window.
 
-    In the middle of an answer, the window stays until the answer is there, so that it finds its question.
+    During an answer, the reset waits for the answer, so that it is stored with its question.
     """
-    said = session.turns()
-    if said and said[-1].role == "assistant" and not said[-1].tool_calls:
+    turns = session.turns()
+    if turns and turns[-1].role == "assistant" and not turns[-1].tool_calls:
         session.reset()
-    elif said:
+    elif turns:
         session.set_metadata(COMPACTED, "yes")
 
 
 @contextmanager
 def _acquire_lock(folder: Path) -> Iterator[None]:
-    """Hold a lock while an event is checked and stored; go on without it after a second."""
+    """Hold a lock while an event is checked and stored; continue without it after a second."""
     import fcntl
     import os
     import time

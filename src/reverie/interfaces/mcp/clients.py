@@ -1,7 +1,4 @@
-"""Settings that people paste into MCP clients.
-
-Writes nothing: the file is the client's.
-"""
+"""Settings to paste into MCP clients; the clients' files are never written."""
 
 from __future__ import annotations
 
@@ -14,65 +11,65 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientConfig:
-    """A client, and where its settings go.
+    """A client and the format of its settings.
 
     Attributes:
-        name: What it is called here.
-        place: Where what is printed goes, in words.
-        form: Makes it from the server's name, the program and its arguments.
+        name: Name of the client in `--client`.
+        place: Where to paste the settings.
+        format: Function from the server's name and its command to the settings.
     """
 
     name: str
     place: str
-    form: Callable[[str, Sequence[str]], str]
+    format: Callable[[str, Sequence[str]], str]
 
 
-def _format_command(name: str, started: Sequence[str]) -> str:
+def _format_command(name: str, command: Sequence[str]) -> str:
     return shlex.join(
-        ["claude", "mcp", "add", "--transport", "stdio", "--scope", "user", name, "--", *started]
+        ["claude", "mcp", "add", "--transport", "stdio", "--scope", "user", name, "--", *command]
     )
 
 
 def _build_formatter(key: str, **more: Any) -> Callable[[str, Sequence[str]], str]:
-    def form(name: str, started: Sequence[str]) -> str:
-        server = {**more, "command": started[0], "args": list(started[1:])}
+    def format_json(name: str, command: Sequence[str]) -> str:
+        server = {**more, "command": command[0], "args": list(command[1:])}
         return json.dumps({key: {name: server}}, indent=2)
 
-    return form
+    return format_json
 
 
 CLIENTS: Mapping[str, ClientConfig] = {
     client.name: client
     for client in (
         ClientConfig(
-            name="claude-code", place="a terminal; or run it with --scope project", form=_format_command
+            name="claude-code", place="a terminal; or run it with --scope project", format=_format_command
         ),
         ClientConfig(
             name="claude-desktop",
             place="claude_desktop_config.json (Settings, Developer, Edit Config)",
-            form=_build_formatter("mcpServers"),
+            format=_build_formatter("mcpServers"),
         ),
         ClientConfig(
             name="cursor",
             place="~/.cursor/mcp.json, or .cursor/mcp.json in a project",
-            form=_build_formatter("mcpServers"),
+            format=_build_formatter("mcpServers"),
         ),
         ClientConfig(
             name="vscode",
             place=".vscode/mcp.json in a workspace, or the file that `MCP: Open User Configuration` opens",
-            form=_build_formatter("servers", type="stdio"),
+            format=_build_formatter("servers", type="stdio"),
         ),
     )
 }
-"""The clients whose form is known, by name."""
+"""Supported clients by name."""
 
 
-def to_paste(client: str, name: str, started: Sequence[str]) -> str:
+def format_settings(client: str, name: str, command: Sequence[str]) -> str:
     """Return the settings for a client.
 
     Args:
         client: One of `CLIENTS`.
-        name: What the client calls the server.
-        started: The program and its arguments, with absolute paths.
+        name: Name of the server in the client.
+        command: Program and arguments, with absolute paths.
     """
-    return CLIENTS[client].form(name, started)
+    return CLIENTS[client].format(name, command)

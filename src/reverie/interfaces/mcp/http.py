@@ -1,8 +1,8 @@
 """Streamable HTTP transport on one port; on loopback unless a token is given.
 
-Who may call is decided here, before the protocol sees a request: by the host and origin that a request names,
-so that no web page can reach a server on this machine (DNS rebinding), and by a bearer token, which a server
-that other machines can reach must have. One server serves one scope.
+Access is checked before the protocol sees a request. The host and origin of a request are checked, so that no
+web page can reach a server on this machine (DNS rebinding). A server that other machines can reach requires a
+bearer token. One server serves one scope.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from reverie.domain.errors import InvalidInput
 from reverie.interfaces.mcp.server import MemoryServer
 
 PATH = "/mcp"
-"""Where the protocol is spoken."""
+"""Path of the endpoint."""
 
 SHORTEST_TOKEN = 16
-"""Characters of a token."""
+"""Minimum characters of a token."""
 
 LARGEST_BODY = 4 * 1024 * 1024
-"""Bytes of one request."""
+"""Maximum bytes of a request."""
 
 IDLE_S = 30 * 60
-"""After how long without a request a connection with a handshake is closed, in seconds."""
+"""Seconds without a request after which a connection with a handshake is closed."""
 
 STOPPING_S = 3
-"""How long requests may take to end when the server stops, in seconds."""
+"""Seconds that running requests get when the server stops."""
 
 _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 _log = logging.getLogger("reverie.mcp")
@@ -50,8 +50,8 @@ class RequestGuard:
 
         Args:
             app: The application.
-            hosts: The names under which the server may be called, without ports.
-            token: What a request must have as its bearer token; None for none.
+            hosts: Accepted host names, without ports.
+            token: Required bearer token; None for none.
         """
         self._app = app
         self._hosts = frozenset(host.lower() for host in hosts)
@@ -70,21 +70,21 @@ class RequestGuard:
         host = _parse_host(b"//" + headers.get(b"host", b""))
         if host not in self._hosts:
             return PlainTextResponse(
-                "This server is not called by that host name. Start it with --allow-host to allow one.\n", 421
+                "This host name is not allowed. Start the server with --allow-host to allow it.\n", 421
             )
         origin = headers.get(b"origin")
         if origin is not None and _parse_host(origin) not in self._hosts:
             return PlainTextResponse(
-                "A page of that origin may not call this server. Start it with --allow-host to allow one.\n",
+                "This origin is not allowed. Start the server with --allow-host to allow it.\n",
                 403,
             )
         if self._token is None:
             return None
-        kind, _, given = headers.get(b"authorization", b"").partition(b" ")
-        if kind.lower() == b"bearer" and hmac.compare_digest(given.strip(), self._token):
+        kind, _, sent_token = headers.get(b"authorization", b"").partition(b" ")
+        if kind.lower() == b"bearer" and hmac.compare_digest(sent_token.strip(), self._token):
             return None
         return PlainTextResponse(
-            "This server needs its token: send the header Authorization: Bearer TOKEN.\n",
+            "A token is required: send the header Authorization: Bearer TOKEN.\n",
             401,
             headers={"WWW-Authenticate": 'Bearer realm="reverie"'},
         )
@@ -93,9 +93,9 @@ class RequestGuard:
 def _parse_host(address: bytes) -> str | None:
     """Return the host of an address without its port; None without one."""
     try:
-        found = urlsplit(address.decode("ascii"))
-        found.port  # noqa: B018 - raises for what is no port
-        return None if found.hostname is None or "@" in found.netloc else found.hostname.lower()
+        parts = urlsplit(address.decode("ascii"))
+        parts.port  # noqa: B018 - raises ValueError for an invalid port
+        return None if parts.hostname is None or "@" in parts.netloc else parts.hostname.lower()
     except ValueError:
         return None
 
@@ -114,7 +114,7 @@ def validate_token(token: str | None, *, host: str) -> str | None:
     """Return the token if a server may listen on that host with it.
 
     Raises:
-        InvalidInput: there is none, and other machines can reach the server; or it is no token.
+        InvalidInput: the token is invalid, or missing for a server that other machines can reach.
     """
     if token is None:
         if not is_loopback(host):
@@ -125,8 +125,8 @@ def validate_token(token: str | None, *, host: str) -> str | None:
         return None
     if len(token) < SHORTEST_TOKEN or not token.isascii() or not token.isprintable() or " " in token:
         raise InvalidInput(
-            f"the token is not of its form: use {SHORTEST_TOKEN} or more ASCII characters without "
-            "blanks, such as `openssl rand -hex 32` makes"
+            f"the token is invalid: use {SHORTEST_TOKEN} or more ASCII characters without "
+            "blanks, for example from `openssl rand -hex 32`"
         )
     return token
 
@@ -137,10 +137,10 @@ def create_application(
     """Create the ASGI application that serves the protocol at `PATH`.
 
     Args:
-        server: What answers.
-        host: Where it listens.
-        token: What requests must have; None for nothing.
-        allowed: Host names under which it may be called, beside its own and, on this machine, `localhost`.
+        server: The server.
+        host: Address it listens on.
+        token: Required bearer token; None for none.
+        allowed: Additional accepted host names.
     """
     hosts = {host, *allowed}
     if is_loopback(host) or _is_everywhere(host):
@@ -151,9 +151,9 @@ def create_application(
         max_request_body_size=LARGEST_BODY,
         transport_security=TransportSecuritySettings(
             enable_dns_rebinding_protection=False
-        ),  # `RequestGuard` does it
+        ),  # done by `RequestGuard`
     )
-    server.protocol.session_manager.session_idle_timeout = IDLE_S  # 2.0 has none unless it is told
+    server.protocol.session_manager.session_idle_timeout = IDLE_S  # 2.0 has no timeout by default
     return RequestGuard(app, hosts=hosts, token=token)
 
 
@@ -168,8 +168,8 @@ def open_socket(host: str, port: int) -> socket.socket:
     """Open a listening socket."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     sock = socket.create_server((host, port), family=family, backlog=128)
-    # What is accepted has this from here: asyncio sets it only where the protocol's number is known. Without
-    # it the end of each answer waits 40 ms for the client's acknowledgement.
+    # Accepted connections inherit this. Without it the end of each answer waits 40 ms for the client's
+    # acknowledgement; asyncio sets it only if the protocol number of the socket is known.
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return sock
 

@@ -1,4 +1,4 @@
-"""What one server offers: tools and resources over one scope of a memory."""
+"""Tools and resources that a server offers over one scope of a memory."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ GRAPH_GROUP = "knowledge_graph"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedMemory:
-    """What a server offers to its clients.
+    """Memory, tools and resources that a server offers to its clients.
 
     Attributes:
-        memory: The memory it stands on, open.
-        view: The scope of it that clients see, and nothing else.
-        tools: What they may call.
-        session: The conversation that the tools are called in; None for none.
-        graph: The knowledge graph, where its tools are offered.
+        memory: The open memory.
+        view: The scope that clients see.
+        tools: The offered tools.
+        session: Session of the tools; None for none.
+        graph: The knowledge graph, if its tools are offered.
     """
 
     memory: Memory
@@ -34,7 +34,7 @@ class ServedMemory:
     graph: KnowledgeGraph | None = None
 
     def find_tool(self, *names: str) -> str | None:
-        """Return the name, with its prefix, of the first of these tools that is offered; None for none."""
+        """Return the prefixed name of the first of these tools that is offered; None if none is."""
         return next((tool for name in names for tool in self.tools.names if tool.endswith(name)), None)
 
 
@@ -51,30 +51,31 @@ def create_offer(
     """Create the offer of a server.
 
     Args:
-        memory: The memory, open.
-        scope: Whose memory clients see; empty for what is everybody's.
-        session: The conversation that the tools are called in; None for none.
-        groups: Which tools, as `Memory.tools` has them; None for the usual ones, empty for none.
-        knowledge_graph: Whether the nine tools of the reference memory server are there too.
-        read_only: Whether only tools that change nothing are there.
-        prefix: What stands before the name of every tool.
+        memory: The open memory.
+        scope: Scope that clients see; empty for the common scope.
+        session: Session of the tools; None for none.
+        groups: Groups of tools, as in `Memory.tools`; None for the default groups, empty for none.
+        knowledge_graph: Whether to add the nine tools of the reference memory server.
+        read_only: Whether to offer only tools that change nothing.
+        prefix: Prefix of all tool names.
 
     Raises:
-        InvalidInput: an argument is not of its form, there is no such group, or the session is that of a
-            scope and no scope is given.
+        InvalidInput: an argument is invalid, a group does not exist, or the session belongs to a scope and
+            no scope is given.
     """
     view = memory.scoped(validate_scope(scope))
     last = [] if session is None else memory.scoped(EVERY_SCOPE).turns(session, start=-1)
-    whose = last[0].scope if last else parse_session_scope(session or "")
-    if whose and not scope:
+    session_scope = last[0].scope if last else parse_session_scope(session or "")
+    if session_scope and not scope:
         raise InvalidInput(
-            f"session {session!r} belongs to the scope {whose!r}, which is not served: pass that scope too"
+            f"session {session!r} belongs to the scope {session_scope!r}, which is not served: "
+            "give that scope too"
         )
     chosen = list(DEFAULT_GROUPS if groups is None else groups)
     if knowledge_graph and GRAPH_GROUP not in chosen:
         chosen.append(GRAPH_GROUP)
     if tuple(chosen) == (*DEFAULT_GROUPS, GRAPH_GROUP) and session is None:
-        chosen.remove("working")  # the usual groups have it only where there is a session
+        chosen.remove("working")  # without a session, the default groups do not have it
     tools = memory_tools(view, session=session, groups=chosen)
     if read_only:
         tools = tools.reading()

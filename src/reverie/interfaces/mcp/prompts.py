@@ -1,6 +1,6 @@
-"""Prompts of the server: three, built from the memory when a client asks.
+"""The three prompts of the server, built from the memory on request.
 
-What is recalled stands in them as quoted data, as in every prompt that Reverie makes.
+Recalled content is quoted as data, as in every prompt of Reverie.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
-from reverie.context import render
+from reverie.context import render as rendering
 from reverie.domain.text import escaping
 from reverie.interfaces.mcp import resources
 from reverie.interfaces.mcp.offer import ServedMemory
@@ -26,58 +26,53 @@ _LONGEST = 10_000
 class _Prompt:
     """One prompt: its description, its text, and the completion of its arguments."""
 
-    shown: types.Prompt
-    made: Callable[[ServedMemory, Mapping[str, str]], str]
+    definition: types.Prompt
+    render: Callable[[ServedMemory, Mapping[str, str]], str]
     complete: Mapping[str, Callable[[ServedMemory, str], Iterable[str]]]
 
 
 def list_prompts(offer: ServedMemory) -> list[types.Prompt]:
     """Return all prompts."""
-    return [prompt.shown for prompt in _collect_prompts(offer).values()]
+    return [prompt.definition for prompt in _collect_prompts(offer).values()]
 
 
 def get_prompt(offer: ServedMemory, name: str, arguments: Mapping[str, str] | None) -> types.GetPromptResult:
     """Return a prompt with its arguments filled in.
 
-    Args:
-        offer: What there is.
-        name: Which.
-        arguments: Its arguments.
-
     Raises:
-        MCPError: there is no such prompt, or an argument is missing, unknown or too long.
+        MCPError: the prompt does not exist, or an argument is missing, unknown or too long.
     """
     prompts = _collect_prompts(offer)
     if name not in prompts:
         raise MCPError(
-            types.INVALID_PARAMS, f"There is no prompt {name[:80]!r}. There are: {', '.join(prompts)}."
+            types.INVALID_PARAMS, f"Unknown prompt {name[:80]!r}. Known prompts: {', '.join(prompts)}."
         )
     prompt = prompts[name]
-    given = {key: text.strip() for key, text in (arguments or {}).items()}
-    known = {each.name: bool(each.required) for each in prompt.shown.arguments or ()}
-    missing = [each for each, required in known.items() if required and not given.get(each)]
-    unknown = [each for each in given if each not in known]
+    values = {key: text.strip() for key, text in (arguments or {}).items()}
+    known = {each.name: bool(each.required) for each in prompt.definition.arguments or ()}
+    missing = [each for each, required in known.items() if required and not values.get(each)]
+    unknown = [each for each in values if each not in known]
     if missing or unknown:
         wrong = f"needs {', '.join(missing)}" if missing else f"takes {', '.join(known)}"
         raise MCPError(types.INVALID_PARAMS, f"{name} {wrong}.")
-    if any(len(text) > _LONGEST for text in given.values()):
+    if any(len(text) > _LONGEST for text in values.values()):
         raise MCPError(types.INVALID_PARAMS, f"An argument of {name} has more than {_LONGEST:,} characters.")
-    text = types.TextContent(type="text", text=prompt.made(offer, given))
+    text = types.TextContent(type="text", text=prompt.render(offer, values))
     return types.GetPromptResult(
-        description=prompt.shown.description, messages=[types.PromptMessage(role="user", content=text)]
+        description=prompt.definition.description, messages=[types.PromptMessage(role="user", content=text)]
     )
 
 
-def complete_argument(offer: ServedMemory, name: str, argument: str, begun: str) -> Iterable[str]:
-    """Return values that complete an argument, the likeliest first; none for free text."""
+def complete_argument(offer: ServedMemory, name: str, argument: str, prefix: str) -> Iterable[str]:
+    """Return values that complete an argument, most likely first; none for free text."""
     prompt = _collect_prompts(offer).get(name)
     complete = None if prompt is None else prompt.complete.get(argument)
-    return () if complete is None else complete(offer, begun)
+    return () if complete is None else complete(offer, prefix)
 
 
 def _collect_prompts(offer: ServedMemory) -> dict[str, _Prompt]:
     known = (_WHAT, _REMEMBER, _CONTEXT) if offer.find_tool("save_memory") else (_WHAT, _CONTEXT)
-    return {prompt.shown.name: prompt for prompt in known}
+    return {prompt.definition.name: prompt for prompt in known}
 
 
 def _render_recall_prompt(offer: ServedMemory, given: Mapping[str, str]) -> str:
@@ -89,7 +84,7 @@ def _render_recall_prompt(offer: ServedMemory, given: Mapping[str, str]) -> str:
             f"What do you remember{topic}? I looked in my memory, and there is nothing{topic}. "
             "Tell me so; do not make anything up."
         )
-    lines = "\n".join(render.render_hit(hit) for hit in hits)
+    lines = "\n".join(rendering.render_hit(hit) for hit in hits)
     return (
         f"What do you remember{topic}? This is what my memory has. {escaping.NOTICE}\n\n{lines}\n\n"
         "Tell me in your own words, with the ids of what you rely on. Say what contradicts itself or is old, "
@@ -114,32 +109,32 @@ def _render_context_prompt(offer: ServedMemory, given: Mapping[str, str]) -> str
     return f"{pack.text}\n\n{message}" if pack.text else message
 
 
-def _complete_topics(offer: ServedMemory, begun: str) -> Iterable[str]:
+def _complete_topics(offer: ServedMemory, prefix: str) -> Iterable[str]:
     """Return tags and the last words of categories, the most used first."""
-    found = dict(offer.view.tags())
+    counts = dict(offer.view.tags())
     for category, count in offer.view.categories().items():
         words = category.rpartition("/")[2].replace("-", " ").replace("_", " ")
-        found[words] = found.get(words, 0) + count
-    ranked = sorted(found, key=lambda each: (-found[each], each))
-    return (each for each in ranked if each and each.lower().startswith(begun.lower()))
+        counts[words] = counts.get(words, 0) + count
+    ranked = sorted(counts, key=lambda each: (-counts[each], each))
+    return (each for each in ranked if each and each.lower().startswith(prefix.lower()))
 
 
-def _complete_categories(offer: ServedMemory, begun: str) -> Iterable[str]:
-    return (each for each in sorted(offer.view.categories()) if each and each.startswith(begun))
+def _complete_categories(offer: ServedMemory, prefix: str) -> Iterable[str]:
+    return (each for each in sorted(offer.view.categories()) if each and each.startswith(prefix))
 
 
 _WHAT = _Prompt(
-    shown=types.Prompt(
+    definition=types.Prompt(
         name="what-do-you-remember",
         title="What do you remember?",
         description="What is remembered about a topic, or lately, told from memory alone.",
         arguments=[types.PromptArgument(name="about", description="The topic; left out, what is newest.")],
     ),
-    made=_render_recall_prompt,
+    render=_render_recall_prompt,
     complete={"about": _complete_topics},
 )
 _REMEMBER = _Prompt(
-    shown=types.Prompt(
+    definition=types.Prompt(
         name="remember-this",
         title="Remember this",
         description="Have something saved for the long term.",
@@ -148,11 +143,11 @@ _REMEMBER = _Prompt(
             types.PromptArgument(name="category", description="A category such as project-context/atlas."),
         ],
     ),
-    made=_remember,
+    render=_remember,
     complete={"category": _complete_categories},
 )
 _CONTEXT = _Prompt(
-    shown=types.Prompt(
+    definition=types.Prompt(
         name="context-for",
         title="Context for a message",
         description="A message with everything before it that is remembered and matters for it.",
@@ -161,6 +156,6 @@ _CONTEXT = _Prompt(
             types.PromptArgument(name="session", description="The conversation that it belongs to."),
         ],
     ),
-    made=_render_context_prompt,
+    render=_render_context_prompt,
     complete={"session": resources.complete_session_ids},
 )

@@ -1,6 +1,6 @@
 """Resources of the server: pages, logs, records and sessions, by URI.
 
-Everything here reads, within one scope. What changes, and who is told of it, is in `changes`.
+All functions read within one scope. Notifications of changes are in `subscriptions`.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ PAGE = "reverie://memory/"
 RECORD = "reverie://records/"
 SESSION = "reverie://sessions/"
 GRAPH = "memory://knowledge-graph"
-"""The address that the reference memory server gives its graph."""
+"""URI of the graph in the reference memory server."""
 
 A_PAGE = 100
-"""Resources in one answer of `resources/list`; more come with its cursor."""
+"""Resources in one page of `resources/list`."""
 
 MOST_LISTED = 1_000
-"""Records, and sessions, that are listed, the latest changed first; all others are read by their ids."""
+"""Maximum records and maximum sessions listed, latest changed first; others can be read by id."""
 
 LONGEST_TRANSCRIPT = 500
-"""Turns of a session that are read, the last ones."""
+"""Maximum turns read of a session, the last ones."""
 
 _MARKDOWN = "text/markdown"
 _JSON = "application/json"
 _LONGEST_TITLE = 80
-_NOT_FOUND_THEN = -32002  # what the protocol had for it until 2025-11-25
+_NOT_FOUND_LEGACY = -32002  # error code of the protocol until 2025-11-25
 _SECTIONS = ("pages", "sessions", "records")
 
 TEMPLATES = (
@@ -56,14 +56,14 @@ TEMPLATES = (
         name="record",
         title="A record",
         uri_template=RECORD + "{id}",
-        description="One thing remembered, with all its fields, also when it has been archived.",
+        description="A record with all its fields, live or archived.",
         mime_type=_JSON,
     ),
     types.ResourceTemplate(
         name="session",
         title="A conversation",
         uri_template=SESSION + "{id}",
-        description=f"What was said in a conversation: its last {LONGEST_TRANSCRIPT} turns.",
+        description=f"The last {LONGEST_TRANSCRIPT} turns of a conversation.",
         mime_type=_MARKDOWN,
     ),
 )
@@ -91,21 +91,21 @@ def list_resources(offer: ServedMemory, cursor: str | None) -> types.ListResourc
     """Return a page of resources, and the cursor for the next one.
 
     Args:
-        offer: What there is.
-        cursor: Where to begin, as the last answer had it; None for the beginning.
+        offer: The served memory.
+        cursor: Cursor from the previous page; None for the first page.
 
     Raises:
-        MCPError: it is no cursor of this server.
+        MCPError: the cursor is invalid.
     """
     section, offset = _decode_cursor(cursor)
-    found: list[types.Resource] = []
+    page: list[types.Resource] = []
     for name in _SECTIONS[_SECTIONS.index(section) :]:
         start = offset if name == section else 0
         for number, resource in enumerate(_iterate_section(offer, name, start), start):
-            if len(found) == A_PAGE:
-                return types.ListResourcesResult(resources=found, next_cursor=_encode_cursor(name, number))
-            found.append(resource)
-    return types.ListResourcesResult(resources=found)
+            if len(page) == A_PAGE:
+                return types.ListResourcesResult(resources=page, next_cursor=_encode_cursor(name, number))
+            page.append(resource)
+    return types.ListResourcesResult(resources=page)
 
 
 def _iterate_section(offer: ServedMemory, name: str, start: int) -> Iterator[types.Resource]:
@@ -128,10 +128,10 @@ def _iterate_pages(offer: ServedMemory) -> Iterator[types.Resource]:
             description="All entities, observations and relations.",
             mime_type=_JSON,
         )
-    overview = {each.name: each.updated_at for each in offer.view.pages.overview()}
-    for name in dict.fromkeys((MEMORY, HISTORY, *overview)):
+    pages = {each.name: each.updated_at for each in offer.view.pages.overview()}
+    for name in dict.fromkeys((MEMORY, HISTORY, *pages)):
         text = offer.view.pages.read(name)
-        at = overview.get(name)
+        at = pages.get(name)
         yield types.Resource(
             uri=build_page_uri(name),
             name=name,
@@ -145,33 +145,33 @@ def _iterate_pages(offer: ServedMemory) -> Iterator[types.Resource]:
 
 def _describe_page(name: str) -> str:
     if name == MEMORY:
-        return "What stands in every prompt."
+        return "The page that is part of every prompt."
     if name == HISTORY:
-        return "What conversations came to, a paragraph each."
-    return "The notes of a day." if parse_daily_note_day(name) is not None else "A page."
+        return "Summaries of conversations, one paragraph each."
+    return "Notes of one day." if parse_daily_note_day(name) is not None else "A page."
 
 
-def _build_session_resource(found: SessionOverview) -> types.Resource:
+def _build_session_resource(overview: SessionOverview) -> types.Resource:
     return types.Resource(
-        uri=build_session_uri(found.state.id),
-        name=found.state.id,
-        title=f"Conversation {_shorten_title(found.state.id)}",
-        description=f"{found.turns:,} turn{'' if found.turns == 1 else 's'}, {found.state.status}.",
+        uri=build_session_uri(overview.state.id),
+        name=overview.state.id,
+        title=f"Conversation {_shorten_title(overview.state.id)}",
+        description=f"{overview.turns:,} turn{'' if overview.turns == 1 else 's'}, {overview.state.status}.",
         mime_type=_MARKDOWN,
-        annotations=_build_annotations(found.last_at, 0.3),
+        annotations=_build_annotations(overview.last_at, 0.3),
     )
 
 
-def _build_record_resource(found: Record) -> types.Resource:
+def _build_record_resource(record: Record) -> types.Resource:
     return types.Resource(
-        uri=build_record_uri(found.id),
-        name=found.id,
-        title=_shorten_title(found.content),
-        description=f"A {found.kind.replace('_', ' ')}"
-        + (f" in {found.category}." if found.category else "."),
+        uri=build_record_uri(record.id),
+        name=record.id,
+        title=_shorten_title(record.content),
+        description=f"A {record.kind.replace('_', ' ')}"
+        + (f" in {record.category}." if record.category else "."),
         mime_type=_JSON,
-        size=len(_serialize_record(found).encode()),
-        annotations=_build_annotations(found.updated_at, found.importance),
+        size=len(_serialize_record(record).encode()),
+        annotations=_build_annotations(record.updated_at, record.importance),
     )
 
 
@@ -201,34 +201,33 @@ def _decode_cursor(cursor: str | None) -> tuple[str, int]:
             return section, int(offset)
     except (binascii.Error, ValueError):
         pass
-    raise MCPError(types.INVALID_PARAMS, "There is no such cursor: begin the list anew, without one.")
+    raise MCPError(types.INVALID_PARAMS, "Invalid cursor: start the list again without a cursor.")
 
 
-# -- one of them -----------------------------------------------------------------------------------------
+# -- reading -------------------------------------------------------------------------------------------
 
 
 def read(offer: ServedMemory, uri: str, *, stateless: bool) -> types.ReadResourceResult:
     """Read the resource at a URI.
 
     Args:
-        offer: What there is.
-        uri: The address.
-        stateless: Whether the client speaks the protocol without a handshake, which has another code for
-            what is not there.
+        offer: The served memory.
+        uri: The URI.
+        stateless: Whether the connection has no handshake; then another error code means "not found".
 
     Raises:
-        MCPError: nothing does.
+        MCPError: the resource does not exist.
     """
-    found = _read_contents(offer, uri)
-    if found is None:
+    contents = _read_contents(offer, uri)
+    if contents is None:
         raise MCPError(
-            types.INVALID_PARAMS if stateless else _NOT_FOUND_THEN,
-            f"There is no resource {uri[:300]!r}: resources/list and resources/templates/list say what is.",
+            types.INVALID_PARAMS if stateless else _NOT_FOUND_LEGACY,
+            f"Unknown resource {uri[:300]!r}: see resources/list and resources/templates/list.",
             {"uri": uri},
         )
-    mime, text = found
-    contents = types.TextResourceContents(uri=uri, mime_type=mime, text=text)
-    return types.ReadResourceResult(contents=[contents])
+    mime, text = contents
+    item = types.TextResourceContents(uri=uri, mime_type=mime, text=text)
+    return types.ReadResourceResult(contents=[item])
 
 
 def is_there(offer: ServedMemory, uri: str) -> bool:
@@ -239,9 +238,9 @@ def is_there(offer: ServedMemory, uri: str) -> bool:
 def _read_contents(offer: ServedMemory, uri: str) -> tuple[str, str] | None:
     if uri == GRAPH and offer.graph is not None:
         return _JSON, json.dumps(offer.graph.read_graph(), ensure_ascii=False, indent=2)
-    for prefix, read_one in ((PAGE, _read_page), (RECORD, _read_record), (SESSION, _read_session)):
-        if uri.startswith(prefix):
-            return read_one(offer, unquote(uri.removeprefix(prefix)))
+    for base, read_one in ((PAGE, _read_page), (RECORD, _read_record), (SESSION, _read_session)):
+        if uri.startswith(base):
+            return read_one(offer, unquote(uri.removeprefix(base)))
     return None
 
 
@@ -256,12 +255,12 @@ def _read_page(offer: ServedMemory, name: str) -> tuple[str, str] | None:
 
 
 def _read_record(offer: ServedMemory, id: str) -> tuple[str, str] | None:
-    found = offer.view.get(id)
-    return None if found is None else (_JSON, _serialize_record(found))
+    record = offer.view.get(id)
+    return None if record is None else (_JSON, _serialize_record(record))
 
 
-def _serialize_record(found: Record) -> str:
-    return json.dumps(found.to_dict(), ensure_ascii=False, indent=2)
+def _serialize_record(record: Record) -> str:
+    return json.dumps(record.to_dict(), ensure_ascii=False, indent=2)
 
 
 def _read_session(offer: ServedMemory, id: str) -> tuple[str, str] | None:
@@ -269,10 +268,10 @@ def _read_session(offer: ServedMemory, id: str) -> tuple[str, str] | None:
     if not turns:
         return None
     left_out = turns[0].position
-    said = f"# Conversation {_shorten_title(turns[0].session)}\n\n"
+    heading = f"# Conversation {_shorten_title(turns[0].session)}\n\n"
     if left_out:
-        said += f"({left_out:,} earlier turns are left out.)\n\n"
-    text = said + "\n\n".join(_render_turn(turn) for turn in turns) + "\n"
+        heading += f"({left_out:,} earlier turns are left out.)\n\n"
+    text = heading + "\n\n".join(_render_turn(turn) for turn in turns) + "\n"
     return _MARKDOWN, text if len(text) <= LONGEST_PAGE else f"{text[:LONGEST_PAGE]}\n\n… [cut]\n"
 
 
@@ -284,28 +283,28 @@ def _render_turn(turn: Turn) -> str:
     return f"**{who}** ({turn.at:%Y-%m-%d %H:%M} UTC, {turn.id}):\n{quote_of}"
 
 
-# -- what may stand in a template ------------------------------------------------------------------------
+# -- completion ------------------------------------------------------------------------------------------
 
 
-def complete_uri(offer: ServedMemory, template: str, begun: str) -> Iterable[str]:
-    """Return values that complete a URI template, the likeliest first.
+def complete_uri(offer: ServedMemory, template: str, prefix: str) -> Iterable[str]:
+    """Return values that complete a URI template, most likely first.
 
     Args:
-        offer: What there is.
+        offer: The served memory.
         template: The template.
-        begun: What stands in it until now.
+        prefix: Text typed so far.
     """
     if template == PAGE + "{name}":
-        return (name for name in offer.view.pages.names() if name.lower().startswith(begun.lower()))
+        return (name for name in offer.view.pages.names() if name.lower().startswith(prefix.lower()))
     if template == RECORD + "{id}":
         records = offer.view.list(limit=MOST_LISTED)
-        return (record.id for record in records if record.id.startswith(begun.lower()))
+        return (record.id for record in records if record.id.startswith(prefix.lower()))
     if template == SESSION + "{id}":
-        return complete_session_ids(offer, begun)
+        return complete_session_ids(offer, prefix)
     return ()
 
 
-def complete_session_ids(offer: ServedMemory, begun: str) -> Iterable[str]:
-    """Return the ids of sessions with that prefix, the latest active first."""
-    found = offer.view.sessions(limit=MOST_LISTED)
-    return (each.state.id for each in found if each.state.id.lower().startswith(begun.lower()))
+def complete_session_ids(offer: ServedMemory, prefix: str) -> Iterable[str]:
+    """Return the ids of sessions with that prefix, most recently active first."""
+    sessions = offer.view.sessions(limit=MOST_LISTED)
+    return (each.state.id for each in sessions if each.state.id.lower().startswith(prefix.lower()))

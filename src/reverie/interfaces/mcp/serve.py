@@ -15,7 +15,7 @@ from reverie.interfaces.mcp.offer import ServedMemory
 from reverie.interfaces.mcp.server import MemoryServer
 
 LAST_CALLS_S = 10.0
-"""How long calls that still run are waited for before the memory is closed, in seconds."""
+"""Seconds to wait for running calls before the memory is closed."""
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _log = logging.getLogger("reverie.mcp")
@@ -32,11 +32,11 @@ def serve_http(
     """Serve over HTTP until SIGINT or SIGTERM arrives.
 
     Args:
-        offer: What there is.
-        sock: A socket that listens.
-        host: The name that it was bound to.
-        token: What requests must have; None for nothing.
-        allowed: Further host names under which it may be called.
+        offer: The served memory.
+        sock: A listening socket.
+        host: Name that the socket was bound to.
+        token: Required bearer token; None for none.
+        allowed: Additional accepted host names.
     """
     anyio.run(_run_http, offer, sock, host, token, tuple(allowed))
 
@@ -79,7 +79,7 @@ async def _run_http(
 
 def _drain(server: MemoryServer) -> None:
     if not server.threads.drain(LAST_CALLS_S):
-        _log.warning("some calls had not ended when the server stopped")
+        _log.warning("some calls were still running when the server stopped")
 
 
 @contextlib.asynccontextmanager

@@ -1,8 +1,8 @@
-"""Transport on standard input and output: one message a line, and nothing else on that output.
+"""Transport on standard input and output: one message per line, and no other output.
 
-The transport of the `mcp` package is not used: it leaves lines that are no messages unanswered, reads lines
-of any length, loses the answers to what was asked just before the end of input, and cannot be ended by a
-signal while it waits for a line.
+The transport of the `mcp` package is not used. It does not answer invalid lines, reads lines of any length,
+loses answers to the last requests before the end of input, and cannot be stopped by a signal while it waits
+for a line.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from mcp.shared.message import SessionMessage
 from mcp_types.jsonrpc import jsonrpc_message_adapter
 
 LONGEST_LINE = 16 * 1024 * 1024
-"""Bytes of one message; a longer one is answered with an error and not read."""
+"""Maximum bytes of a message; a longer one is answered with an error."""
 
 LAST_ANSWERS_S = 10.0
-"""How long, after the end of input, is waited for answers that are still being made."""
+"""Seconds to wait for pending answers after the end of input."""
 
 _PIECE = 1 << 16
 _GONE = (anyio.ClosedResourceError, anyio.BrokenResourceError)
@@ -43,9 +43,9 @@ async def open_streams(source: int | None = None, target: int | None = None) -> 
     """Open the streams of a server.
 
     Args:
-        source: The file descriptor that is read; None for standard input.
-        target: The one that is written; None for standard output, which becomes standard error meanwhile, so
-            that nothing else can be written between the messages.
+        source: File descriptor to read; None for standard input.
+        target: File descriptor to write; None for standard output, which is redirected to standard error
+            meanwhile, so that only messages are written to it.
     """
     with _redirect_descriptors(source, target) as (reading, writing):
         to_server, from_client = anyio.create_memory_object_stream[SessionMessage | Exception](0)
@@ -66,7 +66,7 @@ async def open_streams(source: int | None = None, target: int | None = None) -> 
 async def _write_messages(
     messages: MemoryObjectReceiveStream[SessionMessage], writer: _Writer, pending: _Pending, reader: _Reader
 ) -> None:
-    """Write the server's messages; end the input when nobody reads them."""
+    """Write the server's messages; end the input if the client has closed the output."""
     async with messages:
         async for message in messages:
             line = message.message.model_dump_json(by_alias=True, exclude_unset=True)
@@ -74,26 +74,26 @@ async def _write_messages(
                 reader.end()
                 return
             if isinstance(message.message, types.JSONRPCResponse | types.JSONRPCError):
-                pending.answered(message.message.id)
+                pending.remove(message.message.id)
 
 
 class _Pending:
-    """Requests that have no answer yet."""
+    """Requests without an answer."""
 
     def __init__(self) -> None:
         self._ids: dict[str, int] = {}
         self._none = anyio.Event()
 
-    def take(self, message: Any) -> None:
-        """Note a request or its cancellation; a subscription is answered only at its end."""
+    def add(self, message: Any) -> None:
+        """Add a request, or remove a cancelled one; subscriptions are not counted."""
         if isinstance(message, types.JSONRPCRequest) and message.method != "subscriptions/listen":
             key = str(message.id)
             self._ids[key] = self._ids.get(key, 0) + 1
         elif isinstance(message, types.JSONRPCNotification) and message.method == "notifications/cancelled":
-            self.answered((message.params or {}).get("requestId"))
+            self.remove((message.params or {}).get("requestId"))
 
-    def answered(self, id: Any) -> None:
-        """Note that a request has its answer."""
+    def remove(self, id: Any) -> None:
+        """Remove a request that has its answer."""
         key = str(id)
         if key in self._ids:
             self._ids[key] -= 1
@@ -103,7 +103,7 @@ class _Pending:
             self._none.set()
 
     async def wait_until_empty(self, timeout: float) -> None:
-        """Wait until every request has its answer, or the timeout is over."""
+        """Wait until every request has its answer, or until the timeout."""
         self._none = anyio.Event()
         if self._ids:
             with anyio.move_on_after(timeout):
@@ -111,7 +111,7 @@ class _Pending:
 
 
 class _Writer:
-    """Writes lines on its own thread, so that a slow client blocks neither loop nor exit."""
+    """Writer on its own thread, so that a slow client blocks neither the loop nor the exit."""
 
     def __init__(self, target: int) -> None:
         self._target = target
@@ -121,13 +121,13 @@ class _Writer:
         self._thread.start()
 
     async def write(self, line: bytes) -> bool:
-        """Write a line; False if nobody reads it."""
+        """Write a line; return False if the client has closed the output."""
         done: asyncio.Future[bool] = self._loop.create_future()
         self._lines.put((line, done))
         return await done
 
     def finish(self) -> None:
-        """Write what is left, for a second at most."""
+        """Write the remaining lines, for at most a second."""
         self._lines.put(None)
         self._thread.join(1.0)
 
@@ -151,7 +151,7 @@ def _settle(done: asyncio.Future[bool], alive: bool) -> None:
 
 
 class _Reader:
-    """Reads lines on its own thread, so that a signal does not wait for a line."""
+    """Reader on its own thread, so that a signal does not wait for a line."""
 
     def __init__(
         self,
@@ -202,23 +202,23 @@ class _Reader:
         except ValueError:
             await self._reject_line(line)
             return
-        self._pending.take(message)
+        self._pending.add(message)
         await self._to_server.send(SessionMessage(message))
 
     async def _reject_line(self, line: bytes) -> None:
         """Answer a line that is not a message."""
         try:
-            said = json.loads(line)
+            value = json.loads(line)
         except (ValueError, RecursionError):
             await self._refuse(None, types.PARSE_ERROR, "Parse error: a line is not JSON.")
             return
-        if isinstance(said, dict) and "method" not in said and {"result", "error"} & set(said):
-            _log.warning("an answer of the client is not of its form, and was passed over")
+        if isinstance(value, dict) and "method" not in value and {"result", "error"} & set(value):
+            _log.warning("ignored an invalid answer of the client")
             return
-        name = said.get("id") if isinstance(said, dict) else None
-        known = isinstance(name, str | int) and not isinstance(name, bool)
-        what = "Invalid request: send one JSON-RPC 2.0 message a line, with jsonrpc, method and params."
-        await self._refuse(name if known else None, types.INVALID_REQUEST, what)
+        name = value.get("id") if isinstance(value, dict) else None
+        has_id = isinstance(name, str | int) and not isinstance(name, bool)
+        what = "Invalid request: send one JSON-RPC 2.0 message per line, with jsonrpc, method and params."
+        await self._refuse(name if has_id else None, types.INVALID_REQUEST, what)
 
     async def _refuse(self, id: str | int | None, code: int, message: str) -> None:
         error = types.JSONRPCError(jsonrpc="2.0", id=id, error=types.ErrorData(code=code, message=message))
@@ -230,8 +230,8 @@ class _Reader:
 
 
 def _read_lines(source: int) -> Iterator[bytes | None]:
-    """Iterate over lines without their ends; None stands for one that is too long."""
-    held = bytearray()
+    """Iterate over lines without line ends; None stands for a line that is too long."""
+    buffer = bytearray()
     too_long = False
     while True:
         try:
@@ -239,21 +239,21 @@ def _read_lines(source: int) -> Iterator[bytes | None]:
         except OSError:
             piece = b""
         if not piece:
-            if held and not too_long:
-                yield bytes(held)
+            if buffer and not too_long:
+                yield bytes(buffer)
             return
         *ended, rest = piece.split(b"\n")
         for part in ended:
             if not too_long:
-                held += part
-                yield bytes(held) if len(held) <= LONGEST_LINE else None
-            held.clear()
+                buffer += part
+                yield bytes(buffer) if len(buffer) <= LONGEST_LINE else None
+            buffer.clear()
             too_long = False
         if too_long:
             continue
-        held += rest
-        if len(held) > LONGEST_LINE:
-            held.clear()
+        buffer += rest
+        if len(buffer) > LONGEST_LINE:
+            buffer.clear()
             too_long = True
             yield None
 
@@ -261,22 +261,22 @@ def _read_lines(source: int) -> Iterator[bytes | None]:
 @contextmanager
 def _redirect_descriptors(source: int | None, target: int | None) -> Iterator[tuple[int, int]]:
     """Return the descriptors to read and write; redirect the standard ones meanwhile."""
-    kept: list[tuple[int, int]] = []
+    saved: list[tuple[int, int]] = []
 
-    def taken(standard: int, instead: int) -> int:
-        mine = os.dup(standard)
-        os.dup2(instead, standard)
-        os.close(instead)
-        kept.append((standard, mine))
-        return mine
+    def redirect(standard: int, replacement: int) -> int:
+        duplicate = os.dup(standard)
+        os.dup2(replacement, standard)
+        os.close(replacement)
+        saved.append((standard, duplicate))
+        return duplicate
 
     try:
         if source is None:
-            source = taken(0, os.open(os.devnull, os.O_RDONLY))
+            source = redirect(0, os.open(os.devnull, os.O_RDONLY))
         if target is None:
             sys.stdout.flush()
-            target = taken(1, os.dup(2))
+            target = redirect(1, os.dup(2))
         yield source, target
     finally:
-        for standard, mine in kept:
-            os.dup2(mine, standard)  # and `mine` stays open: a thread may still be reading it
+        for standard, duplicate in saved:
+            os.dup2(duplicate, standard)  # `duplicate` stays open: a thread may still read it

@@ -1,8 +1,7 @@
 """Subscriptions: clients are notified when this process or another changes the memory.
 
-One follower reads the journal from where it was last, every half second, as long as somebody has subscribed
-or holds a list. It serves both generations of the protocol: `resources/subscribe` of connections with a
-handshake, and `subscriptions/listen` of those without.
+A task reads the new journal entries every half second while there are subscribers. It serves
+`resources/subscribe` of connections with a handshake and `subscriptions/listen` of those without.
 """
 
 from __future__ import annotations
@@ -37,10 +36,10 @@ from reverie.interfaces.mcp.threads import CallThreads
 from reverie.repositories.knowledge_graph import CATEGORY
 
 INTERVAL_S = 0.5
-"""How long a change of another process may go unnoticed, in seconds."""
+"""Seconds between checks for changes of other processes."""
 
 MOST_CLIENTS = 1_024
-"""Connections that are told of changes; the one that asked first is dropped for one more."""
+"""Maximum connections that are notified; the oldest is dropped for another."""
 
 _MOST_ROWS = 1_000
 _log = logging.getLogger("reverie.mcp")
@@ -51,9 +50,9 @@ class ResourceChanges:
     """Changes of some journal entries, as clients see them.
 
     Attributes:
-        uris: The addresses of what is different now.
-        list: Whether resources came or went.
-        forgotten: Whether something is gone of which the journal does not say any more what it was.
+        uris: URIs of changed resources.
+        list: Whether resources were added or removed.
+        forgotten: Whether something was erased that the journal no longer identifies.
     """
 
     uris: dict[str, None] = field(default_factory=dict)
@@ -75,31 +74,31 @@ def collect_changes(
     """Return the changes of some journal entries for a client that sees these scopes.
 
     Args:
-        rows: The rows.
-        chain: The scopes.
-        graph: Whether the knowledge graph is among the resources.
-        known: The names of pages and logs until now; new ones are added.
+        rows: The journal entries.
+        chain: Scopes that the client sees.
+        graph: Whether the knowledge graph is a resource.
+        known: Names of known pages and logs; new ones are added.
     """
-    seen = frozenset(chain)
-    found = ResourceChanges()
+    scopes = frozenset(chain)
+    changes = ResourceChanges()
     for row in rows:
         if row.edit is None:
-            found.forgotten = True
+            changes.forgotten = True
             continue
         before, after = row.edit.before, row.edit.after
-        if not any(value is not None and _get_scope(value) in seen for value in (before, after)):
+        if not any(value is not None and _get_scope(value) in scopes for value in (before, after)):
             continue
         value = row.edit.value
-        found.uris[_build_uri(value)] = None
+        changes.uris[_build_uri(value)] = None
         if isinstance(value, Page | Paragraph):
             name = value.name if isinstance(value, Page) else value.page
-            found.list |= name not in known or (after is None and isinstance(value, Page))
+            changes.list |= name not in known or (after is None and isinstance(value, Page))
             known.add(name)
         elif not isinstance(value, Turn):
-            found.list |= before is None or after is None or _is_archived(before) != _is_archived(after)
+            changes.list |= before is None or after is None or _is_archived(before) != _is_archived(after)
         if graph and any(isinstance(each, Record) and each.category == CATEGORY for each in (before, after)):
-            found.uris[resources.GRAPH] = None
-    return found
+            changes.uris[resources.GRAPH] = None
+    return changes
 
 
 def _get_scope(value: Value) -> str:
@@ -152,9 +151,9 @@ class SubscriptionHub:
         """Follow a memory.
 
         Args:
-            offer: What clients see.
-            threads: Where the journal is read.
-            interval: How often, in seconds.
+            offer: The served memory.
+            threads: Threads for reading the journal.
+            interval: Seconds between checks.
         """
         self._offer = offer
         self._threads = threads
@@ -163,15 +162,15 @@ class SubscriptionHub:
         self._clients: dict[Any, _Client] = {}
         self._wanted: dict[str, int] = {}
         self._wake = anyio.Event()
-        self._begun: int | None = None
+        self._position: int | None = None
         self._names: set[str] = set()
-        self._held: ScopeStats | None = None
-        self._there: set[str] = set()
-        self._beginning = anyio.Lock()
+        self._stats: ScopeStats | None = None
+        self._existing: set[str] = set()
+        self._position_lock = anyio.Lock()
         self._bus = _Bus(self._count)
         self._handler = ListenHandler(self._bus)
 
-    # -- asking to be told -------------------------------------------------------------------------------
+    # -- subscribing -------------------------------------------------------------------------------------
 
     async def listen(
         self, ctx: ServerRequestContext[Any, Any], params: SubscriptionsListenRequestParams
@@ -190,15 +189,15 @@ class SubscriptionHub:
                     del self._wanted[uri]
 
     async def subscribe(self, ctx: ServerRequestContext[Any, Any], uri: str | None) -> None:
-        """Notify a connection of changes of a resource, and of the list: `resources/subscribe`.
+        """Notify a connection of changes of a resource and of the list: `resources/subscribe`.
 
         Args:
             ctx: The request.
-            uri: The resource; None for the list alone.
+            uri: The resource; None for only the list.
         """
         await self._begin([] if uri is None else [uri])
-        # The session of a request stands for its connection, which has no public name; where it has none at
-        # all, each request counts as one, and the oldest are dropped.
+        # The private connection of a session identifies the client. Without it each request counts as a
+        # client, and the oldest are dropped.
         connection = getattr(ctx.session, "_connection", ctx.session)
         client = self._clients.get(id(connection))
         if client is None:
@@ -230,7 +229,7 @@ class SubscriptionHub:
         self._wake.set()
 
     @property
-    def _asked(self) -> bool:
+    def _has_subscribers(self) -> bool:
         return bool(self._listening or self._clients)
 
     # -- following ---------------------------------------------------------------------------------------
@@ -240,28 +239,28 @@ class SubscriptionHub:
         is_failing = False
         while True:
             self._wake = anyio.Event()
-            if not self._asked:
-                self._begun = None
+            if not self._has_subscribers:
+                self._position = None
                 await self._wake.wait()
                 continue
             await anyio.sleep(self._interval)
             try:
                 await self._publish_changes(await self._threads.run(self._check_changes))
                 is_failing = False
-            except Exception:  # noqa: BLE001 - the outermost handler of this task: it is logged, and goes on
+            except Exception:  # noqa: BLE001 - the outermost handler of this task: it is logged and retried
                 if not is_failing:
-                    _log.exception("changes of the memory cannot be followed; trying again")
+                    _log.exception("cannot read the changes of the memory; retrying")
                 is_failing = True
 
     async def _begin(self, uris: Iterable[str]) -> None:
         """Note the position in the journal before a client is told that it is subscribed."""
-        async with self._beginning:
+        async with self._position_lock:
             try:
-                if self._begun is None:
-                    self._begun = await self._threads.run(self._read_position)
-                self._there |= await self._threads.run(lambda: self._filter_existing(uris))
+                if self._position is None:
+                    self._position = await self._threads.run(self._read_position)
+                self._existing |= await self._threads.run(lambda: self._filter_existing(uris))
             except ReverieError as error:
-                raise MCPError(INTERNAL_ERROR, f"Changes cannot be followed now: {error}.") from error
+                raise MCPError(INTERNAL_ERROR, f"Cannot subscribe to changes now: {error}.") from error
 
     def _filter_existing(self, uris: Iterable[str]) -> set[str]:
         return {uri for uri in uris if resources.is_there(self._offer, uri)}
@@ -269,7 +268,7 @@ class SubscriptionHub:
     def _read_position(self) -> int:
         newest = self._offer.memory.history.log(newest_first=True, limit=1)
         self._names = set(self._offer.view.pages.names())
-        self._held = self._offer.view.stats()
+        self._stats = self._offer.view.stats()
         return newest[0].sequence if newest else 0
 
     def _check_changes(self) -> ResourceChanges:
@@ -277,8 +276,8 @@ class SubscriptionHub:
         if self._offer.memory.folder is not None:
             self._offer.memory.folder.refresh()
         changed = ResourceChanges()
-        while self._begun is not None:
-            rows = self._offer.memory.history.log(after=self._begun, limit=_MOST_ROWS)
+        while self._position is not None:
+            rows = self._offer.memory.history.log(after=self._position, limit=_MOST_ROWS)
             if not rows:
                 break
             part = collect_changes(
@@ -290,7 +289,7 @@ class SubscriptionHub:
             changed.uris |= part.uris
             changed.list |= part.list
             changed.forgotten |= part.forgotten
-            self._begun = rows[-1].sequence
+            self._position = rows[-1].sequence
         if changed.forgotten or changed.uris:
             self._compare(changed)
         return changed
@@ -298,21 +297,21 @@ class SubscriptionHub:
     def _compare(self, changed: ResourceChanges) -> None:
         """Find erased resources, and note what exists for the next comparison.
 
-        It is told only to those who could see it: it was there, and is not any more. What never was there
-        could tell that somebody else was forgotten.
+        Only resources that existed before are reported. A notification about any other would reveal that
+        something of another scope was erased.
         """
-        asked = set(self._wanted).union(*(client.uris for client in list(self._clients.values())))
-        held = self._offer.view.stats()
-        here = asked & set(changed.uris)
+        subscribed = set(self._wanted).union(*(client.uris for client in list(self._clients.values())))
+        stats = self._offer.view.stats()
+        changed_uris = subscribed & set(changed.uris)
         if changed.forgotten:
-            changed.list |= held != self._held
-            was_there = asked & self._there - here
+            changed.list |= stats != self._stats
+            was_there = subscribed & self._existing - changed_uris
             gone = was_there - self._filter_existing(was_there)
             changed.uris |= dict.fromkeys(gone)
-            here |= gone
-        self._held = held
-        self._there.difference_update(here)
-        self._there.update(self._filter_existing(here))
+            changed_uris |= gone
+        self._stats = stats
+        self._existing.difference_update(changed_uris)
+        self._existing.update(self._filter_existing(changed_uris))
 
     async def _publish_changes(self, changed: ResourceChanges) -> None:
         if changed.list:

@@ -11,13 +11,13 @@ import anyio
 import anyio.to_thread
 
 MOST_AT_ONCE = 32
-"""Calls that run at the same time; more wait for a thread."""
+"""Maximum concurrent calls; others wait for a thread."""
 
 _T = TypeVar("_T")
 
 
 class CallThreads:
-    """Runs blocking calls; a cancelled call runs to its end, and nobody waits for it."""
+    """Threads for blocking calls; a cancelled call runs to its end in the background."""
 
     def __init__(self, at_once: int = MOST_AT_ONCE) -> None:
         self._limiter = anyio.CapacityLimiter(at_once)

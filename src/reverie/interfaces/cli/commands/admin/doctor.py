@@ -1,4 +1,4 @@
-"""The command `doctor`: compare everything that is stored twice, and repair it."""
+"""The command `doctor`: compare the copies of everything stored, and repair them."""
 
 from __future__ import annotations
 
@@ -21,50 +21,50 @@ _WIDTH = max(map(len, _COLOURS)) + 2
 
 
 @click.command(cls=Command)
-@click.option("--fix", is_flag=True, help="Repair what can be repaired without a choice, and look again.")
+@click.option("--fix", is_flag=True, help="Repair what can be repaired automatically, and check again.")
 @as_json
 @invocation
-def doctor(asked: CommandContext, /, fix: bool, as_json: bool) -> None:
-    """Compare database, journal, search index and files with each other; ends with 1 when something is wrong.
+def doctor(context: CommandContext, /, fix: bool, as_json: bool) -> None:
+    """Diagnose the memory: compare database, journal, search index and files.
 
-    Works on a folder whose database cannot be opened too, and then ends with 5. Never prints what is
-    remembered.
+    Exits with 1 if there are findings. Also works on a database that cannot be opened; the exit code is
+    then 5. Never prints stored content.
 
     With --json: {"sound": true or false, "findings": [{"code", "part", "severity", "what", "fix",
     "repairable", "about"}], "repaired": [the same], "checked": {"name": number}}.
     """
-    diagnosis, opened = _run_diagnosis(asked, fix=fix)
+    diagnosis, opened = _run_diagnosis(context, fix=fix)
     if as_json:
         output.print_json(_to_plain(diagnosis))
     elif output.is_terminal():
-        _draw(diagnosis, fix=fix, quiet=asked.quiet)
+        _draw(diagnosis, fix=fix, quiet=context.quiet)
     else:
-        _list(diagnosis, quiet=asked.quiet)
+        _list(diagnosis, quiet=context.quiet)
     if not diagnosis.sound:
         raise click.exceptions.Exit(ExitCode.NOTHING if opened else ExitCode.CORRUPT)
 
 
-def _run_diagnosis(asked: CommandContext, *, fix: bool) -> tuple[Diagnosis, bool]:
+def _run_diagnosis(context: CommandContext, *, fix: bool) -> tuple[Diagnosis, bool]:
     """Return the findings, and whether the memory could be opened."""
-    with contextlib.ExitStack() as opened:
+    with contextlib.ExitStack() as stack:
         try:
-            memory = opened.enter_context(asked.memory())
+            memory = stack.enter_context(context.memory())
         except _CANNOT_OPEN as error:
-            return _diagnose_unopened(asked, error), False
+            return _diagnose_unopened(context, error), False
         try:
             return memory.admin.doctor(fix=fix), True
-        except StoreCorrupt as error:  # what it opened with can be read, and the rest cannot
-            return _diagnose_unopened(asked, error), False
+        except StoreCorrupt as error:  # the rest of the database cannot be read
+            return _diagnose_unopened(context, error), False
 
 
-def _diagnose_unopened(asked: CommandContext, error: ReverieError) -> Diagnosis:
+def _diagnose_unopened(context: CommandContext, error: ReverieError) -> Diagnosis:
     from reverie.admin.doctor import diagnose_unopened
     from reverie.memory import resolve_folder
 
-    found = diagnose_unopened(resolve_folder(asked.place()), error)
-    if found is None:
+    diagnosis = diagnose_unopened(resolve_folder(context.resolve_folder_option()), error)
+    if diagnosis is None:
         raise error
-    return found
+    return diagnosis
 
 
 def _to_plain(diagnosis: Diagnosis) -> dict[str, Any]:
@@ -93,9 +93,9 @@ def _draw(diagnosis: Diagnosis, *, fix: bool, quiet: bool) -> None:
 
 
 def _format_verdict(diagnosis: Diagnosis) -> str:
-    looked_at = ", ".join(output.count(number, name[:-1]) for name, number in diagnosis.checked.items())
+    counts = ", ".join(output.count(number, name[:-1]) for name, number in diagnosis.checked.items())
     verdict = "Sound" if diagnosis.sound else "Not sound"
-    return f"{verdict}. Looked at {looked_at}." if looked_at else f"{verdict}."
+    return f"{verdict}. Checked {counts}." if counts else f"{verdict}."
 
 
 def _print_lines(mark: str, lines: Sequence[str]) -> None:
@@ -105,4 +105,4 @@ def _print_lines(mark: str, lines: Sequence[str]) -> None:
 
 
 def _format_advice(finding: Finding, *, fix: bool) -> str:
-    return "`reverie doctor --fix` repairs it" if finding.repairable and not fix else finding.fix
+    return "`reverie doctor --fix` repairs this" if finding.repairable and not fix else finding.fix

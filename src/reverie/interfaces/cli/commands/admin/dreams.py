@@ -19,18 +19,18 @@ _PASSES = ("enrich", "merge", "infer", "promote")
 
 @click.command(cls=Command)
 @click.option(
-    "--pass", "passes", type=click.Choice(_PASSES), multiple=True, help="Only this pass; repeatable."
+    "--pass", "passes", type=click.Choice(_PASSES), multiple=True, help="Run only this pass; repeatable."
 )
-@click.option("--model", metavar="NAME", help="Ask this model, as provider:model.  [the setting `model`]")
-@click.option("--dry-run", is_flag=True, help="Show the plans and change nothing.")
-@click.option("--log", "shows_log", is_flag=True, help="Show what the last dreams did.")
+@click.option("--model", metavar="NAME", help="Model to use, as provider:model.  [the setting `model`]")
+@click.option("--dry-run", is_flag=True, help="Show the plans without applying them.")
+@click.option("--log", "shows_log", is_flag=True, help="Show the log of past dreams.")
 @click.option(
-    "--undo", "undone", type=int, metavar="BATCH", help="Take back the changes of a batch; 0 for the last."
+    "--undo", "undone", type=int, metavar="BATCH", help="Undo the changes of a batch; 0 for the last."
 )
 @as_json
 @invocation
 def dream(
-    asked: CommandContext,
+    context: CommandContext,
     /,
     passes: tuple[str, ...],
     model: str | None,
@@ -39,34 +39,34 @@ def dream(
     undone: int | None,
     as_json: bool,
 ) -> None:
-    """Think about what is remembered: enrich, fold, merge, infer preferences, promote.
+    """Consolidate records: enrich, merge, infer preferences, promote.
 
-    Without a model it folds what says the same and promotes by rule. Every change is checked; at most 2 % of
-    the records are archived, and --undo takes back what a dream did.
+    Without a model, only duplicates are merged and records promoted by rule. Every change is checked; at
+    most 2 % of the records are archived. Use --undo to undo the changes of a dream.
 
     With --json: {"passes": [{"pass", "state", "why", "batch", "changes": [{"why", "sources", "before",
     "after"}], "refused": [{"what", "why"}], "notes", "usage"}]}; with --log {"log": […]}; with --undo
     {"undone": number}.
     """
-    with asked.memory(model=model) as memory:
+    with context.memory(model=model) as memory:
         if shows_log:
             _show_log(memory, as_json=as_json)
         elif undone is not None:
             _undo(memory, undone, as_json=as_json)
         else:
-            _dream(memory, passes or _PASSES, dry_run=dry_run, as_json=as_json, quiet=asked.quiet)
+            _dream(memory, passes or _PASSES, dry_run=dry_run, as_json=as_json, quiet=context.quiet)
 
 
 def _dream(memory: Memory, passes: tuple[str, ...], *, dry_run: bool, as_json: bool, quiet: bool) -> None:
-    worked = memory.dreams.run(passes, dry_run=dry_run)
-    if worked.busy:
+    run = memory.dreams.run(passes, dry_run=dry_run)
+    if run.busy:
         raise Conflict("another process is dreaming in this folder: try again when it has finished")
     if as_json:
-        output.print_json({"passes": [_serialize_outcome(each) for each in worked.outcomes]})
+        output.print_json({"passes": [_serialize_outcome(each) for each in run.outcomes]})
         return
-    for each in worked.outcomes:
+    for each in run.outcomes:
         if each.name == "enrich" and each.state == "skipped" and len(passes) > 1:
-            continue  # most memories have no rough notes, and many no model
+            continue  # usually there are no rough notes or no model
         click.echo(output.escape_text(_format_headline(each)))
         if each.plan is not None and not quiet:
             for line in each.plan.lines():
@@ -75,14 +75,14 @@ def _dream(memory: Memory, passes: tuple[str, ...], *, dry_run: bool, as_json: b
 
 def _format_headline(outcome: PassOutcome) -> str:
     if outcome.state == "failed":
-        return f"{outcome.name}: failed, and will be tried again: {outcome.why}"
+        return f"{outcome.name}: failed, will be retried: {outcome.why}"
     if outcome.state == "skipped":
         return f"{outcome.name}: {outcome.why}"
     count = len(outcome.plan.steps) if outcome.plan is not None else 0
     changes = "1 change" if count == 1 else f"{count} changes"
     if outcome.batch is None:
         return f"{outcome.name}: would make {changes}"
-    return f"{outcome.name}: {changes}; take back with `reverie dream --undo {outcome.batch}`"
+    return f"{outcome.name}: {changes}; undo with `reverie dream --undo {outcome.batch}`"
 
 
 def _serialize_outcome(outcome: PassOutcome) -> dict[str, Any]:
@@ -129,7 +129,7 @@ def _undo(memory: Memory, batch: int, *, as_json: bool) -> None:
     if batch == 0:
         batch = max((_get_batch(entry) for entry in memory.dreams.log()), default=0)
         if not batch:
-            raise NotFound("no dream has changed anything: see `reverie dream --log`")
+            raise NotFound("no dream has changed anything; see `reverie dream --log`")
     rows = memory.history.log(after=batch - 1, limit=1)
     if not rows or rows[0].batch != batch or rows[0].actor != "dream":
         raise NotFound(f"change {batch} is not the first of a dream: see `reverie dream --log`")
@@ -137,7 +137,7 @@ def _undo(memory: Memory, batch: int, *, as_json: bool) -> None:
     if as_json:
         output.print_json({"undone": batch})
     else:
-        click.echo(f"Taken back: the changes of batch {batch}.")
+        click.echo(f"Undone: the changes of batch {batch}.")
 
 
 def _get_batch(entry: dict[str, object]) -> int:

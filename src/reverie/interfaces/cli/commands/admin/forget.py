@@ -16,21 +16,21 @@ if TYPE_CHECKING:
     from reverie.admin.erasure.matching import ErasureItem
 
 _FATES = {
-    "removed": "goes",
-    "emptied": "goes, its place stays",
-    "cut": "loses what says it",
-    "past": "loses its past",
-    "kept": "stays",
+    "removed": "is erased",
+    "emptied": "is emptied",
+    "cut": "is shortened",
+    "past": "loses its earlier versions",
+    "kept": "remains",
 }
 _WORDS = {
     "entry": ("entry of working memory", "entries of working memory"),
-    "past": ("thing's earlier versions", "things' earlier versions"),
+    "past": ("item's earlier versions", "items' earlier versions"),
 }
 _SHOWN = 20
 
 
-class _What(TypedDict):
-    """Arguments of `Administration.forget` beside the ids."""
+class _Selection(TypedDict):
+    """Arguments of `Administration.forget` except the ids."""
 
     session: str | None
     scope: str | None
@@ -40,16 +40,16 @@ class _What(TypedDict):
 
 @click.command(cls=Command)
 @click.argument("ids", nargs=-1, metavar="[ID]...")
-@click.option("--session", metavar="SESSION", help="All of this session instead, its name too.")
-@click.option("--scope", metavar="SCOPE", help="All that is this scope's instead, such as user:alice.")
-@click.option("--match", metavar="TEXT", help="Whatever has this text instead.")
-@click.option("--turns", is_flag=True, help="Also the turns of conversations that repeat it.")
-@click.option("--dry-run", is_flag=True, help="Only show what would go and what would stay.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--session", metavar="SESSION", help="Erase this session instead, with its name.")
+@click.option("--scope", metavar="SCOPE", help="Erase this scope instead, such as user:alice.")
+@click.option("--match", metavar="TEXT", help="Erase everything that contains this text instead.")
+@click.option("--turns", is_flag=True, help="Also erase conversation turns that repeat it.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be erased and what would remain.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @as_json
 @invocation
 def forget(
-    asked: CommandContext,
+    context: CommandContext,
     /,
     ids: tuple[str, ...],
     session: str | None,
@@ -60,40 +60,45 @@ def forget(
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Remove the records, turns and notes ID for good, everywhere: nothing brings them back.
+    """Erase the records, turns and notes with these IDs permanently, everywhere.
 
-    What repeats five words in a row of them goes too, and every earlier version. It shows what that is, and
-    what stays and still says it, and asks. Ends with 4 when another process kept it from being finished.
+    Everything that repeats five consecutive words of them is erased too, with all earlier versions. The
+    command lists what will be erased and what will remain, and asks for confirmation. Erasure cannot be
+    undone. Exits with 4 if another process kept it from finishing.
 
-    In a pipe, a line for each thing: fate, subject, id, why, first words.
+    In a pipe, one line per item: fate, subject, id, reason, beginning of the text.
 
     With --json: {"done": true or false, "counts": {"subject": number}, "going": [{"subject", "id", "fate",
     "because", "text"}], "left": [the same], "pending": [text], "notes": [text]}.
     """
     if not ids and session is None and scope is None and match is None:
-        raise InvalidInput("nothing says what to forget: name ids, or use --session, --scope or --match")
-    what: _What = {"session": session, "scope": scope, "match": match, "turns": turns}
-    with asked.memory() as memory:
-        plan = memory.admin.forget(*ids, **what, dry_run=True)
+        raise InvalidInput("nothing to forget: give ids, --session, --scope or --match")
+    selection: _Selection = {"session": session, "scope": scope, "match": match, "turns": turns}
+    with context.memory() as memory:
+        plan = memory.admin.forget(*ids, **selection, dry_run=True)
         if not dry_run and not yes:
             if not as_json:
                 _show(plan, quiet=False)
-            if not confirm("Forget this for good?", instead="--yes, or --dry-run to see what would go"):
-                output.print_message("Nothing was forgotten.", quiet=asked.quiet)
+            if not confirm(
+                "Erase this permanently?", instead="--yes, or --dry-run to see what would be erased"
+            ):
+                output.print_message("Nothing was erased.", quiet=context.quiet)
                 return
-        done = plan if dry_run else memory.admin.forget(*ids, **what)
+        report = plan if dry_run else memory.admin.forget(*ids, **selection)
     if as_json:
-        output.print_json(done.to_dict())
+        output.print_json(report.to_dict())
     elif dry_run:
-        _show(done, quiet=asked.quiet)
-    elif not asked.quiet:
-        click.echo(f"Forgotten for good: {_format_counts(done)}.")
-        for trace in done.left if yes else ():
-            output.print_message(f"Stays: {_format_match(trace)}")
-        for note in done.notes:
+        _show(report, quiet=context.quiet)
+    elif not context.quiet:
+        click.echo(f"Erased permanently: {_format_counts(report)}.")
+        for item in report.left if yes else ():
+            output.print_message(f"Remains: {_format_match(item)}")
+        for note in report.notes:
             output.print_message(f"Note: {note}.")
-    if done.pending:
-        output.print_message("Not finished, `reverie doctor --fix` does that: " + "; ".join(done.pending))
+    if report.pending:
+        output.print_message(
+            "Not finished; run `reverie doctor --fix` to finish: " + "; ".join(report.pending)
+        )
         raise click.exceptions.Exit(ExitCode.UNAVAILABLE)
 
 
@@ -101,29 +106,28 @@ def _show(plan: ErasureReport, *, quiet: bool) -> None:
     """Print the plan: in words on a terminal, a line for each item in a pipe."""
     if not output.is_terminal():
         output.print_rows(
-            (trace.fate, trace.subject, trace.id, trace.because, trace.text)
-            for trace in (*plan.going, *plan.left)
+            (item.fate, item.subject, item.id, item.because, item.text) for item in (*plan.going, *plan.left)
         )
         return
-    click.echo(f"To be forgotten for good: {_format_counts(plan)}")
+    click.echo(f"To be erased permanently: {_format_counts(plan)}")
     _list(plan.going)
     if plan.left:
-        click.echo("\nStays, and still says it:")
+        click.echo("\nRemains, with the same content:")
         _list(plan.left)
     for note in plan.notes:
         output.print_message(f"Note: {note}.", quiet=quiet)
 
 
-def _list(traces: tuple[ErasureItem, ...]) -> None:
-    for trace in traces[:_SHOWN]:
-        click.echo(f"  {output.escape_text(_format_match(trace))}")
-    if len(traces) > _SHOWN:
-        click.echo(f"  and {len(traces) - _SHOWN:,} more: --json lists them all")
+def _list(items: tuple[ErasureItem, ...]) -> None:
+    for item in items[:_SHOWN]:
+        click.echo(f"  {output.escape_text(_format_match(item))}")
+    if len(items) > _SHOWN:
+        click.echo(f"  and {len(items) - _SHOWN:,} more: --json lists them all")
 
 
-def _format_match(trace: ErasureItem) -> str:
-    said = f": {output.one_line(trace.text)}" if trace.text else ""
-    return f"{trace.subject} {output.one_line(trace.id)} {_FATES[trace.fate]} ({trace.because}){said}"
+def _format_match(item: ErasureItem) -> str:
+    text = f": {output.one_line(item.text)}" if item.text else ""
+    return f"{item.subject} {output.one_line(item.id)} {_FATES[item.fate]} ({item.because}){text}"
 
 
 def _format_counts(plan: ErasureReport) -> str:

@@ -18,35 +18,36 @@ if TYPE_CHECKING:
     from reverie.admin.history.undo import UndoResult
     from reverie.domain.change import JournalEntry
 
-_SINCE = "Only from then on: 2025-01-31, a time, 2h for the last two hours, or a change's number."
-_UNTIL = "Only up to then, likewise."
+_SINCE = "Only changes since then: 2025-01-31, a time, 2h for the last two hours, or a number."
+_UNTIL = "Only changes until then, likewise."
 
 
 @click.command(cls=Command)
 @click.argument("id", required=False)
 @click.option(
-    "--after", type=click.IntRange(min=0), default=0, metavar="NUMBER", help="Only later changes than this."
+    "--after", type=click.IntRange(min=0), default=0, metavar="NUMBER", help="Only changes after this one."
 )
-@click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="At most so many.")
-@click.option("--newest", "newest_first", is_flag=True, help="The newest first, and the limit keeps these.")
-@click.option("--actor", metavar="NAME", help="Only changes made by this one.")
+@click.option(
+    "--limit", type=click.IntRange(min=1), default=100, show_default=True, help="Maximum number of changes."
+)
+@click.option("--newest", "newest_first", is_flag=True, help="List the newest changes first.")
+@click.option("--actor", metavar="NAME", help="Only changes by this actor.")
 @click.option("--since", type=ChangeParam(), metavar="TIME", help=_SINCE)
 @click.option("--until", type=ChangeParam(), metavar="TIME", help=_UNTIL)
 @as_json
 @invocation
-def history(asked: CommandContext, /, id: str | None, as_json: bool, **how: Any) -> None:
-    """List the changes made, or those made to the record, turn, session, page or paragraph ID.
+def history(context: CommandContext, /, id: str | None, as_json: bool, **filters: Any) -> None:
+    """List changes, oldest first: all, or those of the record, turn, session, page or paragraph ID.
 
-    The oldest comes first, unless --newest says otherwise. A change whose content was forgotten is there
-    without it.
+    Erased content is left out of its changes.
 
-    In a pipe, a line for each: number, time, actor, change, subject, id, reason.
+    In a pipe, one line per change: number, time, actor, change, subject, id, reason.
 
     With --json: {"history": [{"sequence", "batch", "at", "actor", "reason", "subject", "id", "change",
     "before", "after"}]}.
     """
-    with asked.memory() as memory:
-        rows = memory.history.log(id, **how)
+    with context.memory() as memory:
+        rows = memory.history.log(id, **filters)
         if id is not None and not rows and not memory.history.log(id, limit=1):
             raise _build_not_found(id)
     changes = [_serialize_change(row, id) for row in rows]
@@ -60,13 +61,13 @@ def history(asked: CommandContext, /, id: str | None, as_json: bool, **how: Any)
         cells = ("sequence", "at", "actor", "change", "subject", "id", "reason")
         output.print_rows([change[name] or "-" for name in cells] for change in changes)
     if not changes and not as_json:
-        output.print_message("No changes.", quiet=asked.quiet)
+        output.print_message("No changes.", quiet=context.quiet)
 
 
 def _serialize_change(row: JournalEntry, id: str | None) -> dict[str, Any]:
     from reverie.admin.history.diff import compute_difference
 
-    found = compute_difference(row)
+    difference = compute_difference(row)
     return {
         "sequence": row.sequence,
         "batch": row.batch,
@@ -74,53 +75,53 @@ def _serialize_change(row: JournalEntry, id: str | None) -> dict[str, Any]:
         "actor": row.actor,
         "reason": row.reason,
         "subject": row.subject,
-        "id": found.id or id,
-        "change": found.what,
-        "before": found.before and found.before.to_dict(),
-        "after": found.after and found.after.to_dict(),
+        "id": difference.id or id,
+        "change": difference.what,
+        "before": difference.before and difference.before.to_dict(),
+        "after": difference.after and difference.after.to_dict(),
     }
 
 
 def _build_not_found(id: str) -> NotFound:
-    return NotFound(f"nothing of the id {id!r} was ever there: find it with `reverie recall WORDS`")
+    return NotFound(f"no item ever had the id {id!r}: find it with `reverie recall WORDS`")
 
 
 @click.command(cls=Command)
 @click.argument("id")
 @as_json
 @invocation
-def blame(asked: CommandContext, /, id: str, as_json: bool) -> None:
-    """Say where ID comes from: who made it, when, why and from what, and what became of it since.
+def blame(context: CommandContext, /, id: str, as_json: bool) -> None:
+    """Show where ID comes from: author, time, reason, sources, and later changes.
 
-    ID is a record, turn, session or paragraph, or a page or log such as MEMORY.md: line by line then. It
-    need not be there any more.
+    ID is a record, turn, session or paragraph. For a page or log, such as MEMORY.md, every line is shown
+    with its origin. Deleted items can be shown too.
 
     With --json: {"subject", "id", "there", "created": {…}, "turns": […], "sessions": […], "merged": […],
     "related": […], "repetitions": […], "changes": […], "lines": [{"number", "text", "change"}], "recalled",
     "recalled_at"}.
     """
-    with asked.memory() as memory:
-        found = memory.history.blame(id)
+    with context.memory() as memory:
+        origin = memory.history.blame(id)
     if as_json:
-        output.print_json(found.to_dict())
+        output.print_json(origin.to_dict())
     elif output.is_terminal():
         from reverie.interfaces.cli import rich_output
 
-        rich_output.print_account(found.text)
+        rich_output.print_account(origin.text)
     else:
-        click.echo(output.escape_text(found.text))
+        click.echo(output.escape_text(origin.text))
 
 
 @click.command(cls=Command)
 @click.argument("id", required=False)
 @click.argument("a", type=ChangeParam(), required=False)
 @click.argument("b", type=ChangeParam(), required=False)
-@click.option("--since", type=ChangeParam(), metavar="TIME", help="Everything that is different since then.")
-@click.option("--until", type=ChangeParam(), metavar="TIME", help="With --since: up to then.")
+@click.option("--since", type=ChangeParam(), metavar="TIME", help="Show all differences since then.")
+@click.option("--until", type=ChangeParam(), metavar="TIME", help="With --since: until then.")
 @as_json
 @invocation
 def diff(
-    asked: CommandContext,
+    context: CommandContext,
     /,
     id: str | None,
     a: datetime | int | None,
@@ -129,37 +130,38 @@ def diff(
     until: datetime | int | None,
     as_json: bool,
 ) -> None:
-    """Show what the last change of ID did, or what is different between A and B, or since a moment.
+    """Show differences of ID by its last change, between A and B, or of everything since a time.
 
-    A and B are numbers of changes, as `history` gives them, or times; without B it is as it is now. With
-    --since and no ID it is everything in the memory: what was added, changed or removed.
+    A and B are numbers of changes, as listed by `history`, or times. Without B, A is compared with the
+    current version. With --since and without ID, all additions, changes and removals are shown.
 
-    Nothing different is an answer too: it ends with 1.
+    Exits with 1 if there are no differences.
 
     With --json: {"differences": [{"subject", "id", "what", "fields": [{"name", "before", "after"}]}]}.
     """
     if (id is None) == (since is None):
-        raise InvalidInput("say what to compare: an ID, or --since and a time")
+        raise InvalidInput("nothing to compare: give either an ID or --since")
     if since is None and until is not None:
-        raise InvalidInput("--until goes with --since: for a version of ID, name A and B")
-    with asked.memory() as memory:
+        raise InvalidInput("--until needs --since: to compare versions of ID, give A and B")
+    with context.memory() as memory:
         if since is not None:
-            found = memory.history.changes(since=since, until=until)
+            differences = memory.history.changes(since=since, until=until)
         else:
             assert id is not None
-            found = [one for one in [memory.history.diff(id, a, b)] if one.what != "unchanged"]
+            difference = memory.history.diff(id, a, b)
+            differences = [] if difference.what == "unchanged" else [difference]
     if as_json:
-        output.print_json({"differences": [one.to_dict() for one in found]})
+        output.print_json({"differences": [difference.to_dict() for difference in differences]})
     else:
-        _show(found)
-    if not found:
+        _show(differences)
+    if not differences:
         if not as_json:
-            output.print_message("Nothing is different.", quiet=asked.quiet)
+            output.print_message("No differences.", quiet=context.quiet)
         raise click.exceptions.Exit(ExitCode.NOTHING)
 
 
-def _show(found: list[Difference]) -> None:
-    text = "\n\n".join(one.text for one in found)
+def _show(differences: list[Difference]) -> None:
+    text = "\n\n".join(difference.text for difference in differences)
     if output.is_terminal() and text:
         from reverie.interfaces.cli import rich_output
 
@@ -174,55 +176,55 @@ def _show(found: list[Difference]) -> None:
     "--batch",
     type=click.IntRange(min=1),
     metavar="NUMBER",
-    help="Everything that was made together with that change.",
+    help="Undo all changes of this batch.",
 )
-@click.option("--since", type=ChangeParam(), metavar="TIME", help="Everything made since then.")
-@click.option("--dry-run", is_flag=True, help="Only show what would happen.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--since", type=ChangeParam(), metavar="TIME", help="Undo all changes since then.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be undone.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @as_json
 @invocation
-def undo(asked: CommandContext, /, dry_run: bool, yes: bool, as_json: bool, **what: Any) -> None:
-    """Take back a CHANGE, by its number, or several together.
+def undo(context: CommandContext, /, dry_run: bool, yes: bool, as_json: bool, **selection: Any) -> None:
+    """Undo a CHANGE by its number, or several changes together.
 
-    What was changed again since is left as it is; if it rests on the CHANGE, nothing is done. More than one
-    change is taken back only after a yes. An undo is a change too, and can be undone. What was forgotten
-    does not come back.
+    Items that were changed again later are left as they are; if a later change depends on CHANGE, nothing is
+    undone. Several changes are undone only after confirmation. An undo can itself be undone. Erased content
+    cannot be restored.
 
     With --json: {"changes": [numbers], "differences": [{"subject", "id", "what", "fields"}], "left":
     [{"changes", "subject", "id", "why"}], "made": [numbers], "dry_run": true or false}.
     """
-    named = {name: value for name, value in what.items() if value is not None}
+    named = {name: value for name, value in selection.items() if value is not None}
     if len(named) != 1:
-        raise InvalidInput("say what to undo in one way: a CHANGE, --batch NUMBER, or --since TIME")
+        raise InvalidInput("give exactly one of CHANGE, --batch NUMBER and --since TIME")
     given = (named.pop("change"),) if "change" in named else ()
-    with asked.memory() as memory:
+    with context.memory() as memory:
         try:
             result = memory.history.undo(*given, **named, dry_run=True)
             if not dry_run:
                 several = len(result.changes) > 1 and result.differences
                 if several and not yes and not _confirm_undo(result):
-                    output.print_message("Nothing was undone.", quiet=asked.quiet)
+                    output.print_message("Nothing was undone.", quiet=context.quiet)
                     return
                 result = memory.history.undo(*given, **named)
         except Conflict as error:
-            raise InvalidInput(str(error)) from error  # trying again would not help
+            raise InvalidInput(str(error)) from error  # a retry would fail too
     if as_json:
         output.print_json(result.to_dict())
-    elif not asked.quiet:
+    elif not context.quiet:
         _print_result(result)
 
 
 def _confirm_undo(result: UndoResult) -> bool:
-    things = output.count(len(result.differences), "thing")
-    return confirm(f"Undo {len(result.changes):,} changes, of {things}?", instead="--yes")
+    items = output.count(len(result.differences), "item")
+    return confirm(f"Undo {len(result.changes):,} changes of {items}?", instead="--yes")
 
 
 def _print_result(result: UndoResult) -> None:
     if not result.differences and not result.left:
-        output.print_message("Nothing to change: all is as it was before.")
+        output.print_message("Nothing to undo: everything is as it was before.")
         return
-    told = output.count(len(result.changes), "change")
-    head = f"Would undo {told}:" if result.dry_run else f"Undone: {told}."
+    changes = output.count(len(result.changes), "change")
+    head = f"Would undo {changes}:" if result.dry_run else f"Undone: {changes}."
     text = f"{head}\n\n{result.text}"
     if output.is_terminal():
         from reverie.interfaces.cli import rich_output

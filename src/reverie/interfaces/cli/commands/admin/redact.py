@@ -18,58 +18,65 @@ _SHOWN = 20
 
 
 @click.command(cls=Command)
-@click.option("--dry-run", is_flag=True, help="Only show what holds a secret.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--dry-run", is_flag=True, help="Only show what contains a secret.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @as_json
 @invocation
-def redact(asked: CommandContext, /, dry_run: bool, yes: bool, as_json: bool) -> None:
-    """Take keys, tokens, passwords and the like for good out of what is stored already.
+def redact(context: CommandContext, /, dry_run: bool, yes: bool, as_json: bool) -> None:
+    """Remove keys, tokens, passwords and other secrets permanently from stored content.
 
-    What is saved is redacted by itself; this is for what was stored before. Each thing keeps its place, with
-    the kind of the secret instead; its earlier versions go from the journal, so `undo` cannot bring them
-    back. Shows what holds a secret, without it, and asks. Ends with 4 when another process kept it from being
-    finished.
+    New content is redacted when it is saved; this command redacts older content. Each secret is replaced by
+    the name of its kind. Earlier versions are removed from the journal, so `undo` cannot restore them. The
+    command lists the affected items without their secrets and asks for confirmation. Exits with 4 if
+    another process kept it from finishing.
 
-    In a pipe, a line for each thing: subject, id, kinds.
+    In a pipe, one line per item: subject, id, kinds.
 
     With --json: {"found": [{"subject", "id", "kinds", "past", "named"}], "done": true or false, "pending":
     [text]}.
     """
-    with asked.memory() as memory:
-        told = memory.admin.redact(dry_run=True)
-        if told.found and not dry_run and not yes:
+    with context.memory() as memory:
+        preview = memory.admin.redact(dry_run=True)
+        if preview.found and not dry_run and not yes:
             if not as_json:
-                _show(told.found)
-            if not confirm("Take them out for good?", instead="--yes, or --dry-run to see what holds one"):
-                output.print_message("Nothing was changed.", quiet=asked.quiet)
+                _show(preview.found)
+            if not confirm(
+                "Remove them permanently?", instead="--yes, or --dry-run to list the affected items"
+            ):
+                output.print_message("Nothing was changed.", quiet=context.quiet)
                 return
-        done = told if dry_run else memory.admin.redact()
+        report = preview if dry_run else memory.admin.redact()
     if as_json:
-        output.print_json(done.to_dict())
+        output.print_json(report.to_dict())
     elif dry_run:
-        _show(done.found)
+        _show(report.found)
         output.print_message(
-            "" if done.found else "Nothing that is stored looks like a secret.", quiet=asked.quiet
+            "" if report.found else "No stored content looks like a secret.", quiet=context.quiet
         )
-    elif not asked.quiet:
-        count = len(done.found) - len(done.left)
-        click.echo(f"Redacted for good: {count:,} thing{'' if count == 1 else 's'}.")
-        for each in done.left:
+    elif not context.quiet:
+        count = len(report.found) - len(report.left)
+        click.echo(f"Redacted permanently: {output.count(count, 'item')}.")
+        for finding in report.left:
             output.print_message(
-                f"Stays, its name is a secret: {each.subject} {output.one_line(each.id)}; forget it."
+                f"Remains, because its name is a secret: {finding.subject} "
+                f"{output.one_line(finding.id)}; forget it."
             )
-    if done.pending:
-        output.print_message("Not finished, `reverie doctor --fix` does that: " + "; ".join(done.pending))
+    if report.pending:
+        output.print_message(
+            "Not finished; run `reverie doctor --fix` to finish: " + "; ".join(report.pending)
+        )
         raise click.exceptions.Exit(ExitCode.UNAVAILABLE)
 
 
-def _show(found: Sequence[SecretFinding]) -> None:
-    """Print the items that hold a secret: in words on a terminal, a line for each in a pipe."""
+def _show(findings: Sequence[SecretFinding]) -> None:
+    """Print the items that hold a secret: in words on a terminal, a line for finding in a pipe."""
     if not output.is_terminal():
-        output.print_rows((each.subject, each.id, ", ".join(each.kinds)) for each in found)
+        output.print_rows((finding.subject, finding.id, ", ".join(finding.kinds)) for finding in findings)
         return
-    for each in found[:_SHOWN]:
-        past = ", earlier" if each.past else ""
-        click.echo(f"  {each.subject} {output.escape_text(each.id)}: {', '.join(each.kinds)}{past}")
-    if len(found) > _SHOWN:
-        click.echo(f"  and {len(found) - _SHOWN:,} more: --json lists them all")
+    for finding in findings[:_SHOWN]:
+        suffix = ", earlier versions" if finding.past else ""
+        click.echo(
+            f"  {finding.subject} {output.escape_text(finding.id)}: {', '.join(finding.kinds)}{suffix}"
+        )
+    if len(findings) > _SHOWN:
+        click.echo(f"  and {len(findings) - _SHOWN:,} more: --json lists them all")

@@ -1,4 +1,4 @@
-"""The commands on the store: `check`, `stats` and `version`."""
+"""Commands on the store: `check`, `stats` and `version`."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ if TYPE_CHECKING:
 @click.command(cls=Command)
 @as_json
 @invocation
-def check(asked: CommandContext, /, as_json: bool) -> None:
-    """Look for anything wrong with what is stored; ends with 1 when there is.
+def check(context: CommandContext, /, as_json: bool) -> None:
+    """Check the database for errors; exits with 1 if there are any.
 
     With --json: {"sound": true or false, "problems": [{"what", "fix"}]}.
     """
-    with asked.memory() as memory:
+    with context.memory() as memory:
         problems = memory.admin.check()
         folder = memory.path
     if as_json:
-        found = [{"what": problem.what, "fix": problem.fix} for problem in problems]
-        output.print_json({"sound": not problems, "problems": found})
+        listed = [{"what": problem.what, "fix": problem.fix} for problem in problems]
+        output.print_json({"sound": not problems, "problems": listed})
     elif problems:
         for problem in problems:
             click.echo(output.escape_text(f"{problem.what}\n  {problem.fix}"))
-    elif not asked.quiet:
+    elif not context.quiet:
         click.echo(output.escape_text(f"Sound: {folder}"))
     if problems:
         raise click.exceptions.Exit(ExitCode.NOTHING)
@@ -52,18 +52,18 @@ def _count(memory: Memory | Snapshot) -> Stats:
 
 
 @click.command(cls=Command)
-@click.option("--scope", metavar="SCOPE", help="Only what is seen from this scope, such as user:alice.")
+@click.option("--scope", metavar="SCOPE", help="Count only what this scope sees, such as user:alice.")
 @as_of
 @as_json
 @invocation
-def stats(asked: CommandContext, /, scope: str | None, as_json: bool) -> None:
-    """Count what there is: records, turns, sessions, pages, changes, bytes, and how far the search index is.
+def stats(context: CommandContext, /, scope: str | None, as_json: bool) -> None:
+    """Show statistics: records, turns, sessions, pages, changes, bytes and the state of the search index.
 
     With --json: {"folder": text, "records", "archived", "turns", "sessions", "pages", "paragraphs", "notes",
     "journal" and "bytes_on_disk": numbers, "by_kind", "by_category" and "failed": {"name": number},
     "index": {…}}; with --scope only "records", "archived", "turns", "sessions", "by_kind", "by_category".
     """
-    with asked.reading() as memory:
+    with context.reading() as memory:
         numbers = to_plain(_count(memory) if scope in (None, EVERY_SCOPE) else memory.scoped(scope).stats())
     if "path" in numbers:
         numbers = {"folder": numbers.pop("path"), **numbers}
@@ -78,7 +78,7 @@ def stats(asked: CommandContext, /, scope: str | None, as_json: bool) -> None:
 
 
 def to_plain(value: Any) -> Any:
-    """Convert a frozen value and its fields to JSON values."""
+    """Convert a dataclass and its fields to JSON values."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: to_plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, Mapping):
@@ -102,12 +102,12 @@ def flatten_values(values: Mapping[str, Any], *, before: str = "") -> list[tuple
 @click.command(cls=Command)
 @as_json
 @invocation
-def version(asked: CommandContext, /, as_json: bool) -> None:
-    """Say which Reverie this is, and what it stands on.
+def version(context: CommandContext, /, as_json: bool) -> None:
+    """Show version information of Reverie, Python and the libraries.
 
     With --json: {"reverie", "python", "sqlite", "tantivy", "platform"}.
     """
-    found = {
+    versions = {
         "reverie": installed("reverie"),
         "python": platform.python_version(),
         "sqlite": sqlite3.sqlite_version,
@@ -115,8 +115,8 @@ def version(asked: CommandContext, /, as_json: bool) -> None:
         "platform": f"{platform.system()} {platform.release()} {platform.machine()}",
     }
     if as_json:
-        output.print_json(found)
-    elif asked.quiet:
-        click.echo(found["reverie"])
+        output.print_json(versions)
+    elif context.quiet:
+        click.echo(versions["reverie"])
     else:
-        output.print_rows(found.items())
+        output.print_rows(versions.items())

@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from reverie.integrations.lightrag_indexer import LightRAGIndexer
     from reverie.memory import Memory
 
-_HELP = """/new            begin anew; what is remembered stays
+_HELP = """/new            start a new conversation; memories are kept
 /compact [N]    shorten the window to its last N turns, 20 by default
-/status         what there is, and what it cost
-/dream          think about what is remembered
-/stop           end this answer (or press Ctrl-C while it is written)
-/quit           leave"""
+/status         show the session, the memory and the tokens used
+/dream          run consolidation
+/stop           stop the current answer (or press Ctrl-C)
+/quit           quit"""
 
 
 @dataclass(slots=True)
 class _Talk:
-    """One conversation at a terminal."""
+    """Conversation at a terminal."""
 
     memory: Memory
     agent: Agent
@@ -42,21 +42,21 @@ class _Talk:
 
 @click.command(cls=Command)
 @click.argument("session", default="cli:chat")
-@click.option("--model", metavar="NAME", help="Who answers, as provider:model.  [the setting `model`]")
-@click.option("--message", "-m", metavar="TEXT", help="Say this, print the answer, and leave.")
-@click.option("--explain", is_flag=True, help="Show after each answer what was recalled for it, and why.")
+@click.option("--model", metavar="NAME", help="Model to talk with, as provider:model.  [the setting `model`]")
+@click.option("--message", "-m", metavar="TEXT", help="Send this message, print the answer, and exit.")
+@click.option("--explain", is_flag=True, help="Explain after each answer what was recalled for it.")
 @invocation
 def chat(
-    asked: CommandContext, /, session: str, model: str | None, message: str | None, explain: bool
+    context: CommandContext, /, session: str, model: str | None, message: str | None, explain: bool
 ) -> None:  # fmt: skip
     """Talk with a model that remembers, in SESSION.
 
-    Everything said is stored and recalled; the model can save and search by itself. Without a model it shows
-    what it would have sent. In a pipe every line is a message. /help lists what else can be typed.
+    The conversation is stored and can be recalled later; the model can save and search memories. Without a
+    model, the prompt is printed. In a pipe, every line is a message. /help lists the commands.
     """
     from reverie.agent import Agent
 
-    with asked.memory(create=True, model=model) as memory, _open_graph(memory) as graph:
+    with context.memory(create=True, model=model) as memory, _open_graph(memory) as graph:
         agent = Agent(
             open_session(memory, session),
             model=model or memory.settings.model,
@@ -64,7 +64,7 @@ def chat(
             done=_build_waker(memory, graph),
             related=None if graph is None else graph[0].recall,
         )
-        talk = _Talk(memory=memory, agent=agent, quiet=asked.quiet, explain=explain)
+        talk = _Talk(memory=memory, agent=agent, quiet=context.quiet, explain=explain)
         memory.dreams.start()
         if message is not None:
             _send_message(talk, message)
@@ -74,7 +74,7 @@ def chat(
 
 @contextmanager
 def _open_graph(memory: Memory) -> Iterator[tuple[LightRAG, LightRAGIndexer] | None]:
-    """Open the knowledge graph that the settings name; None if they name none."""
+    """Open the knowledge graph of the settings; None without one."""
     if memory.settings.rag_url is None or not memory.settings.rag_enabled:
         yield None
         return
@@ -99,9 +99,9 @@ def _build_waker(memory: Memory, graph: tuple[LightRAG, LightRAGIndexer] | None)
 def _converse(talk: _Talk) -> None:
     interactive = sys.stdin.isatty() and sys.stdout.isatty()
     if interactive and not talk.quiet:
-        name = talk.agent.model.name if talk.agent.model is not None else "nobody (no --model)"
+        name = talk.agent.model.name if talk.agent.model is not None else "no model (see --model)"
         where = output.one_line(talk.agent.session.id)
-        click.echo(f"Talking with {name} in {where}. /help for help, /quit to leave.")
+        click.echo(f"Talking with {name} in {where}. /help for help, /quit to quit.")
     while (line := _read(interactive)) is not None:
         text = line.strip()
         if not text:
@@ -132,15 +132,15 @@ def _read(interactive: bool) -> str | None:
 
 
 def _send_message(talk: _Talk, message: str) -> None:
-    told: list[str] = []
+    pieces: list[str] = []
 
     def on_text(piece: str) -> None:
-        told.append(piece)
+        pieces.append(piece)
         click.echo(output.escape_text(piece), nl=False)
         sys.stdout.flush()
 
     answer = talk.agent.turn(message, on_text=on_text)
-    if told:
+    if pieces:
         click.echo()
     elif answer.text:
         click.echo(output.escape_text(answer.text))
@@ -150,14 +150,14 @@ def _send_message(talk: _Talk, message: str) -> None:
     elif answer.problem:
         output.print_error(f"no answer: {answer.problem}")
     if answer.unsaved:
-        output.print_error("a part of this turn could not be stored: see `reverie doctor`")
+        output.print_error("part of this turn could not be stored; see `reverie doctor`")
     if talk.explain and answer.pack is not None:
         click.echo(output.escape_text(answer.pack.explain()))
 
 
 def _show_prompt(answer: TurnResult) -> None:
     """Print the prompt that would have been sent to a model."""
-    click.echo("No model is set (--model provider:model). This would have been sent:\n")
+    click.echo("No model is set (--model provider:model). The prompt is:\n")
     if answer.pack is not None and answer.pack.text:
         click.echo(output.escape_text(f"[system]\n{answer.pack.text}\n"))
     for message in answer.pack.messages if answer.pack is not None else []:
@@ -172,7 +172,7 @@ def _run_command(talk: _Talk, text: str) -> None:
     command = _COMMANDS.get(name)
     if command is None:
         raise InvalidInput(
-            f"{name!r} is no command: /help lists them; begin with a space to say it to the model"
+            f"unknown command {name!r}: see /help, or begin with a space to send it to the model"
         )
     command(talk, rest.strip())
 
@@ -184,15 +184,15 @@ def _show_help(talk: _Talk, rest: str) -> None:
 
 def _start_conversation(talk: _Talk, rest: str) -> None:
     del rest
-    kept = talk.memory.consolidate_session(talk.agent.session.id)
+    insights = talk.memory.consolidate_session(talk.agent.session.id)
     talk.agent.session.reset()
-    learned = f" {output.count(len(kept), 'insight')} of this one kept." if kept else ""
-    click.echo(f"A new conversation. What is remembered stays.{learned}")
+    saved = f" Saved {output.count(len(insights), 'insight')} from the last one." if insights else ""
+    click.echo(f"New conversation; memories are kept.{saved}")
 
 
 def _compact(talk: _Talk, rest: str) -> None:
     if rest and not rest.isdecimal():
-        raise InvalidInput(f"/compact takes a number of turns to keep, not {rest!r}")
+        raise InvalidInput(f"/compact takes the number of turns to keep, not {rest!r}")
     outcome = talk.memory.dreams.run_window(
         talk.agent.session.id, "compact", keep=int(rest) if rest else None
     )
@@ -207,16 +207,16 @@ def _show_status(talk: _Talk, rest: str) -> None:
     name = talk.agent.model.name if talk.agent.model is not None else "none"
     where = output.one_line(session.id)
     click.echo(f"Session {where}: {total} turns, {window} in the window, {session.state.status}")
-    click.echo(f"Remembered: {stats.records:,} records, {stats.archived:,} archived, {stats.turns:,} turns")
+    click.echo(f"Memory: {stats.records:,} records, {stats.archived:,} archived, {stats.turns:,} turns")
     click.echo(f"Model: {name}; {talk.tokens:,} tokens so far")
 
 
 def _dream(talk: _Talk, rest: str) -> None:
     del rest
-    worked = talk.memory.dreams.run()
-    if worked.busy:
+    run = talk.memory.dreams.run()
+    if run.busy:
         click.echo("Another process is dreaming in this folder.")
-    for outcome in worked.outcomes:
+    for outcome in run.outcomes:
         count = len(outcome.plan.steps) if outcome.plan is not None else 0
         click.echo(f"{outcome.name}: {outcome.why or f'{count} changes'}")
 
@@ -224,7 +224,7 @@ def _dream(talk: _Talk, rest: str) -> None:
 def _stop(talk: _Talk, rest: str) -> None:
     del rest
     talk.agent.stop()
-    click.echo("Nothing is being answered.")
+    click.echo("No answer is being written.")
 
 
 _COMMANDS: Mapping[str, Callable[[_Talk, str], None]] = {

@@ -1,4 +1,4 @@
-"""The command `hook`: the options of each event, and the settings to paste into an agent."""
+"""The command `hook`: options of each event, and settings for an agent."""
 
 from __future__ import annotations
 
@@ -26,37 +26,37 @@ from reverie.interfaces.hooks.runner import HookOptions
 
 CLIENTS = ("claude-code",)
 
-_LONGER_S = 5  # the client waits longer than the hook itself, so that it is the hook that gives up
+_EXTRA_TIMEOUT_S = 5  # the client waits longer, so that the hook times out first
 
 _where = combine_options(
     click.option(
         "--scope",
         metavar="NAME",
-        help=f"Remember in this scope, such as user:alice.  [${runner.SCOPE}, or everybody's]",
+        help=f"Scope of the memories, such as user:alice.  [${runner.SCOPE}, or the common scope]",
     ),
     click.option(
-        "--per-project", is_flag=True, help="Give each project a scope of its own, within that of --scope."
+        "--per-project", is_flag=True, help="Use a separate scope for each project, within that of --scope."
     ),
     click.option(
         "--agent",
         default="claude-code",
         show_default=True,
         metavar="NAME",
-        help="What the ids of its sessions begin with.",
+        help="Prefix of the session ids.",
     ),
     click.option(
         "--format",
         type=click.Choice(["json", "text"]),
         default="json",
         show_default=True,
-        help="What Claude Code reads, or text for another agent.",
+        help="Output format: json for Claude Code, text for other agents.",
     ),
     click.option(
         "--max-chars",
         type=click.IntRange(0),
         default=runner.MOST_CHARS,
         show_default=True,
-        help="Write at most so many characters.",
+        help="Maximum number of characters to write.",
     ),
     click.option(
         "--timeout",
@@ -64,10 +64,10 @@ _where = combine_options(
         default=runner.TIMEOUT_S,
         show_default=True,
         metavar="SECONDS",
-        help="Give up after so long.",
+        help="Give up after this time.",
     ),
     click.option(
-        "--all", is_flag=True, help="Write at every prompt all that the beginning of a session gets."
+        "--all", is_flag=True, help="Write the full context at every prompt, as at the start of a session."
     ),
 )
 
@@ -82,80 +82,88 @@ class _Group(click.Group):
 
 @click.group(cls=_Group, subcommand_metavar="EVENT")
 def hook() -> None:
-    """Remember for a coding agent that runs commands at its events, such as Claude Code.
+    """Handle the events of a coding agent that runs hooks, such as Claude Code.
 
-    Each event comes as JSON on standard input; what the agent shall read goes to standard output. Nothing
-    that fails here stops the agent: it is one line on standard error, and the exit code is 0.
-    `reverie hook config --client claude-code` prints what to paste into its settings.
+    Each event is read as JSON from standard input; the context for the agent is written to standard output.
+    A failure never stops the agent: it is reported in one line on standard error, and the exit code is 0.
+    `reverie hook config --client claude-code` prints the settings for the agent.
     """
 
 
-def _build_event_command(name: str, says: str) -> click.Command:
+def _build_event_command(name: str, text: str) -> click.Command:
     @combine_options(_where)
     @invocation
-    def command(asked: CommandContext, /, **how: Any) -> None:
-        called = HookOptions(
-            folder=asked.folder, settings=asked.settings, quiet=asked.quiet, debug=asked.debug, **how
+    def command(context: CommandContext, /, **values: Any) -> None:
+        options = HookOptions(
+            folder=context.folder,
+            settings=context.settings,
+            quiet=context.quiet,
+            debug=context.debug,
+            **values,
         )
-        written = runner.try_run(name, called, sys.stdin)
-        click.echo(written.decode(), nl=False)
+        result = runner.try_run(name, options, sys.stdin)
+        click.echo(result.decode(), nl=False)
 
-    made: Callable[[Any], click.Command] = click.command(name, cls=Command, help=says)
-    return made(command)
+    decorate: Callable[[Any], click.Command] = click.command(name, cls=Command, help=text)
+    return decorate(command)
 
 
-_SAYS = {
-    "session-start": "A session begins or goes on: write profile, MEMORY.md, notes and the newest records.",
-    "user-prompt": "The user says something: store it, and write what is remembered for it.",
-    "stop": "The agent has answered: store the answer, and learn from the exchange.",
-    "tool-failure": "A tool has failed: store what it was called with and what it said.",
-    "session-end": "A session ends: keep what it came to, by rule.",
+_HELP = {
+    "session-start": "Start of a session: write the profile, MEMORY.md, notes and the newest records.",
+    "user-prompt": "Prompt of the user: store it, and write the memories that match.",
+    "stop": "Answer of the agent: store it, and learn from the exchange.",
+    "tool-failure": "Failure of a tool: store its arguments and the error.",
+    "session-end": "End of a session: save its insights.",
 }
 for _name in EVENTS:
-    hook.add_command(_build_event_command(_name, _SAYS[_name]))
+    hook.add_command(_build_event_command(_name, _HELP[_name]))
 
 
 @hook.command(cls=Command)
-@click.option(
-    "--client", type=click.Choice(CLIENTS), required=True, help="The program that shall run the hooks."
-)
+@click.option("--client", type=click.Choice(CLIENTS), required=True, help="Agent that runs the hooks.")
 @_where
 @invocation
-def config(asked: CommandContext, /, client: str, **how: Any) -> None:
-    """Print what to paste into a client's settings, so that it runs the hooks.
+def config(context: CommandContext, /, client: str, **values: Any) -> None:
+    """Print the settings with which an agent runs the hooks.
 
-    The folder and the program stand in it with their absolute paths, and the options that are given here.
+    They contain the absolute paths of the folder and the program, and the options given here.
     """
     del client
     from reverie.memory import resolve_folder
 
-    given = ["--folder", str(resolve_folder(asked.place()))]
-    if asked.settings is not None:
-        given += ["--settings", str(Path(asked.settings).expanduser().absolute())]
-    usual = HookOptions()
-    for name, value in how.items():
-        if value == getattr(usual, name):
+    arguments = ["--folder", str(resolve_folder(context.resolve_folder_option()))]
+    if context.settings is not None:
+        arguments += ["--settings", str(Path(context.settings).expanduser().absolute())]
+    defaults = HookOptions()
+    for name, value in values.items():
+        if value == getattr(defaults, name):
             continue
         option = f"--{name.replace('_', '-')}"
-        given += [option] if value is True else [option, f"{value:g}" if name == "timeout" else str(value)]
-    click.echo(json.dumps({"hooks": _build_hooks(given, wait=round(how["timeout"]) + _LONGER_S)}, indent=2))
+        arguments += (
+            [option] if value is True else [option, f"{value:g}" if name == "timeout" else str(value)]
+        )
+    click.echo(
+        json.dumps(
+            {"hooks": _build_hooks(arguments, timeout=round(values["timeout"]) + _EXTRA_TIMEOUT_S)}, indent=2
+        )
+    )
     output.print_message(
-        "Paste it into ~/.claude/settings.json, or .claude/settings.json in a project.", quiet=asked.quiet
+        "Paste it into ~/.claude/settings.json, or .claude/settings.json in a project.", quiet=context.quiet
     )
 
 
-def _build_hooks(given: list[str], *, wait: int) -> dict[str, Any]:
+def _build_hooks(arguments: list[str], *, timeout: int) -> dict[str, Any]:
     return {
-        client_calls_it: [
+        client_name: [
             {
                 "hooks": [
                     {
                         "type": "command",
-                        "command": shlex.join([*find_program(), "hook", name, *given]),
-                        "timeout": wait,
+                        "command": shlex.join([*find_program(), "hook", name, *arguments]),
+                        "timeout": timeout,
                     }
                 ]
             }
         ]
-        for name, client_calls_it in EVENTS.items()
+        for name, client_name in EVENTS.items()
     }

@@ -33,24 +33,26 @@ if TYPE_CHECKING:
 _log = logging.getLogger("reverie.mcp")
 
 PORT = 8765
-THINKS_AFTER_S = 5.0
+BACKGROUND_DELAY_S = 5.0
 """Seconds after the start at which background work begins, so that it delays no client."""
 
 CLIENTS = ("claude-code", "claude-desktop", "cursor", "vscode")
 
 _PACKAGES = ("mcp", "mcp_types")  # the second came with 2.0
 _INSTALL = "the MCP server needs the package mcp, 2.0 or newer: pip install 'reverie[mcp]'"
-_what = combine_options(
+_offer_options = combine_options(
     click.option(
-        "--scope", default="", metavar="NAME", help="Serve this scope, such as user:alice.  [everybody's]"
+        "--scope", default="", metavar="NAME", help="Scope to serve, such as user:alice.  [the common scope]"
     ),
-    click.option("--session", metavar="ID", help="The conversation whose working memory the tools use."),
-    click.option("--groups", metavar="LIST", help="Which groups of tools, with commas between.  [the usual]"),
-    click.option("--read-only", is_flag=True, help="Only tools that change nothing."),
+    click.option("--session", metavar="ID", help="Session whose working memory the tools use."),
     click.option(
-        "--knowledge-graph", is_flag=True, help="The nine tools of the reference memory server too."
+        "--groups", metavar="LIST", help="Groups of tools, separated by commas.  [the default groups]"
     ),
-    click.option("--prefix", default="", metavar="TEXT", help="What the name of every tool begins with."),
+    click.option("--read-only", is_flag=True, help="Offer only tools that change nothing."),
+    click.option(
+        "--knowledge-graph", is_flag=True, help="Add the nine tools of the reference memory server."
+    ),
+    click.option("--prefix", default="", metavar="TEXT", help="Prefix of all tool names."),
 )
 
 
@@ -63,7 +65,7 @@ class _Group(click.Group):
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         if args[0] not in self.commands and not args[0].startswith("-"):
-            ctx.fail("expected options, or `config` and its own")
+            ctx.fail("expected options, or `config` and its options")
         return super().resolve_command(ctx, args)
 
 
@@ -74,117 +76,126 @@ class _Group(click.Group):
         type=click.Choice(["stdio", "http"]),
         default="stdio",
         show_default=True,
-        help="Standard input and output, or streamable HTTP.",
+        help="Transport: standard input and output, or streamable HTTP.",
     ),
-    click.option("--host", default="127.0.0.1", show_default=True, help="Where to listen, for http."),
+    click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on, for http."),
     click.option(
         "--port",
         type=click.IntRange(0, 65_535),
         default=PORT,
         show_default=True,
-        help="The port, for http; 0 for any that is free.",
+        help="Port, for http; 0 for any free port.",
     ),
     click.option(
-        "--allow-host", multiple=True, metavar="NAME", help="Another name it may be called by, for http."
+        "--allow-host",
+        multiple=True,
+        metavar="NAME",
+        help="Additional host name to accept, for http; repeatable.",
     ),
     click.option(
         "--token-file",
         metavar="FILE",
-        help=f"Where the token stands that requests must have, for http.  [${MCP_TOKEN}]",
+        help=f"File with the token that requests must have, for http.  [${MCP_TOKEN}]",
     ),
 )
-@_what
+@_offer_options
 @invocation
 @click.pass_context
-def mcp(ctx: click.Context, asked: CommandContext, /, **how: Any) -> None:
-    """Serve the memory to agents over the Model Context Protocol.
+def mcp(ctx: click.Context, context: CommandContext, /, **options: Any) -> None:
+    """Serve the memory over the Model Context Protocol.
 
-    Clients such as Claude Code start it themselves: `reverie mcp config --client NAME` prints what to paste
-    into them. It ends when its input does, or on Ctrl-C. A folder without a memory gets one, unless with
-    --read-only.
+    Clients such as Claude Code start the server themselves; `reverie mcp config --client NAME` prints their
+    settings. The server stops at the end of its input, or on Ctrl-C. It creates a missing memory, except
+    with --read-only.
 
-    What is due in the background, such as dreams, is done meanwhile; a model is asked where the setting names
-    one.
+    Background work such as dreams runs in the server, with the model of the settings if there is one.
 
-    With http it listens on this machine only. Anywhere else it demands a token, and it always checks by which
-    host name it is called. One server serves one scope.
+    With http, the server listens on this machine only, unless --host names another address; then a token is
+    required. The host name of every request is checked. One server serves one scope.
     """
     if ctx.invoked_subcommand is not None:
-        ctx.meta["reverie.mcp"] = how
+        ctx.meta["reverie.mcp"] = options
         return
-    gc.disable()  # what importing the protocol makes stays, and looking through it takes a third of the time
+    gc.disable()  # imported objects stay alive, and collecting takes a third of the start
     try:
         _check_installed()
-        (_serve_stdio if how["transport"] == "stdio" else _serve_http)(asked, how)
+        (_serve_stdio if options["transport"] == "stdio" else _serve_http)(context, options)
     finally:
         gc.enable()
 
 
-def _serve_stdio(asked: CommandContext, how: dict[str, Any]) -> None:
+def _serve_stdio(context: CommandContext, options: dict[str, Any]) -> None:
     from reverie.interfaces.mcp.serve import serve_stdio
 
     if sys.stdin.isatty():
         output.print_message(
-            "Waiting for a client's messages on standard input; Ctrl-C ends it.", quiet=asked.quiet
+            "Waiting for messages on standard input; press Ctrl-C to stop.", quiet=context.quiet
         )
-    _serve_memory(asked, how, serve_stdio)
+    _serve_memory(context, options, serve_stdio)
 
 
-def _serve_http(asked: CommandContext, how: dict[str, Any]) -> None:
+def _serve_http(context: CommandContext, options: dict[str, Any]) -> None:
     from reverie.interfaces.mcp import http
     from reverie.interfaces.mcp.serve import serve_http
 
-    host = how["host"]
-    token = http.validate_token(_load_token(how["token_file"]), host=host)
-    sock = http.open_socket(host, how["port"])
+    host = options["host"]
+    token = http.validate_token(_load_token(options["token_file"]), host=host)
+    sock = http.open_socket(host, options["port"])
 
     def serve(offer: ServedMemory) -> None:
-        output.print_message(f"Serving on {http.format_address(sock)}; Ctrl-C ends it.", quiet=asked.quiet)
-        serve_http(offer, sock, host=host, token=token, allowed=how["allow_host"])
+        output.print_message(
+            f"Serving on {http.format_address(sock)}; press Ctrl-C to stop.", quiet=context.quiet
+        )
+        serve_http(offer, sock, host=host, token=token, allowed=options["allow_host"])
 
     with sock:
-        _serve_memory(asked, how, serve)
+        _serve_memory(context, options, serve)
 
 
-def _serve_memory(asked: CommandContext, how: dict[str, Any], serve: Callable[[ServedMemory], None]) -> None:
+def _serve_memory(
+    context: CommandContext, options: dict[str, Any], serve: Callable[[ServedMemory], None]
+) -> None:
     from reverie.interfaces.mcp.offer import create_offer
 
-    with asked.memory(create=not how["read_only"], actor="mcp") as memory:
+    with context.memory(create=not options["read_only"], actor="mcp") as memory:
         offer = create_offer(
             memory,
-            scope=how["scope"],
-            session=how["session"],
-            groups=None if how["groups"] is None else _split_names(how["groups"]),
-            knowledge_graph=how["knowledge_graph"],
-            read_only=how["read_only"],
-            prefix=how["prefix"],
+            scope=options["scope"],
+            session=options["session"],
+            groups=None if options["groups"] is None else _split_names(options["groups"]),
+            knowledge_graph=options["knowledge_graph"],
+            read_only=options["read_only"],
+            prefix=options["prefix"],
         )
         gc.freeze()
         gc.enable()
-        with _log_to_stderr(debug=asked.debug), _run_background_work(memory, reads=how["read_only"]):
+        with (
+            _log_to_stderr(debug=context.debug),
+            _run_background_work(memory, read_only=options["read_only"]),
+        ):
             serve(offer)
 
 
 @contextmanager
-def _run_background_work(memory: Memory, *, reads: bool) -> Iterator[None]:
+def _run_background_work(memory: Memory, *, read_only: bool) -> Iterator[None]:
     """Run background work while the block runs, unless the server only reads."""
-    if reads:
+    if read_only:
         yield
         return
-    begin = threading.Timer(THINKS_AFTER_S, _start_worker, [memory])
-    begin.daemon = True
-    begin.start()
+    timer = threading.Timer(BACKGROUND_DELAY_S, _start_worker, [memory])
+    timer.daemon = True
+    timer.start()
     try:
         yield
     finally:
-        begin.cancel()
+        timer.cancel()
 
 
 def _start_worker(memory: Memory) -> None:
     try:
         memory.dreams.start()
     except ReverieError as error:
-        _log.warning("there is no background work: %s", error)
+        _log.warning("background work did not start: %s", error)
 
 
 @contextmanager
@@ -220,57 +231,55 @@ def _load_token(file: str | None) -> str | None:
     path = Path(file).expanduser()
     try:
         token = path.read_text(encoding="utf-8").strip()
-        others = stat.S_IMODE(path.stat().st_mode) & 0o077
+        public_bits = stat.S_IMODE(path.stat().st_mode) & 0o077
     except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is no text"
-        raise InvalidInput(f"the token file {file!r} cannot be read ({why}): name another") from error
-    if others:
-        output.print_message(f"the token file {file!r} can be read by others: `chmod 600` it")
+        reason = error.strerror if isinstance(error, OSError) else "not text"
+        raise InvalidInput(f"the token file {file!r} cannot be read ({reason}): name another file") from error
+    if public_bits:
+        output.print_message(f"the token file {file!r} can be read by other users: run `chmod 600` on it")
     if not token:
         raise InvalidInput(f"the token file {file!r} is empty: write a token into it")
     return token
 
 
-# -- what to paste ---------------------------------------------------------------------------------------
+# -- client settings ----------------------------------------------------------------------------------
 
 
 @mcp.command(cls=Command)
 @combine_options(
-    click.option(
-        "--client", type=click.Choice(CLIENTS), required=True, help="The program that shall use the memory."
-    ),
-    click.option("--name", default="reverie", show_default=True, help="What the program calls the server."),
+    click.option("--client", type=click.Choice(CLIENTS), required=True, help="Client that uses the memory."),
+    click.option("--name", default="reverie", show_default=True, help="Name of the server in the client."),
 )
-@_what
+@_offer_options
 @invocation
 @click.pass_context
-def config(ctx: click.Context, asked: CommandContext, /, client: str, name: str, **how: Any) -> None:
-    """Print what to paste into a client so that it starts this server: a command, or JSON.
+def config(ctx: click.Context, context: CommandContext, /, client: str, name: str, **options: Any) -> None:
+    """Print the settings with which a client starts this server: a command, or JSON.
 
-    The folder and the program stand in it with their absolute paths. Options of the server may be given here
-    or before `config`; where to paste it is said on standard error.
+    They contain the absolute paths of the folder and the program. Options of the server can be given here or
+    before `config`. A message on standard error says where to paste the settings.
     """
     from reverie.interfaces.mcp.clients import CLIENTS as FORMS
-    from reverie.interfaces.mcp.clients import to_paste
+    from reverie.interfaces.mcp.clients import format_settings
     from reverie.memory import resolve_folder
 
     before = ctx.meta.get("reverie.mcp", {})
-    chosen = {key: value or before.get(key) for key, value in how.items()}
-    started = [*find_program(), "mcp", "--folder", str(resolve_folder(asked.place()))]
-    if asked.settings is not None:
-        started += ["--settings", str(Path(asked.settings).expanduser().absolute())]
-    for key, value in chosen.items():
+    values = {key: value or before.get(key) for key, value in options.items()}
+    command = [*find_program(), "mcp", "--folder", str(resolve_folder(context.resolve_folder_option()))]
+    if context.settings is not None:
+        command += ["--settings", str(Path(context.settings).expanduser().absolute())]
+    for key, value in values.items():
         option = f"--{key.replace('_', '-')}"
         if value is True:
-            started.append(option)
+            command.append(option)
         elif value:
-            started += [option, value]
-    click.echo(to_paste(client, name, started))
-    output.print_message(f"Paste it into {FORMS[client].place}.", quiet=asked.quiet)
+            command += [option, value]
+    click.echo(format_settings(client, name, command))
+    output.print_message(f"Paste it into {FORMS[client].place}.", quiet=context.quiet)
 
 
 def find_program() -> Sequence[str]:
-    """Return the absolute path of this program, or Python and its arguments."""
+    """Return the command that runs this program: its absolute path, or Python and arguments."""
     beside = Path(sys.executable).parent / "reverie"
     if beside.exists() and os.access(beside, os.X_OK):
         return [str(beside)]

@@ -1,4 +1,4 @@
-"""The command `tools`: list the tools of a model and their schemas for each provider."""
+"""The command `tools`: list the tools for a model, or their schemas for a provider."""
 
 from __future__ import annotations
 
@@ -21,56 +21,56 @@ _WIDEST = 100
 @click.command(cls=Command)
 @click.option(
     "--format",
-    "shape",
+    "form",
     type=click.Choice(_FORMATS),
     default="text",
-    help="text to read; a provider's for JSON to pass to it.",
+    help="Output format: text, or the JSON of a provider.",
 )
 @click.option(
     "--group",
     "groups",
     multiple=True,
     metavar="NAME",
-    help="Only this group, such as long_term; can be given again.  [the usual ones]",
+    help="Only this group, such as long_term; repeatable.  [the default groups]",
 )
 @invocation
-def tools(asked: CommandContext, /, shape: str, groups: Sequence[str]) -> None:
-    """List the tools that a model gets, with what they take.
+def tools(context: CommandContext, /, form: str, groups: Sequence[str]) -> None:
+    """List the tools for a model, with their arguments.
 
-    In a pipe, a line for each: group, name, arguments, what it does. Any other format than text is one JSON
-    document: the list of tools as that provider takes it.
+    In a pipe, one line per tool: group, name, arguments, description. The formats other than text are one
+    JSON document: the list of tools as the provider expects it.
     """
     from reverie.memory import Memory
     from reverie.tools import DEFAULT_GROUPS
 
     with Memory.open(":memory:") as memory:
         wanted = tuple(groups) or DEFAULT_GROUPS
-        if shape != "text":
-            made = memory.tools(session="cli", groups=wanted)
-            output.print_json(getattr(made, shape.replace("-", "_"))())
+        if form != "text":
+            toolset = memory.tools(session="cli", groups=wanted)
+            output.print_json(getattr(toolset, form.replace("-", "_"))())
             return
-        sets = {group: memory.tools(session="cli", groups=[group]) for group in dict.fromkeys(wanted)}
+        toolsets = {group: memory.tools(session="cli", groups=[group]) for group in dict.fromkeys(wanted)}
     if output.is_terminal():
-        click.echo("\n\n".join(_format_section(group, found) for group, found in sets.items()))
+        click.echo("\n\n".join(_format_section(group, toolset) for group, toolset in toolsets.items()))
     else:
         output.print_rows(
             (group, tool.name, _format_arguments(tool), tool.spec.description)
-            for group, found in sets.items()
-            for tool in found
+            for group, toolset in toolsets.items()
+            for tool in toolset
         )
 
 
-def _format_section(group: str, found: Toolset) -> str:
+def _format_section(group: str, toolset: Toolset) -> str:
     width = min(_WIDEST, shutil.get_terminal_size().columns)
-    said = [group]
-    for tool in found:
-        said.append(f"  {tool.name}({_format_arguments(tool)})")
-        said.append(
+    lines = [group]
+    for tool in toolset:
+        lines.append(f"  {tool.name}({_format_arguments(tool)})")
+        lines.append(
             click.formatting.wrap_text(
                 tool.spec.description, width=width, initial_indent="      ", subsequent_indent="      "
             )
         )
-    return "\n".join(said)
+    return "\n".join(lines)
 
 
 def _format_arguments(tool: Tool) -> str:

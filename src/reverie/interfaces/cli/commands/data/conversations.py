@@ -1,4 +1,4 @@
-"""The commands on conversations: `say`, `context` and `sessions`."""
+"""Commands on conversations: `say`, `context` and `sessions`."""
 
 from __future__ import annotations
 
@@ -26,33 +26,35 @@ if TYPE_CHECKING:
 
 
 @click.command(cls=Command)
-@click.option("--scope", default="", metavar="SCOPE", help="What this scope sees; '*' for everything.")
-@click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="At most so many.")
+@click.option("--scope", default="", metavar="SCOPE", help="List what this scope sees; '*' for all scopes.")
+@click.option(
+    "--limit", type=click.IntRange(min=1), default=50, show_default=True, help="Maximum number of sessions."
+)
 @as_of
 @as_json
 @invocation
-def sessions(asked: CommandContext, /, scope: str, limit: int, as_json: bool) -> None:
-    """List sessions, the latest active first.
+def sessions(context: CommandContext, /, scope: str, limit: int, as_json: bool) -> None:
+    """List sessions, most recently active first.
 
-    In a pipe, a line for each: id, status, number of turns, time of the last.
+    In a pipe, one line per session: id, status, number of turns, time of the last turn.
 
     With --json: {"sessions": [{"id", "status", "scope", "turns", "created_at", "last_at", "window_start",
     "summary", "metadata"}]}.
     """
-    with asked.reading() as memory:
-        found = memory.scoped(scope).sessions(limit=limit)
+    with context.reading() as memory:
+        overviews = memory.scoped(scope).sessions(limit=limit)
     if as_json:
-        output.print_json({"sessions": [_serialize_overview(each) for each in found]})
-    elif output.is_terminal() and found:
+        output.print_json({"sessions": [_serialize_overview(each) for each in overviews]})
+    elif output.is_terminal() and overviews:
         from reverie.interfaces.cli import rich_output
 
-        rich_output.print_sessions(found)
+        rich_output.print_sessions(overviews)
     else:
         output.print_rows(
-            (s.state.id, s.state.status, s.turns, timestamps.format_time(s.last_at)) for s in found
+            (s.state.id, s.state.status, s.turns, timestamps.format_time(s.last_at)) for s in overviews
         )
-    if not found and not as_json:
-        output.print_message("No sessions.", quiet=asked.quiet)
+    if not overviews and not as_json:
+        output.print_message("No sessions.", quiet=context.quiet)
 
 
 def _serialize_overview(session: SessionOverview) -> dict[str, Any]:
@@ -63,44 +65,46 @@ def _serialize_overview(session: SessionOverview) -> dict[str, Any]:
 @click.command("say", cls=Command)
 @click.argument("session")
 @click.argument("text", nargs=-1, required=True)
-@click.option("--role", type=click.Choice(ROLES), default="user", show_default=True, help="Whose turn it is.")
-@click.option("--speaker", default="", metavar="NAME", help="Who says it, by name.")
-@click.option("--at", type=TimeParam(), metavar="TIME", help="When it was said; now when left out.")
+@click.option("--role", type=click.Choice(ROLES), default="user", show_default=True, help="Role of the turn.")
+@click.option("--speaker", default="", metavar="NAME", help="Name of the speaker.")
+@click.option("--at", type=TimeParam(), metavar="TIME", help="Time of the turn; default now.")
 @as_json
 @invocation
 def add_turn(
-    asked: CommandContext, /, session: str, text: tuple[str, ...], as_json: bool, **how: Any
+    context: CommandContext, /, session: str, text: tuple[str, ...], as_json: bool, **fields: Any
 ) -> None:  # fmt: skip
-    """Add a turn to SESSION, which begins with its first.
+    """Add a turn to SESSION; the first turn creates the session.
 
-    TEXT is what was said; `-` reads it from standard input.
+    TEXT is the content; `-` reads it from standard input.
 
     With --json: {"turn": {…}}.
-    With --quiet: the id only.
+    With --quiet: only the id.
     """
     content = read_text(text, name="content")
-    with asked.memory(create=True) as memory:
-        turn = open_session(memory, session).add(how.pop("role"), content, **how)
+    with context.memory(create=True) as memory:
+        turn = open_session(memory, session).add(fields.pop("role"), content, **fields)
     if as_json:
         output.print_json({"turn": turn.to_dict()})
-    elif asked.quiet:
+    elif context.quiet:
         click.echo(turn.id)
     else:
         click.echo(f"Turn {turn.position} of {output.one_line(turn.session)}: {turn.id}")
 
 
-@click.command(cls=Command)
+@click.command("context", cls=Command)
 @click.argument("session")
 @click.argument("message", nargs=-1)
-@click.option("--soft-tokens", type=click.IntRange(min=0), metavar="N", help="Aim for so many tokens.")
-@click.option("--hard-tokens", type=click.IntRange(min=0), metavar="N", help="Never more tokens than this.")
-@click.option("--mark", is_flag=True, help="Note what is in it as shown, as an agent's own turn does.")
-@click.option("--explain", is_flag=True, help="Add what was left out, what it costs, and why.")
+@click.option("--soft-tokens", type=click.IntRange(min=0), metavar="N", help="Token budget to aim for.")
+@click.option("--hard-tokens", type=click.IntRange(min=0), metavar="N", help="Token budget never to exceed.")
+@click.option("--mark", is_flag=True, help="Record the memories as shown, as a turn of an agent does.")
+@click.option(
+    "--explain", is_flag=True, help="Also show what was left out, the token costs, and the reasons."
+)
 @as_of
 @as_json
 @invocation
-def context(
-    asked: CommandContext,
+def print_context(
+    context: CommandContext,
     /,
     session: str,
     message: tuple[str, ...],
@@ -109,19 +113,19 @@ def context(
     as_json: bool,
     **budget: Any,
 ) -> None:
-    """Print the pack for SESSION: what would go into the prompt for MESSAGE.
+    """Print the context for a prompt: the pack for MESSAGE in SESSION.
 
-    Without a MESSAGE it is the pack for the session's last user turn. `-` reads MESSAGE from standard input.
-    It is a preview and changes nothing, unless --mark says so.
+    Without MESSAGE, the session's last user turn is used. `-` reads MESSAGE from standard input. Nothing is
+    changed, except with --mark.
 
-    With --json: the pack's own fields, "text" and "tokens" among them.
+    With --json: the fields of the pack, including "text" and "tokens".
     """
     question = read_text(message, name="message") if message else None
-    if mark and asked.as_of is not None:
-        raise InvalidInput("--mark changes the memory as it is: leave it or --as-of out")
-    with asked.reading() as memory:
+    if mark and context.as_of is not None:
+        raise InvalidInput("--mark cannot be combined with --as-of")
+    with context.reading() as memory:
         if question is None and not memory.scoped(EVERY_SCOPE).turns(session, start=-1):
-            raise NotFound(f"no session {session!r}: see `reverie sessions`, or say what to recall for")
+            raise NotFound(f"no session {session!r}: see `reverie sessions`, or give a MESSAGE")
         pack = open_session(memory, session).context(question, record_shown=mark, **budget)
     if as_json:
         output.print_json(pack.to_dict())
@@ -129,8 +133,8 @@ def context(
     if pack.text:
         click.echo(output.escape_text(pack.text))
     else:
-        found = pack.diagnostics.candidates
-        why = "nothing relevant is remembered" if not found else "see --explain for what was left out"
-        output.print_message(f"The pack is empty: {why}.", quiet=asked.quiet)
+        candidates = pack.diagnostics.candidates
+        reason = "see --explain for what was left out" if candidates else "nothing relevant is stored"
+        output.print_message(f"The pack is empty: {reason}.", quiet=context.quiet)
     if explain:
         click.echo(f"\n{output.escape_text(pack.explain())}")

@@ -1,4 +1,4 @@
-"""The commands on the readable folder: `watch` and `rebuild`."""
+"""Commands on the readable folder: `watch` and `rebuild`."""
 
 from __future__ import annotations
 
@@ -21,53 +21,55 @@ if TYPE_CHECKING:
     from reverie.files.hand_edits.intake import HandEdit
     from reverie.files.rebuild import RebuildReport
 
-_MOST_TOLD = 1_000
+_MOST_LISTED = 1_000
 
 
 @click.command(cls=Command)
 @combine_options(
-    click.option("--once", is_flag=True, help="Take in what was changed until now, and end."),
-    click.option("--poll", is_flag=True, help="Look again and again, even where the system would tell."),
+    click.option("--once", is_flag=True, help="Import pending edits and exit."),
+    click.option("--poll", is_flag=True, help="Poll the files instead of using file system events."),
 )
 @invocation
-def watch(asked: CommandContext, /, once: bool, poll: bool) -> None:
-    """Take in what is edited in the folder, as soon as a file is saved, until it is interrupted.
+def watch(context: CommandContext, /, once: bool, poll: bool) -> None:
+    """Import edited files as soon as they are saved, until interrupted.
 
-    Writes a line for everything taken in: what was done, to which kind of thing, its id, the file. Files that
-    cannot be taken in are named on standard error.
+    Prints one line per imported change: action, subject, id, file. Files that cannot be imported are reported
+    on standard error.
     """
     from reverie.files.hand_edits.base_versions import ACTOR
     from reverie.files.hand_edits.intake import extract_imported_edits
     from reverie.files.watcher import FolderWatcher
 
-    began = timestamps.utc_now()
-    with _suppress_repetition(), asked.memory() as memory:
+    started_at = timestamps.utc_now()
+    with _suppress_repetition(), context.memory() as memory:
         folder = memory.folder
         if folder is None or memory.path is None:
-            raise InvalidInput("this memory writes no files: set `files` to yes, or leave it out")
+            raise InvalidInput("this memory writes no files: set `files` to yes")
         folder.flush()
-        _show(extract_imported_edits(memory.history.log(actor=ACTOR, since=began, limit=_MOST_TOLD)))
+        _show(extract_imported_edits(memory.history.log(actor=ACTOR, since=started_at, limit=_MOST_LISTED)))
         if once:
-            _print_result(asked, folder.take_in())
+            _print_report(context, folder.take_in())
             return
         watcher = FolderWatcher(
             memory.path,
             folder.take_in,
-            tell=lambda taken: _print_result(asked, taken),
+            tell=lambda taken: _print_report(context, taken),
             way="polling" if poll else None,
         )
         with watcher:
-            how = "as the system tells" if watcher.way == "events" else "looking every second or so"
-            output.print_message(f"Watching {memory.path}, {how}; Ctrl-C ends it.", quiet=asked.quiet)
+            method = "by file system events" if watcher.way == "events" else "by polling every second"
+            output.print_message(
+                f"Watching {memory.path} {method}; press Ctrl-C to stop.", quiet=context.quiet
+            )
             try:
                 threading.Event().wait()
             except KeyboardInterrupt:
-                output.print_message("Stopped.", quiet=asked.quiet)
+                output.print_message("Stopped.", quiet=context.quiet)
 
 
 @contextmanager
 def _suppress_repetition() -> Iterator[None]:
-    """Keep the log from repeating what the command prints."""
+    """Keep the log from repeating the command's output."""
     log = logging.getLogger("reverie")
 
     def is_news(record: logging.LogRecord) -> bool:
@@ -80,12 +82,12 @@ def _suppress_repetition() -> Iterator[None]:
         log.removeFilter(is_news)
 
 
-def _print_result(asked: CommandContext, found: HandEditReport) -> None:
-    _show(found.taken)
-    for problem in found.problems:
-        output.print_message(f"not taken in: {problem}")
-    if found.lost:
-        output.print_message("most files were missing: they are written again", quiet=asked.quiet)
+def _print_report(context: CommandContext, report: HandEditReport) -> None:
+    _show(report.taken)
+    for problem in report.problems:
+        output.print_message(f"not imported: {problem}")
+    if report.lost:
+        output.print_message("most files were missing and were written again", quiet=context.quiet)
 
 
 def _show(taken: list[HandEdit]) -> None:
@@ -94,63 +96,63 @@ def _show(taken: list[HandEdit]) -> None:
 
 @click.command(cls=Command)
 @combine_options(
-    click.option("--yes", is_flag=True, help="Do not ask."),
-    click.option("--force", is_flag=True, help="Even though there is a database that can be read."),
+    click.option("--yes", is_flag=True, help="Do not ask for confirmation."),
+    click.option("--force", is_flag=True, help="Rebuild even if the database can be read."),
     as_json,
 )
 @invocation
-def rebuild(asked: CommandContext, /, yes: bool, force: bool, as_json: bool) -> None:
-    """Make a new database from the folder's files, when reverie.db is missing or cannot be read.
+def rebuild(context: CommandContext, /, yes: bool, force: bool, as_json: bool) -> None:
+    """Rebuild a missing or unreadable database from the folder's files.
 
-    Records, sessions, pages and logs come back as the files have them; the journal and working memory are not
-    in them. The old database is moved aside, never deleted. Files that cannot be taken are named.
+    Records, sessions, pages and logs are restored from the files. The journal and working memory cannot be
+    restored. The old database is moved aside, never deleted. Files that cannot be imported are reported.
 
     With --json: {"records", "archived", "sessions", "turns", "pages" and "paragraphs": numbers, "kept": text
     or null, "broken": [{"path", "why"}], "notes": [text]}.
     """
-    from reverie.files.rebuild import rebuild as rebuilt_from
+    from reverie.files.rebuild import rebuild as rebuild_folder
     from reverie.memory import resolve_folder
     from reverie.search.analyzer import analyze
 
-    folder = resolve_folder(asked.place())
-    if not yes and not confirm(f"Make a new database from the files in {folder}?", instead="--yes"):
-        output.print_message("Nothing was done.", quiet=asked.quiet)
+    folder = resolve_folder(context.resolve_folder_option())
+    if not yes and not confirm(f"Rebuild the database from the files in {folder}?", instead="--yes"):
+        output.print_message("Nothing was changed.", quiet=context.quiet)
         return
-    with output.show_progress("files", None, quiet=asked.quiet or as_json) as advance:
-        found = rebuilt_from(
+    with output.show_progress("files", None, quiet=context.quiet or as_json) as advance:
+        report = rebuild_folder(
             folder,
             analyse=analyze,
             force=force,
-            redactor=asked.load_settings().redactor,
+            redactor=context.load_settings().redactor,
             progress=lambda done, total: advance(1),
         )
     if as_json:
-        output.print_json(_to_plain(found))
+        output.print_json(_to_plain(report))
     else:
-        _report(asked, found)
+        _print_summary(context, report)
 
 
-def _to_plain(found: RebuildReport) -> dict[str, Any]:
+def _to_plain(report: RebuildReport) -> dict[str, Any]:
     counts = ("records", "archived", "sessions", "turns", "pages", "paragraphs")
-    return {name: getattr(found, name) for name in counts} | {
-        "kept": None if found.kept is None else str(found.kept),
-        "broken": [{"path": broken.path, "why": broken.why} for broken in found.broken],
-        "notes": found.notes,
+    return {name: getattr(report, name) for name in counts} | {
+        "kept": None if report.kept is None else str(report.kept),
+        "broken": [{"path": broken.path, "why": broken.why} for broken in report.broken],
+        "notes": report.notes,
     }
 
 
-def _report(asked: CommandContext, found: RebuildReport) -> None:
+def _print_summary(context: CommandContext, report: RebuildReport) -> None:
     parts = [
-        f"{output.count(found.records, 'record')} ({found.archived:,} archived)",
-        f"{output.count(found.sessions, 'session')} with {output.count(found.turns, 'turn')}",
-        output.count(found.pages, "page"),
-        f"{output.count(found.paragraphs, 'paragraph')} of logs",
+        f"{output.count(report.records, 'record')} ({report.archived:,} archived)",
+        f"{output.count(report.sessions, 'session')} with {output.count(report.turns, 'turn')}",
+        output.count(report.pages, "page"),
+        f"{output.count(report.paragraphs, 'paragraph')} of logs",
     ]
-    if not asked.quiet:
-        click.echo(output.escape_text(f"Made a new database: {', '.join(parts)}."))
-        if found.kept is not None:
-            click.echo(output.escape_text(f"The old one is {found.kept}."))
-    for note in found.notes:
+    if not context.quiet:
+        click.echo(output.escape_text(f"Rebuilt the database: {', '.join(parts)}."))
+        if report.kept is not None:
+            click.echo(output.escape_text(f"The old database is now {report.kept}."))
+    for note in report.notes:
         output.print_message(note)
-    for broken in found.broken:
-        output.print_message(f"not taken: {broken}")
+    for broken in report.broken:
+        output.print_message(f"not imported: {broken}")

@@ -1,4 +1,4 @@
-"""The commands on records: save, search, show, list, archive, restore, pin and purge."""
+"""Commands on records: save, search, show, list, archive, restore, pin and purge."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ if TYPE_CHECKING:
 _where = combine_options(
     click.option("--category", multiple=True, metavar="PATH",
                  help="Only this category and those below it; repeatable."),
-    click.option("--tag", "tags", multiple=True, metavar="TAG", help="Only what has this tag; repeatable."),
+    click.option("--tag", "tags", multiple=True, metavar="TAG", help="Only this tag; repeatable."),
     click.option("--kind", multiple=True, type=click.Choice(KINDS), metavar="KIND",
                  help="Only this kind; repeatable."),
     click.option("--layer", multiple=True, type=click.Choice(LAYERS),
                  help="Only this layer; repeatable."),
     click.option("--origin", multiple=True, type=click.Choice(ORIGINS),
-                 help="Only what this origin said; repeatable."),
+                 help="Only this origin; repeatable."),
     click.option("--scope", default="", metavar="SCOPE",
-                 help="What this scope sees, such as user:alice; '*' for everything."),
+                 help="Search what this scope sees, such as user:alice; '*' for all scopes."),
     click.option("--since", "created_after", type=TimeParam(back=True), metavar="TIME",
-                 help="Only from then on: 2025-01-31, a time, or 7d for the last seven days."),
+                 help="Only since then: 2025-01-31, a time, or 7d for the last seven days."),
     click.option("--before", "created_before", type=TimeParam(back=True), metavar="TIME",
                  help="Only before then."),
-    click.option("--valid-at", type=TimeParam(), metavar="TIME", help="Only what holds at that time."),
+    click.option("--valid-at", type=TimeParam(), metavar="TIME", help="Only what is valid at that time."),
 )  # fmt: skip
 
 
@@ -57,48 +57,51 @@ _where = combine_options(
 
 @click.command(cls=Command)
 @click.argument("text", nargs=-1, required=True)
-@click.option("--category", metavar="PATH", help="A slash path, such as user-preferences/style.")
+@click.option("--category", metavar="PATH", help="Category path, such as user-preferences/style.")
 @click.option("--kind", type=click.Choice(KINDS), metavar="KIND", help=f"One of {', '.join(KINDS)}.")
-@click.option("--layer", type=click.Choice(LAYERS), help="Taken from the kind when left out.")
-@click.option("--tag", "tags", multiple=True, metavar="TAG", help="A label; repeatable.")
-@click.option("--importance", type=float, metavar="0..1", help="How much it matters.")
-@click.option("--confidence", type=float, metavar="0..1", help="How sure it is.")
-@click.option("--source", default="", metavar="TEXT", help="Where it comes from, such as GOAL:deploy.")
+@click.option("--layer", type=click.Choice(LAYERS), help="Layer; default that of the kind.")
+@click.option("--tag", "tags", multiple=True, metavar="TAG", help="Tag; repeatable.")
+@click.option("--importance", type=float, metavar="0..1", help="Importance.")
+@click.option("--confidence", type=float, metavar="0..1", help="Confidence.")
+@click.option("--source", default="", metavar="TEXT", help="Source, such as GOAL:deploy.")
 @click.option(
-    "--reference", "references", multiple=True, metavar="TEXT", help="A file or an address it is about."
+    "--reference",
+    "references",
+    multiple=True,
+    metavar="TEXT",
+    help="File or address it refers to; repeatable.",
 )
 @click.option(
-    "--origin", type=click.Choice(ORIGINS), default="owner", show_default=True, help="Whose word it is."
+    "--origin", type=click.Choice(ORIGINS), default="owner", show_default=True, help="Origin of the content."
 )
-@click.option("--scope", default="", metavar="SCOPE", help="Whose memory it is, such as user:alice.")
-@click.option("--pin", "pinned", is_flag=True, help="Keep it from decay and automatic changes.")
-@click.option("--ttl", metavar="DURATION", help="Let it leave search after 90s, 10m, 1h30m, 2d, ….")
-@click.option("--valid-from", type=TimeParam(), metavar="TIME", help="From when it holds.")
-@click.option("--valid-to", type=TimeParam(), metavar="TIME", help="Until when it holds.")
+@click.option("--scope", default="", metavar="SCOPE", help="Scope to save in, such as user:alice.")
+@click.option("--pin", "pinned", is_flag=True, help="Protect it from decay and automatic changes.")
+@click.option("--ttl", metavar="DURATION", help="Expire after 90s, 10m, 1h30m, 2d, ….")
+@click.option("--valid-from", type=TimeParam(), metavar="TIME", help="Start of its validity.")
+@click.option("--valid-to", type=TimeParam(), metavar="TIME", help="End of its validity.")
 @as_json
 @invocation
 def remember(
-    asked: CommandContext, /, text: tuple[str, ...], scope: str, as_json: bool, **fields: Any
+    context: CommandContext, /, text: tuple[str, ...], scope: str, as_json: bool, **fields: Any
 ) -> None:
-    """Save something for the long term.
+    """Save something to long-term memory.
 
-    TEXT is what to remember; `-` reads it from standard input. What is there already is not saved twice:
-    the record is reinforced instead.
+    `-` reads TEXT from standard input. If the memory already has it, the existing record is reinforced.
 
     With --json: {"outcome": "created" | "reinforced", "record": {…}}.
-    With --quiet: the id only.
+    With --quiet: only the id.
     """
     content = read_text(text, name="content")
-    with asked.memory(create=True) as memory:
-        given = {name: value for name, value in fields.items() if value is not None}
-        saved = memory.scoped(scope).save(content, **given)
+    with context.memory(create=True) as memory:
+        values = {name: value for name, value in fields.items() if value is not None}
+        saved = memory.scoped(scope).save(content, **values)
     record = saved.record
     if as_json:
         output.print_json({"outcome": saved.outcome, "record": record.to_dict()})
-    elif asked.quiet:
+    elif context.quiet:
         click.echo(record.id)
     else:
-        known = f"Known already, now seen {record.seen_count} times"
+        known = f"Already known, seen {record.seen_count} times"
         where = record.kind if record.category is None else f"{record.kind} in {record.category}"
         click.echo(f"{known if saved.outcome == 'reinforced' else 'Remembered'}: {record.id} ({where})")
 
@@ -108,46 +111,48 @@ def remember(
 
 @click.command(cls=Command)
 @click.argument("query", nargs=-1)
-@click.option("--limit", type=click.IntRange(min=1), default=10, show_default=True, help="At most so many.")
+@click.option(
+    "--limit", type=click.IntRange(min=1), default=10, show_default=True, help="Maximum number of results."
+)
 @_where
 @click.option("--session", multiple=True, metavar="SESSION", help="Only turns of this session; repeatable.")
 @click.option("--role", multiple=True, type=click.Choice(ROLES), help="Only turns of this role; repeatable.")
 @click.option(
-    "--min-score", type=click.FloatRange(0, 1), default=0.0, metavar="0..1", help="Leave out weaker hits."
+    "--min-score", type=click.FloatRange(0, 1), default=0.0, metavar="0..1", help="Minimum score of a hit."
 )
-@click.option("--literal", "mode", flag_value="literal", help="QUERY stands there as it is written.")
+@click.option("--literal", "mode", flag_value="literal", help="Search for QUERY literally.")
 @click.option("--regex", "mode", flag_value="regex", help="QUERY is a regular expression.")
 @click.option("--records-only", "only", flag_value="records", help="Search records only.")
 @click.option("--turns-only", "only", flag_value="turns", help="Search conversations only.")
 @click.option("--history-only", "only", flag_value="history", help="Search HISTORY.md only.")
-@click.option("--explain", is_flag=True, help="Show the words matched and every part of each score.")
+@click.option("--explain", is_flag=True, help="Show the matched words and the parts of each score.")
 @as_of
 @as_json
 @invocation
 def recall(
-    asked: CommandContext,
+    context: CommandContext,
     /,
     query: tuple[str, ...],
     mode: str | None,
     only: Source | None,
     explain: bool,
     as_json: bool,
-    **how: Any,
+    **filters: Any,
 ) -> None:
-    """Find what is remembered about QUERY, best first.
+    """Find memories about QUERY, best first.
 
-    Records, turns and HISTORY.md are searched together. `-` reads QUERY from standard input; without a QUERY
-    the newest records are listed. Nothing relevant is an answer too: it ends with 1.
+    Records, turns and HISTORY.md are searched together. `-` reads QUERY from standard input. Without QUERY,
+    the newest records are listed. Exits with 1 if nothing relevant is found.
 
-    In a pipe, a line for each hit: score, id, kind, category, session or page, time, content, with --explain
-    why.
+    In a pipe, one line per hit: score, id, kind, category or session or page, time, content, and with
+    --explain the explanation.
 
     With --json: {"query": …, "hits": [{"id", "type", "score", "content", "at", "kind", "layer",
     "explanation": {"matched", "parts", "evidence", "note"}, "record", "turn" or "paragraph"}]}.
     """
     question = read_text(query, name="query") if query else None
-    with asked.reading() as memory:
-        hits = _search(memory, question, only, {**how, "mode": mode or "words"})
+    with context.reading() as memory:
+        hits = _search(memory, question, only, {**filters, "mode": mode or "words"})
     if as_json:
         output.print_json({"query": question, "hits": [hit.to_dict() for hit in hits]})
     elif output.is_terminal() and hits:
@@ -158,36 +163,36 @@ def recall(
         output.print_rows(_format_hit_cells(hit, question, explain) for hit in hits)
     if not hits:
         if not as_json:
-            output.print_message("Nothing relevant." if question else "Nothing there yet.", quiet=asked.quiet)
+            output.print_message("Nothing relevant." if question else "No records.", quiet=context.quiet)
         raise click.exceptions.Exit(ExitCode.NOTHING)
 
 
 def _search(
-    memory: MemoryReader, question: str | None, only: Source | None, how: dict[str, Any]
+    memory: MemoryReader, question: str | None, only: Source | None, filters: dict[str, Any]
 ) -> list[Hit]:
-    """Search the sources that the options name; all of them when they name none."""
+    """Search the sources that the options name; by default all."""
     if only == "history":
-        if how["session"] or how["role"]:
-            raise InvalidInput("--session and --role ask for turns: leave them or --history-only out")
-        _refuse_record_options(how, unless="--history-only")
-        if how["scope"]:
-            raise InvalidInput("--scope: the history is everybody's: leave it or --history-only out")
+        if filters["session"] or filters["role"]:
+            raise InvalidInput("--session and --role select turns and cannot be combined with --history-only")
+        _refuse_record_options(filters, excluded_by="--history-only")
+        if filters["scope"]:
+            raise InvalidInput("--scope cannot be combined with --history-only: the history has no scopes")
     elif only == "records" or question is None:
-        if only == "turns" or how["session"] or how["role"]:
-            said = "add a QUERY" if question is None else "leave --records-only out"
-            raise InvalidInput(f"--turns-only, --session and --role ask for turns: {said}")
+        if only == "turns" or filters["session"] or filters["role"]:
+            advice = "give a QUERY" if question is None else "do not use --records-only"
+            raise InvalidInput(f"--turns-only, --session and --role search turns: {advice}")
         only = "records"
     elif only == "turns":
-        _refuse_record_options(how, unless="--turns-only")
-    reader = memory.scoped(how.pop("scope"))
-    return reader.search(question, sources=SOURCES if only is None else only, **how)
+        _refuse_record_options(filters, excluded_by="--turns-only")
+    reader = memory.scoped(filters.pop("scope"))
+    return reader.search(question, sources=SOURCES if only is None else only, **filters)
 
 
-def _refuse_record_options(how: dict[str, Any], *, unless: str) -> None:
-    """Refuse an option that only records have."""
+def _refuse_record_options(filters: dict[str, Any], *, excluded_by: str) -> None:
+    """Raise an error for an option that applies to records only."""
     for name, option in _RECORD_OPTIONS.items():
-        if how[name]:
-            raise InvalidInput(f"{option} asks for records: leave it or {unless} out")
+        if filters[name]:
+            raise InvalidInput(f"{option} selects records and cannot be combined with {excluded_by}")
 
 
 _RECORD_OPTIONS = {
@@ -201,16 +206,16 @@ _RECORD_OPTIONS = {
 
 
 def _format_hit_cells(hit: Hit, question: str | None, explain: bool) -> list[object]:
-    where = format_place(hit.turn)
+    place = format_place(hit.turn)
     if hit.record is not None:
-        where = hit.record.category or "-"
+        place = hit.record.category or "-"
     elif hit.paragraph is not None:
-        where = hit.paragraph.page
+        place = hit.paragraph.page
     cells: list[object] = [
         f"{hit.score:.2f}",
         hit.id,
         hit.kind,
-        where,
+        place,
         timestamps.format_time(hit.at),
         hit.content,
     ]
@@ -227,13 +232,13 @@ def format_place(turn: Turn | None) -> str:
 @as_of
 @as_json
 @invocation
-def show(asked: CommandContext, /, id: str, as_json: bool) -> None:
-    """Show a record, a turn or a paragraph with everything known about it.
+def show(context: CommandContext, /, id: str, as_json: bool) -> None:
+    """Show a record, a turn or a paragraph with all its fields.
 
     With --json: {"type": "record", "record": {…}}, {"type": "turn", "turn": {…}} or
     {"type": "paragraph", "paragraph": {…}}.
     """
-    with asked.reading() as memory:
+    with context.reading() as memory:
         everything = memory.scoped(EVERY_SCOPE)
         value = everything.get(id) or everything.get_turn(id) or everything.get_paragraph(id)
     if value is None:
@@ -262,25 +267,27 @@ def _build_not_found(id: str) -> NotFound:
 
 @click.command("list", cls=Command)
 @_where
-@click.option("--archived", is_flag=True, help="The archived records instead of the live ones.")
+@click.option("--archived", is_flag=True, help="List archived records instead of live ones.")
 @click.option("--pinned", is_flag=True, help="Only pinned records.")
-@click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="At most so many.")
 @click.option(
-    "--offset", type=click.IntRange(min=0), default=0, show_default=True, help="Leave out so many first."
+    "--limit", type=click.IntRange(min=1), default=50, show_default=True, help="Maximum number of results."
+)
+@click.option(
+    "--offset", type=click.IntRange(min=0), default=0, show_default=True, help="Number of records to skip."
 )
 @as_of
 @as_json
 @invocation
 def list_records(
-    asked: CommandContext, /, scope: str, archived: bool, pinned: bool, as_json: bool, **where: Any
+    context: CommandContext, /, scope: str, archived: bool, pinned: bool, as_json: bool, **where: Any
 ) -> None:  # fmt: skip
     """List records, newest first.
 
-    In a pipe, a line for each: id, kind, category, time of the last change, content.
+    In a pipe, one line per record: id, kind, category, time of the last change, content.
 
     With --json: {"records": [{…}]}.
     """
-    with asked.reading() as memory:
+    with context.reading() as memory:
         records = memory.scoped(scope).list(archived=archived, pinned=True if pinned else None, **where)
     if as_json:
         output.print_json({"records": [record.to_dict() for record in records]})
@@ -294,138 +301,138 @@ def list_records(
             for r in records
         )
     if not records and not as_json:
-        output.print_message("No records.", quiet=asked.quiet)
+        output.print_message("No records.", quiet=context.quiet)
 
 
 @click.command(cls=Command)
-@click.option("--scope", default="", metavar="SCOPE", help="What this scope sees; '*' for everything.")
+@click.option("--scope", default="", metavar="SCOPE", help="Count what this scope sees; '*' for all scopes.")
 @as_of
 @as_json
 @invocation
-def categories(asked: CommandContext, /, scope: str, as_json: bool) -> None:
+def categories(context: CommandContext, /, scope: str, as_json: bool) -> None:
     """List the categories in use, with the number of records in each.
 
     With --json: {"categories": {"name": number}}.
     """
-    with asked.reading() as memory:
-        found = memory.scoped(scope).categories()
-    _tally(asked, "categories", found, as_json)
+    with context.reading() as memory:
+        counts = memory.scoped(scope).categories()
+    _tally(context, "categories", counts, as_json)
 
 
 @click.command(cls=Command)
-@click.option("--scope", default="", metavar="SCOPE", help="What this scope sees; '*' for everything.")
+@click.option("--scope", default="", metavar="SCOPE", help="Count what this scope sees; '*' for all scopes.")
 @as_of
 @as_json
 @invocation
-def tags(asked: CommandContext, /, scope: str, as_json: bool) -> None:
-    """List the tags in use, with the number of records that have each.
+def tags(context: CommandContext, /, scope: str, as_json: bool) -> None:
+    """List the tags in use, with the number of records with each.
 
     With --json: {"tags": {"name": number}}.
     """
-    with asked.reading() as memory:
-        found = memory.scoped(scope).tags()
-    _tally(asked, "tags", found, as_json)
+    with context.reading() as memory:
+        counts = memory.scoped(scope).tags()
+    _tally(context, "tags", counts, as_json)
 
 
-def _tally(asked: CommandContext, /, name: str, found: dict[str, int], as_json: bool) -> None:
+def _tally(context: CommandContext, /, name: str, counts: dict[str, int], as_json: bool) -> None:
     if as_json:
-        output.print_json({name: found})
-    elif output.is_terminal() and found:
+        output.print_json({name: counts})
+    elif output.is_terminal() and counts:
         from reverie.interfaces.cli import rich_output
 
-        rich_output.tally(found)
+        rich_output.tally(counts)
     else:
-        output.print_rows((number, key or "-") for key, number in found.items())
-    if not found and not as_json:
-        output.print_message(f"No {name}.", quiet=asked.quiet)
+        output.print_rows((number, key or "-") for key, number in counts.items())
+    if not counts and not as_json:
+        output.print_message(f"No {name}.", quiet=context.quiet)
 
 
-# -- tending -----------------------------------------------------------------------------------------
+# -- changing -----------------------------------------------------------------------------------------
 
 
 @click.command(cls=Command)
 @click.argument("id")
-@click.option("--reason", default="", metavar="TEXT", help="Why, for the journal.")
+@click.option("--reason", default="", metavar="TEXT", help="Reason, for the journal.")
 @as_json
 @invocation
-def archive(asked: CommandContext, /, id: str, reason: str, as_json: bool) -> None:
-    """Take a record out of search; `restore` brings it back.
+def archive(context: CommandContext, /, id: str, reason: str, as_json: bool) -> None:
+    """Take a record out of search; `reverie restore` brings it back.
 
     With --json: {"record": {…}}.
     """
-    with asked.memory() as memory:
-        _print_change(asked, "Archived", open_scope_of(memory, id).archive(id, reason=reason), as_json)
+    with context.memory() as memory:
+        _print_change(context, "Archived", open_scope_of(memory, id).archive(id, reason=reason), as_json)
 
 
 @click.command(cls=Command)
 @click.argument("id")
 @as_json
 @invocation
-def restore(asked: CommandContext, /, id: str, as_json: bool) -> None:
+def restore(context: CommandContext, /, id: str, as_json: bool) -> None:
     """Bring an archived record back into search.
 
     With --json: {"record": {…}}.
     """
-    with asked.memory() as memory:
-        _print_change(asked, "Restored", open_scope_of(memory, id).restore(id), as_json)
+    with context.memory() as memory:
+        _print_change(context, "Restored", open_scope_of(memory, id).restore(id), as_json)
 
 
 @click.command(cls=Command)
 @click.argument("id")
 @as_json
 @invocation
-def pin(asked: CommandContext, /, id: str, as_json: bool) -> None:
-    """Keep a record from decay and automatic changes.
+def pin(context: CommandContext, /, id: str, as_json: bool) -> None:
+    """Protect a record from decay and automatic changes.
 
     With --json: {"record": {…}}.
     """
-    with asked.memory() as memory:
-        _print_change(asked, "Pinned", open_scope_of(memory, id).update(id, pinned=True), as_json)
+    with context.memory() as memory:
+        _print_change(context, "Pinned", open_scope_of(memory, id).update(id, pinned=True), as_json)
 
 
 @click.command(cls=Command)
 @click.argument("id")
 @as_json
 @invocation
-def unpin(asked: CommandContext, /, id: str, as_json: bool) -> None:
-    """Let a pinned record go its way again.
+def unpin(context: CommandContext, /, id: str, as_json: bool) -> None:
+    """Allow decay and automatic changes again.
 
     With --json: {"record": {…}}.
     """
-    with asked.memory() as memory:
-        _print_change(asked, "Unpinned", open_scope_of(memory, id).update(id, pinned=False), as_json)
+    with context.memory() as memory:
+        _print_change(context, "Unpinned", open_scope_of(memory, id).update(id, pinned=False), as_json)
 
 
-def _print_change(asked: CommandContext, /, what: str, record: Record, as_json: bool) -> None:
+def _print_change(context: CommandContext, /, verb: str, record: Record, as_json: bool) -> None:
     if as_json:
         output.print_json({"record": record.to_dict()})
-    elif not asked.quiet:
-        click.echo(f"{what} {record.id}.")
+    elif not context.quiet:
+        click.echo(f"{verb} {record.id}.")
 
 
 @click.command(cls=Command)
-@click.option("--older-than", metavar="DURATION", help="Archived longer ago than this, such as 30d.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--older-than", metavar="DURATION", help="Minimum time since archiving, such as 30d.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @as_json
 @invocation
-def purge(asked: CommandContext, /, older_than: str | None, yes: bool, as_json: bool) -> None:
-    """Remove archived records for good.
+def purge(context: CommandContext, /, older_than: str | None, yes: bool, as_json: bool) -> None:
+    """Delete archived records permanently.
 
-    Without --older-than the setting retention_days decides which are old enough; 0 there keeps them all.
-    Records whose time is over are archived first.
+    Without --older-than, the setting retention_days applies; 0 keeps all records. Expired records are
+    archived first.
 
     With --json: {"purged": number}.
     """
     age = timestamps.parse_duration(older_than, name="--older-than") if older_than else None
-    with asked.memory() as memory:
-        which = older_than or f"{memory.settings.retention_days:g} days"
-        question = f"Remove every record archived more than {which} ago for good?"
-        nothing = age is None and memory.settings.retention_days == 0
-        if not yes and not nothing and not confirm(question, instead="--yes"):
-            output.print_message("Nothing was removed.", quiet=asked.quiet)
+    with context.memory() as memory:
+        age_text = older_than or f"{memory.settings.retention_days:g} days"
+        question = f"Delete every record archived more than {age_text} ago permanently?"
+        is_disabled = age is None and memory.settings.retention_days == 0
+        if not yes and not is_disabled and not confirm(question, instead="--yes"):
+            output.print_message("Nothing was deleted.", quiet=context.quiet)
             return
         number = memory.admin.purge(older_than=age)
     if as_json:
         output.print_json({"purged": number})
-    elif not asked.quiet:
-        click.echo(f"Removed {output.count(number, 'record')} for good.")
+    elif not context.quiet:
+        click.echo(f"Deleted {output.count(number, 'record')} permanently.")

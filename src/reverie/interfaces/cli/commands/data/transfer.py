@@ -30,19 +30,19 @@ STANDARD_OUTPUT = "-"
 
 _EXPORT_FORMS = ("jsonl", "markdown")
 _FORMS = (*_EXPORT_FORMS, "mcp", "golemcore", "rockbot", "notes", "chatgpt", "claude", "messages", "locomo")
-_TOLD = 20
-_SAYS = {
-    "known": "known already",
-    "repeated": "twice in the source",
-    "forgotten": "forgotten on request",
-    "differs": "here in another version, which stays",
+_SHOWN = 20
+_REASONS = {
+    "known": "already known",
+    "repeated": "repeated in the source",
+    "forgotten": "erased on request",
+    "differs": "kept in another version",
     "empty": "empty",
     "broken": "broken",
-    "unsupported": "of no sort that is taken in",
+    "unsupported": "not supported",
     "too large": "too large",
 }
 _EXPECTED = {"known", "repeated"}
-"""What a second run leaves out, and so is counted and not listed."""
+"""Reasons that a repeated import produces; counted but not listed."""
 
 
 # -- backup and recover ------------------------------------------------------------------------------------
@@ -50,88 +50,87 @@ _EXPECTED = {"known", "repeated"}
 
 @click.command(cls=Command)
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--overwrite", is_flag=True, help="Replace a file of that name.")
+@click.option("--overwrite", is_flag=True, help="Replace an existing file.")
 @as_json
 @invocation
-def backup(asked: CommandContext, /, file: Path, overwrite: bool, as_json: bool) -> None:
-    """Keep everything in one FILE, as it is now; others may go on writing.
+def backup(context: CommandContext, /, file: Path, overwrite: bool, as_json: bool) -> None:
+    """Back up the memory to one FILE; other programs may keep writing.
 
-    FILE is a zip archive with the database, the Markdown files of the profile, and a manifest with their
-    checksums. It was read back when this ends. `reverie recover` brings it back.
+    FILE is a zip archive with the database, the Markdown files of the profile, and a manifest with checksums.
+    It is read back for verification. `reverie recover` restores it.
 
     With --json: {"path": text, "made_at": time, "size", "sequence", "records", "sessions", "turns" and
     "problems": numbers, "profile": [text]}.
-    With --quiet: the path only.
+    With --quiet: only the path.
     """
-    with asked.memory() as memory:
+    with context.memory() as memory:
         size = _measure_database(memory.path)
-        with output.show_progress("bytes", size, quiet=asked.quiet) as progress:
-            made = memory.admin.backup(file, overwrite=overwrite, progress=progress)
+        with output.show_progress("bytes", size, quiet=context.quiet) as progress:
+            result = memory.admin.backup(file, overwrite=overwrite, progress=progress)
     if as_json:
-        output.print_json(made.to_dict())
-    elif asked.quiet:
-        click.echo(output.escape_text(str(made.path)))
+        output.print_json(result.to_dict())
+    elif context.quiet:
+        click.echo(output.escape_text(str(result.path)))
     else:
         click.echo(
             output.escape_text(
-                f"Backup: {made.path} ({output.format_size(made.size)}): {_format_contents(made)}."
+                f"Backup: {result.path} ({output.format_size(result.size)}): {_format_contents(result)}."
             )
         )
-    if made.problems and not as_json:
+    if result.problems and not as_json:
         output.print_message(
-            f"{output.count(made.problems, 'thing')} in it are not as they should be: see `reverie doctor`.",
-            quiet=asked.quiet,
+            f"The backup has {output.count(result.problems, 'problem')}: see `reverie doctor`.",
+            quiet=context.quiet,
         )
 
 
 @click.command(cls=Command)
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--replace", is_flag=True, help="Move a memory that is there aside, within the folder.")
+@click.option("--replace", is_flag=True, help="Move an existing memory aside, within the folder.")
 @as_json
 @invocation
-def recover(asked: CommandContext, /, file: Path, replace: bool, as_json: bool) -> None:
-    """Bring a memory back from a backup FILE, into the folder.
+def recover(context: CommandContext, /, file: Path, replace: bool, as_json: bool) -> None:
+    """Recover a memory from a backup FILE into the folder.
 
-    FILE is read through and checked before anything is touched. A memory that is there is left alone, unless
-    --replace moves it aside; nothing is deleted but the search index, which is made again. What was forgotten
-    there since the backup is forgotten again. End programs that use the folder first; those that do not are
-    told to open it again.
+    FILE is verified before anything is changed. An existing memory is an error, unless --replace moves it
+    aside. Nothing is deleted except the search index, which is rebuilt. Content that was erased since the
+    backup is erased again. Stop programs that use the folder first; those still running must open it again.
 
     With --json: {"folder": text, "backup": {…}, "moved_to": text or null, "forgotten_again": number, "notes":
     [text]}.
     """
     from reverie.admin.transfer.backup import recover as recover_backup
 
-    folder = _resolve_folder(asked)
-    with output.show_progress("bytes", None, quiet=asked.quiet) as progress:
-        done = recover_backup(file, folder, replace=replace, progress=progress)
+    folder = _resolve_folder(context)
+    with output.show_progress("bytes", None, quiet=context.quiet) as progress:
+        report = recover_backup(file, folder, replace=replace, progress=progress)
     if as_json:
-        output.print_json(done.to_dict())
-    elif not asked.quiet:
-        for line in _describe_recovery(done):
+        output.print_json(report.to_dict())
+    elif not context.quiet:
+        for line in _describe_recovery(report):
             click.echo(output.escape_text(line))
 
 
-def _format_contents(made: Backup) -> str:
-    sessions = f"{output.count(made.sessions, 'session')} with {output.count(made.turns, 'turn')}"
-    profile = f", {', '.join(made.profile)}" if made.profile else ""
-    return f"{output.count(made.records, 'record')}, {sessions}{profile}, up to change {made.sequence:,}"
+def _format_contents(result: Backup) -> str:
+    sessions = f"{output.count(result.sessions, 'session')} with {output.count(result.turns, 'turn')}"
+    profile = f", {', '.join(result.profile)}" if result.profile else ""
+    return f"{output.count(result.records, 'record')}, {sessions}{profile}, up to change {result.sequence:,}"
 
 
-def _describe_recovery(done: RecoveryReport) -> Iterator[str]:
-    made_at = timestamps.format_time(done.backup.made_at)
-    yield f"Recovered: {done.folder} as of {made_at}: {_format_contents(done.backup)}."
-    if done.moved_to is not None:
-        yield f"What was there is in {done.moved_to}: remove it when you no longer need it."
-    if done.forgotten_again:
-        yield f"Forgotten since that backup, and now again: {output.count(done.forgotten_again, 'thing')}."
-    yield from done.notes
+def _describe_recovery(report: RecoveryReport) -> Iterator[str]:
+    made_at = timestamps.format_time(report.backup.made_at)
+    yield f"Recovered: {report.folder} as of {made_at}: {_format_contents(report.backup)}."
+    if report.moved_to is not None:
+        yield f"The previous memory is in {report.moved_to}; delete it when no longer needed."
+    if report.forgotten_again:
+        yield f"Erased again, as after the backup: {output.count(report.forgotten_again, 'item')}."
+    yield from report.notes
 
 
-def _resolve_folder(asked: CommandContext) -> Path:
+def _resolve_folder(context: CommandContext) -> Path:
     from reverie.memory import resolve_folder
 
-    return resolve_folder(asked.place())
+    return resolve_folder(context.resolve_folder_option())
 
 
 def _measure_database(folder: Path | None) -> int | None:
@@ -150,17 +149,17 @@ def _measure_database(folder: Path | None) -> int | None:
     type=click.Choice(_EXPORT_FORMS),
     default="jsonl",
     show_default=True,
-    help="One JSON document a line, or Markdown files with YAML front matter.",
+    help="JSON lines, or Markdown files with YAML front matter.",
 )
 @click.option("--scope", metavar="SCOPE", multiple=True, help="Only this scope; repeatable.")
 @click.option("--no-archived", is_flag=True, help="Leave archived records out.")
 @click.option("--no-sessions", is_flag=True, help="Leave sessions and their turns out.")
-@click.option("--overwrite", is_flag=True, help="Replace a file of that name.")
+@click.option("--overwrite", is_flag=True, help="Replace an existing file.")
 @as_of
 @as_json
 @invocation
 def export(
-    asked: CommandContext,
+    context: CommandContext,
     /,
     target: str,
     form: ExportForm,
@@ -170,24 +169,24 @@ def export(
     overwrite: bool,
     as_json: bool,
 ) -> None:
-    """Write the content of the memory to TARGET, for people and other programs to read.
+    """Export the memory to TARGET, for people and other programs.
 
-    TARGET is a new file for jsonl (`-` is standard output), and a new folder for markdown. Both hold every
-    field of records, sessions, pages and logs, and `reverie import` reads them. The journal and working memory
-    are in neither; `reverie backup` keeps those too.
+    TARGET is a new file for jsonl (`-` is standard output) or a new folder for markdown. Both formats contain
+    all fields of records, sessions, pages and logs, and can be read by `reverie import`. They do not contain
+    the journal and working memory; `reverie backup` does.
 
     With --json: {"form": text, "path": text or null, "records", "sessions", "turns", "pages" and
     "paragraphs": numbers, "left_out": [{"what", "place", "why", "detail", "count"}]}.
     """
     if target == STANDARD_OUTPUT and as_json:
-        raise click.UsageError("--json and `-` both want standard output: name a file")
-    with asked.reading() as memory:
-        total = _count_items(memory) if output.should_show_progress(quiet=asked.quiet) else None
+        raise click.UsageError("--json and `-` both use standard output: name a file")
+    with context.reading() as memory:
+        total = _count_items(memory) if output.should_show_progress(quiet=context.quiet) else None
         with (
-            output.show_progress("things", total, quiet=asked.quiet) as progress,
+            output.show_progress("items", total, quiet=context.quiet) as progress,
             _open_target(target) as opened,
         ):
-            done = _get_exporter(memory)(
+            report = _get_exporter(memory)(
                 opened,
                 form,
                 scope=list(scope) or None,
@@ -197,20 +196,20 @@ def export(
                 progress=progress,
             )
     if as_json:
-        output.print_json(done.to_dict())
+        output.print_json(report.to_dict())
         return
-    said = f"Exported to {done.path or 'standard output'}: {_format_counts(done)}."
+    message = f"Exported to {report.path or 'standard output'}: {_format_counts(report)}."
     if target == STANDARD_OUTPUT:
-        output.print_message(said, quiet=asked.quiet)
-    elif not asked.quiet:
-        click.echo(output.escape_text(said))
-    for each in done.left_out:
-        output.print_message(f"Left out: {each.place}: {each.detail}", quiet=asked.quiet)
+        output.print_message(message, quiet=context.quiet)
+    elif not context.quiet:
+        click.echo(output.escape_text(message))
+    for each in report.left_out:
+        output.print_message(f"Left out: {each.place}: {each.detail}", quiet=context.quiet)
 
 
 @contextmanager
 def _open_target(target: str) -> Iterator[str | Writable]:
-    """Open the target; standard output is a UTF-8 text file, whatever the terminal's encoding."""
+    """Open the target; standard output is written as UTF-8."""
     if target != STANDARD_OUTPUT:
         yield target
         return
@@ -240,8 +239,8 @@ def _get_exporter(memory: Memory | Snapshot) -> Callable[..., ExportReport]:
 
 
 def _count_items(memory: Memory | Snapshot) -> int:
-    held = memory.scoped(EVERY_SCOPE).stats()
-    return held.records + held.archived + held.turns
+    stats = memory.scoped(EVERY_SCOPE).stats()
+    return stats.records + stats.archived + stats.turns
 
 
 # -- import ------------------------------------------------------------------------------------------------
@@ -249,20 +248,18 @@ def _count_items(memory: Memory | Snapshot) -> int:
 
 @click.command("import", cls=Command)
 @click.argument("path", type=click.Path(path_type=Path))
-@click.option(
-    "--format", "form", type=click.Choice(_FORMS), help="What it is; looked at when this is left out."
-)
-@click.option("--dry-run", is_flag=True, help="Store nothing; only say what would be taken in.")
-@click.option("--scope", metavar="SCOPE", help="Whose memory it becomes, such as user:alice.")
+@click.option("--format", "form", type=click.Choice(_FORMS), help="Format of PATH; default detected.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be imported.")
+@click.option("--scope", metavar="SCOPE", help="Scope to import into, such as user:alice.")
 @click.option(
     "--origin",
     type=click.Choice(ORIGINS),
-    help="Whose word the records are; import for other programs', which never go into a prompt unasked.",
+    help="Origin of the records; those of origin import are never added to a prompt unasked.",
 )
 @as_json
 @invocation
 def import_path(
-    asked: CommandContext,
+    context: CommandContext,
     /,
     path: Path,
     form: str | None,
@@ -273,11 +270,11 @@ def import_path(
 ) -> None:
     """Import an export, another program's memory, or conversations from PATH.
 
-    It reads Reverie's own exports; the MCP memory server's file; the folders of golemcore, RockBot and
-    Autobot (MEMORY.md, HISTORY.md, daily notes, items, entries, sessions); the exports of ChatGPT and Claude,
-    as zip archives too; and conversations with one message a line, {"role", "content"} with optional "at",
-    "session", "speaker", "id" and "tool_calls". What is here already, or was forgotten, is left out, so
-    running this twice or after an interruption is safe.
+    Supported are: exports of Reverie; the file of the MCP memory server; folders of golemcore, RockBot
+    and Autobot (MEMORY.md, HISTORY.md, daily notes, items, entries, sessions); exports of ChatGPT and
+    Claude, also as zip archives; and conversations with one message per line, {"role", "content"} with
+    optional "at", "session", "speaker", "id" and "tool_calls". Existing and erased content is skipped, so
+    that an import can be repeated safely.
 
     With --json: {"form": text, "dry_run": true or false, "records", "sessions", "turns", "pages" and
     "paragraphs": numbers, "skipped_by_reason": {"reason": number}, "skipped": [{"what", "place", "why",
@@ -285,52 +282,52 @@ def import_path(
     """
     from reverie.admin.transfer.formats import detection
 
-    detected = form or detection.detect_format(path.expanduser())  # before a folder is made for it
+    detected = form or detection.detect_format(path.expanduser())  # before a folder is created for it
     with (
-        _open_destination(asked, dry_run=dry_run) as memory,
-        output.show_progress("things", None, quiet=asked.quiet) as progress,
+        _open_destination(context, dry_run=dry_run) as memory,
+        output.show_progress("items", None, quiet=context.quiet) as progress,
     ):
-        done = memory.admin.import_from(
+        report = memory.admin.import_from(
             path, detected, dry_run=dry_run, scope=scope, origin=origin, progress=progress
         )
     if as_json:
-        output.print_json(done.to_dict())
-    elif not asked.quiet:
-        for line in _describe_import(done, path):
+        output.print_json(report.to_dict())
+    elif not context.quiet:
+        for line in _describe_import(report, path):
             click.echo(output.escape_text(line))
 
 
 @contextmanager
-def _open_destination(asked: CommandContext, *, dry_run: bool) -> Iterator[Memory]:
-    """Open the memory that imports; an empty one for a dry run without a memory."""
-    with ExitStack() as opened:
+def _open_destination(context: CommandContext, *, dry_run: bool) -> Iterator[Memory]:
+    """Open the memory to import into; an empty one for a dry run without a memory."""
+    with ExitStack() as stack:
         try:
-            memory = opened.enter_context(asked.memory(create=not dry_run))
+            memory = stack.enter_context(context.memory(create=not dry_run))
         except NotFound:
-            memory = opened.enter_context(asked.memory(folder=":memory:"))
+            memory = stack.enter_context(context.memory(folder=":memory:"))
         yield memory
 
 
-def _describe_import(done: ImportReport, path: Path) -> Iterator[str]:
-    verb = "Would take in" if done.dry_run else "Taken in"
-    yield f"{verb} from {path.name} ({done.form}): {_format_counts(done)}."
-    if not done.skipped:
+def _describe_import(report: ImportReport, path: Path) -> Iterator[str]:
+    verb = "Would import" if report.dry_run else "Imported"
+    yield f"{verb} from {path.name} ({report.form}): {_format_counts(report)}."
+    if not report.skipped:
         return
-    reasons = (f"{count:,} {_SAYS[why]}" for why, count in done.skipped_by_reason.items())
-    yield f"Left out: {', '.join(reasons)}."
-    listed = [each for each in done.skipped if each.why not in _EXPECTED]
-    for each in listed[:_TOLD]:
+    reasons = (f"{count:,} {_REASONS[why]}" for why, count in report.skipped_by_reason.items())
+    yield f"Skipped: {', '.join(reasons)}."
+    listed = [each for each in report.skipped if each.why not in _EXPECTED]
+    for each in listed[:_SHOWN]:
         times = f" ({each.count:,} times)" if each.count > 1 else ""
         detail = f": {each.detail}" if each.detail else ""
-        yield f"  {each.place}: {each.what} {_SAYS[each.why]}{detail}{times}"
-    if len(listed) > _TOLD:
-        yield f"  … and {len(listed) - _TOLD:,} more; --json lists all"
+        yield f"  {each.place}: {each.what} {_REASONS[each.why]}{detail}{times}"
+    if len(listed) > _SHOWN:
+        yield f"  … and {len(listed) - _SHOWN:,} more: --json lists them all"
 
 
-def _format_counts(done: ExportReport | ImportReport) -> str:
+def _format_counts(report: ExportReport | ImportReport) -> str:
     numbers = (
-        (done.records, "record"), (done.sessions, "session"), (done.turns, "turn"), (done.pages, "page"),
-        (done.paragraphs, "paragraph"),
+        (report.records, "record"), (report.sessions, "session"), (report.turns, "turn"),
+        (report.pages, "page"), (report.paragraphs, "paragraph"),
     )  # fmt: skip
     parts: list[Any] = [output.count(number, noun) for number, noun in numbers if number]
     return ", ".join(parts) or "nothing"
