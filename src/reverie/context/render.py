@@ -77,7 +77,8 @@ def quote_text(text: str, *, id: str, matched: Collection[str] = (), longest: in
 def render_record(record: Record, *, matched: Collection[str] = ()) -> str:
     """Return `- [id] (category): content` (RockBot), with the time of validity if there is one."""
     category = f" ({record.category})" if record.category else ""
-    return f"- [{record.id}]{category}: {quote_text(record.content, id=record.id, matched=matched)}{_render_validity(record)}"
+    quoted = quote_text(record.content, id=record.id, matched=matched)
+    return f"- [{record.id}]{category}: {quoted}{_render_validity(record)}"
 
 
 def render_turn(turn: Turn, *, matched: Collection[str] = ()) -> str:

@@ -30,7 +30,7 @@ SIGNAL = "signal"
 SIGNAL_NOTE = "signal_note"
 
 ITEMS_FROM = "items_from"
-"""The metadata of a session that say from which position on its turns are items (`reverie.integrations.message_items`)."""
+"""Metadata of a session: the position from which its turns are items of a framework."""
 
 ORIGIN = "origin"
 """The metadata of a turn that rests on less trusted words than its speaker's: `tool`, `web` or `import`."""

@@ -76,13 +76,13 @@ PROMOTED_FROM = "promoted_from"
 """The metadata that names the record of a narrower scope which this one was copied from."""
 
 DATES = "dates"
-"""The metadata in which a save notes what relative dates in the content mean (`reverie.domain.text.relative_dates.excerpt_notes`)."""
+"""Metadata of a record: the resolved relative dates of its content."""
 
 ROUGH = "rough"
 """Metadata of a draft, which background thinking may still split and file (`Memory.save(draft=True)`)."""
 
 KEPT = "kept"
-"""The metadata of a record that stands for a value under a key, and says which (`reverie.repositories.key_value_codec`)."""
+"""Metadata of a record that stores a key-value item: the item's namespace and key."""
 
 SUMMARY_TAG = "session-summary"
 """The label of what stands for a whole session."""

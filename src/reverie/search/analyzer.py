@@ -16,9 +16,9 @@ _LONGEST_REMEMBERED = 2_000
 def analyze(value: Record | Turn | Paragraph) -> AnalyzedText:
     """Return the tokens of a record, a turn or a paragraph, and what else is noted of it.
 
-    For a turn that is who says it, when, and in what form; for a record the keys by which another that says
-    the same is found (`reverie.domain.similarity.comparison.compute_keys`); for a paragraph nothing, and the time that it begins
-    with is no word of it.
+    For a turn: its speaker, date and form. For a record: the keys that find repetitions of it
+    (`reverie.domain.similarity.comparison.compute_keys`). For a paragraph: nothing; its leading time is not
+    indexed.
 
     The same value always gives the same analysis. A value that was just analysed costs next to nothing:
     the store and the index both ask.

@@ -124,7 +124,8 @@ def test_the_first_notes_are_begun() -> None:
 @pytest.mark.parametrize(
     "answer",
     [
-        ModelFailure(why="too slow"), ModelReply(text=""), ModelReply(text="I summarised it."), ModelReply(text=said()[:40]),
+        ModelFailure(why="too slow"), ModelReply(text=""), ModelReply(text="I summarised it."),
+        ModelReply(text=said()[:40]),
         ModelReply(text=said(), finish="length"), ModelReply(text=said(""), finish="stop"), ModelReply(text="[]"),
         ModelReply(text="no", finish="refused"),
     ],

@@ -175,7 +175,8 @@ with Memory.open(sys.argv[1]) as memory:
             for one in memory.sessions():
                 chats[one.state.id] = memory.session(one.state.id)
                 chats[one.state.id].turns()
-            print(json.dumps([len(memory.search(each, sources=("records", "turns", "history"))) for each in about]), flush=True)
+            everywhere = ("records", "turns", "history")
+            print(json.dumps([len(memory.search(each, sources=everywhere)) for each in about]), flush=True)
         elif what == "count":
             sorts = ("record", "turn", "paragraph")
             print(json.dumps([memory._index.frequencies(s, about, None) for s in sorts]), flush=True)

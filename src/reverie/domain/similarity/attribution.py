@@ -32,7 +32,8 @@ def find_unsupported(sources: Sequence[str], text: str) -> str:
     Returns:
         What it is, in words for a person; empty when nothing is.
 
-    >>> find_unsupported(["Ada prefers tea"], "Bob prefers tea"), find_unsupported(["Ada prefers tea"], "Prefers tea: Ada")
+    >>> source = ["Ada prefers tea"]
+    >>> find_unsupported(source, "Bob prefers tea"), find_unsupported(source, "Prefers tea: Ada")
     ('no source says: bob', '')
     """
     known, specifics = extract_specifics("\n".join(sources)), extract_specifics(text)

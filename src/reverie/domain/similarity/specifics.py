@@ -233,7 +233,8 @@ class Specifics:
         word. Whoever replaces it therefore has to keep its words, in whatever order and form; other words for
         the same are refused, since code cannot tell them from words for something else.
 
-        >>> sorted(extract_specifics("Needs a real printer").find_unaffirmed_in(extract_specifics("The user has projects")))
+        >>> source = extract_specifics("The user has projects")
+        >>> sorted(extract_specifics("Needs a real printer").find_unaffirmed_in(source))
         ['need', 'printer', 'real']
         >>> extract_specifics("Likes green tea").find_unaffirmed_in(extract_specifics("Likes tea that is green"))
         frozenset()

@@ -58,7 +58,8 @@ def strip_invisible(text: str) -> str:
     Args:
         text: Any text. Its line ends become `\\n`.
 
-    >>> strip_invisible("he\\u200bl\\u202elo\\x1b[31m!"), strip_invisible("می\\u200cخواهم"), strip_invisible("❤\\ufe0f\\u200d🔥")
+    >>> texts = "he\\u200bl\\u202elo\\x1b[31m!", "می\\u200cخواهم", "❤\\ufe0f\\u200d🔥"
+    >>> tuple(strip_invisible(text) for text in texts)
     ('hello!', 'می\\u200cخواهم', '❤️\\u200d🔥')
     """
     if _PLAIN.fullmatch(text):

@@ -300,7 +300,8 @@ class StoreContract(PagesContract, ErasingContract, ReadingContract):
             make_record(3, moment=make_time(3), scope="a", category="project/x/y", tags=("red",),
                    valid_from=make_time(10), valid_to=make_time(50)),
             make_record(4, moment=make_time(4), category="project-context", origin="web", tags=("a,b", "red")),
-            make_record(5, moment=make_time(5), kind="event", layer="episodic", expires_at=make_time(60), category="project0"),
+            make_record(5, moment=make_time(5), kind="event", layer="episodic", category="project0",
+                        expires_at=make_time(60)),
         ]  # fmt: skip
         store.commit(make_additions(*known), actor="test", at=NOW)
         by_number = {number: known[number - 1] for number in range(1, 6)}
@@ -465,8 +466,12 @@ class StoreContract(PagesContract, ErasingContract, ReadingContract):
             make_session("newer"),
         )
         store.commit(
-            make_additions(newer, older, quiet, make_turn(0, "older", at=make_time(3)), make_turn(0, "newer", at=make_time(8)),
-                  make_turn(1, "newer", at=make_time(4))),
+            make_additions(
+                newer, older, quiet,
+                make_turn(0, "older", at=make_time(3)),
+                make_turn(0, "newer", at=make_time(8)),
+                make_turn(1, "newer", at=make_time(4)),
+            ),
             actor="test", at=NOW,
         )  # fmt: skip
         found = [(one.state, one.turns, one.last_at) for one in store.sessions()]
