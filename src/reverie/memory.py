@@ -118,6 +118,7 @@ class Memory(ScopedMemory):
             sessions=sessions,
         )
         self._lock = threading.Lock()
+        self._closing = threading.Lock()
         self._worker: Worker | None = None
         self.folder: MemoryFolder | None = None
         super().__init__(parts, "")
@@ -204,7 +205,7 @@ class Memory(ScopedMemory):
             StoreUnavailable: what sessions were shown last could not be written. The folder is released all
                 the same.
         """
-        with ExitStack() as closing:
+        with self._closing, ExitStack() as closing:
             closing.callback(self._store.close)
             closing.callback(self._index.close)
             if self.folder is not None:

@@ -500,6 +500,7 @@ class SessionPool:
         self._idle = idle
         self._lock = threading.Lock()
         self._sessions: dict[str, Session] = {}
+        self._closed = False
 
     def open(self, id: str, scope: str) -> Session:
         """Return the session, opened if need be."""
@@ -535,10 +536,11 @@ class SessionPool:
         return sessions
 
     def remove_all(self) -> builtins.list[Session]:
-        """Remove and return all open sessions."""
+        """Remove and return all open sessions; none after the first call, because the store is closed then."""
         with self._lock:
-            sessions = builtins.list(self._sessions.values())
+            sessions = [] if self._closed else builtins.list(self._sessions.values())
             self._sessions.clear()
+            self._closed = True
         return sessions
 
     def _close_idle(self) -> None:
