@@ -1,7 +1,7 @@
 """Output of the commands: JSON, plain lines, messages, and text made safe for a terminal.
 
-Answers go to standard output, everything said about them to standard error. What is drawn on a terminal is
-in `drawing`.
+Results go to standard output, messages to standard error. `rich_output` formats results for a terminal; it is
+imported only there.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -28,7 +28,7 @@ _UNSAFE = re.compile(
 """Control characters (escape sequences begin with one), marks that reorder or hide text, lone surrogates."""
 
 _SPACES = re.compile(r"\s+")
-_SEVERAL_DAYS = 14
+_MAX_AGE_DAYS = 14
 _LONGEST_WORD = 40  # of Chinese or Japanese, a whole sentence is one
 
 
@@ -54,19 +54,64 @@ def print_json(value: Any) -> None:
 
 def escape_json(text: str) -> str:
     """Escape the unsafe characters of a JSON text as `\\u001b`; its value stays the same."""
-    # Outside strings JSON has line breaks and spaces only, so whatever is unsafe stands inside one.
-    return _UNSAFE.sub(lambda found: json.dumps(found.group())[1:-1], text)
+    # Outside strings JSON has only line breaks and spaces, so unsafe characters are inside strings.
+    return _UNSAFE.sub(lambda match: json.dumps(match.group())[1:-1], text)
 
 
 def print_row(*cells: object) -> None:
     """Print one line of cells with tabs between them, for `cut`, `sort` and `awk`."""
-    click.echo("\t".join(one_line(str(cell)) for cell in cells))
+    texts = (timestamps.format_time(cell) if isinstance(cell, datetime) else str(cell) for cell in cells)
+    click.echo("\t".join(map(one_line, texts)))
 
 
 def print_rows(lines: Iterable[Iterable[object]]) -> None:
     """Print several lines of cells."""
     for line in lines:
         print_row(*line)
+
+
+def print_listing(
+    kind: str,
+    items: Collection[Any],
+    *,
+    as_json: Any,
+    rows: Iterable[Iterable[object]] | None = None,
+    empty: str = "",
+    quiet: bool = False,
+    **options: Any,
+) -> None:
+    """Print items as JSON, formatted on a terminal, or as rows in a pipe.
+
+    Args:
+        kind: What `rich_output` formats, such as `records`: its function is `print_records`.
+        items: The items; for a `table`, its rows.
+        as_json: JSON document to print instead; None for no JSON.
+        rows: The items as rows; default the items.
+        empty: Message if there are no items.
+        quiet: Whether to leave the message out.
+        options: Further arguments of the function of `rich_output`.
+    """
+    if as_json is not None:
+        print_json(as_json)
+        return
+    if items and is_terminal():
+        from reverie.interfaces.cli import rich_output
+
+        getattr(rich_output, f"print_{kind}")(items, **options)
+    else:
+        print_rows(items if rows is None else rows)
+    if empty and not items:
+        print_message(empty, quiet=quiet)
+
+
+def print_text(text: str) -> None:
+    """Print a text; on a terminal, its added and removed lines are coloured."""
+    if is_terminal():
+        from reverie.interfaces.cli import rich_output
+
+        rich_output.print_account(text)
+    else:
+        click.echo(escape_text(text))
 
 
 def print_message(text: str, *, quiet: bool = False) -> None:
@@ -95,9 +140,9 @@ def show_progress(what: str, total: int | None, *, quiet: bool) -> Iterator[Call
     """Draw a progress bar on standard error, if that is a terminal.
 
     Args:
-        what: What is counted, such as `turns` or `bytes`.
-        total: How many there are; None where nobody knows.
-        quiet: Whether to draw nothing.
+        what: Unit of the progress, such as `turns` or `bytes`.
+        total: Total number; None if unknown.
+        quiet: Whether to show nothing.
     """
     if not should_show_progress(quiet=quiet):
         yield lambda done: None
@@ -106,8 +151,8 @@ def show_progress(what: str, total: int | None, *, quiet: bool) -> Iterator[Call
     from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn
     from rich.progress import TimeRemainingColumn as Remaining
 
-    counted = DownloadColumn() if what == "bytes" else MofNCompleteColumn()
-    columns = (TextColumn("{task.description}"), BarColumn(), counted, Remaining())
+    counter = DownloadColumn() if what == "bytes" else MofNCompleteColumn()
+    columns = (TextColumn("{task.description}"), BarColumn(), counter, Remaining())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(what, total=total)
         yield lambda done: bar.advance(task, done)
@@ -120,15 +165,15 @@ def count(number: int, noun: str) -> str:
 
 def format_age(moment: datetime, now: datetime) -> str:
     """Format how long ago a moment was; its date if that is more than two weeks."""
-    passed = now - moment
-    if passed < timedelta(0) or passed >= timedelta(days=_SEVERAL_DAYS):
+    elapsed = now - moment
+    if elapsed < timedelta(0) or elapsed >= timedelta(days=_MAX_AGE_DAYS):
         return f"{moment.day} {moment:%b %Y}"
-    if passed >= timedelta(days=1):
-        return f"{count(passed.days, 'day')} ago"
-    if passed >= timedelta(hours=1):
-        return f"{count(passed.seconds // 3600, 'hour')} ago"
-    if passed >= timedelta(minutes=1):
-        return f"{count(passed.seconds // 60, 'minute')} ago"
+    if elapsed >= timedelta(days=1):
+        return f"{count(elapsed.days, 'day')} ago"
+    if elapsed >= timedelta(hours=1):
+        return f"{count(elapsed.seconds // 3600, 'hour')} ago"
+    if elapsed >= timedelta(minutes=1):
+        return f"{count(elapsed.seconds // 60, 'minute')} ago"
     return "just now"
 
 
@@ -136,16 +181,16 @@ def list_matched_words(hit: Hit, question: str | None) -> list[str]:
     """Return the words that a question and a hit share, as the hit spells them."""
     from reverie.domain.text import tokenizer
 
-    left, found = set(hit.explanation.matched), list[str]()
+    remaining, words = set(hit.explanation.matched), list[str]()
     for surface, parts, wholes in [
         *tokenizer.tokenize_chunks(hit.content),
         *tokenizer.tokenize_chunks(question or ""),
     ]:
-        shared = left.intersection((*parts, *wholes))
+        shared = remaining.intersection((*parts, *wholes))
         if shared and len(surface) <= _LONGEST_WORD:
-            found.append(surface)
-            left -= shared
-    return [*found, *sorted(left)]
+            words.append(surface)
+            remaining -= shared
+    return [*words, *sorted(remaining)]
 
 
 def explain_hit(hit: Hit, question: str | None) -> str:
@@ -173,8 +218,8 @@ def format_field(field: Any) -> str:
     return one_line(str(field))
 
 
-def _escape(found: re.Match[str]) -> str:
-    code = ord(found.group())
+def _escape(match: re.Match[str]) -> str:
+    code = ord(match.group())
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 

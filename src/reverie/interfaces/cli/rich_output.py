@@ -1,7 +1,7 @@
 """Output on a terminal, drawn with rich; not imported when output is piped.
 
-Everything remembered goes through `output.safe` first and is never read as rich's markup. Shapes carry the
-meaning and colours only help, so that NO_COLOR takes nothing away.
+Stored content is escaped by `output.escape_text` first and never interpreted as rich's markup. Colours add no
+meaning, so that nothing is lost with NO_COLOR.
 """
 
 from __future__ import annotations
@@ -28,22 +28,21 @@ from reverie.interfaces.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from reverie.domain.conversation import SessionOverview, Turn
+    from reverie.domain.conversation import Turn
     from reverie.domain.record import Record
-    from reverie.repositories.pages import PageOverview
     from reverie.search.hits import Hit
 
 WIDEST = 120
-"""Columns used at most: longer lines are hard to read, however wide the terminal."""
+"""Maximum columns: longer lines are hard to read."""
 
 _BAR = 10
 _BONUSES = ("kind",)
-"""Parts of a score that are added to it and are no shares of a whole, so that a bar would say nothing."""
+"""Parts of a score that are added to it; they are no shares of a whole and get no bar."""
 
 _LONGEST = 400
 _ACCENT = "cyan"
 _QUIET = "dim"
-_CAME, _WENT = "green", "red"
+_ADDED, _REMOVED = "green", "red"
 
 
 def create_console() -> Console:
@@ -55,7 +54,7 @@ def create_console() -> Console:
 
 
 def print_hits(
-    found: Sequence[Hit],
+    hits: Sequence[Hit],
     question: str | None,
     *,
     explain: bool = False,
@@ -67,7 +66,7 @@ def print_hits(
     grid = Table.grid(padding=(0, 2))
     grid.add_column(justify="right", no_wrap=True)
     grid.add_column(ratio=1)
-    for hit in found:
+    for hit in hits:
         lines: list[RenderableType] = [Text(_cut(hit.content)), Text(_describe_hit(hit, now), style=_QUIET)]
         if explain:
             lines.append(render_reasons(hit, question, width=out.width - 8))
@@ -92,8 +91,8 @@ def render_reasons(hit: Hit, question: str | None, *, width: int) -> RenderableT
         lines.append(_render_bars(shares, width=width))
     last = [f"the {name} adds {why.parts[name]:.2f}" for name in _BONUSES if name in why.parts]
     if why.evidence:
-        made = ", ".join(f"{name} {value:.2f}" for name, value in why.evidence.items())
-        last.insert(0, f"relevance is made of {made}")
+        evidence = ", ".join(f"{name} {value:.2f}" for name, value in why.evidence.items())
+        last.insert(0, f"relevance is made of {evidence}")
     lines.append(Text("; ".join(last), style=_QUIET))
     return Group(*lines)
 
@@ -153,10 +152,10 @@ def _cut(text: str) -> str:
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1].rstrip() + "…"
 
 
-def print_records(found: Iterable[Record]) -> None:
+def print_records(records: Iterable[Record]) -> None:
     """Print a list of records."""
     out, now = create_console(), timestamps.utc_now()
-    for record in found:
+    for record in records:
         out.print(Text(_cut(record.content)))
         out.print(Padding(Text(_describe_record(record, now), style=_QUIET), (0, 0, 1, 0)))
 
@@ -186,34 +185,29 @@ def render_panel(body: RenderableType, *, title: str) -> Panel:
     return Panel(body, title=Text(one_line(title)), title_align="left", box=box.ROUNDED, border_style=_QUIET)
 
 
-def tally(found: Mapping[str, int]) -> None:
+def print_counts(counts: Mapping[str, int]) -> None:
     """Print names with numbers, and bars that compare them."""
-    most = max(found.values())
+    most = max(counts.values())
     grid = Table.grid(padding=(0, 2))
     grid.add_column(justify="right")
-    for name, number in found.items():
+    for name, number in counts.items():
         grid.add_row(Text(f"{number:,}"), render_bar(number / most), Text(one_line(name) or "(none)"))
     create_console().print(grid)
 
 
-def print_sessions(found: Iterable[SessionOverview]) -> None:
-    """Print a list of sessions."""
+def print_table(rows: Iterable[Iterable[object]], *, columns: Sequence[str]) -> None:
+    """Print rows under the names of their columns; times are shown as ages."""
     now = timestamps.utc_now()
-    table = _create_table("session", "status", "turns", "last turn")
-    for each in found:
-        table.add_row(
-            Text(one_line(each.state.id)), each.state.status, f"{each.turns:,}", format_age(each.last_at, now)
-        )
+    table = _create_table(*columns)
+    for row in rows:
+        table.add_row(*(_format_cell(cell, now) for cell in row))
     create_console().print(table)
 
 
-def print_pages(found: Iterable[PageOverview]) -> None:
-    """Print a list of pages and logs."""
-    now = timestamps.utc_now()
-    table = _create_table("page", "size", "changed")
-    for each in found:
-        table.add_row(Text(one_line(each.name)), each.size, format_age(each.updated_at, now))
-    create_console().print(table)
+def _format_cell(cell: object, now: datetime) -> Text:
+    if isinstance(cell, datetime):
+        return Text(format_age(cell, now))
+    return Text(f"{cell:,}" if isinstance(cell, int) else one_line(str(cell)))
 
 
 def print_history(changes: Iterable[Mapping[str, Any]]) -> None:
@@ -234,7 +228,7 @@ def print_account(text: str) -> None:
     drawn = Text()
     for line in escape_text(text).split("\n"):
         mark = line.lstrip()[:2].rstrip()
-        drawn.append(f"{line}\n", style={"+": _CAME, "-": _WENT, "…": _QUIET}.get(mark, ""))
+        drawn.append(f"{line}\n", style={"+": _ADDED, "-": _REMOVED, "…": _QUIET}.get(mark, ""))
     create_console().print(drawn, end="")
 
 
@@ -245,9 +239,9 @@ def print_stats(numbers: Mapping[str, Any]) -> None:
     grid.add_column()
     for name, value in numbers.items():
         if isinstance(value, Mapping):
-            told = [(key, each) for key, each in value.items() if each not in ("", None)]
+            shown_values = [(key, each) for key, each in value.items() if each not in ("", None)]
             shown = " · ".join(
-                f"{one_line(key) or '(none)'} {_format_number(key, each)}" for key, each in told
+                f"{one_line(key) or '(none)'} {_format_number(key, each)}" for key, each in shown_values
             )
         else:
             shown = _format_number(name, value)

@@ -51,17 +51,15 @@ def history(context: CommandContext, /, id: str | None, as_json: bool, **filters
         if id is not None and not rows and not memory.history.log(id, limit=1):
             raise _build_not_found(id)
     changes = [_serialize_change(row, id) for row in rows]
-    if as_json:
-        output.print_json({"history": changes})
-    elif output.is_terminal() and changes:
-        from reverie.interfaces.cli import rich_output
-
-        rich_output.print_history(changes)
-    else:
-        cells = ("sequence", "at", "actor", "change", "subject", "id", "reason")
-        output.print_rows([change[name] or "-" for name in cells] for change in changes)
-    if not changes and not as_json:
-        output.print_message("No changes.", quiet=context.quiet)
+    cells = ("sequence", "at", "actor", "change", "subject", "id", "reason")
+    output.print_listing(
+        "history",
+        changes,
+        as_json={"history": changes} if as_json else None,
+        rows=([change[name] or "-" for name in cells] for change in changes),
+        empty="No changes.",
+        quiet=context.quiet,
+    )
 
 
 def _serialize_change(row: JournalEntry, id: str | None) -> dict[str, Any]:
@@ -104,12 +102,8 @@ def blame(context: CommandContext, /, id: str, as_json: bool) -> None:
         origin = memory.history.blame(id)
     if as_json:
         output.print_json(origin.to_dict())
-    elif output.is_terminal():
-        from reverie.interfaces.cli import rich_output
-
-        rich_output.print_account(origin.text)
     else:
-        click.echo(output.escape_text(origin.text))
+        output.print_text(origin.text)
 
 
 @click.command(cls=Command)
@@ -162,12 +156,8 @@ def diff(
 
 def _show(differences: list[Difference]) -> None:
     text = "\n\n".join(difference.text for difference in differences)
-    if output.is_terminal() and text:
-        from reverie.interfaces.cli import rich_output
-
-        rich_output.print_account(text)
-    elif text:
-        click.echo(output.escape_text(text))
+    if text:
+        output.print_text(text)
 
 
 @click.command(cls=Command)
@@ -225,10 +215,4 @@ def _print_result(result: UndoResult) -> None:
         return
     changes = output.count(len(result.changes), "change")
     head = f"Would undo {changes}:" if result.dry_run else f"Undone: {changes}."
-    text = f"{head}\n\n{result.text}"
-    if output.is_terminal():
-        from reverie.interfaces.cli import rich_output
-
-        rich_output.print_account(text)
-    else:
-        click.echo(output.escape_text(text))
+    output.print_text(f"{head}\n\n{result.text}")

@@ -67,14 +67,12 @@ def stats(context: CommandContext, /, scope: str | None, as_json: bool) -> None:
         numbers = to_plain(_count(memory) if scope in (None, EVERY_SCOPE) else memory.scoped(scope).stats())
     if "path" in numbers:
         numbers = {"folder": numbers.pop("path"), **numbers}
-    if as_json:
-        output.print_json(numbers)
-    elif output.is_terminal():
-        from reverie.interfaces.cli import rich_output
-
-        rich_output.print_stats(numbers)
-    else:
-        output.print_rows((name, "-" if value is None else value) for name, value in flatten_values(numbers))
+    output.print_listing(
+        "stats",
+        numbers,
+        as_json=numbers if as_json else None,
+        rows=((name, "-" if value is None else value) for name, value in flatten_values(numbers)),
+    )
 
 
 def to_plain(value: Any) -> Any:

@@ -43,18 +43,14 @@ def sessions(context: CommandContext, /, scope: str, limit: int, as_json: bool) 
     """
     with context.reading() as memory:
         overviews = memory.scoped(scope).sessions(limit=limit)
-    if as_json:
-        output.print_json({"sessions": [_serialize_overview(each) for each in overviews]})
-    elif output.is_terminal() and overviews:
-        from reverie.interfaces.cli import rich_output
-
-        rich_output.print_sessions(overviews)
-    else:
-        output.print_rows(
-            (s.state.id, s.state.status, s.turns, timestamps.format_time(s.last_at)) for s in overviews
-        )
-    if not overviews and not as_json:
-        output.print_message("No sessions.", quiet=context.quiet)
+    output.print_listing(
+        "table",
+        [(each.state.id, each.state.status, each.turns, each.last_at) for each in overviews],
+        as_json={"sessions": [_serialize_overview(each) for each in overviews]} if as_json else None,
+        columns=("session", "status", "turns", "last turn"),
+        empty="No sessions.",
+        quiet=context.quiet,
+    )
 
 
 def _serialize_overview(session: SessionOverview) -> dict[str, Any]:

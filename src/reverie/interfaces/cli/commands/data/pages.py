@@ -34,18 +34,14 @@ def pages(context: CommandContext, /, as_json: bool) -> None:
     """
     with context.reading() as memory:
         overviews = memory.pages.overview()
-    if as_json:
-        output.print_json({"pages": [_serialize_overview(each) for each in overviews]})
-    elif output.is_terminal() and overviews:
-        from reverie.interfaces.cli import rich_output
-
-        rich_output.print_pages(overviews)
-    else:
-        output.print_rows(
-            (page.name, page.size, timestamps.format_time(page.updated_at)) for page in overviews
-        )
-    if not overviews and not as_json:
-        output.print_message("No pages.", quiet=context.quiet)
+    output.print_listing(
+        "table",
+        [(each.name, each.size, each.updated_at) for each in overviews],
+        as_json={"pages": [_serialize_overview(each) for each in overviews]} if as_json else None,
+        columns=("page", "size", "changed"),
+        empty="No pages.",
+        quiet=context.quiet,
+    )
 
 
 def _serialize_overview(page: PageOverview) -> dict[str, Any]:

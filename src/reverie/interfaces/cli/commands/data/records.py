@@ -153,17 +153,17 @@ def recall(
     question = read_text(query, name="query") if query else None
     with context.reading() as memory:
         hits = _search(memory, question, only, {**filters, "mode": mode or "words"})
-    if as_json:
-        output.print_json({"query": question, "hits": [hit.to_dict() for hit in hits]})
-    elif output.is_terminal() and hits:
-        from reverie.interfaces.cli import rich_output
-
-        rich_output.print_hits(hits, question, explain=explain)
-    else:
-        output.print_rows(_format_hit_cells(hit, question, explain) for hit in hits)
+    output.print_listing(
+        "hits",
+        hits,
+        as_json={"query": question, "hits": [hit.to_dict() for hit in hits]} if as_json else None,
+        rows=(_format_hit_cells(hit, question, explain) for hit in hits),
+        empty="Nothing relevant." if question else "No records.",
+        quiet=context.quiet,
+        question=question,
+        explain=explain,
+    )
     if not hits:
-        if not as_json:
-            output.print_message("Nothing relevant." if question else "No records.", quiet=context.quiet)
         raise click.exceptions.Exit(ExitCode.NOTHING)
 
 
@@ -216,7 +216,7 @@ def _format_hit_cells(hit: Hit, question: str | None, explain: bool) -> list[obj
         hit.id,
         hit.kind,
         place,
-        timestamps.format_time(hit.at),
+        hit.at,
         hit.content,
     ]
     return [*cells, output.explain_hit(hit, question)] if explain else cells
@@ -289,19 +289,14 @@ def list_records(
     """
     with context.reading() as memory:
         records = memory.scoped(scope).list(archived=archived, pinned=True if pinned else None, **where)
-    if as_json:
-        output.print_json({"records": [record.to_dict() for record in records]})
-    elif output.is_terminal() and records:
-        from reverie.interfaces.cli import rich_output
-
-        rich_output.print_records(records)
-    else:
-        output.print_rows(
-            (r.id, r.kind, r.category or "-", timestamps.format_time(r.updated_at), r.content)
-            for r in records
-        )
-    if not records and not as_json:
-        output.print_message("No records.", quiet=context.quiet)
+    output.print_listing(
+        "records",
+        records,
+        as_json={"records": [record.to_dict() for record in records]} if as_json else None,
+        rows=((r.id, r.kind, r.category or "-", r.updated_at, r.content) for r in records),
+        empty="No records.",
+        quiet=context.quiet,
+    )
 
 
 @click.command(cls=Command)
@@ -335,16 +330,14 @@ def tags(context: CommandContext, /, scope: str, as_json: bool) -> None:
 
 
 def _tally(context: CommandContext, /, name: str, counts: dict[str, int], as_json: bool) -> None:
-    if as_json:
-        output.print_json({name: counts})
-    elif output.is_terminal() and counts:
-        from reverie.interfaces.cli import rich_output
-
-        rich_output.tally(counts)
-    else:
-        output.print_rows((number, key or "-") for key, number in counts.items())
-    if not counts and not as_json:
-        output.print_message(f"No {name}.", quiet=context.quiet)
+    output.print_listing(
+        "counts",
+        counts,
+        as_json={name: counts} if as_json else None,
+        rows=((number, key or "-") for key, number in counts.items()),
+        empty=f"No {name}.",
+        quiet=context.quiet,
+    )
 
 
 # -- changing -----------------------------------------------------------------------------------------
