@@ -27,7 +27,7 @@ test: $(STAMP)  ## The everyday tests; at most three minutes on two cores.
 	@$(PYTEST) -m "not slow"
 
 test-slow: $(STAMP)  ## Tests that are slow by nature: killed processes, simulated nights, attacks end to end.
-	@REVERIE_HYPOTHESIS=thorough $(PYTEST) -m "slow or hypothesis"
+	@HYPOTHESIS_EXAMPLES=all $(PYTEST) -m "slow or hypothesis"
 
 lint: $(STAMP)  ## Formatting, style, types, layers, structure, generated reference.
 	$(BIN)/ruff format --check .

@@ -1,4 +1,4 @@
-"""Hypothesis profiles: few examples every day, all of them where `REVERIE_HYPOTHESIS=thorough` is set."""
+"""Hypothesis profiles: few examples every day, all of them where `HYPOTHESIS_EXAMPLES=all` is set."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 
 from hypothesis import HealthCheck, settings
 
-THOROUGH = os.environ.get("REVERIE_HYPOTHESIS") == "thorough"
+THOROUGH = os.environ.get("HYPOTHESIS_EXAMPLES") == "all"
 
 
 def examples(number: int) -> int:

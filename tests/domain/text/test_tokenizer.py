@@ -126,7 +126,7 @@ def test_the_chunks_hold_the_same_tokens_as_the_text(text: str) -> None:
 def test_a_hundred_thousand_hostile_characters_are_analysed(unit: str) -> None:
     text = (unit * 100_000)[:100_000]
     assert tokenize(text) == tokenize(text)
-    assert extract_cues(text).startswith("99")
+    assert extract_cues(text)[:2].isdigit()
 
 
 def test_more_words_than_the_memory_of_words_holds_are_analysed_alike() -> None:

@@ -134,10 +134,14 @@ class Simulation:
     # -- by day ------------------------------------------------------------------------------------------
 
     def _save(self, facts: Sequence[Fact], *, wording: int = 0) -> None:
-        saved = self._memory.save_many([fact.said(wording) for fact in facts])
-        for fact, each in zip(facts, saved, strict=True):
-            self.account.was_told(fact, each.record)
-            self.counts[each.outcome] += 1
+        groups: dict[str, list[Fact]] = {}
+        for fact in facts:
+            groups.setdefault(fact.given.get("scope", ""), []).append(fact)
+        for scope, group in groups.items():
+            saved = self._memory.scoped(scope).save_many([fact.said(wording) for fact in group])
+            for fact, each in zip(group, saved, strict=True):
+                self.account.was_told(fact, each.record)
+                self.counts[each.outcome] += 1
         if wording == 0:
             self._facts += facts
 

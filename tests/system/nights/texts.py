@@ -212,7 +212,7 @@ class Texts:
     def rough(self, now: datetime) -> Fact:
         """A rough note that says several things."""
         one, two = self.about_the_same(now)
-        given = {**one.given, "rough": True, "pinned": False, "category": None}
+        given = {**one.given, "draft": True, "pinned": False, "category": None}
         return Fact(
             wordings=(f"{one.wordings[0]}. {two.wordings[0]}.",),
             marks=(*one.marks, *two.marks),

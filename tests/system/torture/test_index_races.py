@@ -90,13 +90,13 @@ def test_what_changes_during_a_build_is_counted_once(tmp_path: Path, monkeypatch
     def archived(record: Record) -> Change:
         return Change(before=record, after=replace(record, archived_at=NOW, archive_reason="sold"))
 
-    with memory(tmp_path / "m") as one:
+    with memory(tmp_path / "m") as one, memory(tmp_path / "m") as other:
         leaves = one._index._iterate_leaves
 
         def meanwhile() -> Iterator[IndexedPassage]:
-            one._store.commit([Change(before=None, after=late), archived(gone)], actor="other", at=NOW)
+            other._store.commit([Change(before=None, after=late), archived(gone)], actor="other", at=NOW)
             yield from leaves()
-            one._store.commit([archived(late)], actor="other", at=NOW)
+            other._store.commit([archived(late)], actor="other", at=NOW)
 
         monkeypatch.setattr(one._index, "_iterate_leaves", meanwhile)
         one.search("zither")

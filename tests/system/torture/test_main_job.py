@@ -81,7 +81,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def expected(file: Path) -> dict[str, list[tuple[str, str, str]]]:
     """What each session says when the file has been read in."""
     there: dict[str, list[tuple[str, str, str]]] = {}
-    for piece in read_conversations(file):
+    for piece in read_conversations(file, form="locomo"):
         there.setdefault(piece.session, []).extend(
             (turn["role"], turn["speaker"], turn["content"]) for turn in piece.turns
         )

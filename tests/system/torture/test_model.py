@@ -14,7 +14,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
 
-from reverie import EVERY_SCOPE, InvalidInput, Memory, Settings
+from reverie import EVERY_SCOPE, InvalidInput, Memory, NotFound, Settings
+from reverie.domain.scope import visible_scopes
 
 SECONDS = float(os.environ.get("REVERIE_TORTURE_SECONDS", "0"))
 EXAMPLES = int(60 + 5 * SECONDS)
@@ -113,9 +114,10 @@ class Model(RuleBasedStateMachine):
     def archive(self, name: str) -> None:
         this = self.kept.get(name)
         if this is None:
-            assert self.memory.archive(name) is False
+            with pytest.raises(NotFound):
+                self.memory.archive(name)
             return
-        assert self.memory.archive(name, reason="sold").archived
+        assert self.memory.scoped(this.scope).archive(name, reason="sold").archived
         this.archived_at = this.archived_at if not this.live else self.now
         this.live = False
 
@@ -126,9 +128,9 @@ class Model(RuleBasedStateMachine):
             return
         if not this.live and self.twin(name) is not None:
             with pytest.raises(InvalidInput):
-                self.memory.restore(name)
+                self.memory.scoped(this.scope).restore(name)
             return
-        assert not self.memory.restore(name).archived
+        assert not self.memory.scoped(this.scope).restore(name).archived
         this.live, this.archived_at = True, None
 
     @rule(name=ids, pinned=st.booleans())
@@ -138,8 +140,8 @@ class Model(RuleBasedStateMachine):
             return
         self.count += 1
         this.source, this.pinned = f"source {self.count}", pinned
-        self.memory.update(name, source=this.source)
-        self.memory.update(name, pinned=pinned)
+        self.memory.scoped(this.scope).update(name, source=this.source)
+        self.memory.scoped(this.scope).update(name, pinned=pinned)
 
     @rule(minutes=st.integers(1, 90))
     def wait(self, minutes: int) -> None:
@@ -183,7 +185,7 @@ class Model(RuleBasedStateMachine):
             for name, this in self.kept.items()
             if self.alive(this)
             and word in this.words
-            and scope in (EVERY_SCOPE, this.scope)
+            and (scope == EVERY_SCOPE or this.scope in visible_scopes(scope))
             and (category is None or f"{this.category}/".startswith(f"{category}/"))
         }
         hits = self.memory.scoped(scope).search(word, category=category, limit=1_000, mode="literal")
@@ -205,7 +207,7 @@ class Model(RuleBasedStateMachine):
     @invariant()
     def each_is_as_it_was_left(self) -> None:
         for name, this in self.kept.items():
-            record = self.memory.get(name)
+            record = self.memory.scoped(this.scope).get(name)
             assert record is not None
             assert (not record.archived, record.seen_count) == (this.live, this.seen)
             assert (record.source, record.pinned) == (this.source, this.pinned)
