@@ -139,7 +139,7 @@ def test_the_command_shows_asks_and_does_it(folder: Path) -> None:
     assert told["pending"] == []
     assert left(folder) == []
     again = CliRunner().invoke(cli, ["redact", "--yes", *at])
-    assert again.output == "Redacted for good: 0 things.\n"
+    assert again.output == "Redacted permanently: 0 items.\n"
 
 
 def test_the_layer_before_a_store_has_all_that_a_store_has() -> None:
