@@ -120,7 +120,8 @@ class Person:
         """Leave something that is no JSON."""
         file, fields = self._board()
         text = self._changed(fields, mark)
-        half = text[: text.rindex(mark) + len(mark)]  # a cut through the mark would look like a loss
+        # A cut before or through a mark would look like a loss: nobody may have read an earlier edit yet.
+        half = text[: max(text.rindex(each) + len(each) for each in (mark, *self.made) if each in text)]
         spoilt = self._random.choice((half, f"<<<<<<< mine\n{text}>>>>>>> theirs\n", f"{text}\n{text}"))
         self._replace(file, spoilt)
         return f"broke {file.name}"
