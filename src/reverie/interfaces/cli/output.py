@@ -1,7 +1,7 @@
 """Output of the commands: JSON, plain lines, messages, and text made safe for a terminal.
 
-Results go to standard output, messages to standard error. `rich_output` formats results for a terminal; it is
-imported only there.
+Results go to standard output, messages to standard error. `listing` chooses between this module and `rich_output`,
+which formats results for a terminal.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -68,50 +68,6 @@ def print_rows(lines: Iterable[Iterable[object]]) -> None:
     """Print several lines of cells."""
     for line in lines:
         print_row(*line)
-
-
-def print_listing(
-    kind: str,
-    items: Collection[Any],
-    *,
-    as_json: Any,
-    rows: Iterable[Iterable[object]] | None = None,
-    empty: str = "",
-    quiet: bool = False,
-    **options: Any,
-) -> None:
-    """Print items as JSON, formatted on a terminal, or as rows in a pipe.
-
-    Args:
-        kind: What `rich_output` formats, such as `records`: its function is `print_records`.
-        items: The items; for a `table`, its rows.
-        as_json: JSON document to print instead; None for no JSON.
-        rows: The items as rows; default the items.
-        empty: Message if there are no items.
-        quiet: Whether to leave the message out.
-        options: Further arguments of the function of `rich_output`.
-    """
-    if as_json is not None:
-        print_json(as_json)
-        return
-    if items and is_terminal():
-        from reverie.interfaces.cli import rich_output
-
-        getattr(rich_output, f"print_{kind}")(items, **options)
-    else:
-        print_rows(items if rows is None else rows)
-    if empty and not items:
-        print_message(empty, quiet=quiet)
-
-
-def print_text(text: str) -> None:
-    """Print a text; on a terminal, its added and removed lines are coloured."""
-    if is_terminal():
-        from reverie.interfaces.cli import rich_output
-
-        rich_output.print_account(text)
-    else:
-        click.echo(escape_text(text))
 
 
 def print_message(text: str, *, quiet: bool = False) -> None:

@@ -9,7 +9,7 @@ import click
 
 from reverie.domain.errors import Conflict, InvalidInput, NotFound
 from reverie.domain.text import timestamps
-from reverie.interfaces.cli import output
+from reverie.interfaces.cli import listing, output
 from reverie.interfaces.cli.options import Command, CommandContext, ExitCode, as_json, invocation
 from reverie.interfaces.cli.prompts import ChangeParam, confirm
 
@@ -52,7 +52,7 @@ def history(context: CommandContext, /, id: str | None, as_json: bool, **filters
             raise _build_not_found(id)
     changes = [_serialize_change(row, id) for row in rows]
     cells = ("sequence", "at", "actor", "change", "subject", "id", "reason")
-    output.print_listing(
+    listing.print_listing(
         "history",
         changes,
         as_json={"history": changes} if as_json else None,
@@ -103,7 +103,7 @@ def blame(context: CommandContext, /, id: str, as_json: bool) -> None:
     if as_json:
         output.print_json(origin.to_dict())
     else:
-        output.print_text(origin.text)
+        listing.print_text(origin.text)
 
 
 @click.command(cls=Command)
@@ -157,7 +157,7 @@ def diff(
 def _show(differences: list[Difference]) -> None:
     text = "\n\n".join(difference.text for difference in differences)
     if text:
-        output.print_text(text)
+        listing.print_text(text)
 
 
 @click.command(cls=Command)
@@ -215,4 +215,4 @@ def _print_result(result: UndoResult) -> None:
         return
     changes = output.count(len(result.changes), "change")
     head = f"Would undo {changes}:" if result.dry_run else f"Undone: {changes}."
-    output.print_text(f"{head}\n\n{result.text}")
+    listing.print_text(f"{head}\n\n{result.text}")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reverie.domain.scope import EVERY_SCOPE
-from reverie.interfaces.cli import output
+from reverie.interfaces.cli import listing, output
 from reverie.interfaces.cli.options import Command, CommandContext, ExitCode, as_json, as_of, invocation
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def stats(context: CommandContext, /, scope: str | None, as_json: bool) -> None:
         numbers = to_plain(_count(memory) if scope in (None, EVERY_SCOPE) else memory.scoped(scope).stats())
     if "path" in numbers:
         numbers = {"folder": numbers.pop("path"), **numbers}
-    output.print_listing(
+    listing.print_listing(
         "stats",
         numbers,
         as_json=numbers if as_json else None,

@@ -10,7 +10,7 @@ from reverie.domain.conversation import ROLES
 from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.scope import EVERY_SCOPE
 from reverie.domain.text import timestamps
-from reverie.interfaces.cli import output
+from reverie.interfaces.cli import listing, output
 from reverie.interfaces.cli.options import (
     Command,
     CommandContext,
@@ -43,7 +43,7 @@ def sessions(context: CommandContext, /, scope: str, limit: int, as_json: bool) 
     """
     with context.reading() as memory:
         overviews = memory.scoped(scope).sessions(limit=limit)
-    output.print_listing(
+    listing.print_listing(
         "table",
         [(each.state.id, each.state.status, each.turns, each.last_at) for each in overviews],
         as_json={"sessions": [_serialize_overview(each) for each in overviews]} if as_json else None,

@@ -11,7 +11,7 @@ import click
 from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.page import MEMORY, is_log, validate_page_name
 from reverie.domain.text import timestamps
-from reverie.interfaces.cli import output
+from reverie.interfaces.cli import listing, output
 from reverie.interfaces.cli.options import Command, CommandContext, as_json, as_of, invocation
 from reverie.interfaces.cli.prompts import TimeParam, read_text
 
@@ -34,7 +34,7 @@ def pages(context: CommandContext, /, as_json: bool) -> None:
     """
     with context.reading() as memory:
         overviews = memory.pages.overview()
-    output.print_listing(
+    listing.print_listing(
         "table",
         [(each.name, each.size, each.updated_at) for each in overviews],
         as_json={"pages": [_serialize_overview(each) for each in overviews]} if as_json else None,

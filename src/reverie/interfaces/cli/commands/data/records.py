@@ -12,7 +12,7 @@ from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.record import KINDS, LAYERS, ORIGINS
 from reverie.domain.scope import EVERY_SCOPE
 from reverie.domain.text import timestamps
-from reverie.interfaces.cli import output
+from reverie.interfaces.cli import listing, output
 from reverie.interfaces.cli.options import (
     Command,
     CommandContext,
@@ -153,7 +153,7 @@ def recall(
     question = read_text(query, name="query") if query else None
     with context.reading() as memory:
         hits = _search(memory, question, only, {**filters, "mode": mode or "words"})
-    output.print_listing(
+    listing.print_listing(
         "hits",
         hits,
         as_json={"query": question, "hits": [hit.to_dict() for hit in hits]} if as_json else None,
@@ -289,7 +289,7 @@ def list_records(
     """
     with context.reading() as memory:
         records = memory.scoped(scope).list(archived=archived, pinned=True if pinned else None, **where)
-    output.print_listing(
+    listing.print_listing(
         "records",
         records,
         as_json={"records": [record.to_dict() for record in records]} if as_json else None,
@@ -330,7 +330,7 @@ def tags(context: CommandContext, /, scope: str, as_json: bool) -> None:
 
 
 def _tally(context: CommandContext, /, name: str, counts: dict[str, int], as_json: bool) -> None:
-    output.print_listing(
+    listing.print_listing(
         "counts",
         counts,
         as_json={name: counts} if as_json else None,
