@@ -15,7 +15,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from reverie.admin.stats import ScopeStats, Stats
-from reverie.consolidation.plan import Plan
 from reverie.context.pack import Pack
 from reverie.domain.change import Change, JournalEntry
 from reverie.domain.conversation import SessionOverview, SessionState, ToolCall, Turn
@@ -60,6 +59,7 @@ if TYPE_CHECKING:
     from reverie.admin.transfer.importer import ImportReport
     from reverie.admin.transfer.items import Skipped
     from reverie.aio import AsyncMemory, AsyncScopedMemory, AsyncSession
+    from reverie.consolidation.plan import Plan
     from reverie.consolidation.worker import Worker
     from reverie.snapshot import Snapshot
 
@@ -147,6 +147,7 @@ _LAZY = {
     "ImportReport": "reverie.admin.transfer.importer",
     "History": "reverie.admin.history",
     "Journal": "reverie.admin.history",
+    "Plan": "reverie.consolidation.plan",
     "RecoveryReport": "reverie.admin.transfer.backup",
     "Skipped": "reverie.admin.transfer.items",
     "Snapshot": "reverie.snapshot",
