@@ -1,4 +1,4 @@
-"""What happens in one turn of an agent? Context, model, tools, record: the handler's flow.
+"""One turn of an agent: context, model, tools, record.
 
 The order is the contract: what is remembered is read before anything of this turn is written; the user's turn
 is stored before the model is asked, so that it is not lost with the process; whatever fails about memory is a

@@ -1,4 +1,4 @@
-"""What happens in one conversation? Turns are added, replayed and packed into prompts; no more is decided.
+"""One conversation: its turns are added, replayed and packed into prompts.
 
 A session is a view of what the store holds: other processes may add to the same conversation at any time,
 and what they add is seen at the next call. Only two things live here and not in the store: a copy of the

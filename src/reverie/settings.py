@@ -1,4 +1,4 @@
-"""What can be set, to what, and from where? One frozen object, from a file, an environment and arguments.
+"""Settings: one frozen object, read from a file, the environment and arguments.
 
 Every setting has one name and one default; the names of the seeds' systems are accepted for it. Nothing here
 is read from the outside unless it is handed in: opening a memory looks at no environment.

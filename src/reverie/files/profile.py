@@ -1,4 +1,4 @@
-"""Who is the agent? Reads `soul.md`, `directives.md` and `style.md`; writes nothing."""
+"""The agent's profile: reads `soul.md`, `directives.md` and `style.md`; writes nothing."""
 
 from __future__ import annotations
 

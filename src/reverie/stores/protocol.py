@@ -1,4 +1,4 @@
-"""What must a store be able to do? The protocol, and nothing else.
+"""The protocol of a store.
 
 A store keeps records, turns, sessions, pages and working-memory entries, changes them only in
 transactions, and writes a journal row for every change of a record, turn, session, page or paragraph in

@@ -1,4 +1,4 @@
-"""Comparison of texts by form, without a model: does one repeat the other?
+"""Comparison of texts by form, without a model, to find repetitions.
 
 Two texts are normalized to words (`normalize`) and compared (`is_repetition`). Only transformations that keep the
 meaning count, because a wrong merge loses a memory and a missed one is only a duplicate. So there is no similarity

@@ -1,4 +1,4 @@
-"""What can be saved of a file that no store can be opened on? The marks of what was forgotten, and their key.
+"""Salvage of the marks of erased content, and their key, from a damaged file.
 
 Everything else a person can find again; what was forgotten must not come back because a file broke.
 """
