@@ -64,6 +64,12 @@ _Value = Record | Turn | Paragraph
 _SPARE = 4
 """Number of values loaded beyond the limit, so that duplicates need no second read."""
 
+_SPARE_BESIDE_WIDER = 24
+"""The same where a search sees several scopes, whose records may change places."""
+
+_EQUALLY_WELL = 0.05
+"""The largest difference in relevance, importance or confidence of records that answer equally well."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchRequest:
@@ -320,7 +326,7 @@ class Searcher:
         hits: list[Hit] = []
         ranks: dict[str, int] = {}
         places = {scope: place for place, scope in enumerate(question.allowed.scopes or ())}
-        step = question.limit + _SPARE
+        step = question.limit + (_SPARE if len(places) < 2 else _SPARE_BESIDE_WIDER)
         now = None if question.allowed.valid_at is not None else self._clock()
         for start in range(0, len(scored), step):
             batch = [
@@ -340,6 +346,8 @@ class Searcher:
                     hits[ranks[text]] = hit
             if len(hits) >= question.limit or len(batch) < step:
                 break
+        if len(places) > 1:
+            hits = _limit_wider_scopes(hits, places)
         hits.sort(key=lambda hit: (-hit.score, _rank_scope(hit, places)))
         return hits[: question.limit]
 
@@ -443,6 +451,33 @@ def _rank_scope(hit: Hit, places: Mapping[str, int]) -> int:
     """Return which place the scope of what was found has among those that were asked for."""
     value = hit.record or hit.turn
     return places.get("" if value is None else value.scope, 0)
+
+
+def _limit_wider_scopes(hits: Sequence[Hit], places: Mapping[str, int]) -> list[Hit]:
+    """Return the hits; a record scores no more than one of a narrower scope that answers equally well.
+
+    Being newer or of another kind does not lift what is everybody's above what a narrower scope says.
+    """
+    limited: list[Hit] = []
+    for hit in sorted(hits, key=lambda one: _rank_scope(one, places)):
+        place = _rank_scope(hit, places)
+        narrower = (
+            other.score
+            for other in limited
+            if _rank_scope(other, places) < place and _answers_as_well(other, hit)
+        )
+        limited.append(replace(hit, score=min(hit.score, min(narrower, default=hit.score))))
+    return limited
+
+
+def _answers_as_well(narrower: Hit, wider: Hit) -> bool:
+    """Return whether a record that holds answers at least about as well as another, whatever their ages."""
+    if narrower.record is None or narrower.explanation.note:
+        return False
+    parts, others = narrower.explanation.parts, wider.explanation.parts
+    return all(
+        parts[name] >= others[name] - _EQUALLY_WELL for name in ("relevance", "importance", "confidence")
+    )
 
 
 def _get_identity(value: _Value) -> str:
