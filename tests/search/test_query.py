@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from reverie.domain.text.tokenizer import tokenize, tokenize_date
 from reverie.search import query
-from reverie.search.query import QueryDate, parse_query
+from reverie.search.dates import QueryDate
+from reverie.search.query import parse_query
 
 
 def kinds(text: str, *speakers: str) -> dict[str, str]:

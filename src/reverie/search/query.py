@@ -11,7 +11,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from reverie.domain.text.tokenizer import MONTHS, STOP_WORDS, stem, tokenize_chunks
+from reverie.domain.text.tokenizer import STOP_WORDS, stem, tokenize_chunks
+from reverie.search.dates import AMBIGUOUS, QueryDate, find_dates
 
 __all__ = ["ParsedQuery", "QueryDate", "QueryTerm", "parse_query"]
 
@@ -25,21 +26,6 @@ _WANTS_TIME = re.compile(
     r"\bwhen\b|\b(?:what|which) (?:date|day|week|month|year|time)\b|\bhow long\b", re.IGNORECASE
 )
 _WANTS_NUMBER = re.compile(r"\bhow (?:many|much|old|often|far|long)\b", re.IGNORECASE)
-
-_MONTH = "|".join(MONTHS)
-_DATE = re.compile(
-    rf"(?P<iso>\b(?P<y>(?:19|20)\d\d)-(?P<m>\d\d)(?:-(?P<d>\d\d))?\b)"
-    rf"|(?:\b(?P<before>\d{{1,2}})(?:st|nd|rd|th)?(?: of)? )?\b(?P<month>{_MONTH})\b"
-    rf"(?: (?P<after>\d{{1,2}})(?:st|nd|rd|th)?(?!\d))?(?:,? ?(?P<year>(?:19|20)\d\d)\b)?"
-    rf"|\b(?P<alone>(?:19|20)\d\d)\b",
-    re.IGNORECASE,
-)
-#: Months that are English words too: a month only with a number beside it, a preposition before it, or a
-#: capital inside a sentence.
-_AMBIGUOUS = frozenset({"march", "may"})
-_PREPOSITION = re.compile(
-    r"\b(?:in|of|on|by|since|until|till|during|before|after|last|next|this) $", re.IGNORECASE
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,28 +46,6 @@ class QueryTerm:
     weight: float = 1.0
     kind: Kind = "word"
     of: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueryDate:
-    """A day, month or year named in a question; what is not said is None."""
-
-    year: int | None = None
-    month: int | None = None
-    day: int | None = None
-
-    @property
-    def token(self) -> str:
-        """The same in the words of :func:`reverie.domain.text.tokenizer.tokenize_date`."""
-        if self.month is None:
-            return f"@{self.year:04d}"
-        if self.day is None:
-            return f"@{MONTHS[self.month - 1]}" if self.year is None else f"@{self.year:04d}-{self.month:02d}"
-        return (
-            f"@{self.month:02d}-{self.day:02d}"
-            if self.year is None
-            else f"@{self.year:04d}-{self.month:02d}-{self.day:02d}"
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,8 +93,8 @@ def parse_query(text: str, *, speakers: Collection[str] = ()) -> ParsedQuery:
     >>> parse_query("What did Ann paint in May 2023?", speakers=["Ann"]).tokens
     ('paint', 'may', '2023', 'ann')
     """
-    days, spans = _find_dates(text)
-    months = {month for start, end in spans for month in _AMBIGUOUS if month in text[start:end].casefold()}
+    days, spans = find_dates(text)
+    months = {month for start, end in spans for month in AMBIGUOUS if month in text[start:end].casefold()}
     chunks = list(_classify_chunks(text, _map_names(speakers), months))
     kinds: dict[str, Kind] = {part: "word" for sort, _, parts in chunks if sort == "word" for part in parts}
     for _, _, compound in tokenize_chunks(text):
@@ -209,43 +173,3 @@ def _map_names(speakers: Collection[str]) -> dict[str, str]:
             if parts:
                 names[chunk] = f"{names[chunk]}\n{folded}" if chunk in names else folded
     return names
-
-
-def _find_dates(text: str) -> tuple[tuple[QueryDate, ...], list[tuple[int, int]]]:
-    """Return the days named in ``text`` and where they stand."""
-    dates: dict[QueryDate, None] = {}
-    spans: list[tuple[int, int]] = []
-    for match in _DATE.finditer(text):
-        if match["iso"]:
-            day = _build_day(int(match["y"]), int(match["m"]), int(match["d"]) if match["d"] else None)
-        elif match["alone"]:
-            day = QueryDate(year=int(match["alone"]))
-        else:
-            number = match["before"] or match["after"]
-            if match["month"].casefold() in _AMBIGUOUS and not (
-                number or match["year"] or _is_month(text, match)
-            ):
-                continue
-            month = MONTHS.index(match["month"].casefold()) + 1
-            day = _build_day(
-                int(match["year"]) if match["year"] else None, month, int(number) if number else None
-            )
-        if day is not None:
-            dates.setdefault(day)
-            spans.append(match.span())
-    return tuple(dates), spans
-
-
-def _build_day(year: int | None, month: int, day: int | None) -> QueryDate | None:
-    """Return the day, or its month where there is no such day, or None where there is no such month."""
-    if not 1 <= month <= 12:
-        return None
-    return QueryDate(year=year, month=month, day=day if day is not None and 1 <= day <= 31 else None)
-
-
-def _is_month(text: str, match: re.Match[str]) -> bool:
-    """Return whether "may" or "march", without a number, means the month."""
-    start = match.start("month")
-    if _PREPOSITION.search(text[max(0, start - 12) : start]):
-        return True
-    return start > 0 and text[start].isupper() and not text[:start].rstrip().endswith((".", "?", "!"))

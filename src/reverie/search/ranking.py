@@ -22,23 +22,20 @@ near each other, prefixes of words, log instead of saturation, weights by place 
 
 from __future__ import annotations
 
-import calendar
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date
 from typing import NamedTuple
 
 from reverie.domain.passage import Passage
-from reverie.search.query import ParsedQuery, QueryDate, QueryTerm
+from reverie.search.dates import Closeness
+from reverie.search.query import ParsedQuery, QueryTerm
 
 __all__ = ["RankedPassage", "RankingSettings", "TermStatistics", "compute_relevance", "idf", "rank"]
 
 USER = "user"
 """The speaker of turns whose user has no name."""
 
-_DAY = 86_400.0
-_EPOCH = date(1970, 1, 1).toordinal()
 _SPREAD = 1 << 32  # thread * _SPREAD + position is one whole number: a turn's place
 
 
@@ -377,7 +374,7 @@ def _score_turns(scale: _Scale, turns: Sequence[Passage]) -> list[_Candidate]:
     settings = scale.settings
     candidates = [_Candidate(passage, scale) for passage in turns]
     best = _score_with_neighbours(scale, candidates)
-    closeness = _Closeness(scale.query.days, settings)
+    closeness = Closeness(scale.query.days, days_before=settings.date_before, days_after=settings.date_after)
     form = _Form(scale.query, turns, settings)
     scored = []
     for candidate in candidates:
@@ -493,47 +490,3 @@ class _Form:
         if query.wants_number and "n" not in cues:
             form *= settings.no_number
         candidate.form = form
-
-
-class _Closeness:
-    """Closeness of a time to the nearest of some days: 1 on the day, falling on both sides."""
-
-    __slots__ = ("days", "known", "settings")
-
-    def __init__(self, days: Sequence[QueryDate], settings: RankingSettings) -> None:
-        self.days = days
-        self.settings = settings
-        self.known: dict[int, float] = {}  # day number -> closeness: a session's turns share their day
-
-    def of(self, at: float) -> float:
-        number = int(at // _DAY)
-        if number not in self.known:
-            self.known[number] = max(self._compute_closeness(day, number) for day in self.days)
-        return self.known[number]
-
-    def _compute_closeness(self, day: QueryDate, number: int) -> float:
-        here = _EPOCH + number
-        year = date.fromordinal(here).year
-        years = (day.year,) if day.year is not None else (year - 1, year, year + 1)
-        near = 0.0
-        for year in years:
-            first, last = _compute_span(day, year)
-            if here < first:
-                near = max(near, math.exp((here - first) / self.settings.date_before))
-            elif here > last:
-                near = max(near, math.exp((last - here) / self.settings.date_after))
-            else:
-                return 1.0
-        return near
-
-
-def _compute_span(day: QueryDate, year: int) -> tuple[int, int]:
-    """Return the first and last day of a date in `year`, as ordinals."""
-    year = min(max(year, 1), 9999)
-    if day.month is None:
-        return date(year, 1, 1).toordinal(), date(year, 12, 31).toordinal()
-    last = calendar.monthrange(year, day.month)[1]
-    if day.day is None:
-        return date(year, day.month, 1).toordinal(), date(year, day.month, last).toordinal()
-    only = date(year, day.month, min(day.day, last)).toordinal()
-    return only, only
