@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -465,6 +466,44 @@ def test_several_processes_at_once_lose_nothing_and_repeat_nothing(tmp_path: Pat
 
 
 # -- the tools -------------------------------------------------------------------------------------------
+
+
+def test_an_observation_that_was_deleted_and_added_again_stands_last(graph: KnowledgeGraph) -> None:
+    graph.create_entities([{**ALICE, "observations": ["first", "second", "third"]}])
+    graph.delete_observations([{"entityName": "Alice", "observations": ["first"]}])
+    graph.add_observations([{"entityName": "Alice", "contents": ["fourth", "first", "fifth"]}])
+    expected = ["second", "third", "fourth", "first", "fifth"]
+    assert graph.read_graph()["entities"][0]["observations"] == expected
+
+
+def test_what_was_deleted_and_created_again_stands_where_it_was_put(tmp_path: Path) -> None:
+    moment = datetime(2026, 1, 1, tzinfo=UTC)
+    with Memory.open(tmp_path / "still", clock=lambda: moment) as memory:  # a clock that never advances
+        graph = memory.knowledge_graph()
+        people(graph, "Alice", "Bob")
+        graph.create_relations([link("Alice", "Bob"), link("Bob", "Alice")])
+        graph.delete_entities(["Alice"])
+        people(graph, "Carol", "Alice", "Dan")
+        graph.create_relations([link("Carol", "Bob"), link("Alice", "Bob"), link("Dan", "Bob")])
+        assert names(graph.read_graph()) == ["Bob", "Carol", "Alice", "Dan"]
+        assert [each["from"] for each in graph.read_graph()["relations"]] == ["Carol", "Alice", "Dan"]
+        assert memory.admin.check() == []
+
+
+def test_an_entity_may_have_an_empty_name_and_empty_observations(tools: Toolset) -> None:
+    nameless = {"name": "", "entityType": "", "observations": ["", "is nobody"]}
+    assert tools.call("create_entities", {"entities": [nameless]}).data == {"entities": [nameless]}
+    assert tools.call("open_nodes", {"names": [""]}).data == {"entities": [nameless], "relations": []}
+    added = tools.call("add_observations", {"observations": [{"entityName": "", "contents": ["x"]}]})
+    assert added.data == {"results": [{"entityName": "", "addedObservations": ["x"]}]}
+    assert not tools.call("delete_entities", {"entityNames": [""]}).failed
+    assert tools.call("read_graph").data == EMPTY
+
+
+def test_unknown_arguments_are_ignored_as_by_the_reference_server(tools: Toolset) -> None:
+    told = tools.call("create_entities", {"entities": [ALICE], "entity": 1, "comment": "x"})
+    assert told.data == {"entities": [ALICE]}
+    assert tools.call("read_graph", {"random_string": "x"}).data == {"entities": [ALICE], "relations": []}
 
 
 def test_the_nine_tools_have_the_reference_servers_names_and_hints(tools: Toolset) -> None:

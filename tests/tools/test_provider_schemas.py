@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +61,21 @@ def test_strict_schemas_require_everything_and_allow_null_for_what_may_be_left_o
         assert not STRICT_REFUSES & keywords(parameters)
     save = next(each["function"] for each in shown(memory, "openai") if "save_memory" in str(each))
     assert save["parameters"]["properties"]["content"]["type"] == "string"
-    assert save["parameters"]["properties"]["category"]["type"] == ["string", "null"]
+    category = save["parameters"]["properties"]["category"]
+    assert [each["type"] for each in category["anyOf"]] == ["string", "null"]
+
+
+def test_no_schema_has_a_list_of_types_which_some_clients_refuse(memory: Memory) -> None:
+    tools = memory.tools(session="chat:1", groups=GROUPS)
+    found = [tools.mcp(), tools.openai(), tools.anthropic(), [tool.result for tool in tools]]
+    assert not list(find_type_lists(json.loads(json.dumps(found, default=dict))))
+
+
+def find_type_lists(value: Any) -> Iterator[Any]:
+    if isinstance(value, dict) and isinstance(value.get("type"), list):
+        yield value
+    for each in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from find_type_lists(each)
 
 
 def keywords(schema_: dict[str, Any]) -> set[str]:

@@ -50,6 +50,7 @@ _AROUND = 2  # lines shown before and after a change
 _DEPTH = 2
 _UNITS = "BKMG"
 _DOUBTED = f"(This file rests on what a tool said, and is {NOT_CONFIRMED}.)"
+_CLEARED = "All memory cleared"
 _MISSING = "The path {} does not exist"
 _INVALID = "The path {} does not exist. Please provide a valid path."
 
@@ -99,6 +100,10 @@ class ReverieMemoryTool(BetaAbstractMemoryTool):
         """Move a file or folder to another path."""
         return self._desk.rename(command)
 
+    def clear_all_memory(self) -> str:
+        """Remove all files and archive all records; logs stay, and an undo restores everything."""
+        return self._desk.clear()
+
 
 class AsyncReverieMemoryTool(BetaAsyncAbstractMemoryTool):
     """The same for `AsyncAnthropic`. Every command runs on a worker thread."""
@@ -137,6 +142,10 @@ class AsyncReverieMemoryTool(BetaAsyncAbstractMemoryTool):
     async def rename(self, command: BetaMemoryTool20250818RenameCommand) -> str:
         """See `ReverieMemoryTool.rename`."""
         return await asyncio.to_thread(self._desk.rename, command)
+
+    async def clear_all_memory(self) -> str:
+        """See `ReverieMemoryTool.clear_all_memory`."""
+        return await asyncio.to_thread(self._desk.clear)
 
 
 class _Desk:
@@ -257,6 +266,12 @@ class _Desk:
         if outcome == "missing":
             raise ToolError(_MISSING.format(old))
         return f"Successfully renamed {old} to {new}"
+
+    def clear(self) -> str:
+        """Remove everything but the logs."""
+        self._call_files(self._files.clear)
+        logs = [each.path[0] for each in self._files.listed(depth=1) if not each.folder]
+        return f"{_CLEARED}, except logs, which only grow: {', '.join(logs)}" if logs else _CLEARED
 
     # -- inside ------------------------------------------------------------------------------------------
 

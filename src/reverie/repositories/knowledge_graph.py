@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -48,6 +48,8 @@ _MOST_FOLLOWED = 2_000
 """Changes after which it is quicker to read all anew than to follow them."""
 
 _LONGEST_PAUSE_S = 0.02
+_CLOCK_STEP = timedelta(seconds=1)
+"""Records from so far in the future do not move the time of new ones."""
 
 _T = TypeVar("_T")
 Link: TypeAlias = tuple[str, str, str]
@@ -70,10 +72,17 @@ class _Entity:
 
 @dataclass(slots=True)
 class _Graph:
-    """Everything that is in the graph, in the order in which it was put there."""
+    """Everything that is in the graph, in the order in which it was put there.
+
+    Attributes:
+        entities: The entities by name.
+        relations: The relations.
+        last: The latest time at which a record of it was created.
+    """
 
     entities: dict[str, _Entity] = field(default_factory=dict)
     relations: dict[Link, list[Record]] = field(default_factory=dict)
+    last: datetime = datetime.min.replace(tzinfo=UTC)
 
 
 class KnowledgeGraph:
@@ -299,6 +308,7 @@ class KnowledgeGraph:
             now = self._writer.clock()
             edits, answer = decide(graph, now)
             if edits:
+                edits = _order_new_records(edits, now, graph.last)
                 since_checked = since if tries < _PATIENT else None
                 self._writer.commit(edits, reason=f"{CATEGORY}: {reason}", at=now, since=since_checked)
             return answer
@@ -406,6 +416,22 @@ class KnowledgeGraph:
         return Change(before=old, after=validate_record(record))
 
 
+def _order_new_records(edits: Sequence[Change], now: datetime, last: datetime) -> list[Change]:
+    """Return the edits with a later creation time for each new record, which is the order of the graph.
+
+    A record that was archived keeps its place in the store, so equal times would not put it last.
+    """
+    at = max(now, last) if last - now < _CLOCK_STEP else now
+    ordered = []
+    for edit in edits:
+        record = edit.after
+        if isinstance(record, Record) and not record.archived:
+            at += timedelta(microseconds=1)
+            record = replace(record, created_at=at, updated_at=at, last_seen_at=at)
+        ordered.append(Change(before=edit.before, after=record))
+    return ordered
+
+
 def _get_part(given: Mapping[str, Any], name: str) -> Any:
     if not isinstance(given, Mapping):
         raise InvalidInput(f"{given!r:.80} stands where an object with {name} should")
@@ -417,6 +443,7 @@ def _get_part(given: Mapping[str, Any], name: str) -> Any:
 def _take(graph: _Graph, record: Record) -> None:
     """Put what a record tells into the graph; one that tells nothing of a graph is passed over."""
     told = record.metadata
+    graph.last = max(graph.last, record.created_at)
     if ENTITY in told:
         name = told[ENTITY]
         entity = graph.entities.setdefault(name, _Entity(told.get(ENTITY_TYPE, "")))

@@ -45,7 +45,8 @@ def parse_arguments(spec: ToolSpec, given: Mapping[Any, Any]) -> ParsedArguments
     wanted: Mapping[str, Mapping[str, Any]] = spec.parameters.get("properties", {})
     required = spec.parameters.get("required", ())
     sentences = []
-    if unknown := [name for name in given if name not in wanted]:
+    is_open = spec.parameters.get("additionalProperties") is not False
+    if unknown := [] if is_open else [name for name in given if name not in wanted]:
         sentences.append(_describe_unknown(spec.name, unknown, list(wanted)))
     arguments: dict[str, Any] = {}
     missing = []
@@ -72,8 +73,7 @@ def parse_arguments(spec: ToolSpec, given: Mapping[Any, Any]) -> ParsedArguments
 
 
 def _convert_value(rule: Mapping[str, Any], value: Any) -> Any:
-    kinds = rule.get("type", ())
-    kind = next((each for each in ([kinds] if isinstance(kinds, str) else kinds) if each != "null"), None)
+    kind = rule.get("type")
     if kind == "string":
         return _convert_string(rule, value)
     if kind == "integer":
@@ -154,7 +154,7 @@ def _list(rule: Mapping[str, Any], value: Any) -> list[Any]:
         value = _from_text(value, item)
     if not isinstance(value, Sequence):
         raise _Wrong(f"is {_format_value(value)}: pass a list of {item.get('type', 'value')}s")
-    value = [each for each in value if each is not None and each != ""]
+    value = [each for each in value if each is not None and (each != "" or item.get("minLength") == 0)]
     most = rule.get("maxItems", math.inf)
     if len(value) > most:
         raise _Wrong(f"has {len(value):,} items: at most {most:,} are allowed")

@@ -87,7 +87,7 @@ def _to_strict_schema(schema: Mapping[str, Any]) -> dict[str, Any] | None:
     types = schema.get("type")
     if types is None:
         return None
-    if types == "array" or (isinstance(types, list) and "array" in types):
+    if types == "array":
         items = _to_strict_schema(schema.get("items", {}))
         return None if items is None else {**kept, "items": items}
     if types != "object":
@@ -99,16 +99,8 @@ def _to_strict_schema(schema: Mapping[str, Any]) -> dict[str, Any] | None:
         strict = _to_strict_schema(value)
         if strict is None:
             return None
-        properties[name] = strict if name in schema["required"] else _allow_null(strict)
+        properties[name] = strict if name in schema["required"] else {"anyOf": [strict, {"type": "null"}]}
     return {**kept, "properties": properties, "required": list(properties)}
-
-
-def _allow_null(schema: dict[str, Any]) -> dict[str, Any]:
-    types = schema["type"]
-    nullable = {**schema, "type": [*([types] if isinstance(types, str) else types), "null"]}
-    if "enum" in schema:
-        nullable["enum"] = [*schema["enum"], None]
-    return nullable
 
 
 def to_plain_json(value: Any) -> Any:

@@ -94,5 +94,5 @@ def build_limit_schema(usual: int, most: int = 50) -> Schema:
 
 
 def allow_null(schema: Schema) -> Schema:
-    """Return the same schema, which also allows null."""
-    return {**schema, "type": [schema["type"], "null"]}
+    """Return a schema that also allows null, without a list of types, which some clients refuse."""
+    return {"anyOf": [schema, {"type": "null"}]}

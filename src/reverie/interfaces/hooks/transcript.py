@@ -43,10 +43,13 @@ def read_last_exchange(path: str, *, settle_s: float = 0.0) -> TranscriptExchang
 
     Args:
         path: The transcript; a missing or unreadable one has no exchange.
-        settle_s: Seconds to wait for an answer that the agent may still be writing.
+        settle_s: Seconds to wait for an answer that the agent may still be writing; without a file there is
+            no wait.
     """
     until = time.monotonic() + settle_s
     while True:
+        if not os.path.isfile(path):
+            return TranscriptExchange()
         exchange = _read(path)
         if exchange.answer or time.monotonic() >= until:
             return exchange

@@ -10,9 +10,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Literal, TypeVar
 
+from reverie.domain.change import Change
 from reverie.domain.errors import InvalidInput
+from reverie.domain.filter import Filter
 from reverie.repositories.documents.pages import PageDocuments
 from reverie.repositories.documents.paths import (
     DocumentEntry,
@@ -259,6 +262,24 @@ class Documents:
             return "moved"
 
         return self._run_with_retries(attempt)
+
+    def clear(self) -> None:
+        """Remove all pages, or all files of the scope, and archive its records, in one transaction.
+
+        Logs stay, because they only grow. An undo brings everything back.
+        """
+
+        def attempt(_: int) -> None:
+            store, now, reason = self._writer.store, self._writer.clock(), "clear all memory"
+            pages = [] if self.scope else store.pages()
+            edits = [Change(before=page, after=None) for page in pages]
+            for record in store.find(Filter(scopes=(self.scope,))):
+                archived = replace(record, archived_at=now, archive_reason=reason)
+                edits.append(Change(before=record, after=archived))
+            if edits:
+                self._writer.commit(edits, reason=reason, at=now)
+
+        self._run_with_retries(attempt)
 
     # -- inside ------------------------------------------------------------------------------------------
 

@@ -106,6 +106,7 @@ _RELATIONS = _list(
     )
 )
 _NAME = _build_text_schema("The name of the entity.")
+_ANY_NAME = {"type": "string", "minLength": 0}  # an empty name in a list is a name
 _GRAPH = schemas.build_parameters(["entities", "relations"], entities=_ENTITIES, relations=_RELATIONS)
 _DONE = schemas.build_parameters(
     ["success", "message"], success={"type": "boolean"}, message=_build_text_schema()
@@ -123,7 +124,7 @@ _TOOLS: Sequence[tuple[ToolSpec, Mapping[str, Any]]] = (
             name="create_entities",
             description="Create new entities in the knowledge graph. Those whose name is there already are "
             "left as they are; the answer has the new ones.",
-            parameters=schemas.build_parameters(["entities"], entities=_ENTITIES),
+            parameters=_open(["entities"], entities=_ENTITIES),
         ),
         schemas.build_parameters(["entities"], entities=_ENTITIES),
     ),
@@ -132,7 +133,7 @@ _TOOLS: Sequence[tuple[ToolSpec, Mapping[str, Any]]] = (
             name="create_relations",
             description="Create new relations between entities of the knowledge graph, in active voice. "
             "Those that are there already are left out; the answer has the new ones.",
-            parameters=schemas.build_parameters(["relations"], relations=_RELATIONS),
+            parameters=_open(["relations"], relations=_RELATIONS),
         ),
         schemas.build_parameters(["relations"], relations=_RELATIONS),
     ),
@@ -141,7 +142,7 @@ _TOOLS: Sequence[tuple[ToolSpec, Mapping[str, Any]]] = (
             name="add_observations",
             description="Add observations to entities that are in the knowledge graph already. The answer "
             "has those that were new.",
-            parameters=schemas.build_parameters(
+            parameters=_open(
                 ["observations"],
                 observations=_list(
                     _open(
@@ -158,8 +159,8 @@ _TOOLS: Sequence[tuple[ToolSpec, Mapping[str, Any]]] = (
         ToolSpec(
             name="delete_entities",
             description="Delete entities from the knowledge graph, with their observations and relations.",
-            parameters=schemas.build_parameters(
-                ["entityNames"], entityNames=_list(_build_text_schema(), "The names of the entities.")
+            parameters=_open(
+                ["entityNames"], entityNames=_list(_ANY_NAME, "The names of the entities.")
             ),
         ),
         _DONE,
@@ -168,7 +169,7 @@ _TOOLS: Sequence[tuple[ToolSpec, Mapping[str, Any]]] = (
         ToolSpec(
             name="delete_observations",
             description="Delete single observations of entities of the knowledge graph.",
-            parameters=schemas.build_parameters(
+            parameters=_open(
                 ["deletions"],
                 deletions=_list(
                     _open(
@@ -185,7 +186,7 @@ _TOOLS: Sequence[tuple[ToolSpec, Mapping[str, Any]]] = (
         ToolSpec(
             name="delete_relations",
             description="Delete relations from the knowledge graph.",
-            parameters=schemas.build_parameters(["relations"], relations=_RELATIONS),
+            parameters=_open(["relations"], relations=_RELATIONS),
         ),
         _DONE,
     ),
@@ -193,7 +194,7 @@ _TOOLS: Sequence[tuple[ToolSpec, Mapping[str, Any]]] = (
         ToolSpec(
             name="read_graph",
             description="Read the whole knowledge graph.",
-            parameters=schemas.build_parameters(),
+            parameters=_open([]),
         ),
         _GRAPH,
     ),
@@ -202,7 +203,7 @@ _TOOLS: Sequence[tuple[ToolSpec, Mapping[str, Any]]] = (
             name="search_nodes",
             description="Find the entities of the knowledge graph that have a text in their name, type or "
             "observations, with the relations at them.",
-            parameters=schemas.build_parameters(
+            parameters=_open(
                 ["query"], query=_build_text_schema("The text to look for, in any case.")
             ),
         ),
@@ -212,8 +213,8 @@ _TOOLS: Sequence[tuple[ToolSpec, Mapping[str, Any]]] = (
         ToolSpec(
             name="open_nodes",
             description="Show entities of the knowledge graph by name, with the relations at them.",
-            parameters=schemas.build_parameters(
-                ["names"], names=_list(_build_text_schema(), "The names of the entities.")
+            parameters=_open(
+                ["names"], names=_list(_ANY_NAME, "The names of the entities.")
             ),
         ),
         _GRAPH,
