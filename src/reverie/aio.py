@@ -213,6 +213,7 @@ class AsyncDocuments:
     edit = _on_thread(Documents.edit)
     remove = _on_thread(Documents.remove)
     move = _on_thread(Documents.move)
+    clear = _on_thread(Documents.clear)
 
 
 class AsyncPages:

@@ -159,9 +159,7 @@ _TOOLS: Sequence[tuple[ToolSpec, Mapping[str, Any]]] = (
         ToolSpec(
             name="delete_entities",
             description="Delete entities from the knowledge graph, with their observations and relations.",
-            parameters=_open(
-                ["entityNames"], entityNames=_list(_ANY_NAME, "The names of the entities.")
-            ),
+            parameters=_open(["entityNames"], entityNames=_list(_ANY_NAME, "The names of the entities.")),
         ),
         _DONE,
     ),
@@ -203,9 +201,7 @@ _TOOLS: Sequence[tuple[ToolSpec, Mapping[str, Any]]] = (
             name="search_nodes",
             description="Find the entities of the knowledge graph that have a text in their name, type or "
             "observations, with the relations at them.",
-            parameters=_open(
-                ["query"], query=_build_text_schema("The text to look for, in any case.")
-            ),
+            parameters=_open(["query"], query=_build_text_schema("The text to look for, in any case.")),
         ),
         _GRAPH,
     ),
@@ -213,9 +209,7 @@ _TOOLS: Sequence[tuple[ToolSpec, Mapping[str, Any]]] = (
         ToolSpec(
             name="open_nodes",
             description="Show entities of the knowledge graph by name, with the relations at them.",
-            parameters=_open(
-                ["names"], names=_list(_ANY_NAME, "The names of the entities.")
-            ),
+            parameters=_open(["names"], names=_list(_ANY_NAME, "The names of the entities.")),
         ),
         _GRAPH,
     ),
