@@ -51,6 +51,8 @@ _LONGEST_PAUSE_S = 0.02
 _CLOCK_STEP = timedelta(seconds=1)
 """Records from so far in the future do not move the time of new ones."""
 
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
+
 _T = TypeVar("_T")
 Link: TypeAlias = tuple[str, str, str]
 """Where a relation starts, its type, and where it ends."""
@@ -82,7 +84,7 @@ class _Graph:
 
     entities: dict[str, _Entity] = field(default_factory=dict)
     relations: dict[Link, list[Record]] = field(default_factory=dict)
-    last: datetime = datetime.min.replace(tzinfo=UTC)
+    last: datetime = _LONG_AGO
 
 
 class KnowledgeGraph:
