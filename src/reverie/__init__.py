@@ -50,8 +50,8 @@ from reverie.settings import Settings
 
 if TYPE_CHECKING:
     from reverie.admin.administration import Administration
-    from reverie.admin.erasure.eraser import ErasureReport
     from reverie.admin.erasure.matching import ErasureItem
+    from reverie.admin.erasure.request import ErasureReport
     from reverie.admin.history import Blame, Difference, FieldChange, History, Journal
     from reverie.admin.history.undo import UndoResult
     from reverie.admin.transfer.backup import Backup, RecoveryReport, recover
@@ -141,7 +141,7 @@ _LAZY = {
     "Blame": "reverie.admin.history",
     "Difference": "reverie.admin.history",
     "ErasureItem": "reverie.admin.erasure.matching",
-    "ErasureReport": "reverie.admin.erasure.eraser",
+    "ErasureReport": "reverie.admin.erasure.request",
     "ExportReport": "reverie.admin.transfer.export",
     "FieldChange": "reverie.admin.history",
     "ImportReport": "reverie.admin.transfer.importer",

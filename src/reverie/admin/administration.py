@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from reverie.admin.stats import Stats, compute_stats
-from reverie.consolidation.rule_learning import build_cursor_name
-from reverie.context.ledger import build_shown_cursor
 from reverie.domain.filter import parse_values
 from reverie.domain.record import Origin
 from reverie.domain.scope import EVERY_SCOPE, validate_scope
@@ -25,8 +23,9 @@ from reverie.stores.writer import StoreWriter
 
 if TYPE_CHECKING:
     from reverie.admin.doctor import Diagnosis
-    from reverie.admin.erasure.eraser import Eraser, ErasureReport
+    from reverie.admin.erasure.eraser import Eraser
     from reverie.admin.erasure.redact_stored import RedactionReport, StoredSecretRedactor
+    from reverie.admin.erasure.request import ErasureReport
     from reverie.admin.transfer.backup import Backup
     from reverie.admin.transfer.export import ExportForm, ExportReport
     from reverie.admin.transfer.formats.native.jsonl import Writable
@@ -164,15 +163,13 @@ class Administration:
             Conflict: other processes kept changing what is to be erased.
             StoreUnavailable: it could not be written; try again.
         """
-        from reverie.admin.erasure.eraser import EraseRequest
+        from reverie.admin.erasure.request import EraseRequest
 
         request = EraseRequest(ids=ids, session=session, scope=scope, match=match, turns=turns)
         if dry_run:
             return self._eraser.plan(request)
         sessions = self._flush_sessions()
-        report = self._eraser.forget(
-            request, cursors_of=lambda session: (build_shown_cursor(session), build_cursor_name(session))
-        )
+        report = self._eraser.forget(request)
         for each in sessions:
             each._discard_cache()
         return report

@@ -48,6 +48,7 @@ LOG = "dream.log"
 """The store's cursor with the outcomes of the last cycles."""
 
 _LONGEST_LOG = 100
+_LONGEST_WHY = 200
 _ATTEMPTS = 5
 
 
@@ -74,7 +75,8 @@ class PassOutcome:
         name: The pass.
         at: When it began.
         state: `applied`, `planned` (a dry run), `skipped` or `failed`.
-        why: Why it was skipped or failed; empty otherwise.
+        why: Why it was skipped or failed; empty otherwise. It may quote a model, and is not stored.
+        error: The class of the error that made it fail; empty where it was the model's answer, or nothing.
         plan: The plan; None where making it failed.
         batch: Number by which the changes can be undone; None without a change.
     """
@@ -83,6 +85,7 @@ class PassOutcome:
     at: datetime
     state: str
     why: str = ""
+    error: str = ""
     plan: Plan | None = None
     batch: int | None = None
 
@@ -274,7 +277,7 @@ class ConsolidationCycle:
         except ReverieError as error:
             _log.warning("the pass %r failed: %s", name, error)
             self.count(counter)
-            return PassOutcome(name=name, at=now, state="failed", why=str(error))
+            return PassOutcome(name=name, at=now, state="failed", why=str(error), error=type(error).__name__)
         plan = applied.plan
         if plan.failed:
             self.count(counter)
@@ -311,9 +314,10 @@ class ConsolidationCycle:
         try:
             reply = self.model.answer(redact_request(request, self._settings.redactor))
         except ModelError as error:
-            _log.warning("the model gave no answer for %s: %s", request.purpose, error)
+            why = str(error)[:_LONGEST_WHY]  # a server may repeat the whole request
+            _log.warning("the model gave no answer for %s: %s", request.purpose, why)
             self.count(f"model.{request.purpose}.failed")
-            return ModelFailure(why=str(error), refused=isinstance(error, ModelRefused))
+            return ModelFailure(why=why, refused=isinstance(error, ModelRefused))
         self.usage += reply.usage
         return reply
 
@@ -329,12 +333,7 @@ class ConsolidationCycle:
     def log(self) -> list[dict[str, object]]:
         """Return the outcomes of the last cycles, the newest last."""
         text = self._store.cursor(LOG)
-        try:
-            entries = json.loads(text) if text else []
-        except ValueError:
-            _log.warning("the log of dreams cannot be read and is begun anew")
-            return []
-        return [entry for entry in entries if isinstance(entry, dict)]
+        return _parse_log(text) if text else []
 
     def _write_log(self, outcomes: Sequence[PassOutcome]) -> None:
         entries = [_to_log_entry(outcome) for outcome in outcomes if _is_worth_logging(outcome)]
@@ -353,6 +352,28 @@ def _is_worth_logging(outcome: PassOutcome) -> bool:
     return outcome.state != "skipped" or bool(refused)
 
 
+def drop_log_entries(text: str, is_unwanted: Callable[[str], bool]) -> str | None:
+    """Return the stored log without the entries that contain unwanted text; None if none are left."""
+    entries = [entry for entry in _parse_log(text) if not any(is_unwanted(str(x)) for x in entry.values())]
+    return json.dumps(entries, ensure_ascii=False) if entries else None
+
+
+def _parse_log(text: str) -> list[dict[str, object]]:
+    try:
+        entries = json.loads(text)
+    except ValueError:
+        _log.warning("the log of dreams cannot be read and is begun anew")
+        return []
+    return [entry for entry in entries if isinstance(entry, dict)]
+
+
+def _describe_outcome(outcome: PassOutcome) -> str:
+    """Return why a pass was skipped or failed, in words that no model chose."""
+    if outcome.state == "failed":
+        return outcome.error or "the model gave no usable answer"
+    return outcome.why
+
+
 def _to_log_entry(outcome: PassOutcome) -> dict[str, object]:
     plan = outcome.plan
     usage = TokenUsage() if plan is None else plan.usage
@@ -360,7 +381,7 @@ def _to_log_entry(outcome: PassOutcome) -> dict[str, object]:
         "pass": outcome.name,
         "at": format_time(outcome.at),
         "state": outcome.state,
-        "why": outcome.why,
+        "why": _describe_outcome(outcome),
         "plan": plan.id if plan is not None else "",
         "batch": outcome.batch,
         "changes": len(plan.steps) if plan is not None else 0,

@@ -195,13 +195,13 @@ class InMemoryStore:
                 self._data.journal[number] = replace(row, reason="", edit=left)
             self._data.tombstones.update(tombstones)
             self._data.names = {
-                key: ("session", "") if name in last and self._is_gone_session(name) else name
+                key: (name[0], "") if name in last and self._loses_name(name) else name
                 for key, name in self._data.names.items()
             }
             return self._data.journal[first:]
 
-    def _is_gone_session(self, name: tuple[Subject, str]) -> bool:
-        return name[0] == "session" and name not in self._data.things
+    def _loses_name(self, name: tuple[Subject, str]) -> bool:
+        return name[0] in ("session", "page") and name not in self._data.things
 
     def tombstones(self, marks: Sequence[str]) -> set[str]:
         """Return those of the marks that `erase` has kept."""
@@ -639,6 +639,11 @@ class InMemoryStore:
         """Return the value of a cursor set by `commit`; None if there is none."""
         with self._open():
             return self._data.cursors.get(name)
+
+    def cursors(self) -> dict[str, str]:
+        """Return the values of all cursors by name."""
+        with self._open():
+            return dict(sorted(self._data.cursors.items()))
 
     def check(self) -> list[StoreProblem]:
         """Return no problems: there is nothing to check."""

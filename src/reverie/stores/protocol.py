@@ -101,7 +101,7 @@ class Store(Protocol):
         Every journal row of such a thing, however old, keeps its number, time, actor and subject, and
         loses `before`, `after` and `reason`. The new row has no `before`, and no `edit` if the thing is
         removed. A change whose `before` equals its `after` clears only the earlier rows. A removed
-        session loses its id as well, which is often a person's number.
+        session or page loses its id as well, which is often a person's number or name.
 
         Args:
             edits: The changes, in order, as in `commit`.
@@ -326,6 +326,10 @@ class Store(Protocol):
 
     def cursor(self, name: str) -> str | None:
         """Return the value of a cursor set by `commit`; None if there is none."""
+        ...
+
+    def cursors(self) -> dict[str, str]:
+        """Return the values of all cursors by name."""
         ...
 
     def check(self) -> list[StoreProblem]:

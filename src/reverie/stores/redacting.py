@@ -70,6 +70,7 @@ class RedactingStore:
         self.drop_entries = store.drop_entries
         self.count = store.count
         self.cursor = store.cursor
+        self.cursors = store.cursors
         self.check = store.check
         self.close = store.close
 

@@ -14,14 +14,18 @@ from typing import Any
 import pytest
 
 from reverie import AsyncMemory, InvalidInput, Memory, NotFound, Settings
-from reverie.admin.erasure.eraser import PENDING, ErasureReport
+from reverie.admin.erasure.eraser import PENDING
 from reverie.admin.erasure.matching import COMMON, FORGOTTEN, ErasureItem
+from reverie.admin.erasure.request import ErasureReport
+from reverie.consolidation.cycle import LOG
 from reverie.context.ledger import build_shown_cursor
 from reverie.domain.change import Change, JournalEntry
 from reverie.domain.conversation import ToolCall
 from reverie.domain.entry import Entry
-from reverie.domain.errors import Conflict
+from reverie.domain.errors import Conflict, ModelRefused
 from reverie.domain.filter import Filter
+from reverie.llm.messages import ModelRequest
+from reverie.repositories.pages import build_import_cursor
 from reverie.search.analyzer import analyze
 from reverie.search.hits import SOURCES
 from reverie.stores.in_memory import InMemoryStore
@@ -668,3 +672,118 @@ def test_undoing_the_deletion_of_a_session_leaves_it_when_something_of_it_was_fo
     assert now is not None
     assert not now.archived, "the rest is taken back"
     assert "small flat" not in said(memory)
+
+
+# -- what is no content: notes of Reverie's own, names, files of others -----------------------------------
+
+
+def test_no_byte_has_what_a_model_echoed_in_an_error(tmp_path: Path) -> None:
+    def echo(ask: ModelRequest) -> str:
+        raise ModelRefused(f"400: cannot parse {ask.messages!r}")
+
+    with Memory.open(tmp_path / "m", model=echo) as memory:
+        chat = memory.session("chat:1")
+        for _ in range(4):
+            secret = chat.add("user", f"No! I told you: {SECRET}")
+            chat.add("assistant", "I see.")
+        outcomes = memory.dreams.run().outcomes
+        assert "failed" in {outcome.state for outcome in outcomes}
+        assert all(len(outcome.why) <= 250 for outcome in outcomes)
+        assert [entry["why"] for entry in memory.dreams.cycle.log() if entry["state"] == "failed"]
+        assert "Lisbon" not in repr(memory.dreams.cycle.log())
+        memory.admin.forget(secret.id, turns=True)
+    for file in (tmp_path / "m").rglob("*"):
+        assert file.is_dir() or b"small flat" not in file.read_bytes(), file
+
+
+@pytest.mark.parametrize("how", ["match", "id"])
+def test_a_log_of_dreams_that_quotes_it_loses_these_entries(memory: Memory, how: str) -> None:
+    store = memory._store
+    log = [{"pass": "infer", "why": f'400: "{SECRET}"'}, {"pass": "merge", "why": "too slow"}]
+    store.commit([], actor="dream", at=memory._clock(), cursors={LOG: json.dumps(log)})
+    ids = () if how == "match" else (memory.save(SECRET).record.id,)
+    ask = partial(memory.admin.forget, *ids, match=SECRET if how == "match" else None)
+    assert going(ask(dry_run=True))["cursor", LOG] == going(ask())["cursor", LOG] == "cut"
+    assert json.loads(store.cursor(LOG) or "") == log[1:]
+    if how == "match":
+        with pytest.raises(NotFound, match="nothing has that text"):
+            ask()
+
+
+def test_the_names_of_deleted_pages_and_sessions_go(memory: Memory) -> None:
+    memory.pages.write("people/anna-karenina.md", "Likes trains\n")
+    memory.pages.delete("people/anna-karenina.md")
+    store = memory._store
+    store.commit(
+        [], actor="a", at=memory._clock(), cursors={build_import_cursor("people/anna-karenina.md"): "1"}
+    )
+    memory.session("telegram:Anna-Karenina").add("user", "Hello")
+    memory.delete_session("telegram:Anna-Karenina")
+    kept = memory.session("telegram:anna-k")
+    kept.add("user", "Hello too")
+    done = memory.admin.forget(match="anna-karenina")
+    assert {subject for subject, _ in going(done)} == {"page", "session", "turn", "cursor"}
+    assert "karenina" not in said(memory)
+    assert "karenina" not in repr(store.cursors()).lower()
+    assert store.journal(id="people/anna-karenina.md") == []
+    assert memory.turns("telegram:anna-k")
+    with pytest.raises(NotFound, match="nothing has that text"):
+        memory.admin.forget(match="anna-karenina")
+    if memory.path is not None:
+        for file in memory.path.rglob("*"):
+            assert file.is_dir() or b"karenina" not in file.read_bytes().lower(), file
+
+
+def test_a_session_with_nothing_but_working_memory_is_named(memory: Memory) -> None:
+    memory.session("telegram:555123").working.set("a", "b", ttl=None)
+    with pytest.raises(NotFound, match="session 'telegram:555123'"):
+        memory.admin.forget(match="555123")
+
+
+def test_every_file_that_may_hold_it_is_named_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "m"
+    with Memory.open(folder) as memory:
+        secret = memory.save(SECRET, category="people").record
+        texts = {
+            "sixteen.txt": SECRET.encode("utf-16"),
+            "memory/big-endian.txt": SECRET.encode("utf-16-be"),
+            "latin.txt": f"Größe: {SECRET}".encode("latin-1"),
+            "large.bin": b"x" * 21_000_000 + SECRET.encode(),
+            "reverie.db.broken-1": b"whatever",
+            "before-recovery-1/memory/a.md": SECRET.encode(),
+            "Anna lives in a small flat.pdf": b"nothing",
+            "memory/people/picture.jpg": b"nothing",
+            "reverie.db.notes.txt": SECRET.encode(),
+        }
+        for name, data in texts.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(data)
+        (folder / "Anna-lives-in-a-small").mkdir()
+        wanted = {*texts, "Anna-lives-in-a-small", "before-recovery-1"}
+        wanted -= {"memory/people/picture.jpg", "before-recovery-1/memory/a.md"}
+        for report in (memory.admin.forget(secret.id, dry_run=True), memory.admin.forget(secret.id)):
+            assert sorted(item.id for item in report.left) == sorted(wanted)
+        again = memory.save(SECRET).record
+        monkeypatch.setattr("reverie.admin.erasure.remains.LONGEST_FILE", 20_000_000)
+        (large,) = [item for item in memory.admin.forget(again.id).left if item.id == "large.bin"]
+        assert "too large" in large.because
+
+
+def test_a_note_about_a_broken_file_does_not_quote_it(tmp_path: Path) -> None:
+    folder = tmp_path / "m"
+    with Memory.open(folder) as memory:
+        kept = memory.save("Bob likes tea").record
+        file = folder / f"memory/{kept.id}.json"
+        fields = json.loads(file.read_text())
+        file.write_text(json.dumps(fields | {"Anna lives in Lisbon": 1}, indent=2))
+        assert memory.folder is not None
+        memory.folder.sync()
+        (problem,) = memory.folder.problems()
+        assert "unknown field '…': use id, content" in problem.what
+        file.write_text(json.dumps(fields | {"kind": "Anna lives in Lisbon"}, indent=2))
+        memory.folder.sync()
+        (problem,) = memory.folder.problems()
+        assert "kind is '…': use one of fact" in problem.what
+        file.unlink()
+    for file in folder.rglob("*"):
+        assert file.is_dir() or b"Lisbon" not in file.read_bytes(), file

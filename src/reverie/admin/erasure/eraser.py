@@ -14,10 +14,9 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from reverie.admin.erasure.matching import (
     FORGOTTEN,
@@ -25,6 +24,7 @@ from reverie.admin.erasure.matching import (
     EraseQuery,
     EraseTarget,
     ErasureItem,
+    Fate,
     MatchCollector,
     Name,
     decide,
@@ -35,22 +35,32 @@ from reverie.admin.erasure.matching import (
     get_name,
     get_owning_scope,
 )
+from reverie.admin.erasure.remains import (
+    EVER,
+    build_kept_item,
+    describe_copies,
+    find_files,
+    find_names,
+    find_upgrade_copies,
+    remove_old_indexes,
+)
+from reverie.admin.erasure.request import EraseRequest, ErasureReport
+from reverie.consolidation.cycle import LOG, drop_log_entries
+from reverie.consolidation.rule_learning import build_cursor_name
+from reverie.context.ledger import build_shown_cursor
 from reverie.domain.change import Change, JournalEntry, Value
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.entry import Entry, build_session_namespace
-from reverie.domain.errors import InvalidInput, NotFound
+from reverie.domain.errors import NotFound
 from reverie.domain.filter import Filter
 from reverie.domain.page import Page, Paragraph
 from reverie.domain.record import Record
-from reverie.domain.scope import is_within, validate_scope
+from reverie.domain.scope import is_within
 from reverie.domain.text.shingles import Phrase, PhraseMatcher, collect_text_shingles, normalize_text
-from reverie.domain.text.validation import validate_text
-from reverie.files.disk.atomic import DRAFTS
 from reverie.files.disk.state import FILES_DATABASE, FileState, StateUnavailable
-from reverie.files.layout import parse_path, parse_recovered_path
 from reverie.files.mirror.scrub import scrub_files
+from reverie.repositories.pages import build_import_cursor
 from reverie.search.index.search_index import SearchIndex
-from reverie.search.index.tantivy_index import FORMAT, remove_index
 from reverie.stores.tombstones import compute_content_marks, make_key, tombstone_keys
 from reverie.stores.writer import StoreWriter
 
@@ -59,108 +69,15 @@ _log = logging.getLogger("reverie")
 PENDING = "forgetting.pending"
 """The cursor that says what of a forgetting is still to be done."""
 
-ELSEWHERE = (
-    "copies made elsewhere (backups, exports, another machine's) are not reached: remove them yourself"
-)
-
+_CURSORS_OF_NAMES = (build_shown_cursor(""), build_cursor_name(""), build_import_cursor(""))
 _ATTEMPTS = 20
 _ROUNDS = 10
 _BATCH = 1_000
 _WAIT_FOR_READERS_S = 15.0
 _PAUSE_S = 0.2
-_LONGEST_FILE = 20_000_000
 _NAMED = 5
 _ANSWER = 50  # turns after a question, calls of tools and their results included
-_OWN = ("reverie.db", "files.db", "index/")
-_EVER = datetime(1, 1, 2, tzinfo=UTC)
 _ORDER = {"record": 0, "page": 1, "paragraph": 2, "turn": 3, "session": 4}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EraseRequest:
-    """Request for an erasure: by ids, session, scope or text.
-
-    Attributes:
-        ids: Ids of records, turns and paragraphs.
-        session: The id of a session.
-        scope: A scope with all that is below it; not the empty one.
-        match: A text, compared without case and with white space folded.
-        turns: Whether to erase turns that repeat it, too.
-    """
-
-    ids: tuple[str, ...] = ()
-    session: str | None = None
-    scope: str | None = None
-    match: str | None = None
-    turns: bool = False
-
-    def __post_init__(self) -> None:
-        for name in self.ids:
-            if not isinstance(name, str):
-                raise InvalidInput(f"id is {name!r}: pass a string")
-        given = [bool(self.ids), *(each is not None for each in (self.session, self.scope, self.match))]
-        if sum(given) != 1:
-            problem = "ids, session, scope, match go alone" if any(given) else "nothing says what to forget"
-            raise InvalidInput(f"{problem}: pass ids, or session=, or scope=, or match=")
-        if self.scope is not None and not validate_scope(self.scope):
-            raise InvalidInput("scope is empty, and that is everybody's: pass one such as 'user:alice'")
-        if self.match is not None:
-            validate_text(self.match, name="match", longest=10_000)
-            if not normalize_text(self.match):
-                raise InvalidInput("match is blank: pass the text that shall be forgotten")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ErasureReport:
-    """Plan or result of an erasure.
-
-    Attributes:
-        going: What is erased, each item with its fate and reason.
-        left: What stays although it contains the text, or was derived from it.
-        done: Whether it was carried out; otherwise it is a plan.
-        pending: What could not be finished; the next erasure, or `reverie doctor --fix`, finishes it.
-        notes: What else a person should know.
-    """
-
-    going: tuple[ErasureItem, ...]
-    left: tuple[ErasureItem, ...] = ()
-    done: bool = False
-    pending: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """Number of erased things of each sort; those that lose only earlier versions under `past`."""
-        return _count_matches(self.going)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return every field in a fixed order as JSON values."""
-        return {
-            "done": self.done,
-            "counts": self.counts,
-            "going": [_to_match_dict(item) for item in self.going],
-            "left": [_to_match_dict(item) for item in self.left],
-            "pending": list(self.pending),
-            "notes": list(self.notes),
-        }
-
-
-def _count_matches(items: Iterable[ErasureItem]) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for item in items:
-        name = "past" if item.fate == "past" else item.subject
-        counts[name] = counts.get(name, 0) + 1
-    return counts
-
-
-def _to_match_dict(item: ErasureItem) -> dict[str, str]:
-    return {
-        "subject": item.subject,
-        "id": item.id,
-        "fate": item.fate,
-        "because": item.because,
-        "text": item.text,
-    }
 
 
 class Eraser:
@@ -196,9 +113,7 @@ class Eraser:
         going, left = self._build_matches(target, self._decide_all(target))
         if not going:
             raise _build_not_found(request, left)
-        return ErasureReport(
-            going=going, left=left, notes=(*self._describe_doomed_backups(), *self._describe_other_copies())
-        )
+        return ErasureReport(going=going, left=left, notes=describe_copies(self._folder))
 
     def _build_target(self, request: EraseRequest) -> EraseTarget:
         if request.match is not None:
@@ -248,7 +163,7 @@ class Eraser:
     def _build_session_target(self, session: str, turns: bool) -> EraseTarget:
         said_at, names = self._collect_versions(lambda value: _belongs_to_session(value, session))
         known = names or self._store.session(session) is not None
-        if not known and not self._store.entries(build_session_namespace(session), now=_EVER):
+        if not known and not self._store.entries(build_session_namespace(session), now=EVER):
             raise NotFound(f"there is no session {session!r}: `reverie sessions` lists them")
         query = EraseQuery(
             phrases=PhraseMatcher.of(said_at), sessions=frozenset({session}), said_at=said_at, turns=turns
@@ -259,7 +174,7 @@ class Eraser:
         said_at, names = self._collect_versions(lambda value: is_within(get_owning_scope(value), scope))
         entries = [
             entry
-            for entry in self._store.entries(None, now=_EVER)
+            for entry in self._store.entries(None, now=EVER)
             if is_within(get_owning_scope(entry), scope)
         ]
         if not names and not entries:
@@ -332,15 +247,15 @@ class Eraser:
         yield from self._store.pages()
         for log in self._store.logs():
             yield from self._store.paragraphs(page=log)
-        yield from self._store.entries(None, now=_EVER)
+        yield from self._store.entries(None, now=EVER)
 
     def _build_matches(
         self, target: EraseTarget, decided: tuple[MatchCollector, list[EraseDecision]]
     ) -> tuple[tuple[ErasureItem, ...], tuple[ErasureItem, ...]]:
         collector, decisions = decided
-        going = tuple(
-            sorted((decision.item for decision in decisions if decision.item.fate != "kept"), key=_rank_match)
-        )
+        items = [decision.item for decision in decisions if decision.item.fate != "kept"]
+        items += _build_cursor_items(self._find_cursors(target.query), target.query)
+        going = tuple(sorted(items, key=_rank_match))
         left = [
             decision.item
             for decision in decisions
@@ -352,56 +267,19 @@ class Eraser:
                 if ("record", record.id) not in reported and item.fate != "past":
                     reported.add(("record", record.id))
                     left.append(
-                        _build_kept_match(
+                        build_kept_item(
                             "record", record.id, "made from it in other words", format_preview(record)
                         )
                     )
-        left += self._find_remaining_names(target.query.phrases, reported)
-        left += self._find_remaining_files(target.query.phrases)
+        phrases = target.query.phrases
+        left += (item for item in find_names(self._store, phrases) if (item.subject, item.id) not in reported)
+        left += find_files(self._folder, phrases) if self._folder is not None else ()
         return going, tuple(sorted(left, key=_rank_match))
-
-    def _find_remaining_names(
-        self, phrases: PhraseMatcher, reported: set[tuple[str, str]]
-    ) -> Iterator[ErasureItem]:
-        """What has the text in its very name: sessions, scopes, pages, and the ids of calls of tools."""
-        if not phrases.piece:
-            return
-        for page in (*(page.name for page in self._store.pages()), *self._store.logs()):
-            if phrases.has_piece(page):
-                yield _build_kept_match("page", page, "its name has the text: `reverie pages` can delete it")
-        for turn in self._store.scan_turns(Filter()):
-            ids = (turn.tool_call_id, *(call.id for call in turn.tool_calls))
-            if any(map(phrases.has_piece, ids)) and ("turn", turn.id) not in reported:
-                yield _build_kept_match("turn", turn.id, "the id of a call has the text: forget its session")
-        for overview in self._store.sessions():
-            name = overview.state.id
-            if phrases.has_piece(name) and ("session", name) not in reported:
-                yield _build_kept_match("session", name, "its name has the text: forget it by session")
-        for scope in self._store.tally("scope", Filter(archived=None)):
-            if phrases.has_piece(scope):
-                yield _build_kept_match("scope", scope, "its name has the text: forget it by scope")
-
-    def _find_remaining_files(self, phrases: PhraseMatcher) -> Iterator[ErasureItem]:
-        """Yield files in the folder that Reverie neither writes nor reads."""
-        for file in _find_foreign_files(self._folder) if self._folder is not None else ():
-            try:
-                text = file.read_text(encoding="utf-8", errors="replace")
-            except OSError:  # gone meanwhile, or not readable for us: then it is not ours to judge
-                continue
-            if phrases.has_match(text):
-                assert self._folder is not None
-                name = file.relative_to(self._folder).as_posix()
-                yield _build_kept_match("file", name, "the file is not Reverie's: edit or remove it yourself")
 
     # -- doing -----------------------------------------------------------------------------------------
 
-    def forget(
-        self, request: EraseRequest, *, cursors_of: Callable[[str], Iterable[str]] = lambda _: ()
-    ) -> ErasureReport:
+    def forget(self, request: EraseRequest) -> ErasureReport:
         """Erase what a request names (see `Administration.forget`).
-
-        Args:
-            cursors_of: Returns the names of a session's cursors, which are removed with it.
 
         Raises:
             NotFound: there is nothing to erase.
@@ -409,7 +287,6 @@ class Eraser:
         """
         self._sync()
         target = self._build_target(request)
-        cursors = {name: None for session in target.query.sessions for name in cursors_of(session)}
         done: dict[tuple[str, str], ErasureItem] = {}
         left: tuple[ErasureItem, ...] = ()
 
@@ -423,7 +300,7 @@ class Eraser:
             going, left = self._build_matches(target, (collector, decisions))
             if not going:
                 return False
-            sequences = self._erase(decisions, cursors)
+            sequences = self._erase(decisions, self._find_cursors(target.query))
             done |= {(item.subject, item.id): replace(item, text="") for item in going}
             return self._has_been_repeated(target, start, sequences)
 
@@ -432,8 +309,9 @@ class Eraser:
                 break
         if not done:
             raise _build_not_found(request, left)
-        notes = (*self._describe_doomed_backups(), *self._describe_other_copies())
-        files = self._remove_remains(target.query, done)
+        notes = describe_copies(self._folder)
+        named = {item.id for item in left if item.subject == "file"}
+        files = [item for item in self._remove_remains(target.query, done) if item.id not in named]
         return ErasureReport(
             going=tuple(done.values()), left=(*left, *files), done=True, pending=self.finish(), notes=notes
         )
@@ -454,8 +332,8 @@ class Eraser:
             self._sync()
             if not self._scrub_files(self._folder):
                 left.append("the list of files: another process was using it all the while")
-            _remove_old_indexes(self._folder)
-            for backup in _find_backups(self._folder):
+            remove_old_indexes(self._folder)
+            for backup in find_upgrade_copies(self._folder):
                 backup.unlink(missing_ok=True)
         if not self._index.scrub():
             left.append("the search index: another process was writing it all the while")
@@ -494,10 +372,10 @@ class Eraser:
                 )
             except (StateUnavailable, OSError) as error:
                 return [
-                    _build_kept_match("file", "memory/", f"old files in it could not be looked at: {error}")
+                    build_kept_item("file", "memory/", f"old files in it could not be looked at: {error}")
                 ]
         because = "it is yours, and what it says was not taken in: put it right or remove it"
-        return [_build_kept_match("file", path, because) for path in remains.left]
+        return [build_kept_item("file", path, because) for path in remains.left]
 
     def _sync(self) -> None:
         if self._mirror is not None:
@@ -532,6 +410,23 @@ class Eraser:
         self._writer.publish(rows)
         return {row.sequence for row in rows}
 
+    def _find_cursors(self, query: EraseQuery) -> dict[str, str | None]:
+        """Return what becomes of the cursors that name an erased or removed thing, or quote the text."""
+        changes: dict[str, str | None] = {}
+        for name, value in self._store.cursors().items():
+            prefix = next((prefix for prefix in _CURSORS_OF_NAMES if name.startswith(prefix)), "")
+            about = name.removeprefix(prefix) if prefix else ""
+            if about in query.sessions or (query.phrases.has_piece(about) and not self._is_present(about)):
+                changes[name] = None
+            elif name == LOG and query.phrases.has_match(value):
+                rest = drop_log_entries(value, query.phrases.has_match)
+                changes[name] = None if rest == value else rest
+        return changes
+
+    def _is_present(self, name: str) -> bool:
+        """Whether there is a session, page or log of that name."""
+        return bool(self._store.session(name) or self._store.pages([name]) or name in self._store.logs())
+
     def _has_been_repeated(self, target: EraseTarget, start: int, own: set[int]) -> bool:
         """Whether another writer has repeated it meanwhile."""
         collector = MatchCollector(target)
@@ -545,22 +440,6 @@ class Eraser:
 
     def _set_cursors(self, cursors: Mapping[str, str | None]) -> None:
         self._store.commit([], actor=self._writer.actor, at=self._writer.clock(), cursors=cursors)
-
-    def _describe_doomed_backups(self) -> list[str]:
-        if self._folder is None:
-            return []
-        return [
-            f"{file.name}, made by an upgrade, holds it too and goes" for file in _find_backups(self._folder)
-        ]
-
-    def _describe_other_copies(self) -> list[str]:
-        under_git = self._folder is not None and any(
-            (folder / ".git").exists() for folder in (self._folder, self._folder / "memory")
-        )
-        return [
-            ELSEWHERE,
-            *(["the folder is under git: its history keeps what was there"] if under_git else []),
-        ]
 
 
 # -- decisions as changes -------------------------------------------------------------------------------
@@ -589,6 +468,14 @@ def _get_sort_key(edit: Change) -> tuple[int, int]:
     """Return the sort key: turns from the last to the first, sessions after their turns."""
     value = edit.value
     return _ORDER[edit.subject], -value.position if isinstance(value, Turn) else 0
+
+
+def _build_cursor_items(cursors: Mapping[str, str | None], query: EraseQuery) -> Iterator[ErasureItem]:
+    """Yield what a report says of cursors; those of an erased session go without a word."""
+    for name, value in cursors.items():
+        if not name.endswith(tuple(query.sessions)):
+            fate: Fate = "removed" if value is None else "cut"
+            yield ErasureItem(subject="cursor", id=name, fate=fate, because="it has the text")
 
 
 def _group_entry_keys(decisions: Sequence[EraseDecision]) -> dict[str, list[str]]:
@@ -667,10 +554,6 @@ def _list_quotable_texts(value: Value) -> list[str]:
     return extract_texts(value, by_label=False)
 
 
-def _build_kept_match(subject: str, name: str, because: str, text: str = "") -> ErasureItem:
-    return ErasureItem(subject=subject, id=name, fate="kept", because=because, text=text)
-
-
 def _build_not_found(request: EraseRequest, left: Sequence[ErasureItem]) -> NotFound:
     if request.match is not None and left:
         named = "; ".join(f"{item.subject} {item.id!r} ({item.because})" for item in left[:_NAMED])
@@ -678,35 +561,3 @@ def _build_not_found(request: EraseRequest, left: Sequence[ErasureItem]) -> NotF
     if request.match is not None:
         return NotFound("nothing has that text: search for words of it, or forget by id")
     return NotFound("nothing is left of it to forget: search or list for the right id")
-
-
-# -- files ---------------------------------------------------------------------------------------------
-
-
-def _find_backups(folder: Path) -> list[Path]:
-    """Return the copies of the database that upgrades left."""
-    return sorted(file for file in folder.glob("reverie.db.v*.backup*") if file.is_file())
-
-
-def _remove_old_indexes(folder: Path) -> None:
-    """Remove search indexes of earlier formats."""
-    for old in (folder / "index").glob("*"):
-        if old.name != FORMAT:
-            remove_index(old)
-
-
-def _find_foreign_files(folder: Path) -> Iterator[Path]:
-    """Yield files in the folder that Reverie neither writes nor reads."""
-    for file in sorted(folder.rglob("*")):
-        path = file.relative_to(folder).as_posix()
-        own = path.startswith(_OWN) or parse_path(path) is not None or parse_recovered_path(path) is not None
-        if (
-            own
-            or f"/{DRAFTS}/" in path
-            or ".git" in file.relative_to(folder).parts
-            or file.is_symlink()
-            or not file.is_file()
-        ):
-            continue
-        if file.stat().st_size <= _LONGEST_FILE:
-            yield file

@@ -8,6 +8,8 @@ Pure functions: `reverie.admin.erasure.eraser` reads and erases. The rules:
 * A thing that contained it only in an earlier version keeps its content and loses its earlier versions.
 * A shingle in very many other things is a common phrase, not a repetition: they stay.
 * What existed before an erased conversation repeated it was not learned from it, and stays.
+* A removed thing whose name contains the requested text loses its journal. The name of a thing that is there
+  cannot be changed, so it stays and is reported.
 * Of an erased scope, everything in and below it is erased, and what was promoted from there. What belongs to
   another scope stays.
 """
@@ -55,8 +57,8 @@ class ErasureItem:
     """One thing that contains, or once contained, the text to erase.
 
     Attributes:
-        subject: `record`, `turn`, `session`, `page`, `paragraph`, `entry` (of working memory), `scope`, or
-            `file` (not one of Reverie's).
+        subject: `record`, `turn`, `session`, `page`, `paragraph`, `entry` (of working memory), `scope`,
+            `cursor` (a note of Reverie's own), or `file` (not one of Reverie's).
         id: Its id; a page's or file's name; an entry's namespace and key.
         fate: `removed`; `emptied`, for a turn, which keeps its place; `cut`, if only lines or labels are
             removed; `past`, if only earlier versions are; `kept`.
@@ -81,6 +83,7 @@ class Match:
         asked: Why it is erased regardless of its text; empty for no reason.
         has_piece: Whether the present version contains the requested text.
         had_piece: Whether an earlier version, or the reason of a change, contained it.
+        had_name: Whether its name, or that of its session, page or scope, contains it.
         now_has: Shingles in the present version.
         once_had: Shingles in any version, with the time of the change that introduced each.
         versions: Earlier versions that match.
@@ -93,6 +96,7 @@ class Match:
     asked: str = ""
     has_piece: bool = False
     had_piece: bool = False
+    had_name: bool = False
     now_has: set[Phrase] = field(default_factory=set)
     once_had: dict[Phrase, datetime] = field(default_factory=dict)
     versions: list[Value] = field(default_factory=list)
@@ -229,6 +233,23 @@ def get_owning_scope(value: Value | Entry) -> str:
     return value.scope if isinstance(value, Record | Turn | SessionState) else ""
 
 
+def _list_names(value: Value | Entry) -> list[str]:
+    """Return the names of a thing and of what it belongs to, which are no content."""
+    match value:
+        case Turn():
+            return [value.session, value.scope, value.tool_call_id, *(call.id for call in value.tool_calls)]
+        case SessionState():
+            return [value.id, value.scope]
+        case Page():
+            return [value.name]
+        case Paragraph():
+            return [value.page]
+        case Record():
+            return [value.scope]
+        case Entry():
+            return []
+
+
 def _flatten_metadata(metadata: Mapping[str, str]) -> list[str]:
     return [text for pair in metadata.items() for text in pair]
 
@@ -310,13 +331,15 @@ class MatchCollector:
         asked = self._target.why(value)
         piece, phrases = self._find_hits(value)
         labelled = not self._sought.labels.isdisjoint(extract_side_texts(value))
+        named = any(map(self._sought.phrases.has_piece, _list_names(value)))
         match = self.matches.get(name)
         if match is None:
             match = self._register_note(value) or Match(name=name)
-            if asked or piece or phrases or labelled:
+            if asked or piece or phrases or labelled or named:
                 self.matches[name] = match
         match.asked = match.asked or asked
         match.names_session |= labelled
+        match.had_name |= named
         match.belongs_to = get_owning_scope(value)
         if at is None:
             match.has_piece, match.now_has = piece, phrases
@@ -457,7 +480,7 @@ def decide(match: Match, query: EraseQuery, common: set[tuple[str, Phrase]]) -> 
     withheld = match.name[0] == "turn" and not query.turns and not match.asked
     effective = PhraseMatcher.of(() if withheld else repeated, piece=piece)
     if match.now is None:
-        gone = bool(match.asked or match.had_piece or match.names_session or repeated)
+        gone = bool(match.asked or match.had_piece or match.had_name or match.names_session or repeated)
         return (
             _decide_past(match, PhraseMatcher.of(repeated, piece=piece))
             if gone

@@ -7,7 +7,8 @@ from contextlib import suppress
 from datetime import datetime
 from itertools import islice
 
-from reverie.admin.erasure.eraser import Eraser, EraseRequest
+from reverie.admin.erasure.eraser import Eraser
+from reverie.admin.erasure.request import EraseRequest
 from reverie.domain.change import Change
 from reverie.domain.conversation import Turn
 from reverie.domain.errors import NotFound

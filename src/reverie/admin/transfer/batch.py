@@ -34,6 +34,7 @@ from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import StoreCorrupt
 from reverie.domain.page import LONGEST_PAGE, Page, Paragraph
 from reverie.domain.record import Record
+from reverie.repositories.pages import build_import_cursor
 from reverie.stores.protocol import Store
 from reverie.stores.tombstones import drop_forgotten, is_forgotten
 
@@ -279,10 +280,10 @@ class ImportBatch:
     def _keep_lines(self, page: Page) -> None:
         once = (self._read_cursor(page.name) or "").split()
         marks = [*once, *(_hash_line(line) for line in page.content.split("\n") if line.strip())]
-        self.met.cursors[_build_cursor_name(page.name)] = " ".join(dict.fromkeys(marks))
+        self.met.cursors[build_import_cursor(page.name)] = " ".join(dict.fromkeys(marks))
 
     def _read_cursor(self, page: str) -> str | None:
-        name = _build_cursor_name(page)
+        name = build_import_cursor(page)
         if name in self.met.cursors:
             return self.met.cursors[name]
         if self._dry_run and name in self._before.cursors:
@@ -390,7 +391,3 @@ def _get_owner(value: Record | Turn | Paragraph) -> str:
 
 def _hash_line(line: str) -> str:
     return hash_texts(line.strip())[:_MARK]
-
-
-def _build_cursor_name(page: str) -> str:
-    return f"imported:{page}"

@@ -15,12 +15,15 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import MappingProxyType
 
 from reverie.domain.change import Subject
+from reverie.domain.conversation import SessionState, ToolCall, Turn
+from reverie.domain.record import Record
 from reverie.files.disk.atomic import AtomicFolder
 from reverie.files.disk.state import FileRecord, FileState, LockedFileState
 from reverie.files.hand_edits.claims import RecordImporter
@@ -84,6 +87,10 @@ _IMPORTERS: Mapping[Form, Callable[[HandEditRun, ChangedFile], None]] = MappingP
 _SUBJECTS: Mapping[Form, Subject] = MappingProxyType(
     {"record": "record", "episodic": "record", "page": "page", "log": "page", "session": "session"}
 )
+
+_QUOTED = re.compile(r"""(?<!\w)(['"])(.*?)(?<!\\)\1(?!\w)""", re.DOTALL)
+_ID = re.compile(r"[0-9a-f]{12}")
+_FIELDS = frozenset(each.name for kind in (Record, Turn, SessionState, ToolCall) for each in fields(kind))
 
 
 class HandEditImporter:
@@ -263,7 +270,7 @@ class HandEditImporter:
                 ledger.note(name, None)
         for path, broken in run.problems.items():
             size, mtime_ns = self._stat(path)
-            told = {"why": broken.why, "size": size, "mtime_ns": mtime_ns}
+            told = {"why": _remove_quotations(broken.why), "size": size, "mtime_ns": mtime_ns}
             old = json.loads(before.get(f"{PROBLEM}{path}", "{}"))
             if {name: old.get(name) for name in told} != told:
                 _log.warning("not taken in: %s", broken)
@@ -281,6 +288,15 @@ class HandEditImporter:
                 ledger.note(f"{CONFLICT_NOTE}{path}", None)
         for path in set(found.conflicts) - listed:
             ledger.note(f"{CONFLICT_NOTE}{path}", json.dumps({"of": "", "id": "", "fields": []}))
+
+
+def _remove_quotations(why: str) -> str:
+    """Return a message without what it quotes from a file, except names of fields and ids."""
+    return _QUOTED.sub(lambda quoted: quoted[0] if _is_harmless(quoted[2]) else "'…'", why)
+
+
+def _is_harmless(quoted: str) -> bool:
+    return quoted in _FIELDS or _ID.fullmatch(quoted) is not None
 
 
 def _parse_problems(notes: dict[str, str], chosen: Sequence[str] | None) -> list[BrokenFile]:

@@ -18,7 +18,11 @@ from reverie.files.disk.state import FileRecord, FileState, LockedFileState
 from reverie.files.layout import MEMORY, SESSIONS, build_session_path, parse_path, parse_recovered_path
 from reverie.files.scan import CONFLICT
 
-_LONGEST = 50_000_000
+LONGEST_FILE = 200_000_000
+"""The largest file that is looked through, in bytes."""
+
+_BLOCK = 8_000_000
+_OVERLAP = 80_000  # more than the bytes of the longest requested text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,18 +69,18 @@ def scrub_files(
         if not mirrored:
             ledger.drop_texts()
         for path in list(_iter_unknown_files(root, ledger.known() if mirrored else {})):
-            gone = path in whole or path.startswith(begun)
-            own = gone or _is_own(path) or _extract_record_id(path) in records
-            if not gone and _extract_record_id(path) not in records and not _has_phrase(root / path, phrases):
+            marked = path in whole or path.startswith(begun) or _extract_record_id(path) in records
+            too_large = (root / path).stat().st_size > LONGEST_FILE
+            if not (marked or too_large or has_phrase(root / path, phrases)):
                 continue
-            if not own:
+            if not marked and (too_large or not _is_own(path)):
                 left.append(path)
                 continue
             _remove(root, path)
             ledger.drop([path])
             ledger.settle([path])
             removed.append(path)
-        _drop_notes(ledger, [*removed, *whole])
+        _drop_notes(ledger, [*removed, *whole], phrases)
     return FileRemnants(removed=tuple(removed), left=tuple(left))
 
 
@@ -118,13 +122,36 @@ def _extract_record_id(path: str) -> str:
     return place.name if place is not None and place.form == "record" else ""
 
 
-def _has_phrase(file: Path, phrases: PhraseMatcher) -> bool:
-    if file.stat().st_size > _LONGEST:
-        return False
-    return phrases.has_match(file.read_bytes().decode("utf-8", "replace"))
+def has_phrase(file: Path, phrases: PhraseMatcher) -> bool:
+    """Return whether a file contains one of the phrases, in UTF-8, UTF-16, UTF-32 or Latin-1.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    with file.open("rb") as opened:
+        block = opened.read(_BLOCK)
+        while block:
+            if any(phrases.has_match(text) for text in _decode_block(block)):
+                return True
+            more = opened.read(_BLOCK)
+            block = block[-_OVERLAP:] + more if more else b""
+    return False
 
 
-def _drop_notes(ledger: LockedFileState, paths: Collection[str]) -> None:
-    for name in ledger.notes():
-        if any(name.endswith(path) for path in paths):
+def _decode_block(block: bytes) -> Iterator[str]:
+    """Yield the texts that bytes may stand for."""
+    encodings = ["utf-8"]
+    if b"\0" in block:
+        encodings += ["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"]
+    try:
+        block.decode()
+    except UnicodeDecodeError:
+        encodings.append("latin-1")
+    return (block.decode(encoding, "replace") for encoding in encodings)
+
+
+def _drop_notes(ledger: LockedFileState, paths: Collection[str], phrases: PhraseMatcher) -> None:
+    """Remove the notes about files that were removed, and those that quote erased text."""
+    for name, value in ledger.notes().items():
+        if any(name.endswith(path) for path in paths) or phrases.has_match(value):
             ledger.note(name, None)

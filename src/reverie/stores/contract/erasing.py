@@ -11,7 +11,7 @@ from reverie.domain.change import Change, JournalEntry, Value, undo_of
 from reverie.domain.conversation import SessionState
 from reverie.domain.errors import Conflict
 from reverie.domain.filter import Filter
-from reverie.domain.page import HISTORY
+from reverie.domain.page import HISTORY, Page
 from reverie.stores.contract.factories import (
     NOW,
     make_additions,
@@ -100,7 +100,7 @@ class ErasingContract(ContractBase):
         assert [row.edit for row in rows] == [None, None]
         found = [row for row in store.journal() if row.subject == rows[0].subject]
         assert summarize_rows(found) == [("owner", "", None)] * 6
-        assert store.journal(id=thing.id) == ([] if isinstance(thing, SessionState) else found)
+        assert store.journal(id=thing.id) == ([] if isinstance(thing, SessionState | Page) else found)
 
     def test_erasing_one_thing_leaves_others_of_the_same_id_alone(self, store: Store) -> None:
         name = make_record(1).id

@@ -657,6 +657,7 @@ class StoreContract(PagesContract, ErasingContract, ReadingContract):
         assert (store.cursor("a"), store.cursor("b")) == ("1", "")
         store.commit([], actor="test", at=NOW, cursors={"a": None, "b": "2", "c": None})
         assert (store.cursor("a"), store.cursor("b"), store.cursor("c")) == (None, "2", None)
+        assert store.cursors() == {"b": "2"}
 
     def test_counters_are_added_to_with_a_commit_that_is_made(self, store: Store) -> None:
         assert store.count("warnings") == 0

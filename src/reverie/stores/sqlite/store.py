@@ -500,6 +500,10 @@ class SQLiteStore:
         rows = self._connections.rows("SELECT value FROM cursors WHERE name = ?", (name,))
         return str(rows[0][0]) if rows else None
 
+    def cursors(self) -> dict[str, str]:
+        """Return the values of all cursors by name."""
+        return dict(self._connections.rows("SELECT name, value FROM cursors ORDER BY name"))
+
     def check(self) -> list[StoreProblem]:
         """Return all problems of the stored data; an empty list if there are none."""
         try:

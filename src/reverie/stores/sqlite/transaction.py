@@ -189,7 +189,7 @@ class WriteTransaction:
             self._made[place] = self._made[place]._replace(after=None, edit=None)
         self._erased[made.name] = len(self._made)
         after = edit.edit.after
-        if after is None and subject == "session":
+        if after is None and subject in ("session", "page"):
             self._file.executemany(
                 "DELETE FROM gone WHERE id = ? AND key = ?", [(name, key) for key in {made.key, *earlier}]
             )

@@ -12,8 +12,8 @@ from reverie.interfaces.cli.options import Command, CommandContext, ExitCode, as
 from reverie.interfaces.cli.prompts import confirm
 
 if TYPE_CHECKING:
-    from reverie.admin.erasure.eraser import ErasureReport
     from reverie.admin.erasure.matching import ErasureItem
+    from reverie.admin.erasure.request import ErasureReport
 
 _FATES = {
     "removed": "is erased",
@@ -24,6 +24,7 @@ _FATES = {
 }
 _WORDS = {
     "entry": ("entry of working memory", "entries of working memory"),
+    "cursor": ("internal note", "internal notes"),
     "past": ("item's earlier versions", "items' earlier versions"),
 }
 _SHOWN = 20

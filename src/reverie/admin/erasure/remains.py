@@ -1,0 +1,123 @@
+"""What an erasure leaves for a person to see to: names, files that are not Reverie's, and copies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+from reverie.admin.erasure.matching import ErasureItem, get_entry_session
+from reverie.domain.filter import Filter
+from reverie.domain.text.shingles import PhraseMatcher
+from reverie.files.disk.atomic import DRAFTS
+from reverie.files.layout import parse_path, parse_recovered_path
+from reverie.files.mirror.scrub import LONGEST_FILE, has_phrase
+from reverie.files.scan import CONFLICT
+from reverie.search.index.tantivy_index import FORMAT, remove_index
+from reverie.stores.protocol import Store
+
+ELSEWHERE = (
+    "copies made elsewhere (backups, exports, another machine's) are not reached: remove them yourself"
+)
+
+EVER = datetime(1, 1, 2, tzinfo=UTC)
+"""A time before the expiry of every entry."""
+
+_DATABASES = ("reverie.db", "files.db")
+_OWN = frozenset(f"{name}{suffix}" for name in _DATABASES for suffix in ("", "-wal", "-shm"))
+_UPGRADE_COPIES = "reverie.db.v*.backup*"
+_MOVED_ASIDE = ("reverie.db.broken-*", "before-recovery-*")
+
+
+def build_kept_item(subject: str, name: str, because: str, text: str = "") -> ErasureItem:
+    """Return the report's item for something that stays."""
+    return ErasureItem(subject=subject, id=name, fate="kept", because=because, text=text)
+
+
+def find_names(store: Store, phrases: PhraseMatcher) -> Iterator[ErasureItem]:
+    """Yield what has the requested text in its name: pages, sessions, scopes, and calls of tools by their ids."""
+    if not phrases.piece:
+        return
+    for page in (*(page.name for page in store.pages()), *store.logs()):
+        if phrases.has_piece(page):
+            yield build_kept_item("page", page, "its name has the text: `reverie pages` can delete it")
+    for turn in store.scan_turns(Filter()):
+        if any(map(phrases.has_piece, (turn.tool_call_id, *(call.id for call in turn.tool_calls)))):
+            yield build_kept_item("turn", turn.id, "the id of a call has the text: forget its session")
+    begun = (overview.state.id for overview in store.sessions())
+    noted = (get_entry_session(entry) for entry in store.entries(None, now=EVER))
+    for session in dict.fromkeys((*begun, *noted)):
+        if phrases.has_piece(session):
+            yield build_kept_item("session", session, "its name has the text: forget it by session")
+    for scope in store.tally("scope", Filter(archived=None)):
+        if phrases.has_piece(scope):
+            yield build_kept_item("scope", scope, "its name has the text: forget it by scope")
+
+
+def find_files(folder: Path, phrases: PhraseMatcher) -> Iterator[ErasureItem]:
+    """Yield the files and folders that Reverie neither writes nor reads, and that have the text or may have it."""
+    aside = {file for pattern in _MOVED_ASIDE for file in folder.glob(pattern)}
+    for file in sorted(folder.rglob("*")):
+        path = file.relative_to(folder).as_posix()
+        if file in aside:
+            because = "a rebuild or a recovery moved it aside, and it may hold the text: remove it"
+            yield build_kept_item("file", path, because)
+        elif _is_foreign(file, folder) and (because := _explain_match(file, path, phrases)):
+            yield build_kept_item("file", path, because)
+
+
+def _is_foreign(file: Path, folder: Path) -> bool:
+    relative = file.relative_to(folder)
+    path = relative.as_posix()
+    return not (
+        path in _OWN
+        or relative.match(_UPGRADE_COPIES)
+        or relative.parts[0] == "index"
+        or not {".git", DRAFTS}.isdisjoint(relative.parts)
+        or any(parent.match(pattern) for parent in relative.parents for pattern in _MOVED_ASIDE)
+        or path.endswith(CONFLICT)
+        or parse_path(path) is not None
+        or parse_recovered_path(path) is not None
+    )
+
+
+def _explain_match(file: Path, path: str, phrases: PhraseMatcher) -> str:
+    """Return why a foreign file or an empty folder is reported; empty if it is not."""
+    try:
+        if file.is_dir() and not file.is_symlink() and any(file.iterdir()):
+            return ""
+        if phrases.has_match(path):
+            return "its name has the text, and it is not Reverie's: rename or remove it yourself"
+        if file.is_symlink() or not file.is_file():
+            return ""
+        if file.stat().st_size > LONGEST_FILE:
+            return "it is too large to be looked through, and not Reverie's: see to it yourself"
+        return "the file is not Reverie's: edit or remove it yourself" if has_phrase(file, phrases) else ""
+    except FileNotFoundError:  # removed meanwhile
+        return ""
+    except OSError as error:
+        return f"it cannot be read ({error.strerror or error}), and is not Reverie's: see to it yourself"
+
+
+def describe_copies(folder: Path | None) -> tuple[str, ...]:
+    """Return notes about copies: those that go, and those that are not reached."""
+    if folder is None:
+        return (ELSEWHERE,)
+    under_git = (folder / ".git").exists() or (folder / "memory" / ".git").exists()
+    return (
+        *(f"{file.name}, made by an upgrade, holds it too and goes" for file in find_upgrade_copies(folder)),
+        ELSEWHERE,
+        *(("the folder is under git: its history keeps what was there",) if under_git else ()),
+    )
+
+
+def find_upgrade_copies(folder: Path) -> list[Path]:
+    """Return the copies of the database that upgrades left."""
+    return sorted(file for file in folder.glob(_UPGRADE_COPIES) if file.is_file())
+
+
+def remove_old_indexes(folder: Path) -> None:
+    """Remove search indexes of earlier formats."""
+    for old in (folder / "index").glob("*"):
+        if old.name != FORMAT:
+            remove_index(old)

@@ -1,0 +1,100 @@
+"""What an erasure is asked for, and what it reports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from reverie.admin.erasure.matching import ErasureItem
+from reverie.domain.errors import InvalidInput
+from reverie.domain.scope import validate_scope
+from reverie.domain.text.shingles import normalize_text
+from reverie.domain.text.validation import validate_text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EraseRequest:
+    """Request for an erasure: by ids, session, scope or text.
+
+    Attributes:
+        ids: Ids of records, turns and paragraphs.
+        session: The id of a session.
+        scope: A scope with all that is below it; not the empty one.
+        match: A text, compared without case and with white space folded.
+        turns: Whether to erase turns that repeat it, too.
+    """
+
+    ids: tuple[str, ...] = ()
+    session: str | None = None
+    scope: str | None = None
+    match: str | None = None
+    turns: bool = False
+
+    def __post_init__(self) -> None:
+        for name in self.ids:
+            if not isinstance(name, str):
+                raise InvalidInput(f"id is {name!r}: pass a string")
+        given = [bool(self.ids), *(each is not None for each in (self.session, self.scope, self.match))]
+        if sum(given) != 1:
+            problem = "ids, session, scope, match go alone" if any(given) else "nothing says what to forget"
+            raise InvalidInput(f"{problem}: pass ids, or session=, or scope=, or match=")
+        if self.scope is not None and not validate_scope(self.scope):
+            raise InvalidInput("scope is empty, and that is everybody's: pass one such as 'user:alice'")
+        if self.match is not None:
+            validate_text(self.match, name="match", longest=10_000)
+            if not normalize_text(self.match):
+                raise InvalidInput("match is blank: pass the text that shall be forgotten")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErasureReport:
+    """Plan or result of an erasure.
+
+    Attributes:
+        going: What is erased, each item with its fate and reason.
+        left: What stays although it contains the text, or was derived from it.
+        done: Whether it was carried out; otherwise it is a plan.
+        pending: What could not be finished; the next erasure, or `reverie doctor --fix`, finishes it.
+        notes: What else a person should know.
+    """
+
+    going: tuple[ErasureItem, ...]
+    left: tuple[ErasureItem, ...] = ()
+    done: bool = False
+    pending: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Number of erased things of each sort; those that lose only earlier versions under `past`."""
+        return _count_matches(self.going)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return every field in a fixed order as JSON values."""
+        return {
+            "done": self.done,
+            "counts": self.counts,
+            "going": [_to_match_dict(item) for item in self.going],
+            "left": [_to_match_dict(item) for item in self.left],
+            "pending": list(self.pending),
+            "notes": list(self.notes),
+        }
+
+
+def _count_matches(items: Iterable[ErasureItem]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for item in items:
+        name = "past" if item.fate == "past" else item.subject
+        counts[name] = counts.get(name, 0) + 1
+    return counts
+
+
+def _to_match_dict(item: ErasureItem) -> dict[str, str]:
+    return {
+        "subject": item.subject,
+        "id": item.id,
+        "fate": item.fate,
+        "because": item.because,
+        "text": item.text,
+    }
