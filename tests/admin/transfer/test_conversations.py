@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from reverie import Memory
 from reverie.admin.transfer import conversations
 from reverie.admin.transfer.conversations import Format, ImportedConversation, read_conversations
 from reverie.admin.transfer.formats.detection import detect_format
@@ -172,7 +173,8 @@ class TestJsonLines:
         ("line", "why"),
         [
             ("{", "not JSON"),
-            ("[1]", "list instead of an object"),
+            ("[1]", "message 1: int instead of an object"),
+            ("7", "int instead of an object"),
             ('{"content": "x"}', "role is None"),
             ('{"role": "boss", "content": "x"}', "role is 'boss'"),
             ('{"role": "user", "content": 7}', "content is int"),
@@ -205,6 +207,42 @@ class TestJsonLines:
         file.write_bytes('{"role": "user", "content": "é"}'.encode("latin-1"))
         with pytest.raises(InvalidInput, match="not UTF-8"):
             list(read_conversations(file, form="messages"))
+
+
+HELLO = [{"role": "user", "content": "hello"}, {"role": "assistant", "content": "hi"}]
+
+
+class TestWholeFiles:
+    """A file may be a list of messages, an object with `messages`, or several of these."""
+
+    @pytest.mark.parametrize("indent", [None, 2])
+    @pytest.mark.parametrize("data", [HELLO, {"messages": HELLO}, [{"messages": HELLO}], [HELLO]])
+    def test_it_is_read_without_a_word_of_format(self, tmp_path: Path, data: Any, indent: int | None) -> None:
+        file = tmp_path / "chat.json"
+        file.write_text(json.dumps(data, indent=indent), encoding="utf-8")
+        with Memory.open(":memory:") as memory:
+            report = memory.admin.import_from(file)
+            assert (report.form, report.sessions, report.turns) == ("messages", 1, 2)
+            assert [turn.content for turn in memory.turns("import:chat")] == ["hello", "hi"]
+            assert memory.admin.import_from(file).taken == 0
+
+    def test_each_line_may_be_a_conversation(self, tmp_path: Path) -> None:
+        named = {"id": "ticket:7", "created_at": "2024-05-01T10:00:00Z", "messages": HELLO}
+        file = lines(tmp_path, {"messages": HELLO}, named, {"messages": HELLO[:1]})
+        with Memory.open(":memory:") as memory:
+            assert memory.admin.import_from(file).sessions == 3
+            assert len(memory.turns("import:chat")) == 2
+            assert len(memory.turns("import:chat:3")) == 1
+            assert {turn.at for turn in memory.turns("ticket:7")} == {datetime(2024, 5, 1, 10, tzinfo=UTC)}
+
+    def test_a_fault_is_named_with_its_message(self, tmp_path: Path) -> None:
+        file = tmp_path / "chat.json"
+        file.write_text(json.dumps([*HELLO, {"role": "boss", "content": "x"}]), encoding="utf-8")
+        with pytest.raises(InvalidInput, match="item 3: role is 'boss'"):
+            list(read_conversations(file))
+        file.write_text(json.dumps({"messages": [*HELLO, 7]}), encoding="utf-8")
+        with pytest.raises(InvalidInput, match="message 3: int instead of an object"):
+            list(read_conversations(file))
 
 
 class TestLocomo:
@@ -262,7 +300,7 @@ class TestFormat:
         assert detect_format(locomo(tmp_path, LOCOMO)) == "locomo"
         assert detect_format(lines(tmp_path, LOCOMO, name="one.json")) == "locomo"
 
-    @pytest.mark.parametrize("text", ["", "hello", '{"a": 1}', "7"])
+    @pytest.mark.parametrize("text", ["", '{"a": 1}', "7", '{"messages": 7}'])
     def test_what_is_neither_is_refused(self, tmp_path: Path, text: str) -> None:
         file = tmp_path / "what.txt"
         file.write_text(text)

@@ -519,7 +519,7 @@ def test_a_session_of_autobot_goes_on_under_its_name(memory: Memory, tmp_path: P
     [
         ("x.json", b"", "is empty"),
         ("x.json", b"[]", "an empty list"),
-        ("x.txt", b"hello", "cannot tell what it is"),
+        ("x.csv", b"hello", "cannot tell what it is"),
         ("x.json", b'{"a": 1}', "cannot tell what it is"),
         ("x.json", b"\xff\xfe{\x00}\x00", "UTF-16"),
         ("x.db", b"SQLite format 3\x00" + b"\x00" * 100, "is a database"),

@@ -211,8 +211,8 @@ def test_many_things_left_out_are_counted_and_not_all_listed(call: Call, graph: 
 
 
 def test_a_source_that_cannot_be_told_makes_no_folder(call: Call, folder: Path, tmp_path: Path) -> None:
-    (tmp_path / "what.txt").write_text("hello")
-    for source in (tmp_path / "what.txt", tmp_path / "missing"):
+    (tmp_path / "what.csv").write_text("hello")
+    for source in (tmp_path / "what.csv", tmp_path / "missing"):
         result = call("import", source)
         assert (result.exit_code, result.stdout) == (2, "")
         assert result.stderr.count("\n") == 1

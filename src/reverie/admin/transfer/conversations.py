@@ -1,18 +1,20 @@
-"""Readers of conversation files: JSON lines with one message each, and LoCoMo files.
+"""Readers of conversation files: messages as JSON, and LoCoMo files.
 
 Every error names the file and the place in it.
 """
 
 from __future__ import annotations
 
+import codecs
 import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Literal, TextIO
+from typing import Any, BinaryIO, Literal
 
+from reverie.admin.transfer import safe_reading
 from reverie.admin.transfer.items import SOURCE_ID
 from reverie.domain.conversation import LONGEST_NAME, LONGEST_TURN, ROLES, ToolCall
 from reverie.domain.errors import InvalidInput
@@ -31,7 +33,9 @@ _ROLES = {role: role for role in ROLES} | {
 }  # fmt: skip
 _TIME_KEYS = ("timestamp", "at", "created_at", "time")
 _SESSION_KEYS = ("session", "session_id", "conversation")
+_CONVERSATION_KEYS = (*_SESSION_KEYS, "conversation_id", "id")
 _SPEAKER_KEYS = ("speaker", "name")
+_PEEKED = 4_096
 _BETWEEN_TURNS = timedelta(seconds=10)
 _SESSION_KEY = re.compile(r"session_(\d+)")
 _LOCOMO_TIME = re.compile(r"(\d{1,2}):(\d{2})\s*([ap])m on (\d{1,2}) ([a-z]+),? (\d{4})")
@@ -47,21 +51,25 @@ class ImportedConversation:
         session: The session's id.
         turns: Arguments of `Session.add_many`: `role`, `content`, and if the file has them `speaker`, `at`,
             `tool_calls`, `tool_call_id` and `metadata`.
+        begun: When the conversation began, if the file says so.
     """
 
     session: str
     turns: list[dict[str, Any]]
+    begun: datetime | None = None
 
 
 def read_conversations(path: str | Path, *, form: Format = "messages") -> Iterator[ImportedConversation]:
     """Yield the conversations of a file in the file's order.
 
-    In the form `messages` each line is a JSON object with `role` and `content` (text, or a list of parts as
-    OpenAI and Anthropic have them). Optional keys are `timestamp` (or `at`, `created_at`, `time`: ISO 8601,
-    or seconds or milliseconds since 1970), `session` (or `session_id`, `conversation`), `speaker` (or
-    `name`), `id`, `tool_calls` and `tool_call_id`. Messages without a session belong to `import:` and the
-    file's name. An empty message that calls no tool is left out. A LoCoMo file is a JSON list of samples;
-    its sessions are named `locomo:{n}:session_{k}`, n counted from 0.
+    A file of the form `messages` has JSON lines, a JSON list or one JSON value. Each value is a message, a list
+    of messages, or an object with a list of `messages`, and optionally with `session` (or `id`) and a time. A
+    message is an object with `role` and `content` (text, or a list of parts as OpenAI and Anthropic have them).
+    Optional keys are `timestamp` (or `at`, `created_at`, `time`: ISO 8601, or seconds or milliseconds since
+    1970), `session` (or `session_id`, `conversation`), `speaker` (or `name`), `id`, `tool_calls` and
+    `tool_call_id`. Messages without a session belong to `import:` and the file's name. An empty message that
+    calls no tool is left out. A LoCoMo file is a JSON list of samples; its sessions are named
+    `locomo:{n}:session_{k}`, n counted from 0.
 
     The file is read as it is consumed: a fault in line 900 is raised after the first turns were yielded.
 
@@ -78,47 +86,89 @@ def read_conversations(path: str | Path, *, form: Format = "messages") -> Iterat
     """
     file = Path(path).expanduser()
     if form == "messages":
-        yield from _read_lines(file)
+        yield from _read_messages(file)
         return
     for number, sample in enumerate(load_locomo(file)):
         yield from parse_locomo_sessions(sample, number=number, file=file)
 
 
-# -- JSON lines --------------------------------------------------------------------------------------
+# -- messages ----------------------------------------------------------------------------------------
 
 
-def _read_lines(path: Path) -> Iterator[ImportedConversation]:
-    default = f"import:{path.stem}"
+def _read_messages(path: Path) -> Iterator[ImportedConversation]:
+    default, unnamed = f"import:{path.stem}", 0
     session, turns = default, list[dict[str, Any]]()
-    with _open_text(path) as lines:
-        for number, line in enumerate(_iter_text_lines(lines, path), start=1):
-            if not line.strip():
-                continue
-            place = f"{path}, line {number}"
-            message = _parse_object(line, place)
-            name = _read_first(message, _SESSION_KEYS, place, default)
-            if turns and (name != session or len(turns) >= BATCH):
-                yield ImportedConversation(session=session, turns=turns)
-                turns = []
+    for place, value in _iter_values(path):
+        messages = _get_messages(value, place)
+        name = "" if messages is not None else _read_first(value, _SESSION_KEYS, place, default)
+        if turns and (name != session or len(turns) >= BATCH):
+            yield ImportedConversation(session=session, turns=turns)
+            turns = []
+        if messages is None:
             session = name
-            turns += parse_turns(message, place)
+            turns += parse_turns(value, place)
+            continue
+        about = value if isinstance(value, dict) else {}
+        unnamed += 1
+        yield ImportedConversation(
+            session=_read_first(about, _CONVERSATION_KEYS, place, "")
+            or (default if unnamed == 1 else f"{default}:{unnamed}"),
+            turns=[
+                turn
+                for number, message in enumerate(messages, start=1)
+                for turn in parse_turns(message, f"{place}, message {number}")
+            ],
+            begun=_parse_time(about, place),
+        )
     if turns:
         yield ImportedConversation(session=session, turns=turns)
 
 
-def _parse_object(line: str, place: str) -> dict[str, Any]:
+def _get_messages(value: Any, place: str) -> list[Any] | None:
+    """Return the messages of a conversation; None for a message."""
+    if isinstance(value, list):
+        return value
+    messages = _validate_object(value, place).get("messages")
+    return messages if isinstance(messages, list) and "role" not in value else None
+
+
+def _iter_values(path: Path) -> Iterator[tuple[str, Any]]:
+    """Yield the JSON value of each line, the items of a list, or the one value of a file, with its place."""
+    with safe_reading.open_file(path) as file:
+        by_line = _has_value_per_line(file)
+        file.seek(0)
+        if by_line:
+            for number, line in safe_reading.iter_lines(file):
+                yield _parse_value(line, f"{path}, line {number}")
+            return
+        is_list = file.read(_PEEKED).removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"[")
+        file.seek(0)
+        for number, text in enumerate(safe_reading.iter_elements(file), start=1):
+            yield _parse_value(text, f"{path}, item {number}" if is_list else str(path))
+
+
+def _has_value_per_line(file: BinaryIO) -> bool:
+    """Whether the first line is a JSON value, and not the only line, which may be a list of values."""
+    lines = safe_reading.iter_lines(file)
+    _, first = next(lines, (0, None))
+    if first is None:
+        return True
     try:
-        message = json.loads(line)
-    except ValueError as error:
-        raise InvalidInput(f"{place}: not JSON ({error}): write one JSON object a line") from None
-    if not isinstance(message, dict):
-        raise InvalidInput(
-            f"{place}: {type(message).__name__} instead of an object with 'role' and 'content'"
-        )
-    return message
+        return not isinstance(safe_reading.parse_json(first), list) or next(lines, None) is not None
+    except InvalidInput:
+        return False
 
 
-def parse_turns(message: Mapping[str, Any], place: str) -> list[dict[str, Any]]:
+def _parse_value(text: str | bytes | None, place: str) -> tuple[str, Any]:
+    if text is None:
+        raise InvalidInput(f"{place}: it has over {safe_reading.LONGEST_LINE:,} bytes")
+    try:
+        return place, safe_reading.parse_json(text)
+    except InvalidInput as error:
+        raise InvalidInput(f"{place}: {error}") from None
+
+
+def parse_turns(message: Any, place: str) -> list[dict[str, Any]]:
     """Return the turns of a message: one, and one for each tool result among its parts.
 
     Args:
@@ -131,7 +181,7 @@ def parse_turns(message: Mapping[str, Any], place: str) -> list[dict[str, Any]]:
     Raises:
         InvalidInput: it is not a message.
     """
-    role = message.get("role")
+    role = _validate_object(message, place).get("role")
     if not isinstance(role, str) or role.lower() not in _ROLES:
         raise InvalidInput(f"{place}: role is {role!r}: use one of {', '.join(ROLES)}")
     role = _ROLES[role.lower()]
@@ -166,6 +216,12 @@ def parse_turns(message: Mapping[str, Any], place: str) -> list[dict[str, Any]]:
     if tool_call_id:
         turn["tool_call_id"] = tool_call_id
     return [*turns, turn]
+
+
+def _validate_object(value: Any, place: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise InvalidInput(f"{place}: {type(value).__name__} instead of an object with 'role' and 'content'")
+    return value
 
 
 def _validate_content(content: str, place: str) -> str:
@@ -260,13 +316,8 @@ def load_locomo(path: Path) -> list[dict[str, Any]]:
     Raises:
         InvalidInput: it cannot be read, or is not such a file.
     """
-    with _open_text(path) as file:
-        try:
-            data = json.load(file)
-        except UnicodeDecodeError:
-            raise InvalidInput(f"{path}: not UTF-8 text") from None
-        except ValueError as error:
-            raise InvalidInput(f"{path}: not JSON ({error})") from None
+    with safe_reading.open_file(path) as file:
+        _, data = _parse_value(file.read(), str(path))
     samples = [data] if isinstance(data, dict) else data
     if not isinstance(samples, list) or not samples:
         raise InvalidInput(f"{path}: expected a JSON list of samples, each with a 'conversation'")
@@ -344,20 +395,3 @@ def _parse_locomo_time(text: Any, place: str) -> datetime | None:
         except ValueError:
             pass
     raise InvalidInput(f"{place}: the date is {text!r}: expected one such as '1:56 pm on 8 May, 2023'")
-
-
-# -- the file ----------------------------------------------------------------------------------------
-
-
-def _open_text(path: Path) -> TextIO:
-    try:
-        return path.open(encoding="utf-8-sig")
-    except OSError as error:
-        raise InvalidInput(f"{path}: cannot be read ({error.strerror})") from None
-
-
-def _iter_text_lines(file: TextIO, path: Path) -> Iterator[str]:
-    try:
-        yield from file
-    except UnicodeDecodeError:
-        raise InvalidInput(f"{path}: not UTF-8 text: save it as UTF-8") from None

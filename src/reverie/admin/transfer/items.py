@@ -18,7 +18,8 @@ from reverie.domain.page import Page, Paragraph
 from reverie.domain.record import UNTRUSTED, Origin, Record
 
 Form = Literal[
-    "jsonl", "markdown", "mcp", "golemcore", "rockbot", "notes", "chatgpt", "claude", "messages", "locomo"
+    "jsonl", "markdown", "mcp", "golemcore", "rockbot", "notes", "document",
+    "chatgpt", "claude", "whatsapp", "slack", "telegram", "messages", "locomo",
 ]  # fmt: skip
 FORMS: tuple[Form, ...] = get_args(Form)
 """Formats that can be imported; the first two are Reverie's own exports."""

@@ -10,7 +10,17 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from reverie.admin.transfer import safe_reading
-from reverie.admin.transfer.formats.foreign import chatgpt, claude, golemcore, rockbot, workspace
+from reverie.admin.transfer.formats.foreign import (
+    chatgpt,
+    claude,
+    document,
+    golemcore,
+    rockbot,
+    slack,
+    telegram,
+    whatsapp,
+    workspace,
+)
 from reverie.admin.transfer.formats.native import codec, manifest
 from reverie.admin.transfer.items import FORMS, Form
 from reverie.domain.errors import InvalidInput
@@ -19,6 +29,12 @@ from reverie.files import layout
 
 CONVERSATIONS = re.compile(r"(?:.*/)?conversations(?:[-_]\d+)?\.json")
 """Names of files of conversations in an archive of ChatGPT or Claude."""
+
+TELEGRAM = re.compile(r"(?:.*/)?result\.json")
+SLACK = re.compile(r"(?:.*/)?(?:users|[^/]+/\d{4}-\d\d-\d\d)\.json|\d{4}-\d\d-\d\d\.json")
+WHATSAPP = re.compile(r"(?:.*/)?[^/]+\.txt")
+
+_EXPORTS = {"chatgpt", "claude", "telegram", "slack", "whatsapp"}
 
 _LOOKED_AT = 2_000
 _ZIP = b"PK\x03\x04"
@@ -51,20 +67,25 @@ def detect_format(path: Path) -> Form:
 
 def _detect_text_format(path: Path) -> Form:
     with safe_reading.open_file(path) as file:
-        for _, line in safe_reading.iter_lines(file):
-            first = line
-            break
-        else:
-            raise InvalidInput(f"{path.name} is empty")
+        _, first = next(safe_reading.iter_lines(file), (0, b""))
     if first is None:
         raise InvalidInput(f"{path.name}: its first line has over {safe_reading.LONGEST_LINE:,} bytes")
+    if not first:
+        raise InvalidInput(f"{path.name} is empty")
+    if whatsapp.is_chat(first.decode(errors="replace")):
+        return "whatsapp"
     try:
         data = safe_reading.parse_json(first)
     except InvalidInput:
         data = None
     if not isinstance(data, dict):  # one document over several lines, or a list
-        with safe_reading.open_file(path) as file:
-            data = _read_first_element(file, path.name)
+        try:
+            with safe_reading.open_file(path) as file:
+                data = _read_first_element(file, path.name)
+        except InvalidInput:
+            if path.suffix.lower() in document.ENDINGS and not first.lstrip().startswith((b"{", b"[")):
+                return "document"
+            raise
     form = _detect_object_format(data)
     if form is None:
         raise InvalidInput(f"{path.name}: cannot tell what it is: {_KNOWN}")
@@ -72,11 +93,13 @@ def _detect_text_format(path: Path) -> Form:
 
 
 def _read_first_element(file: safe_reading.Readable, name: str) -> Any:
+    """Return the only value of a file, or the first of a list, or of a list in that."""
     try:
         text = next(safe_reading.iter_elements(file), None)
         if text is None:
             raise InvalidInput("an empty list")
-        return safe_reading.parse_json(text)
+        value = safe_reading.parse_json(text)
+        return value[0] if isinstance(value, list) and value else value
     except InvalidInput as error:
         raise InvalidInput(f"{name}: cannot tell what it is ({error}): {_KNOWN}") from None
 
@@ -96,7 +119,11 @@ def _detect_object_format(data: Any) -> Form | None:
         return "golemcore"
     if rockbot.is_entry(data):
         return "rockbot"
-    if "role" in data:
+    if telegram.is_export(data):
+        return "telegram"
+    if slack.is_message(data):
+        return "slack"
+    if "role" in data or isinstance(data.get("messages"), list):
         return "messages"
     return "locomo" if isinstance(data.get("conversation"), dict) else None
 
@@ -105,15 +132,29 @@ def _detect_archive_format(archive: safe_reading.ZipArchive) -> Form:
     if "manifest.json" in archive.names and "reverie.db" in archive.names:
         raise InvalidInput(f"{archive.name} is a backup of Reverie: bring it back with `reverie recover`")
     for name in archive.names:
-        if CONVERSATIONS.fullmatch(name):
-            with archive.opened(name) as file:
-                form = _detect_object_format(_read_first_element(file, name))
-            if form in ("chatgpt", "claude"):
+        with archive.opened(name) as file:
+            if (form := _detect_export(file, name)) is not None:
                 return form
     raise InvalidInput(
-        f"{archive.name}: no archive of ChatGPT or Claude, which have a 'conversations.json': unpack it, and "
-        "import the file or folder that you want"
+        f"{archive.name}: no archive of ChatGPT, Claude, Slack, Telegram or WhatsApp: unpack it, and import the "
+        "file or folder that you want"
     )
+
+
+def _detect_export(file: safe_reading.Readable, name: str) -> Form | None:
+    """Return the format that one file of an export indicates; None if it indicates none."""
+    if WHATSAPP.fullmatch(name):
+        begin = file.read(1_000).decode(errors="replace")
+        return "whatsapp" if whatsapp.is_chat(begin) else None
+    if not any(pattern.fullmatch(name) for pattern in (CONVERSATIONS, TELEGRAM, SLACK)):
+        return None
+    try:
+        form = _detect_object_format(_read_first_element(file, name))
+    except InvalidInput:
+        if SLACK.fullmatch(name):  # a day may be empty
+            return None
+        raise
+    return form if form in _EXPORTS else None
 
 
 def _is_own_markdown(path: Path) -> bool:
@@ -149,8 +190,9 @@ def _list_names(folder: Path) -> list[tuple[str, Path]]:
 def _detect_file_format(name: str, path: Path) -> Form | None:
     """Return the format that one file of a folder indicates; None if it indicates none."""
     parts = PurePosixPath(name).parts
-    if CONVERSATIONS.fullmatch(name):
-        return _detect_text_format(path)
+    with safe_reading.open_file(path) as file:
+        if (form := _detect_export(file, name)) is not None:
+            return form
     place = layout.parse_path(name)
     if place is not None and place.form in ("record", "episodic", "session") and _is_own(path, place.form):
         raise InvalidInput(

@@ -168,9 +168,7 @@ def _parse_log(name: str, text: str, terms: ImportTerms, *, place: str, at: date
             yield FoundParagraph(place=where, paragraph=paragraph, form=FORM)
         else:
             nth = seen[content] - 1
-            yield _build_record_item(
-                name, content, terms, place=where, at=paragraph.at, nth=nth, kind="event"
-            )
+            yield build_record_item(name, content, terms, place=where, at=paragraph.at, nth=nth, kind="event")
 
 
 def _parse_facts(name: str, text: str, terms: ImportTerms, *, place: str, at: datetime) -> Iterator[Item]:
@@ -178,13 +176,13 @@ def _parse_facts(name: str, text: str, terms: ImportTerms, *, place: str, at: da
     for number, tags, raw in split_blocks(_LINE_END.sub("\n", text)):
         content = clean_text(raw).strip()
         where = f"{place}, line {number}"
-        yield _build_record_item(
+        yield build_record_item(
             name, content, terms, place=where, at=at, nth=seen[content], kind="fact", tags=tags
         )
         seen[content] += 1
 
 
-def _build_record_item(
+def build_record_item(
     name: str,
     content: str,
     terms: ImportTerms,
@@ -194,7 +192,14 @@ def _build_record_item(
     nth: int,
     kind: Kind,
     tags: tuple[str, ...] = (),
+    category: str | None = None,
 ) -> Item:
+    """Return a record of a piece of a text, or why there is none.
+
+    Args:
+        name: The name of the text.
+        nth: The number of equal pieces before it.
+    """
     identity = hash_texts(name, content, str(nth))
     scope = terms.foreign_scope
     try:
@@ -206,6 +211,7 @@ def _build_record_item(
             last_seen_at=at,
             kind=kind,
             layer="episodic" if kind == "event" else "semantic",
+            category=category,
             tags=tags,
             source=f"import:{name}"[:200],
             origin=terms.foreign_origin,

@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
+from functools import partial
+from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 
 from reverie.admin.transfer import safe_reading
-from reverie.admin.transfer.formats import detection
+from reverie.admin.transfer.formats.detection import CONVERSATIONS, SLACK, TELEGRAM, WHATSAPP
 from reverie.admin.transfer.formats.foreign import (
     chatgpt,
     claude,
+    document,
     golemcore,
     mcp_memory,
     rockbot,
     sessions,
+    slack,
+    telegram,
+    whatsapp,
     workspace,
 )
+from reverie.admin.transfer.formats.foreign.chat_builder import read_elements
 from reverie.admin.transfer.formats.native import jsonl, markdown
 from reverie.admin.transfer.items import Form, ImportTerms, Item, Skipped
 from reverie.domain.errors import InvalidInput
+
+MemberReader = Callable[[safe_reading.Readable, ImportTerms, str], Iterator[Item]]
+"""Reads one file of an export; its arguments are the file, the terms and the name."""
 
 
 def read(path: Path, form: Form, terms: ImportTerms) -> Iterator[Item]:
@@ -28,8 +38,8 @@ def read(path: Path, form: Form, terms: ImportTerms) -> Iterator[Item]:
     Raises:
         InvalidInput: it cannot be read, or is not of that format.
     """
-    if form in ("chatgpt", "claude"):
-        yield from _read_conversations(path, form, terms)
+    if form in _MEMBERS:
+        yield from _read_members(path, form, terms)
     elif path.is_dir():
         if form not in _FOLDERS:
             raise InvalidInput(f"{str(path)!r} is a folder: {form} is the format of a file")
@@ -54,6 +64,7 @@ _FILES: Mapping[Form, Callable[[Path, ImportTerms], Iterator[Item]]] = MappingPr
         "golemcore": _read_golemcore,
         "rockbot": _read_rockbot,
         "notes": workspace.read_file,
+        "document": document.read,
         "messages": sessions.read_messages,
         "locomo": sessions.read_locomo,
     }
@@ -68,14 +79,27 @@ _FOLDERS: Mapping[Form, Callable[[Path, ImportTerms], Iterator[Item]]] = Mapping
 )
 
 
-def _read_conversations(path: Path, form: Form, terms: ImportTerms) -> Iterator[Item]:
-    """Yield the conversations of a file, of an archive, or of an unpacked archive."""
-    reader = chatgpt.read if form == "chatgpt" else claude.read
+_MEMBERS: Mapping[Form, tuple[re.Pattern[str], Callable[[], MemberReader]]] = MappingProxyType(
+    {
+        "chatgpt": (CONVERSATIONS, lambda: partial(read_elements, parse=chatgpt.parse_conversation)),
+        "claude": (CONVERSATIONS, lambda: partial(read_elements, parse=claude.parse_conversation)),
+        "telegram": (TELEGRAM, lambda: partial(read_elements, parse=telegram.parse_export)),
+        "slack": (SLACK, lambda: slack.WorkspaceReader().read),
+        "whatsapp": (WHATSAPP, lambda: whatsapp.read),
+    }
+)
+"""Exports that are a file, an archive or an unpacked archive: the names of their files, and what reads one."""
+
+
+def _read_members(path: Path, form: Form, terms: ImportTerms) -> Iterator[Item]:
+    """Yield the content of a file, of an archive, or of an unpacked archive."""
+    pattern, create_reader = _MEMBERS[form]
+    reader = create_reader()
     if path.is_dir():
-        for name, file in safe_reading.iter_files(path):
-            if file is not None and detection.CONVERSATIONS.fullmatch(name):
-                with safe_reading.open_file(file) as conversations:
-                    yield from reader(conversations, terms, name=name)
+        for name, file in sorted(safe_reading.iter_files(path), key=lambda each: _get_sort_key(each[0])):
+            if file is not None and pattern.fullmatch(name):
+                with safe_reading.open_file(file) as opened:
+                    yield from reader(opened, terms, name)
             else:
                 yield _build_skipped(name)
         return
@@ -83,15 +107,19 @@ def _read_conversations(path: Path, form: Form, terms: ImportTerms) -> Iterator[
         is_archive = opened.read(4) == b"PK\x03\x04"
         opened.seek(0)
         if not is_archive:
-            yield from reader(opened, terms, name=path.name)
+            yield from reader(opened, terms, path.name)
             return
     with safe_reading.ZipArchive(path) as archive:
-        for name in sorted(archive.names):
-            if detection.CONVERSATIONS.fullmatch(name):
+        for name in sorted(archive.names, key=_get_sort_key):
+            if pattern.fullmatch(name):
                 with archive.opened(name) as member:
-                    yield from reader(member, terms, name=f"{path.name}/{name}")
+                    yield from reader(member, terms, f"{path.name}/{name}")
             else:
-                yield _build_skipped(name)
+                yield _build_skipped(f"{path.name}/{name}")
+
+
+def _get_sort_key(name: str) -> tuple[bool, str]:
+    return PurePosixPath(name).name != slack.USERS, name
 
 
 def _build_skipped(name: str) -> Skipped:

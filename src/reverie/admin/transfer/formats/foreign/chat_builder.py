@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from types import MappingProxyType
+from typing import Any
 
+from reverie.admin.transfer import safe_reading
 from reverie.admin.transfer.formats import notes
 from reverie.admin.transfer.formats.foreign.fields import to_storable
 from reverie.admin.transfer.formats.native.jsonl import PIECE
 from reverie.admin.transfer.items import (
     FoundTurns,
+    ImportTerms,
     Item,
     Reason,
     Skipped,
     What,
     add_source_id,
     build_stable_id,
+    hash_texts,
 )
 from reverie.domain.conversation import (
     LONGEST_NAME,
+    ORIGIN,
     Role,
     SessionState,
     SessionStatus,
@@ -126,6 +131,50 @@ class ConversationBuilder:
             yield FoundTurns(place=self._place, state=self._state, turns=piece, form=self._form)
         for (what, why, detail), count in self._left_out.items():
             yield Skipped(what=what, place=self._place, why=why, detail=detail, count=count)
+
+
+class SourceIds:
+    """Ids of turns within their sessions; a turn without an id gets one derived from its content."""
+
+    def __init__(self) -> None:
+        self._seen = Counter[tuple[str, str]]()
+
+    def assign(self, session: str, given: str, *parts: str) -> str:
+        """Return the id of a turn; number those that occur again.
+
+        Args:
+            given: The id that the other program gave; empty for none.
+            parts: What tells a turn without an id from others.
+        """
+        source_id = given or hash_texts(*parts)
+        self._seen[session, source_id] += 1
+        number = self._seen[session, source_id]
+        return f"{source_id}:{number}" if number > 1 else source_id
+
+
+ConversationParser = Callable[[Mapping[str, Any], ImportTerms, str], Iterator[Item]]
+"""Yields the turns of one JSON object; its arguments are the object, the terms and the place."""
+
+
+def read_elements(
+    file: safe_reading.Readable, terms: ImportTerms, name: str, *, parse: ConversationParser
+) -> Iterator[Item]:
+    """Yield the conversations of a JSON list, or of one JSON object.
+
+    Raises:
+        InvalidInput: the rest of it cannot be read.
+    """
+    for number, text in enumerate(safe_reading.iter_elements(file), start=1):
+        place = f"{name}, conversation {number}"
+        try:
+            yield from parse(safe_reading.parse_json_object(text), terms, place)
+        except InvalidInput as error:
+            yield Skipped(what="session", place=place, why=notes.get_skip_reason(error), detail=str(error))
+
+
+def mark_sender(terms: ImportTerms) -> dict[str, str]:
+    """Return the metadata of a message that somebody else may have written."""
+    return {} if terms.trusted else {ORIGIN: terms.foreign_origin}
 
 
 def build_tool_call(id: str, name: str, arguments: str) -> ToolCall:

@@ -11,11 +11,9 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from reverie.admin.transfer import safe_reading
-from reverie.admin.transfer.formats import notes
 from reverie.admin.transfer.formats.foreign.chat_builder import ConversationBuilder, build_tool_call
 from reverie.admin.transfer.formats.foreign.fields import parse_moment, to_text
-from reverie.admin.transfer.items import ImportTerms, Item, Skipped
+from reverie.admin.transfer.items import ImportTerms, Item
 from reverie.domain.conversation import ROLES, Role
 from reverie.domain.errors import InvalidInput
 
@@ -30,21 +28,7 @@ def is_conversation(data: Any) -> bool:
     return isinstance(data, dict) and isinstance(data.get("mapping"), dict)
 
 
-def read(file: safe_reading.Readable, terms: ImportTerms, *, name: str) -> Iterator[Item]:
-    """Yield the conversations of a file.
-
-    Raises:
-        InvalidInput: the rest of it cannot be read.
-    """
-    for number, text in enumerate(safe_reading.iter_elements(file), start=1):
-        place = f"{name}, conversation {number}"
-        try:
-            yield from parse_conversation(safe_reading.parse_json_object(text), terms, place=place)
-        except InvalidInput as error:
-            yield Skipped(what="session", place=place, why=notes.get_skip_reason(error), detail=str(error))
-
-
-def parse_conversation(data: Mapping[str, Any], terms: ImportTerms, *, place: str) -> Iterator[Item]:
+def parse_conversation(data: Mapping[str, Any], terms: ImportTerms, place: str) -> Iterator[Item]:
     """Yield the turns of one conversation.
 
     Raises:

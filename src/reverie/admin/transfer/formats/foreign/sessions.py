@@ -7,7 +7,6 @@ under its old name. `conversations` describes the other two forms.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path, PurePosixPath
@@ -16,9 +15,13 @@ from typing import Any
 from reverie.admin.transfer import safe_reading
 from reverie.admin.transfer.conversations import Format, parse_turns, read_conversations
 from reverie.admin.transfer.formats import notes
-from reverie.admin.transfer.formats.foreign.chat_builder import ConversationBuilder, build_tool_call
+from reverie.admin.transfer.formats.foreign.chat_builder import (
+    ConversationBuilder,
+    SourceIds,
+    build_tool_call,
+)
 from reverie.admin.transfer.formats.foreign.fields import ForeignFields, parse_moment, to_text
-from reverie.admin.transfer.items import SOURCE_ID, ImportTerms, Item, Skipped, hash_texts
+from reverie.admin.transfer.items import SOURCE_ID, ImportTerms, Item, Skipped
 from reverie.domain.conversation import SESSION_STATUSES
 from reverie.domain.errors import InvalidInput
 
@@ -29,7 +32,7 @@ _TIMES = ("timestamp", "at", "created_at", "createdAt", "time")
 
 
 def read_messages(path: Path, terms: ImportTerms) -> Iterator[Item]:
-    """Yield the conversations of a file with one message a line."""
+    """Yield the conversations of a file of messages."""
     return _read_file(path, terms, "messages")
 
 
@@ -42,18 +45,18 @@ def _read_file(path: Path, terms: ImportTerms, form: Format) -> Iterator[Item]:
     """Yield the conversations of a file, after one pass in which a fault anywhere refuses the whole file."""
     for _ in read_conversations(path, form=form):
         pass
-    ids = _SourceIds()
+    ids = SourceIds()
     last: dict[str, datetime] = {}
     for piece in read_conversations(path, form=form):
         times = [turn["at"] for turn in piece.turns if "at" in turn]
-        begun = last.get(piece.session) or next(iter(times), terms.now)
+        begun = last.get(piece.session) or piece.begun or next(iter(times), terms.now)
         last[piece.session] = times[-1] if times else begun
         chat = ConversationBuilder(
             piece.session, form=form, place=path.name, begun=begun, scope=terms.foreign_scope, metadata={}
         )
         for turn in piece.turns:
             at = turn["at"].isoformat() if "at" in turn else ""
-            _add_turn(chat, ids.assign(turn, piece.session, at, turn.get("speaker", "")), turn)
+            _add_turn(chat, _assign_id(ids, turn, piece.session, at, turn.get("speaker", "")), turn)
         yield from chat.items()
 
 
@@ -82,23 +85,10 @@ def read(path: Path, terms: ImportTerms, *, name: str) -> Iterator[Item]:
         yield Skipped(what="session", place=name, why=notes.get_skip_reason(error), detail=str(error))
 
 
-class _SourceIds:
-    """Ids of turns within their sessions; a turn without an id gets one derived from its content."""
-
-    def __init__(self) -> None:
-        self._seen = Counter[tuple[str, str]]()
-
-    def assign(self, turn: dict[str, Any], session: str, *context: str) -> str:
-        """Take the id out of a turn's metadata, or derive one; number those that occur again.
-
-        Args:
-            context: What else tells a turn without an id from others.
-        """
-        parts = (turn["role"], *context, turn["content"], str(turn.get("tool_call_id")))
-        source_id = turn.pop("metadata", {}).get(SOURCE_ID) or hash_texts(*parts)
-        self._seen[session, source_id] += 1
-        number = self._seen[session, source_id]
-        return f"{source_id}:{number}" if number > 1 else source_id
+def _assign_id(ids: SourceIds, turn: dict[str, Any], session: str, *context: str) -> str:
+    """Take the id out of a turn's metadata, or derive one from the turn and what else is known of it."""
+    parts = (turn["role"], *context, turn["content"], str(turn.get("tool_call_id")))
+    return ids.assign(session, turn.pop("metadata", {}).get(SOURCE_ID, ""), *parts)
 
 
 def _add_turn(chat: ConversationBuilder, source_id: str, turn: Mapping[str, Any]) -> None:
@@ -144,7 +134,7 @@ class _SessionReader:
     def messages(self, numbered: Iterator[tuple[str, Any]]) -> Iterator[Item]:
         """Yield the session's turns, then what is left out of it."""
         turns: list[tuple[str, dict[str, Any]]] = []
-        ids = _SourceIds()
+        ids = SourceIds()
         skipped: list[Skipped] = []
         for place, data in numbered:
             try:
@@ -161,7 +151,7 @@ class _SessionReader:
                 continue
             if not parsed:
                 skipped.append(Skipped(what="turn", place=place, why="empty"))
-            turns += [(ids.assign(turn, self._session, time), turn) for turn in parsed]
+            turns += [(_assign_id(ids, turn, self._session, time), turn) for turn in parsed]
         yield from self._build_chat(turns).items()
         yield from skipped
 

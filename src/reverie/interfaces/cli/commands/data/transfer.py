@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from reverie.admin.transfer.items import FORMS, OWN_FORMS
 from reverie.domain.errors import NotFound
 from reverie.domain.record import ORIGINS, Origin
 from reverie.domain.scope import EVERY_SCOPE
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 
 STANDARD_OUTPUT = "-"
 
-_EXPORT_FORMS = ("jsonl", "markdown")
-_FORMS = (*_EXPORT_FORMS, "mcp", "golemcore", "rockbot", "notes", "chatgpt", "claude", "messages", "locomo")
 _SHOWN = 20
 _REASONS = {
     "known": "already known",
@@ -146,7 +145,7 @@ def _measure_database(folder: Path | None) -> int | None:
 @click.option(
     "--format",
     "form",
-    type=click.Choice(_EXPORT_FORMS),
+    type=click.Choice(OWN_FORMS),
     default="jsonl",
     show_default=True,
     help="JSON lines, or Markdown files with YAML front matter.",
@@ -248,7 +247,7 @@ def _count_items(memory: Memory | Snapshot) -> int:
 
 @click.command("import", cls=Command)
 @click.argument("path", type=click.Path(path_type=Path))
-@click.option("--format", "form", type=click.Choice(_FORMS), help="Format of PATH; default detected.")
+@click.option("--format", "form", type=click.Choice(FORMS), help="Format of PATH; default detected.")
 @click.option("--dry-run", is_flag=True, help="Only show what would be imported.")
 @click.option("--scope", metavar="SCOPE", help="Scope to import into, such as user:alice.")
 @click.option(
@@ -271,10 +270,11 @@ def import_path(
     """Import an export, another program's memory, or conversations from PATH.
 
     Supported are: exports of Reverie; the file of the MCP memory server; folders of golemcore, RockBot
-    and Autobot (MEMORY.md, HISTORY.md, daily notes, items, entries, sessions); exports of ChatGPT and
-    Claude, also as zip archives; and conversations with one message per line, {"role", "content"} with
-    optional "at", "session", "speaker", "id" and "tool_calls". Existing and erased content is skipped, so
-    that an import can be repeated safely.
+    and Autobot (MEMORY.md, HISTORY.md, daily notes, items, entries, sessions); exports of ChatGPT, Claude,
+    Slack, Telegram and WhatsApp, also as zip archives; messages {"role", "content"} as JSON lines, as a list
+    or as {"messages": […]}, with optional "at", "session", "speaker", "id" and "tool_calls"; and text files,
+    which are cut into passages. Existing and erased content is skipped, so that an import can be repeated
+    safely.
 
     With --json: {"form": text, "dry_run": true or false, "records", "sessions", "turns", "pages" and
     "paragraphs": numbers, "skipped_by_reason": {"reason": number}, "skipped": [{"what", "place", "why",
