@@ -139,7 +139,9 @@ def test_a_message_is_the_owners_word_only_if_the_owner_says_so(
 class TestDocuments:
     def test_a_long_text_is_cut_into_passages_that_search_finds(self, memory: Memory, tmp_path: Path) -> None:
         file = tmp_path / "handbook.txt"
-        file.write_text("\n\n".join(f"Part {n}. The valve {n} opens at {n} bar, never before." for n in range(3_000)))
+        file.write_text(
+            "\n\n".join(f"Part {n}. The valve {n} opens at {n} bar, never before." for n in range(3_000))
+        )
         assert len(file.read_text()) > 100_000
         report = memory.admin.import_from(file)
         assert report.form == "document"
