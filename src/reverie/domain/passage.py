@@ -43,7 +43,7 @@ class Passage(NamedTuple):
         at: When it was created or said, or the time it tells of, in seconds since 1970.
         cues: What the analyzer noted beside the words: of a turn's form, such as that it asks something; of
             a record, the keys by which its like is found. Opaque to stores.
-        dates: The words of its date, packed like `terms`; empty for a record.
+        dates: The words of its date, packed like `terms`.
         importance: 0 to 1.
         confidence: 0 to 1.
         kind: The record's kind; `turn` for a turn, `paragraph` for a paragraph.
@@ -77,7 +77,7 @@ class AnalyzedText:
         speaker: Who said it, lower-case; empty for a record.
         cues: What it noted beside the words: of a turn's form, such as that it asks something; of a record,
             the keys by which its like is found. Opaque to stores.
-        dates: The words of its date, packed; empty for a record.
+        dates: The words of its date, packed.
     """
 
     terms: str
@@ -131,7 +131,7 @@ class CandidateQuery:
     """Words, dates and speakers to find, with their weights.
 
     Attributes:
-        words: Tokens and weights; a passage needs at least one.
+        words: Tokens and weights; a passage needs at least one of these or of the dates.
         dates: Date tokens and weights.
         speakers: Lower-case names and weights.
     """

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NoReturn, TypeVar
+from typing import TypeVar
 
 from reverie.domain.change import Change, Value
 from reverie.domain.conversation import Turn
@@ -120,7 +120,7 @@ def rebuild(
     database = folder / DATABASE
     if not any((folder / top).is_dir() for top in (MEMORY, SESSIONS)):
         raise NotFound(f"there are no readable files in {str(folder)!r}: nothing to rebuild from")
-    old = _open_database(database)
+    old = _open_database(database, analyse)
     scratch = folder / f".rebuilding-{secrets.token_hex(6)}"
     state = FileState(folder)
     try:
@@ -159,13 +159,13 @@ def rebuild(
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _open_database(database: Path) -> SQLiteStore | None:
+def _open_database(database: Path, analyse: Analyse) -> SQLiteStore | None:
     """Open the present database, if it can be read; raise `StoreUnavailable` if that is uncertain."""
     if not database.exists():
         return None
     store: SQLiteStore | None = None
     try:
-        store = SQLiteStore(database, analyse=_refuse_analysis, create=False)
+        store = SQLiteStore(database, analyse=analyse, create=False)
         store.sequence()
     except StoreIncompatible as error:
         if "newer" in str(error):
@@ -176,10 +176,6 @@ def _open_database(database: Path) -> SQLiteStore | None:
     else:
         return store
     return None
-
-
-def _refuse_analysis(value: object) -> NoReturn:
-    raise AssertionError("nothing is written to the old database")
 
 
 def _put_in_place(draft: Path, database: Path) -> Path | None:

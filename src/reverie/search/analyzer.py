@@ -16,9 +16,8 @@ _LONGEST_REMEMBERED = 2_000
 def analyze(value: Record | Turn | Paragraph) -> AnalyzedText:
     """Return the tokens of a record, a turn or a paragraph, and what else is noted of it.
 
-    For a turn: its speaker, date and form. For a record: the keys that find repetitions of it
-    (`reverie.domain.similarity.comparison.compute_keys`). For a paragraph: nothing; its leading time is not
-    indexed.
+    For all: their date, in UTC. For a turn, besides: its speaker and form. For a record: the keys that find
+    repetitions of it (`reverie.domain.similarity.comparison.compute_keys`).
 
     The same value always gives the same analysis. A value that was just analysed costs next to nothing:
     the store and the index both ask.
@@ -26,16 +25,19 @@ def analyze(value: Record | Turn | Paragraph) -> AnalyzedText:
     text = value.text if isinstance(value, Paragraph) else value.to_searchable_text()
     short = len(text) <= _LONGEST_REMEMBERED
     terms, length = (_packed_again if short else _pack_tokens)(text)
+    dates = tokenizer.pack(
+        tokenizer.tokenize_date(value.created_at if isinstance(value, Record) else value.at)
+    )
     if isinstance(value, Paragraph):
-        return AnalyzedText(terms=terms, length=length)
+        return AnalyzedText(terms=terms, length=length, dates=dates)
     if isinstance(value, Record):
-        return AnalyzedText(terms=terms, length=length, cues=_extract_keys(value.content))
+        return AnalyzedText(terms=terms, length=length, cues=_extract_keys(value.content), dates=dates)
     return AnalyzedText(
         terms=terms,
         length=length,
         cues=(_cues_again if short else tokenizer.extract_cues)(text),
         speaker=(value.speaker or value.role).casefold(),
-        dates=tokenizer.pack(tokenizer.tokenize_date(value.at)),
+        dates=dates,
     )
 
 

@@ -61,7 +61,8 @@ def terms(folder: Path) -> set[str]:
     fields = (
         "record_words",
         "turn_words",
-        "dates",
+        "record_dates",
+        "turn_dates",
         "alike",
         "speaker",
         "scope",

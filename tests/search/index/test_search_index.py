@@ -286,6 +286,25 @@ def test_turns_are_found_by_word_speaker_and_date(store: SQLiteStore, tmp_path: 
     index.close()
 
 
+def test_records_and_paragraphs_are_found_by_their_date_and_not_by_that_of_others(
+    store: SQLiteStore, tmp_path: Path
+) -> None:
+    index = SearchIndex(store, tmp_path / "index", analyse=analyze)
+    put(store, None, record(1, "tea"))
+    put(store, None, replace(record(2, "coffee"), created_at=NOON + timedelta(days=40)))
+    line = Paragraph(id=f"{3:012x}", page=HISTORY, position=1.0, at=NOON, content="A walk in the garden")
+    store.commit([Change(before=None, after=line)], actor="test", at=NOON)
+    in_march = CandidateQuery(words=[], dates=[("@2025-03", 1.0)])
+    for scopes in (None, ("",)):
+        for _ in range(2):
+            keys = index.search_any("record", in_march, replace(LIVE, scopes=scopes), 10)
+            assert [one.content for one in store.records(keys)] == ["tea"]
+            keys = index.search_any("paragraph", in_march, Filter(), 10)
+            assert [one.id for one in store.paragraphs(keys)] == [line.id]
+            assert index.search_any("turn", in_march, Filter(), 10) == []
+            index.fold()
+
+
 def test_an_index_deleted_while_in_use_answers_on_and_comes_back(store: SQLiteStore, tmp_path: Path) -> None:
     folder = tmp_path / "index"
     index = SearchIndex(store, folder, analyse=analyze)

@@ -147,7 +147,7 @@ def backup_of(path: Path) -> Path:
 
 def test_an_older_file_is_backed_up_and_brought_up_to_date(path: Path, store: SQLiteStore) -> None:
     store.commit(make_additions(make_record(1)), actor="test", at=NOW)
-    backup = prepare(path, steps=NEXT)
+    backup = prepare(path, analyse=analyse, steps=NEXT)
     assert backup == backup_of(path)
     with contextlib.closing(sqlite3.connect(path)) as file:
         assert file.execute("PRAGMA user_version").fetchone() == (len(NEXT),)
@@ -155,26 +155,29 @@ def test_an_older_file_is_backed_up_and_brought_up_to_date(path: Path, store: SQ
     with contextlib.closing(SQLiteStore(backup, analyse=analyse)) as old:
         assert list(old.find(Filter())) == [make_record(1)]
         assert old.check() == []
-    assert prepare(path, steps=NEXT) is None
+    assert prepare(path, analyse=analyse, steps=NEXT) is None
     assert stat.S_IMODE(backup.stat().st_mode) == 0o600
 
 
 def test_a_migration_that_fails_changes_nothing(path: Path, store: SQLiteStore) -> None:
     store.commit(make_additions(make_record(1)), actor="test", at=NOW)
     with pytest.raises(Exception, match=r"reverie\.db"):
-        prepare(path, steps=BROKEN)
+        prepare(path, analyse=analyse, steps=BROKEN)
     assert store.check() == []
     with contextlib.closing(sqlite3.connect(path)) as file:
         assert file.execute("PRAGMA user_version").fetchone() == (len(MIGRATIONS),)
         assert file.execute("SELECT count(*) FROM sqlite_master WHERE name = 'moods'").fetchone() == (0,)
-    assert prepare(path, steps=NEXT) == path.with_name(f"{backup_of(path).name}-2"), (
+    assert prepare(path, analyse=analyse, steps=NEXT) == path.with_name(f"{backup_of(path).name}-2"), (
         "no backup is written over"
     )
 
 
 def test_two_that_open_an_older_file_migrate_it_once(path: Path, store: SQLiteStore) -> None:
     backups: list[Path | None] = []
-    threads = [threading.Thread(target=lambda: backups.append(prepare(path, steps=NEXT))) for _ in range(4)]
+    threads = [
+        threading.Thread(target=lambda: backups.append(prepare(path, analyse=analyse, steps=NEXT)))
+        for _ in range(4)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -185,7 +188,7 @@ def test_two_that_open_an_older_file_migrate_it_once(path: Path, store: SQLiteSt
 
 def test_a_newer_file_is_refused_and_left_as_it_is(path: Path, store: SQLiteStore) -> None:
     store.close()
-    prepare(path, steps=NEXT)
+    prepare(path, analyse=analyse, steps=NEXT)
     before = everything_in(path.parent)
     with pytest.raises(StoreIncompatible, match="newer Reverie"):
         SQLiteStore(path, analyse=analyse)

@@ -24,7 +24,7 @@ from reverie.domain.record import Record
 from reverie.domain.text.timestamps import to_microseconds
 from reverie.search.index.inverted_index import OFTEN, ONCE, IndexedPassage, compute_brevity
 
-FORMAT = "3"
+FORMAT = "4"
 """Part of the folder's name; another schema or analyzer gets another folder and is built anew."""
 
 _NEVER = (1 << 62) - 1
@@ -37,6 +37,11 @@ _WORDS: dict[Searchable, str] = {
     "record": "record_words",
     "turn": "turn_words",
     "paragraph": "paragraph_words",
+}
+_DATES: dict[Searchable, str] = {
+    "record": "record_dates",
+    "turn": "turn_dates",
+    "paragraph": "paragraph_dates",
 }
 
 
@@ -51,7 +56,7 @@ class WriterBusy(Exception):
 def build_schema() -> tantivy.Schema:
     """Return the fields of a passage in the index."""
     builder = tantivy.SchemaBuilder()
-    for field in (*_WORDS.values(), "dates", "alike", "often"):
+    for field in (*_WORDS.values(), *_DATES.values(), "alike", "often"):
         builder.add_text_field(field, tokenizer_name="whitespace", index_option="freq")
     for field in ("speaker", "scope", "category", "tag", "kind", "layer", "origin", "session", "role", "all"):
         builder.add_text_field(field, tokenizer_name="raw", index_option="basic")
@@ -158,10 +163,14 @@ class TantivyIndex:
         self, subject: Searchable, query: CandidateQuery, allowed: Filter, limit: int
     ) -> list[int]:
         """Return the keys of at most `limit` passages that fit best by tantivy's own BM25."""
-        field = _WORDS[subject]
+        looked_for = (
+            (_WORDS[subject], query.words),
+            (_DATES[subject], query.dates),
+            ("speaker", query.speakers),
+        )
         clauses = [
             (Occur.Should, self._boost_query(self._build_term_query(name, token), weight))
-            for name, tokens in ((field, query.words), ("dates", query.dates), ("speaker", query.speakers))
+            for name, tokens in looked_for
             for token, weight in tokens
         ]
         return self._search_keys(subject, Query.boolean_query(clauses), allowed, limit)
@@ -214,7 +223,7 @@ class TantivyIndex:
         return [int(key) for key, _ in hits]
 
     def _build_weighted_query(self, subject: Searchable, weights: Sequence[TermWeight]) -> Query:
-        fields = {"words": _WORDS[subject], "dates": "dates", "speakers": "speaker", "cues": "alike"}
+        fields = {"words": _WORDS[subject], "dates": _DATES[subject], "speakers": "speaker", "cues": "alike"}
         scored = [(fields[each.among], each.token, each.weight * ONCE) for each in weights]
         for each in weights:
             if each.among == "words":
@@ -451,6 +460,7 @@ def _build_document(leaf: IndexedPassage) -> tantivy.Document:
     subject = get_searchable_kind(value)
     document = tantivy.Document()
     document.add_text(_WORDS[subject], analysis.terms)
+    document.add_text(_DATES[subject], analysis.dates)
     document.add_text("all", subject)
     counts = Counter(analysis.terms.split())
     often = [
@@ -472,7 +482,6 @@ def _build_document(leaf: IndexedPassage) -> tantivy.Document:
     if isinstance(value, Turn):
         document.add_text("session", value.session)
         document.add_text("role", value.role)
-        document.add_text("dates", analysis.dates)  # turns alone are looked for by their date or speaker
         if analysis.speaker:
             document.add_text("speaker", analysis.speaker)
     return document

@@ -17,7 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reverie.domain.errors import NotFound, StoreCorrupt, StoreIncompatible, StoreUnavailable
+from reverie.domain.passage import Analyse
 from reverie.stores.sqlite.errors import translate_error
+from reverie.stores.sqlite.repair import analyze_again
 
 APPLICATION_ID = 0x52766572
 """`Rver` in ASCII, written into the header of the file."""
@@ -30,10 +32,12 @@ class Migration:
     Attributes:
         name: What it does, in words.
         statements: The SQL, one statement each, run in one transaction with all other steps.
+        analysed: Whether the analyzer has changed, so that every stored text is analysed again.
     """
 
     name: str
-    statements: tuple[str, ...]
+    statements: tuple[str, ...] = ()
+    analysed: bool = False
 
 
 # Why the tables are as they are. A durable commit costs one fsync and, for every page it touched, a 4 KiB
@@ -237,12 +241,18 @@ _SECOND = (
 MIGRATIONS: tuple[Migration, ...] = (
     Migration(name="the first tables", statements=_FIRST),
     Migration(name="pages, paragraphs, and a journal that can forget", statements=_SECOND),
+    Migration(name="dates of records and paragraphs", analysed=True),
 )
 """Every step, in order; the position from 1 is its version."""
 
 
 def prepare(
-    path: Path, *, create: bool = True, patience: float = 10.0, steps: Sequence[Migration] = MIGRATIONS
+    path: Path,
+    *,
+    analyse: Analyse,
+    create: bool = True,
+    patience: float = 10.0,
+    steps: Sequence[Migration] = MIGRATIONS,
 ) -> Path | None:
     """Make sure that there is a store of today's version at `path`.
 
@@ -250,6 +260,7 @@ def prepare(
 
     Args:
         path: The file; its folder is made when missing.
+        analyse: The analyzer, for steps after which every text is analysed again.
         create: Whether to make the file when there is none.
         patience: How many seconds to wait for another process that is writing.
         steps: The migrations that make up today's version.
@@ -271,7 +282,7 @@ def prepare(
             _create(path, steps)
             return None
         version = _read_version(path, newest=len(steps))
-        return _migrate(path, steps, patience) if version < len(steps) else None
+        return _migrate(path, steps, patience, analyse) if version < len(steps) else None
     except (sqlite3.Error, UnicodeError) as error:
         raise translate_error(error, path) from error
     except OSError as error:
@@ -376,7 +387,7 @@ def _publish(draft: Path, path: Path) -> bool:
     return True
 
 
-def _migrate(path: Path, steps: Sequence[Migration], patience: float) -> Path | None:
+def _migrate(path: Path, steps: Sequence[Migration], patience: float, analyse: Analyse) -> Path | None:
     with _open_connection(build_uri(path, "mode=rw"), patience) as file:
         file.execute("PRAGMA synchronous = FULL")
         file.execute("PRAGMA secure_delete = ON")
@@ -389,6 +400,8 @@ def _migrate(path: Path, steps: Sequence[Migration], patience: float) -> Path | 
             return None
         backup = _backup(path, version)
         _run(file, steps[version:], first=version + 1)
+        if any(step.analysed for step in steps[version:]):
+            analyze_again(file, analyse)
         if file.execute("PRAGMA foreign_key_check").fetchone():
             raise StoreCorrupt(f"{str(path)!r} does not fit format {len(steps)}: nothing was changed")
         file.execute("COMMIT")

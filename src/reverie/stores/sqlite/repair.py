@@ -72,6 +72,19 @@ def find_stale_analyses(file: sqlite3.Connection, analyse: Analyse) -> Iterator[
                 yield value.id
 
 
+def analyze_again(file: sqlite3.Connection, analyse: Analyse) -> None:
+    """Analyse every text that can be read again, within one transaction, which the caller commits."""
+    assignments = ", ".join(f"{name} = ?" for name in ANALYSIS_COLUMNS)
+    for table in (RECORDS, TURNS, PARAGRAPHS):
+        sql = f"UPDATE {table.name} SET {assignments} WHERE key = ?"
+        for key, stored, value, _ in _iter_rows(file, table):
+            if value is not None:
+                analysis = _analyze_value(analyse, value)
+                if stored[-len(ANALYSIS_COLUMNS) :] != analysis:
+                    file.execute(sql, (*analysis, key))
+    _repair_counts(file)
+
+
 def _restore_missing_rows(file: sqlite3.Connection, table: TableCodec[Any], analyse: Analyse) -> None:
     """Insert the rows that the journal has and the table lacks."""
     sql = (

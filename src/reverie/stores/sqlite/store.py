@@ -125,7 +125,7 @@ class SQLiteStore:
         self.path = path.absolute()
         self._analyse = analyse
         with not_forking:
-            self.migrated_from = prepare(self.path, create=create, patience=patience)
+            self.migrated_from = prepare(self.path, analyse=analyse, create=create, patience=patience)
         self._connections = ConnectionPool(self.path, patience=patience)
 
     # -- changing ------------------------------------------------------------------------------------
