@@ -554,3 +554,35 @@ def test_without_a_path_the_settings_name_the_folder(tmp_path: Path, monkeypatch
         assert "You are Rook." in memory.session("cli:1").context().text
     with Memory.open(settings=Settings(base_path=str(tmp_path / "elsewhere"))) as memory:
         assert memory.path == tmp_path / "elsewhere"
+
+
+def test_tags_match_in_any_case_and_keep_their_first_spelling(memory: Memory, clock: MovableClock) -> None:
+    one = memory.save("Ada writes Python", tags=["Python", "python", "Straße"]).record
+    assert one.tags == ("Python", "Straße")
+    assert memory.save("Ada writes Python", tags=["PYTHON", "Work"]).record.tags == ("Python", "Straße", "Work")
+    two = memory.save("Bo writes Go", tags=["python"]).record
+    assert memory.update(two.id, tags=["go", "Go", "PYTHON"]).tags == ("go", "PYTHON")
+    memory.save("Cy writes Perl", tags=["Python"])
+    for wanted in ("python", "PYTHON"):
+        assert len(memory.list(tags=wanted)) == 3
+        assert len(memory.search("writes", tags=wanted)) == 3
+    assert [record.id for record in memory.list(tags=["STRASSE", "work"])] == [one.id]
+    assert memory.tags() == {"Python": 3, "Straße": 1, "Work": 1, "go": 1}
+
+
+def test_content_is_stored_without_its_padding(memory: Memory) -> None:
+    saved = memory.save("\n  Ada lives in Bern.\n    She has a cat. \n\n").record
+    assert saved.content == "Ada lives in Bern.\n    She has a cat."
+    assert memory.update(saved.id, content=" Ada lives in Basel. ").content == "Ada lives in Basel."
+
+
+def test_an_update_that_changes_nothing_writes_nothing(memory: Memory, clock: MovableClock) -> None:
+    key = "sk-proj-" + "a1B2c3D4e5F6g7H8i9J0" * 2
+    saved = memory.save(f"The key is {key}", tags=["ops"]).record
+    clock.move(days=3)
+    before = memory.history.log()
+    assert memory.update(saved.id, content=f" The key is {key} ", tags=["ops"]) == saved
+    assert memory.update(saved.id, content=saved.content, expected=saved) == saved
+    assert memory.history.log() == before
+    clock.move(days=3)
+    assert memory.update(saved.id, importance=0.9).updated_at == clock()

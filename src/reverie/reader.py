@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal, Unpack, get_args
@@ -131,8 +132,16 @@ class MemoryReader:
         return self._store.tally("category", self._build_live_filter())
 
     def tags(self) -> dict[str, int]:
-        """Return the number of live records that have each tag."""
-        return self._store.tally("tag", self._build_live_filter())
+        """Return the number of live records that have each tag.
+
+        Spellings that differ in case are one tag, under the one that most records have.
+        """
+        spellings = self._store.tally("tag", self._build_live_filter())
+        usual: dict[str, str] = {}
+        counts: Counter[str] = Counter()
+        for tag in sorted(spellings, key=lambda one: (-spellings[one], one)):
+            counts[usual.setdefault(tag.casefold(), tag)] += spellings[tag]
+        return dict(sorted(counts.items()))
 
     # -- searching ---------------------------------------------------------------------------------------
 

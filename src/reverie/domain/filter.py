@@ -28,7 +28,7 @@ class Filter:
         scopes: Only these scopes, of which the first stands for those that say the same; None for all.
             Paragraphs belong to the empty scope, which is everybody's.
         categories: Only these categories and those below them, by whole segments; empty for all.
-        tags: Only what has all of these tags.
+        tags: Only what has all of these tags, in any case.
         kinds: Only these kinds; empty for all.
         layers: Only these layers; empty for all.
         origins: Only these origins; empty for all.
@@ -76,7 +76,7 @@ class RecordFilters(TypedDict, total=False):
 
     Attributes:
         category: These categories and those below them, by whole segments.
-        tags: Records that have all of these tags.
+        tags: Records that have all of these tags, in any case.
         kind: These kinds.
         layer: These layers.
         origin: These origins.
@@ -204,7 +204,7 @@ def is_record_allowed(wanted: Filter, record: Record) -> bool:
         (wanted.archived is None or record.archived == wanted.archived)
         and (wanted.scopes is None or record.scope in wanted.scopes)
         and (not wanted.categories or _is_in_category(wanted, record))
-        and all(tag in record.tags for tag in wanted.tags)
+        and (not wanted.tags or _has_all_tags(wanted, record))
         and (not wanted.kinds or record.kind in wanted.kinds)
         and (not wanted.layers or record.layer in wanted.layers)
         and (not wanted.origins or record.origin in wanted.origins)
@@ -235,6 +235,11 @@ def is_paragraph_allowed(wanted: Filter, paragraph: Paragraph) -> bool:
         and (wanted.scopes is None or "" in wanted.scopes)
         and _is_in_time_range(wanted, paragraph.at)
     )
+
+
+def _has_all_tags(wanted: Filter, record: Record) -> bool:
+    present = {tag.casefold() for tag in record.tags}
+    return all(tag.casefold() in present for tag in wanted.tags)
 
 
 def _is_in_category(wanted: Filter, record: Record) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime
+from itertools import chain
 from types import MappingProxyType
 from typing import Any, Literal, get_args
 
@@ -283,7 +284,7 @@ def validate_fraction(value: object, *, name: str) -> None:
 
 
 def normalize_labels(values: Iterable[str], *, name: str, longest: int = LONGEST_LABEL) -> tuple[str, ...]:
-    """Return the labels, stripped, none twice, in their order.
+    """Return the labels, stripped, none twice, in their order. Tags that differ in case only are one tag.
 
     Raises:
         InvalidInput: one is blank or too long, or there are more than 100.
@@ -291,6 +292,20 @@ def normalize_labels(values: Iterable[str], *, name: str, longest: int = LONGEST
     if isinstance(values, str) or not isinstance(values, Iterable):
         raise InvalidInput(f"{name}s are {values!r}: pass a list of strings")
     cleaned = tuple(dict.fromkeys(validate_text(v, name=name, longest=longest).strip() for v in values))
+    if name == "tag":
+        cleaned = merge_tags(cleaned)
     if len(cleaned) > MOST_LABELS:
         raise InvalidInput(f"{len(cleaned)} {name}s: at most {MOST_LABELS} are allowed")
     return cleaned
+
+
+def merge_tags(*groups: Iterable[str]) -> tuple[str, ...]:
+    """Return the tags of all groups; of those that differ in case only, the first spelling.
+
+    >>> merge_tags(["Python", "sql"], ["python", "SQL", "Go"])
+    ('Python', 'sql', 'Go')
+    """
+    first: dict[str, str] = {}
+    for tag in chain.from_iterable(groups):
+        first.setdefault(tag.casefold(), tag)
+    return tuple(first.values())

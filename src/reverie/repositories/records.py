@@ -37,6 +37,7 @@ from reverie.domain.record import (
     Origin,
     Record,
     infer_kind,
+    merge_tags,
     normalize_labels,
     validate_choice,
     validate_record,
@@ -340,12 +341,12 @@ class RecordRepository:
         tags = normalize_labels(note.tags, name="tag")
         if kind == "anti_pattern":
             category = category or f"{ANTI_PATTERNS}/{GENERAL}"
-            tags = tuple(dict.fromkeys((*tags, ANTI_PATTERN_TAG)))
+            tags = merge_tags(tags, (ANTI_PATTERN_TAG,))
         created = now if note.created_at is None else timestamps.to_utc(note.created_at, name="created_at")
         ttl = None if note.ttl is None else timestamps.parse_duration(note.ttl)
         record = Record(
             id=self._writer.new_id(),
-            content=note.content,
+            content=_strip_content(note.content),
             category=category,
             kind=kind,
             layer=note.layer if note.layer is not None else HOME_LAYERS[kind],
@@ -393,20 +394,21 @@ class RecordRepository:
             wanted["references"] = normalize_labels(wanted["references"], name="reference", longest=2_000)
         for name in {"valid_from", "valid_to", "expires_at"} & set(wanted):
             wanted[name] = _to_utc(wanted[name], name)
+        if "content" in wanted:
+            wanted["content"] = _strip_content(wanted["content"])
         if "metadata" in wanted:
             wanted["metadata"] = MappingProxyType(_parse_metadata(wanted["metadata"]))
 
         def change(record: Record) -> Record:
             if expected is not None and record != expected:
                 raise Conflict(f"record {id!r} has changed since you read it: read it again")
-            touched: dict[str, Any] = (
-                {} if only_pinned else {"updated_at": self._clock()}
-            )  # a pin says nothing new
-            return replace(record, **wanted, **touched)
+            return replace(record, **wanted)
 
         only_pinned = wanted.keys() == {"pinned"}
         reason = ("pin" if wanted["pinned"] else "unpin") if only_pinned else "update"
-        return self._change_record(id, change, reason=reason, retry=expected is None)
+        return self._change_record(
+            id, change, reason=reason, retry=expected is None, touch=not only_pinned  # a pin says nothing new
+        )
 
     def archive(self, id: str, *, reason: str) -> Record:
         """Take a record out of search, keeping it (see `Memory.archive`)."""
@@ -482,14 +484,32 @@ class RecordRepository:
         return self._run_with_retries(attempt)
 
     def _change_record(
-        self, id: str, change: Callable[[Record], Record], *, reason: str, retry: bool = True
+        self,
+        id: str,
+        change: Callable[[Record], Record],
+        *,
+        reason: str,
+        retry: bool = True,
+        touch: bool = False,
     ) -> Record:
+        """Change one record; write nothing where the change makes no difference.
+
+        Args:
+            id: The id of the record.
+            change: Returns the record as it shall be.
+            reason: The reason, for the journal.
+            retry: Whether to read again after a lost race.
+            touch: Whether the change counts as an update, which renews `updated_at`.
+        """
+
         def attempt(_: int = 0) -> Record:
             found = self._store.records([id])
             if not found:
                 raise NotFound(describe_missing_record(id))
             after = redact_value(validate_record(change(found[0])), self._redactor, known=True)
             if after != found[0]:
+                if touch:
+                    after = replace(after, updated_at=self._clock())
                 twin = None if after.archived else self._store.record_like(after.scope, after.fingerprint)
                 if twin is not None and twin.id != id:
                     raise InvalidInput(
@@ -597,6 +617,11 @@ def _parse_new_record(note: NewRecord | Mapping[str, Any]) -> NewRecord:
     if "content" not in note:
         raise InvalidInput("a note has no content: pass 'content'")
     return NewRecord(**note)
+
+
+def _strip_content(content: str) -> str:
+    """Return the content without the white space around it; anything else is left to validation."""
+    return content.strip() if isinstance(content, str) else content
 
 
 def _parse_metadata(metadata: object) -> dict[str, str]:

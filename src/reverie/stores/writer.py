@@ -99,15 +99,31 @@ class StoreWriter:
         Raises:
             Conflict: the last attempt failed, or the conflict is permanent.
         """
-        failed_at = -1
-        for tries in range(attempts - 1):
-            try:
-                return attempt(tries)
-            except Conflict:
-                sequence = self.store.sequence()
-                if sequence == failed_at:
-                    raise
-                failed_at = sequence
-                if tries:  # one lost race may be chance; after two, spread the competitors over time
-                    time.sleep(random.uniform(0, _LONGEST_PAUSE_S))
-        return attempt(attempts - 1)
+        return retry_conflicts(attempt, read_state=self.store.sequence, attempts=attempts)
+
+
+def retry_conflicts(
+    attempt: Callable[[int], T], *, read_state: Callable[[], object], attempts: int = ATTEMPTS
+) -> T:
+    """Return the result of `attempt`, repeated as `StoreWriter.retrying` does.
+
+    Args:
+        attempt: Reads, decides and commits; receives the number of failed attempts before it.
+        read_state: Returns something that differs after every lost race.
+        attempts: The largest number of attempts.
+
+    Raises:
+        Conflict: the last attempt failed, or two attempts failed on the same state.
+    """
+    failed_on: object = None
+    for tries in range(attempts - 1):
+        try:
+            return attempt(tries)
+        except Conflict:
+            state = read_state()
+            if tries and state == failed_on:
+                raise
+            failed_on = state
+            if tries:  # one lost race may be chance; after two, spread the competitors over time
+                time.sleep(random.uniform(0, _LONGEST_PAUSE_S))
+    return attempt(attempts - 1)

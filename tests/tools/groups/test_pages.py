@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
 import pytest
 
 from reverie import InvalidInput, Memory
+from reverie.tools import ToolResult
 from reverie.tools.groups.pages import find_similar_lines, replace_once
 from tests.tools.conftest import Call
 
@@ -117,3 +122,33 @@ def test_what_is_similar_has_as_many_lines_as_what_was_looked_for() -> None:
     assert find_similar_lines(text, "nothing of it") == ""
     assert find_similar_lines(text, "ab") == ""
     assert find_similar_lines("", "abcdef") == ""
+
+
+@pytest.mark.parametrize("where", ["sqlite", "in memory"])
+def test_edits_of_different_pieces_of_one_memory_at_once_all_land(where: str, tmp_path: Path) -> None:
+    with Memory.open(tmp_path / "memory" if where == "sqlite" else ":memory:") as memory:
+        record = memory.save(" ".join(f"Desk {number:02} is free." for number in range(12))).record
+        start = threading.Barrier(12)
+
+        def edit(number: int) -> ToolResult:
+            tools = memory.tools()
+            start.wait()
+            return tools.call(
+                "edit_memory",
+                {"id": record.id, "old": f"Desk {number:02} is free", "new": f"Desk {number:02} is Ada's"},
+            )
+
+        with ThreadPoolExecutor(12) as pool:
+            results = list(pool.map(edit, range(12)))
+        assert [result.text for result in results if result.failed] == []
+        after = memory.get(record.id)
+        assert after is not None
+        assert after.content.count("Ada's") == 12
+
+
+def test_an_edit_of_a_piece_that_another_has_just_replaced_is_refused(memory: Memory, call: Call) -> None:
+    record = memory.save("Desk 1 is free").record
+    memory.update(record.id, content="Desk 1 is Bo's")
+    told = call("edit_memory", id=record.id, old="Desk 1 is free", new="Desk 1 is Ada's")
+    assert told.failed
+    assert "is not in" in told.text

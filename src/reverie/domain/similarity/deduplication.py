@@ -21,7 +21,7 @@ from datetime import datetime
 from functools import lru_cache
 from types import MappingProxyType
 
-from reverie.domain.record import DATES, MOST_LABELS, ROUGH, UNTRUSTED, Record
+from reverie.domain.record import DATES, MOST_LABELS, ROUGH, UNTRUSTED, Record, merge_tags
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +95,7 @@ def can_deduplicate(old: Record, new: Record) -> bool:
         and _is_trust_compatible(old, new)
         and _is_expiry_compatible(old, new)
         and all(old.metadata.get(key, text) == text for key, text in new.metadata.items())
-        and len({*old.tags, *new.tags}) <= MOST_LABELS
+        and len(merge_tags(old.tags, new.tags)) <= MOST_LABELS
         and len({*old.references, *new.references}) <= MOST_LABELS
     )
 
@@ -111,8 +111,8 @@ def reinforce_record(old: Record, new: Record, *, now: datetime) -> Record:
         old,
         seen_count=old.seen_count + 1,
         last_seen_at=max(old.last_seen_at, now),
-        tags=_merge_labels(old.tags, new.tags),
-        references=_merge_labels(old.references, new.references),
+        tags=merge_tags(old.tags, new.tags)[:MOST_LABELS],
+        references=tuple(dict.fromkeys((*old.references, *new.references)))[:MOST_LABELS],
     )
     if _is_less_trusted(new, old):
         return after
@@ -234,7 +234,7 @@ def _reinforce_exact_repeat(old: Record, new: Record, *, now: datetime) -> Recor
     changed = replace(
         after,
         category=old.category if old.category is not None else new.category,
-        tags=_merge_labels(after.tags, (other,) if other else ()),
+        tags=merge_tags(after.tags, (other,) if other else ())[:MOST_LABELS],
         valid_from=_select_earliest(old.valid_from, new.valid_from),
         valid_to=_select_latest(old.valid_to, new.valid_to),
     )
@@ -278,11 +278,6 @@ def _is_less_trusted(new: Record, old: Record) -> bool:
 
 def _is_expired(record: Record, now: datetime) -> bool:
     return record.expires_at is not None and record.expires_at <= now
-
-
-def _merge_labels(old: Iterable[str], new: Iterable[str]) -> tuple[str, ...]:
-    """Return the labels of both, the old ones first; never more than a record may have."""
-    return tuple(dict.fromkeys((*old, *new)))[:MOST_LABELS]
 
 
 def _merge_metadata(old: Mapping[str, str], new: Mapping[str, str]) -> Mapping[str, str]:

@@ -17,7 +17,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import InvalidInput
 from reverie.domain.page import LONGEST_PAGE, Page, Paragraph
-from reverie.domain.record import MOST_LABELS, Record
+from reverie.domain.record import MOST_LABELS, Record, merge_tags
 
 V = TypeVar("V", bound=Record | Turn | SessionState | Page | Paragraph)
 
@@ -124,7 +124,8 @@ def _merge_group(
     if name == "seen_count":
         return {name: max(1, mine[name] + yours[name] - old) if was else max(mine[name], yours[name])}, []
     if name in _LABELS:
-        return {name: _merge_labels(old or (), mine[name], yours[name])}, []
+        labels = _merge_labels(old or (), mine[name], yours[name])
+        return {name: merge_tags(labels) if name == "tags" else labels}, []
     if name == "metadata":
         merged_metadata, clashing = _merge_mapping(old or {}, mine[name], yours[name])
         return {name: MappingProxyType(merged_metadata)}, [f"metadata.{key}" for key in clashing]

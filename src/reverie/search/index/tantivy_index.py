@@ -341,7 +341,7 @@ class TantivyIndex:
         needed: list[Query] = []
         if allowed.scopes is not None:
             needed.append(self._build_scope_query(allowed.scopes))
-        needed.extend(self._build_term_query("tag", tag) for tag in allowed.tags)
+        needed.extend(self._build_term_query("tag", tag.casefold()) for tag in allowed.tags)
         for field, values in (
             ("category", allowed.categories),
             ("kind", allowed.kinds),
@@ -502,4 +502,4 @@ def _add_record(document: tantivy.Document, record: Record) -> None:
     for category in list_ancestors(record.category):
         document.add_text("category", category)
     for tag in record.tags:
-        document.add_text("tag", tag)
+        document.add_text("tag", tag.casefold())

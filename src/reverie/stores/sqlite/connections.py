@@ -19,6 +19,7 @@ from reverie.domain.errors import StoreUnavailable
 from reverie.stores.protocol import refuse_nested_change
 from reverie.stores.sqlite.errors import translate_error
 from reverie.stores.sqlite.migrations import build_uri
+from reverie.stores.sqlite.where import CASEFOLD
 
 _IDLE_READERS = 8
 _STATEMENTS = 256
@@ -299,6 +300,7 @@ class ConnectionPool:
             cached_statements=_STATEMENTS,
         )
         try:
+            connection.create_function(CASEFOLD, 1, _fold_case, deterministic=True)
             for pragma in pragmas:
                 connection.execute(pragma).close()
         except sqlite3.Error:
@@ -345,6 +347,10 @@ class ConnectionPool:
         for connection in left:
             _keep_for_ever(connection)
         self._here = _Here()
+
+
+def _fold_case(text: object) -> object:
+    return text.casefold() if isinstance(text, str) else text
 
 
 def _get_file_identity(path: Path) -> tuple[int, int] | None:

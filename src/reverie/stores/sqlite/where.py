@@ -17,8 +17,15 @@ EVERYTHING = "1"
 EACH_TAG = "json_each(CASE WHEN json_valid(tags) THEN tags ELSE '[]' END)"
 """The tags of a row of `records`, each a row with the column `value`."""
 
-# The first condition is quick and finds also `","` in `["a","b"]`; the second is exact.
-_HAS_TAG = f"(instr(tags, ?) > 0 AND EXISTS (SELECT 1 FROM {EACH_TAG} WHERE value = ?))"
+CASEFOLD = "casefold"
+"""Name of the SQL function for `str.casefold`, which `connections` defines; SQLite's `lower` knows ASCII only."""
+
+# The first condition is quick: tags in ASCII alone are compared as one text, which also finds `","` in
+# `["a","b"]`. The second is exact.
+_HAS_TAG = (
+    "((instr(lower(tags), ?) > 0 OR tags GLOB '*[^ -~]*') "
+    f"AND EXISTS (SELECT 1 FROM {EACH_TAG} WHERE {CASEFOLD}(value) = ?))"
+)
 
 
 class WhereClause:
@@ -77,7 +84,8 @@ def build_records_where(wanted: Filter, containing: str | None = None) -> WhereC
         bounds = [(each, f"{each}/", f"{each}0") for each in wanted.categories]  # `0` follows `/`
         where.add_condition(f"({' OR '.join([within] * len(bounds))})", *chain.from_iterable(bounds))
     for tag in wanted.tags:
-        where.add_condition(_HAS_TAG, to_json(tag), tag)
+        folded = tag.casefold()
+        where.add_condition(_HAS_TAG, to_json(folded), folded)
     for column, allowed in (("kind", wanted.kinds), ("layer", wanted.layers), ("origin", wanted.origins)):
         if allowed:
             where.among(column, allowed)

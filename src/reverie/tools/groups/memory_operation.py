@@ -13,6 +13,7 @@ from reverie.domain.errors import InvalidInput
 from reverie.domain.record import HOME_LAYERS, ORIGINS, UNTRUSTED, Layer, Origin, Record
 from reverie.llm.messages import ToolSpec
 from reverie.repositories.records import RecordChanges
+from reverie.stores.writer import retry_conflicts
 from reverie.tools import argument_values, rendering, schemas
 from reverie.tools.groups import records
 from reverie.tools.memory_protocol import MemoryLike
@@ -95,13 +96,12 @@ def _search(memory: MemoryLike, given: Mapping[str, Any], now: datetime) -> Tool
 
 
 def _update(memory: MemoryLike, given: Mapping[str, Any], now: datetime) -> ToolResult:
-    record = records.get_live_record(memory, given)
     changes = {name: given[name] for name in _TAKES["update"][1:] if given.get(name) is not None}
     if "category" in changes:
         changes["category"] = changes["category"] or None
     if not changes:
         raise InvalidInput(f"update needs something to change: {', '.join(_TAKES['update'][1:])}")
-    after = update_record(memory, record, **cast(RecordChanges, changes))
+    after = update_record(memory, given, lambda _: changes)
     said = f"Updated {after.id}:\n{rendering.render_record(after, now)}"
     return ToolResult(said, {"record": rendering.build_record_data(after)})
 
@@ -121,20 +121,31 @@ def _promote(memory: MemoryLike, given: Mapping[str, Any], now: datetime) -> Too
         return ToolResult(f"{record.id} is {layer} already.", {"record": rendering.build_record_data(record)})
     if record.layer != "episodic":
         raise InvalidInput(f"{record.id} is {record.layer} already; update changes its layer")
-    after = update_record(memory, record, layer=layer)
+    after = update_record(memory, given, lambda _: {"layer": layer})
     said = f"Promoted {after.id} from episodic to {layer}:\n{rendering.render_record(after, now)}"
     return ToolResult(said, {"record": rendering.build_record_data(after)})
 
 
-def update_record(memory: MemoryLike, record: Record, **changes: Any) -> Record:
+def update_record(
+    memory: MemoryLike, given: Mapping[str, Any], change: Callable[[Record], Mapping[str, Any]]
+) -> Record:
     """Change a record by a model's word. New text has the lower trust of the record and the agent.
 
-    Raises:
-        Conflict: somebody else has changed the record.
+    Where somebody else changes the record meanwhile, the change is made again from its newest form.
+
+    Args:
+        given: The arguments of the tool, with the `id`.
+        change: Returns the new values for a record; it raises `InvalidInput` where the change no longer fits.
     """
-    if changes.get("content") not in (None, record.content):
-        changes["origin"] = lower_trust(record.origin)
-    return memory.update(record.id, expected=record, **changes)
+
+    def attempt(_: int) -> Record:
+        record = records.get_live_record(memory, given)
+        changes = dict(change(record))
+        if changes.get("content") not in (None, record.content):
+            changes["origin"] = lower_trust(record.origin)
+        return memory.update(record.id, expected=record, **cast(RecordChanges, changes))
+
+    return retry_conflicts(attempt, read_state=lambda: records.get_live_record(memory, given))
 
 
 def lower_trust(origin: Origin) -> Origin:

@@ -49,11 +49,13 @@ def build_page_tools(memory: MemoryLike, *, now: Callable[[], datetime]) -> Tool
 def _edit_record(
     memory: MemoryLike, given: Mapping[str, Any], old: str, new: str, now: datetime
 ) -> ToolResult:
-    record = records.get_live_record(memory, given)
     if not old:
         raise InvalidInput("old is missing: pass the piece of the memory that new takes the place of")
-    content = replace_once(record.content, old, new, where=record.id)
-    after = memory_operation.update_record(memory, record, content=content)
+    after = memory_operation.update_record(
+        memory,
+        given,
+        lambda record: {"content": replace_once(record.content, old, new, where=record.id)},
+    )
     return ToolResult(
         f"Edited {after.id}:\n{rendering.render_record(after, now)}",
         {"edited": after.id, "text": escaping.strip_invisible(after.content)},
