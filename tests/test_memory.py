@@ -559,7 +559,11 @@ def test_without_a_path_the_settings_name_the_folder(tmp_path: Path, monkeypatch
 def test_tags_match_in_any_case_and_keep_their_first_spelling(memory: Memory, clock: MovableClock) -> None:
     one = memory.save("Ada writes Python", tags=["Python", "python", "Straße"]).record
     assert one.tags == ("Python", "Straße")
-    assert memory.save("Ada writes Python", tags=["PYTHON", "Work"]).record.tags == ("Python", "Straße", "Work")
+    assert memory.save("Ada writes Python", tags=["PYTHON", "Work"]).record.tags == (
+        "Python",
+        "Straße",
+        "Work",
+    )
     two = memory.save("Bo writes Go", tags=["python"]).record
     assert memory.update(two.id, tags=["go", "Go", "PYTHON"]).tags == ("go", "PYTHON")
     memory.save("Cy writes Perl", tags=["Python"])

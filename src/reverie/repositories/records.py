@@ -407,7 +407,11 @@ class RecordRepository:
         only_pinned = wanted.keys() == {"pinned"}
         reason = ("pin" if wanted["pinned"] else "unpin") if only_pinned else "update"
         return self._change_record(
-            id, change, reason=reason, retry=expected is None, touch=not only_pinned  # a pin says nothing new
+            id,
+            change,
+            reason=reason,
+            retry=expected is None,
+            touch=not only_pinned,  # a pin says nothing new
         )
 
     def archive(self, id: str, *, reason: str) -> Record:
