@@ -14,7 +14,7 @@ from reverie.domain.text import escaping
 from reverie.llm.messages import ToolSpec
 from reverie.repositories.pages import Pages
 from reverie.tools import argument_values, rendering, schemas
-from reverie.tools.groups import memory_operation, records
+from reverie.tools.groups import memory_operation
 from reverie.tools.memory_protocol import MemoryLike
 from reverie.tools.toolset import Tool, ToolResult, Toolset
 
