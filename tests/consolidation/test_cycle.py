@@ -146,6 +146,29 @@ def test_a_pass_without_anything_new_does_not_run(store: SQLiteStore) -> None:
     assert "NEW" in asked[1].messages[0].content
 
 
+def test_a_record_that_was_only_said_again_is_no_news_to_a_pass(store: SQLiteStore) -> None:
+    asked: list[ModelRequest] = []
+
+    def answer(ask: ModelRequest) -> str:
+        asked.append(ask)
+        return json.dumps({"merge": [], "archive": [], "refile": [], "anti_patterns": []})
+
+    one = record("Ada lives in Bern")
+    added(store, one, record("Bo plays chess"))
+    dream = dreaming(store, answer)
+    dream.run(["merge"])
+    assert len(asked) == 1
+    again = replace(one, seen_count=2, last_seen_at=NOW, references=("turn:1",))
+    store.commit([Change(before=one, after=again)], actor="owner", at=NOW)
+    assert not dream.has_news()
+    assert [outcome.state for outcome in dream.run(["merge"])] == ["skipped"]
+    assert len(asked) == 1
+    tagged = replace(again, tags=("people",))
+    store.commit([Change(before=again, after=tagged)], actor="owner", at=NOW)
+    dream.run(["merge"])
+    assert len(asked) == 2
+
+
 def test_what_a_pass_changed_itself_is_not_new_to_it(store: SQLiteStore) -> None:
     one, two = record("Rockbot runs on Kubernetes"), record("Rockbot needs 3 replicas")
     added(store, one, two, *(record(f"Shelf {n}") for n in range(100)))

@@ -44,7 +44,7 @@ class News:
 
     Attributes:
         until: Number of the last journal entry.
-        changed: Ids of records that others than passes added or changed.
+        changed: Ids of records that others than passes added or changed; a sighting alone is no change.
         turns: Turns that were added, or got a signal.
         drafts: Ids of drafts that were saved, in that order, with the numbers of their journal entries.
     """
@@ -159,8 +159,10 @@ class InputGatherer:
             for entry in entries:
                 value = None if entry.edit is None else entry.edit.after
                 if isinstance(value, Record) and entry.actor != ACTOR and not entry.takes_back:
-                    changed.add(value.id)
-                    if ROUGH in value.metadata and entry.edit is not None and entry.edit.before is None:
+                    before = None if entry.edit is None else entry.edit.before
+                    if not (isinstance(before, Record) and _was_only_seen_again(before, value)):
+                        changed.add(value.id)
+                    if ROUGH in value.metadata and before is None:
                         drafts[value.id] = entry.sequence
                 elif isinstance(value, Turn):
                     turns[value.id] = value
@@ -218,3 +220,9 @@ class InputGatherer:
             except (OSError, UnicodeDecodeError) as error:
                 _log.warning("the prompt %r cannot be read, the one that ships is used: %s", str(path), error)
         return prompts
+
+
+def _was_only_seen_again(before: Record, after: Record) -> bool:
+    """Return whether a record differs only in how often, when and where it was said."""
+    seen = {"seen_count": after.seen_count, "last_seen_at": after.last_seen_at, "references": after.references}
+    return replace(before, **seen) == after

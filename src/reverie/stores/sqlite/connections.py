@@ -349,7 +349,7 @@ class ConnectionPool:
         self._here = _Here()
 
 
-def _fold_case(text: object) -> object:
+def _fold_case(text: str | bytes | float | None) -> str | bytes | float | None:
     return text.casefold() if isinstance(text, str) else text
 
 
