@@ -156,16 +156,16 @@ def test_a_record_that_was_only_said_again_is_no_news_to_a_pass(store: SQLiteSto
     one = record("Ada lives in Bern")
     added(store, one, record("Bo plays chess"))
     dream = dreaming(store, answer)
-    dream.run(["merge"])
+    dream.run()
     assert len(asked) == 1
     again = replace(one, seen_count=2, last_seen_at=NOW, references=("turn:1",))
     store.commit([Change(before=one, after=again)], actor="owner", at=NOW)
     assert not dream.has_news()
-    assert [outcome.state for outcome in dream.run(["merge"])] == ["skipped"]
+    dream.run()
     assert len(asked) == 1
     tagged = replace(again, tags=("people",))
     store.commit([Change(before=again, after=tagged)], actor="owner", at=NOW)
-    dream.run(["merge"])
+    dream.run()
     assert len(asked) == 2
 
 

@@ -224,9 +224,7 @@ class InputGatherer:
 
 def _was_only_seen_again(before: Record, after: Record) -> bool:
     """Return whether a record differs only in how often, when and where it was said."""
-    seen = {
-        "seen_count": after.seen_count,
-        "last_seen_at": after.last_seen_at,
-        "references": after.references,
-    }
-    return replace(before, **seen) == after
+    seen = replace(
+        before, seen_count=after.seen_count, last_seen_at=after.last_seen_at, references=after.references
+    )
+    return seen == after
