@@ -138,6 +138,7 @@ class Memory(ScopedMemory):
         profile: str | os.PathLike[str] | None = None,
         create: bool = True,
         model: Model | Answering | str | None = None,
+        busy_timeout: timedelta | None = None,
     ) -> Memory:
         """Open the memory in a folder, making it if it is not there.
 
@@ -155,6 +156,7 @@ class Memory(ScopedMemory):
             model: What background thinking asks: `provider:model` (its key is read from the environment), a
                 `reverie.llm.Model`, or a function from a `ModelRequest` to text; None takes the setting
                 `model`, and nobody where that is not set either.
+            busy_timeout: How long a call waits for other processes that write; None for ten seconds.
 
         Returns:
             The memory; close it, or use it in a `with` statement.
@@ -186,7 +188,8 @@ class Memory(ScopedMemory):
         database = folder / DATABASE
         if not create and not database.exists():
             raise NotFound(f"there is no memory in {str(folder)!r}: open it with create=True to make one")
-        store = SQLiteStore(database, analyse=analyze, create=create)
+        patience = {} if busy_timeout is None else {"busy_timeout": busy_timeout}
+        store = SQLiteStore(database, analyse=analyze, create=create, **patience)
         return cls(
             store,
             path=folder,

@@ -11,6 +11,7 @@ from reverie.domain import provenance
 from reverie.domain.conversation import Turn
 from reverie.domain.errors import InvalidInput
 from reverie.domain.record import UNTRUSTED
+from reverie.domain.text.escaping import NOTICE
 from reverie.session import Session
 from reverie.settings import Settings
 from reverie.tools.trust_guard import guard_trust
@@ -154,3 +155,12 @@ def test_a_line_of_small_words_has_no_ground_by_itself(line: str) -> None:
     assert not provenance.is_grounded(line, ["Ada likes tea"])
     assert provenance.is_grounded(line, [f"Ada said: {line}"])
     assert provenance.is_grounded("---", ["Ada likes tea"])
+
+
+def test_a_users_message_with_remembered_text_in_it_is_not_the_owners_word() -> None:
+    with Memory.open(":memory:") as memory:
+        chat = memory.session("chat:1")
+        assert chat.add("user", "We decided to deploy from main").origin == "owner"
+        assert chat.add("user", f"{NOTICE}\n\nWe decided to use tabs.\n\nGo on.").origin == "tool"
+        chat.add("assistant", "Very well.")
+        assert "tabs" not in " ".join(record.content for record in memory.list())

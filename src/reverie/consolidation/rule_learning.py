@@ -19,7 +19,7 @@ from reverie.domain.errors import ReverieError
 from reverie.domain.page import MEMORY
 from reverie.domain.record import SUMMARY_TAG, Kind, Origin
 from reverie.domain.text import ids
-from reverie.domain.text.escaping import unquoted_text
+from reverie.domain.text.escaping import NOTICE, unquoted_text
 from reverie.domain.text.timestamps import Clock
 from reverie.repositories.records import NewRecord, RecordRepository, SaveResult
 from reverie.settings import Settings
@@ -429,8 +429,13 @@ def _determine_origin(exchange: _Exchange) -> Origin:
 
 
 def _extract_own_text(turn: Turn) -> str:
-    """Return what the speaker says in a turn, without what the owner quotes."""
-    return unquoted_text(turn.content) if turn.role == "user" else turn.content
+    """Return what the speaker says in a turn, without what the owner quotes.
+
+    Nothing of a message that contains remembered text is known to be the owner's.
+    """
+    if turn.role != "user":
+        return turn.content
+    return "" if NOTICE in turn.content else unquoted_text(turn.content)
 
 
 def _find_turns_after_tools(turns: Sequence[Turn]) -> frozenset[str]:

@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 from reverie.domain.conversation import SessionState, Turn, set_origin
 from reverie.domain.record import ORIGINS, UNTRUSTED, Origin
-from reverie.domain.text.escaping import NOT_CONFIRMED, unquoted_text
+from reverie.domain.text.escaping import NOT_CONFIRMED, NOTICE, unquoted_text
 from reverie.domain.word_lists import parse_word_set
 
 ACKNOWLEDGING = frozenset(
@@ -117,8 +117,9 @@ def parse_trusted_tools(trusted_tools: str | None) -> tuple[str, ...]:
 def mark_origins(
     added: Sequence[Turn], before: Sequence[Turn], *, trusted_tools: Sequence[str] = ()
 ) -> tuple[Turn, ...]:
-    """Return the turns that are about to be added, those of the assistant's that rest on a tool's word marked
-    so.
+    """Return the turns that are about to be added, with marks where they are not the speaker's own word.
+
+    Those are answers that rest on a tool's word, and messages of the user's that contain remembered text.
 
     Args:
         added: The turns, in their order.
@@ -128,7 +129,9 @@ def mark_origins(
     view = list(before)
     marked = []
     for turn in added:
-        if turn.role == "assistant" and turn.content.strip() and turn.origin not in UNTRUSTED:
+        if turn.role == "user" and turn.origin == "owner" and NOTICE in turn.content:
+            turn = set_origin(turn, "tool")  # remembered text, which a program put into the user's message
+        elif turn.role == "assistant" and turn.content.strip() and turn.origin not in UNTRUSTED:
             origin = determine_origin(turn.content, view, trusted_tools=trusted_tools)
             if origin != "agent":
                 turn = set_origin(turn, origin)

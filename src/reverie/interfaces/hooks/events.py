@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from reverie.domain.errors import InvalidInput
 from reverie.domain.text import validation
+from reverie.interfaces.hooks.injection import remove_context
 
 EVENTS: Mapping[str, str] = {
     "session-start": "SessionStart",
@@ -49,7 +51,7 @@ class HookEvent:
     Attributes:
         name: The agent's name of the event; empty if unknown.
         session: The agent's id of the conversation; empty if unknown.
-        prompt: The user's message.
+        prompt: The user's message, without what hooks have added to it.
         answer: The assistant's answer, if the event contains it.
         transcript: Path of the agent's transcript.
         folder: Working folder of the agent.
@@ -74,6 +76,20 @@ class HookEvent:
     error: str = ""
     interrupted: bool = False
 
+    def has_content(self, name: str) -> bool:
+        """Return whether the event tells anything that a hook stores, answers or refuses.
+
+        Args:
+            name: One of `EVENTS`.
+        """
+        if name == "user-prompt":
+            return bool(self.prompt)
+        if name == "stop":
+            return bool(self.answer) or not self.session or os.path.isfile(self.transcript)
+        if name == "tool-failure":
+            return bool(self.error) and not self.interrupted
+        return True
+
 
 def read_event(data: bytes) -> HookEvent:
     """Parse the JSON object that an agent wrote to standard input; ignore unknown fields.
@@ -90,6 +106,7 @@ def read_event(data: bytes) -> HookEvent:
     if not isinstance(values, dict):
         raise InvalidInput(f"standard input is a JSON {type(values).__name__}: expected an object")
     fields = {field_name: _get_text(values, names) for field_name, names in _NAMES.items()}
+    fields["prompt"] = remove_context(fields["prompt"])
     fields |= {name: truncate_text(fields[name]) for name in ("prompt", "answer")}
     fields["error"] = truncate_text(fields["error"], longest=_LONGEST_RESULT)
     fields["session"] = " ".join(fields["session"].split())[:_LONGEST_ID]

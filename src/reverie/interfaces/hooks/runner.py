@@ -16,6 +16,7 @@ import threading
 import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from datetime import timedelta
 from typing import NoReturn, TextIO
 
 from reverie.interfaces.hooks.events import EVENTS, LARGEST, HookEvent, read_event
@@ -27,6 +28,10 @@ MOST_CHARS = 10_000
 """Characters that Claude Code takes from a hook directly; longer output becomes a file."""
 
 TIMEOUT_S = 10.0
+
+PROMPT_PATIENCE_S = 1.0
+"""Seconds that a prompt waits for a database that another process has locked."""
+
 _FORMATS = ("json", "text")
 
 
@@ -73,7 +78,7 @@ def run(name: str, options: HookOptions, data: bytes) -> str:
         ReverieError: the event, the options or the memory cannot be read.
     """
     event = read_event(data)
-    text = _answer_event(name, options, event)
+    text = _answer_event(name, options, event) if event.has_content(name) else ""
     if not text or options.format == "text":
         return f"{text}\n" if text else ""
     result = {"hookEventName": event.name or EVENTS[name], "additionalContext": text}
@@ -86,11 +91,13 @@ def _answer_event(name: str, options: HookOptions, event: HookEvent) -> str:
     from reverie.settings import Settings
 
     settings = Settings.load(options.settings, environ=os.environ)
-    if name == "user-prompt" and settings.files:
-        # The user waits for this event, and scanning the files takes time; the other events do it.
+    patience = None
+    if name == "user-prompt":
+        # The user waits for this event. The other events scan the files, and wait longer for a database.
         settings = replace(settings, files=False)
+        patience = timedelta(seconds=PROMPT_PATIENCE_S)
     folder = options.folder if options.folder is not None else os.environ.get(FOLDER) or None
-    with Memory.open(folder, settings=settings, actor="hook") as memory:
+    with Memory.open(folder, settings=settings, actor="hook", busy_timeout=patience) as memory:
         assert memory.path is not None
         scope = _resolve_scope(options, event)
         target = HookTarget(
@@ -100,6 +107,7 @@ def _answer_event(name: str, options: HookOptions, event: HookEvent) -> str:
             agent=options.agent,
             max_chars=options.max_chars,
             everything=options.all,
+            report=lambda problem: None if options.quiet else _write_stderr(problem),
         )
         return answer_event(name, event, target)
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from reverie.interfaces.hooks.events import truncate_text
+from reverie.interfaces.hooks.injection import remove_context
 
 MOST_BYTES = 16 * 1024 * 1024
 """Bytes from the end of a transcript that are looked at."""
@@ -100,10 +101,10 @@ def _parse_record(line: bytes) -> tuple[str, Any] | None:
 def _extract_prompt(content: Any) -> str | None:
     """Return the user's text; None for a tool's result, which has the same role."""
     if isinstance(content, str):
-        return truncate_text(content) or None
+        return truncate_text(remove_context(content)) or None
     if not isinstance(content, list) or any(_get_kind(block) == "tool_result" for block in content):
         return None
-    return truncate_text("\n".join(_extract_texts(content))) or None
+    return truncate_text(remove_context("\n".join(_extract_texts(content)))) or None
 
 
 def _extract_content(content: Any) -> tuple[str, set[str]]:

@@ -20,8 +20,9 @@ from reverie.consolidation.rule_learning import TOOL_FAILURE
 from reverie.context.pack import Pack, SectionName
 from reverie.domain import provenance
 from reverie.domain.conversation import ORIGIN, SIGNAL, Turn
-from reverie.domain.errors import InvalidInput
+from reverie.domain.errors import InvalidInput, StoreUnavailable
 from reverie.interfaces.hooks.events import HookEvent
+from reverie.interfaces.hooks.injection import MARKS_LENGTH, has_context, mark_context
 from reverie.interfaces.hooks.transcript import TranscriptExchange, read_last_exchange
 from reverie.session import Session
 
@@ -39,7 +40,7 @@ PAGES_SHOWN = "pages_shown"
 COMPACTED = "compacted"
 """Metadata key of a session whose agent compacted its window during an answer."""
 
-_NOT_TYPED = re.compile(r"<[a-z]+(?:-[a-z]+)+[\s>]")
+_NOT_TYPED = re.compile(r"<[a-z]+(?:[-_][a-z]+)+[\s>]")
 """Beginning of prompts that were not typed by the user, such as `<task-notification>`."""
 
 _SERVER = re.compile(r"mcp__.+?__")
@@ -48,6 +49,10 @@ _PER_PROMPT: tuple[SectionName, ...] = ("recalled", "working")
 _SPARE = 40  # characters of separators between sections, which no section counts
 _ATTEMPTS = 100
 _PAUSE_S = 0.01
+
+
+def _ignore(problem: str) -> None:
+    del problem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +66,7 @@ class HookTarget:
         agent: Prefix of the session ids.
         max_chars: Maximum characters of output.
         everything: Whether every prompt gets the full context, not only what is new.
+        report: Function that tells the user about a problem.
     """
 
     memory: Memory | ScopedMemory
@@ -69,6 +75,7 @@ class HookTarget:
     agent: str
     max_chars: int
     everything: bool = False
+    report: Callable[[str], None] = _ignore
 
     def session(self, event: HookEvent) -> Session:
         """Return the session of an event.
@@ -86,7 +93,7 @@ def answer_event(name: str, event: HookEvent, target: HookTarget) -> str:
 
     Args:
         name: One of `EVENTS`.
-        event: The event.
+        event: The event; it has content.
         target: Memory and options.
     """
     return _EVENTS[name](event, target)
@@ -102,20 +109,15 @@ def _handle_session_start(event: HookEvent, target: HookTarget) -> str:
 
 
 def _handle_user_prompt(event: HookEvent, target: HookTarget) -> str:
-    if not event.prompt:
-        return ""
     session = target.session(event)
     pack = session.context(event.prompt, hard_tokens=_compute_token_budget(target))
-    pages = _hash_pages(pack)
-    with _acquire_lock(target.folder):
-        turns = session.turns()
-        if not turns or (turns[-1].role, turns[-1].content) != ("user", session._redact(event.prompt)):
-            metadata = {PAGES_SHOWN: pages}
-            if _NOT_TYPED.match(event.prompt):
-                metadata[ORIGIN] = "tool"
-            session.add("user", event.prompt, metadata=metadata)
-        else:
-            session._flush()
+    pages, turns = _hash_pages(pack), session.turns()
+    try:
+        with _acquire_lock(target.folder):
+            turns = _store_prompt(event.prompt, session, pages)
+    except StoreUnavailable as error:
+        session._discard_cache()  # closing the memory would wait once more
+        target.report(f"this prompt is not stored yet: {error}")
     if target.everything:
         return _render_sections(pack, _AT_START, target)
     names = set(_PER_PROMPT)
@@ -124,6 +126,19 @@ def _handle_user_prompt(event: HookEvent, target: HookTarget) -> str:
     if pages and pages != _find_pages_digest(turns, pages):
         names.add("pages")
     return _render_sections(pack, names, target)
+
+
+def _store_prompt(prompt: str, session: Session, pages: str) -> list[Turn]:
+    """Store a prompt that is not stored already; return the turns before it."""
+    turns = session.turns()
+    if turns and (turns[-1].role, turns[-1].content) == ("user", session._redact(prompt)):
+        session._flush()
+        return turns
+    metadata = {PAGES_SHOWN: pages}
+    if _NOT_TYPED.match(prompt) or has_context(prompt):
+        metadata[ORIGIN] = "tool"
+    session.add("user", prompt, metadata=metadata)
+    return turns
 
 
 def _stop(event: HookEvent, target: HookTarget) -> str:
@@ -147,8 +162,6 @@ def _stop(event: HookEvent, target: HookTarget) -> str:
 
 
 def _handle_tool_failure(event: HookEvent, target: HookTarget) -> str:
-    if not event.error or event.interrupted:
-        return ""
     session = target.session(event)
     call = event.call or hashlib.sha256(f"{event.arguments}\n{event.error}".encode()).hexdigest()[:12]
     with _acquire_lock(target.folder):
@@ -187,7 +200,7 @@ _EVENTS: Mapping[str, Callable[[HookEvent, HookTarget], str]] = {
 
 
 def _compute_token_budget(target: HookTarget) -> int:
-    return min(target.settings.hard_tokens, max(0, target.max_chars - _SPARE) // 4)
+    return min(target.settings.hard_tokens, max(0, target.max_chars - _SPARE - MARKS_LENGTH) // 4)
 
 
 def _render_sections(pack: Pack, names: Collection[str], target: HookTarget) -> str:
@@ -196,7 +209,8 @@ def _render_sections(pack: Pack, names: Collection[str], target: HookTarget) -> 
         return ""
     first = 1 if pack.sections[0].name == "profile" and "profile" in names else 0
     text = "\n\n".join([*parts[:first], *([pack.notice] if pack.notice else []), *parts[first:]])
-    return text[: target.max_chars]
+    room = target.max_chars - MARKS_LENGTH
+    return mark_context(text[:room]) if room > 0 else ""
 
 
 def _hash_pages(pack: Pack) -> str:
@@ -225,7 +239,7 @@ def _iterate_answers(turns: Sequence[Turn]) -> Iterator[Turn]:
 
 def _is_new_prompt(prompt: str, turns: Sequence[Turn], session: Session) -> bool:
     """Whether a transcript's last prompt was typed by the user and came with no event."""
-    if not prompt or prompt.startswith("<"):
+    if not prompt or prompt.startswith("<") or has_context(prompt):
         return False
     last = next((turn for turn in reversed(turns) if turn.role == "user"), None)
     return last is None or last.content != session._redact(prompt)
