@@ -460,6 +460,7 @@ class AsyncMemory(AsyncScopedMemory):
         profile: str | os.PathLike[str] | None = None,
         create: bool = True,
         model: Model | Answering | str | None = None,
+        busy_timeout: timedelta | None = None,
     ) -> AsyncMemory:
         return cls(
             await asyncio.to_thread(
@@ -472,6 +473,7 @@ class AsyncMemory(AsyncScopedMemory):
                 profile=profile,
                 create=create,
                 model=model,
+                busy_timeout=busy_timeout,
             )
         )
 

@@ -302,7 +302,11 @@ def test_a_context_that_an_agent_cut_is_not_the_owners_word(folder: Path, tell: 
 
 
 def test_an_element_that_the_user_typed_stays(folder: Path, tell: Callable[..., str]) -> None:
-    for prompt in ("<UserHook>x</UserHook> does not render", "Explain <hook_context>", "<webhook>a</webhook>"):
+    for prompt in (
+        "<UserHook>x</UserHook> does not render",
+        "Explain <hook_context>",
+        "<webhook>a</webhook>",
+    ):
         tell("user-prompt", prompt=prompt, session_id=prompt[:6])
         assert written(folder, f"claude-code:{prompt[:6]}") == [("user", prompt)]
 
