@@ -10,7 +10,7 @@ import asyncio
 import functools
 import os
 from collections.abc import Awaitable, Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Concatenate, Literal, ParamSpec, Protocol, TypeVar, overload
 
