@@ -127,6 +127,7 @@ def test_annotations_say_what_a_tool_may_do(memory: Memory) -> None:
     said = {each["name"]: each["annotations"] for each in memory.tools(session="c", groups=GROUPS).mcp()}
     assert said["search_memory"]["readOnlyHint"] is True
     assert said["delete_memory"] == {
+        "title": "Delete memory",
         "readOnlyHint": False,
         "destructiveHint": True,
         "idempotentHint": True,

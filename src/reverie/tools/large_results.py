@@ -101,7 +101,7 @@ class LargeResultStore:
                 return self._set_aside(rest.data, rest.key.partition("/")[0], rest=rest.key)
         text = sanitize_text(self._working, told.text)
         aside = self._set_aside(text, _UNNAMEABLE.sub("-", name)[:_LONGEST_NAME] or "tool")
-        return replace(aside, failed=told.failed)
+        return replace(aside, failed=told.failed, trusted=told.trusted)
 
     def text(self, text: str, *, name: str) -> str:
         """Return a text, or the index of its pieces."""

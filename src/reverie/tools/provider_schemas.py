@@ -11,6 +11,17 @@ _NOT_STRICT = {"minLength", "maxLength", "default"}
 """Keywords that strict mode refuses. The arguments are checked against the whole schema in any case."""
 
 
+TEXT_RESULT: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {
+        "text": {"type": "string"},
+        "trusted": {"type": "boolean", "description": "False if it shows what a tool or the web said."},
+    },
+    "required": ["text", "trusted"],
+}
+"""Schema of the structured content over MCP. Some clients show a model nothing else, so it is the text."""
+
+
 def to_openai(spec: ToolSpec, *, strict: bool) -> dict[str, Any]:
     """Return an element of `tools` of a chat completion.
 
@@ -52,22 +63,26 @@ def to_mcp(
     destructive: bool,
     idempotent: bool,
 ) -> dict[str, Any]:
-    """Return an element of the answer to `tools/list`; the arguments are the fields of `Tool`."""
-    tool: dict[str, Any] = {
+    """Return an element of the answer to `tools/list`; the arguments are the fields of `Tool`.
+
+    Args:
+        result: Schema of the structured content; None for `TEXT_RESULT`.
+    """
+    title = spec.name.replace("_", " ").capitalize()
+    return {
         "name": spec.name,
-        "title": spec.name.replace("_", " ").capitalize(),
+        "title": title,
         "description": spec.description,
         "inputSchema": to_plain_json(spec.parameters),
+        "outputSchema": to_plain_json(TEXT_RESULT if result is None else result),
+        "annotations": {
+            "title": title,
+            "readOnlyHint": reads_only,
+            "destructiveHint": destructive,
+            "idempotentHint": idempotent or reads_only,
+            "openWorldHint": False,
+        },
     }
-    if result is not None:
-        tool["outputSchema"] = to_plain_json(result)
-    tool["annotations"] = {
-        "readOnlyHint": reads_only,
-        "destructiveHint": destructive,
-        "idempotentHint": idempotent,
-        "openWorldHint": False,
-    }
-    return tool
 
 
 def _to_function(spec: ToolSpec, *, strict: bool) -> dict[str, Any]:

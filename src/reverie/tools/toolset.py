@@ -30,11 +30,13 @@ class ToolResult:
         text: Sentences for the model.
         data: The same as a JSON object for a program; None where the sentences say everything.
         failed: Whether nothing was done, because the call was wrong or refused. The text says what to do.
+        trusted: Whether everything that it shows is the word of the owner or the agent, as far as known.
     """
 
     text: str
     data: Mapping[str, Any] | None = None
     failed: bool = False
+    trusted: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +51,7 @@ class Tool:
         destructive: Whether it may take something away.
         idempotent: Whether a second call with the same arguments changes nothing more.
         result: JSON schema of `ToolResult.data`, an object; None where there is no data.
+        serves_data: Whether MCP clients get the data as it is, because another server's clients expect it.
     """
 
     spec: ToolSpec
@@ -57,6 +60,7 @@ class Tool:
     destructive: bool = False
     idempotent: bool = False
     result: Mapping[str, Any] | None = None
+    serves_data: bool = False
 
     @property
     def name(self) -> str:
@@ -230,7 +234,7 @@ class Toolset(Sequence[Tool]):
         return [
             provider_schemas.to_mcp(
                 tool.spec,
-                result=tool.result,
+                result=tool.result if tool.serves_data else None,
                 reads_only=tool.reads_only,
                 destructive=tool.destructive,
                 idempotent=tool.idempotent,

@@ -95,7 +95,8 @@ def test_the_real_client_saves_and_searches(served: Served, mode: str) -> None:
             saved = await client.call_tool("save_memory", {"content": f"Alice likes tea in {mode}"})
             assert not saved.is_error
             found = await client.call_tool("search_memory", {"query": "tea"})
-            assert saved.structured_content["id"] in found.content[0].text
+            saved_id = saved.structured_content["text"].removeprefix("Saved as ").rstrip(".")
+            assert saved_id in found.content[0].text
             if mode == LEGACY:
                 assert client.server_capabilities.resources.list_changed is True
 

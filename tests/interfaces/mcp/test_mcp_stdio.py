@@ -39,7 +39,8 @@ def test_the_real_client_saves_searches_and_reads(folder: Path, mode: str, speak
         async with Client(started(folder, "--knowledge-graph"), mode=mode) as client:
             saved = await client.call_tool("save_memory", {"content": "Alice likes tea"})
             found = await client.call_tool("search_memory", {"query": "tea"})
-            assert saved.structured_content["id"] in found.content[0].text
+            saved_id = saved.structured_content["text"].removeprefix("Saved as ").rstrip(".")
+            assert saved_id in found.content[0].text
             listed = await client.list_resources()
             assert [each.name for each in listed.resources][:1] == ["knowledge-graph"]
             assert client.session.protocol_version == speaks

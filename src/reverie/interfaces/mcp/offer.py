@@ -25,6 +25,7 @@ class ServedMemory:
         tools: The offered tools.
         session: Session of the tools; None for none.
         graph: The knowledge graph, if its tools are offered.
+        text_only: Whether results of tools have no structured content.
     """
 
     memory: Memory
@@ -32,6 +33,7 @@ class ServedMemory:
     tools: Toolset
     session: str | None = None
     graph: KnowledgeGraph | None = None
+    text_only: bool = False
 
     def find_tool(self, *names: str) -> str | None:
         """Return the prefixed name of the first of these tools that is offered; None if none is."""
@@ -47,6 +49,7 @@ def create_offer(
     knowledge_graph: bool = False,
     read_only: bool = False,
     prefix: str = "",
+    text_only: bool = False,
 ) -> ServedMemory:
     """Create the offer of a server.
 
@@ -58,6 +61,7 @@ def create_offer(
         knowledge_graph: Whether to add the nine tools of the reference memory server.
         read_only: Whether to offer only tools that change nothing.
         prefix: Prefix of all tool names.
+        text_only: Whether results of tools have no structured content.
 
     Raises:
         InvalidInput: an argument is invalid, a group does not exist, or the session belongs to a scope and
@@ -85,4 +89,5 @@ def create_offer(
         tools=tools.prefixed(prefix) if prefix else tools,
         session=session,
         graph=view.knowledge_graph() if GRAPH_GROUP in chosen else None,
+        text_only=text_only,
     )

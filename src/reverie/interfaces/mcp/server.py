@@ -24,7 +24,7 @@ from reverie.interfaces.mcp import prompts, resources
 from reverie.interfaces.mcp.offer import ServedMemory
 from reverie.interfaces.mcp.subscriptions import SubscriptionHub
 from reverie.interfaces.mcp.threads import CallThreads
-from reverie.tools import Tool, ToolResult
+from reverie.tools import Tool, ToolResult, Toolset
 from reverie.tools.provider_schemas import to_plain_json
 
 NAME = "reverie"
@@ -75,7 +75,7 @@ class MemoryServer:
         self.threads = threads if threads is not None else CallThreads()
         options = {} if interval is None else {"interval": interval}
         self.changes = SubscriptionHub(offer, self.threads, **options)
-        self._tools = [to_protocol_tool(tool) for tool in offer.tools]
+        self._tools = [to_protocol_tool(tool, text_only=offer.text_only) for tool in offer.tools]
         self.protocol: Server[Any] = _Protocol(
             NAME,
             version=version("reverie"),
@@ -111,9 +111,17 @@ class MemoryServer:
         result = await self._run_tool(params.name, params.arguments or {})
         return types.CallToolResult(
             content=[types.TextContent(type="text", text=result.text)],
-            structured_content=None if result.data is None else to_plain_json(result.data),
+            structured_content=self._build_structured_content(tools.tool(params.name), result),
             is_error=result.failed,
         )
+
+    def _build_structured_content(self, tool: Tool, result: ToolResult) -> dict[str, Any] | None:
+        """Return the text once more, since some clients show a model nothing else."""
+        if self.offer.text_only:
+            return None
+        if tool.serves_data:
+            return None if result.data is None else to_plain_json(result.data)
+        return {"text": result.text, "trusted": result.trusted}
 
     async def _run_tool(self, name: str, arguments: dict[str, Any]) -> ToolResult:
         """Run a tool; return an error of the memory as a result that says what to do."""
@@ -228,23 +236,12 @@ class MemoryServer:
             raise MCPError(types.INTERNAL_ERROR, what) from error
 
 
-def to_protocol_tool(tool: Tool) -> types.Tool:
-    """Convert a tool to its form in the protocol."""
-    title = tool.name.replace("_", " ").title()
-    return types.Tool(
-        name=tool.name,
-        title=title,
-        description=tool.spec.description,
-        input_schema=to_plain_json(tool.spec.parameters),
-        output_schema=None if tool.result is None else to_plain_json(tool.result),
-        annotations=types.ToolAnnotations(
-            title=title,
-            read_only_hint=tool.reads_only,
-            destructive_hint=tool.destructive,
-            idempotent_hint=tool.idempotent or tool.reads_only,
-            open_world_hint=False,
-        ),
-    )
+def to_protocol_tool(tool: Tool, *, text_only: bool = False) -> types.Tool:
+    """Convert a tool to its form in the protocol; without a schema of structured content if `text_only`."""
+    (form,) = Toolset([tool]).mcp()
+    if text_only:
+        del form["outputSchema"]
+    return types.Tool.model_validate(form)
 
 
 def _is_stateless(ctx: _Request) -> bool:

@@ -37,7 +37,9 @@ def build_conversation_tools(
             )
         said = rendering.format_count(len(hits), "place")
         return ToolResult(
-            "\n".join([f"Found {said}:", *(rendering.render_hit(hit, now()) for hit in hits)]), data
+            "\n".join([f"Found {said}:", *(rendering.render_hit(hit, now()) for hit in hits)]),
+            data,
+            trusted=all(hit.is_trusted for hit in hits),
         )
 
     return Toolset(

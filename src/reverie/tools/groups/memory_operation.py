@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, cast
 
@@ -61,7 +62,7 @@ def build_memory_tool(memory: MemoryLike, *, now: Callable[[], datetime], source
         if missing := [name for name in _NEEDS[operation] if given.get(name) in (None, "")]:
             raise InvalidInput(f"{operation} needs {', '.join(missing)}")
         told = operations[operation](given)
-        return ToolResult(told.text, _build_result_data(operation, told.data), told.failed)
+        return replace(told, data=_build_result_data(operation, told.data))
 
     return Toolset([Tool(spec=_MEMORY, run=run, destructive=True, result=_RESULT)])
 
@@ -103,7 +104,9 @@ def _update(memory: MemoryLike, given: Mapping[str, Any], now: datetime) -> Tool
         raise InvalidInput(f"update needs something to change: {', '.join(_TAKES['update'][1:])}")
     after = update_record(memory, given, lambda _: changes)
     said = f"Updated {after.id}:\n{rendering.render_record(after, now)}"
-    return ToolResult(said, {"record": rendering.build_record_data(after)})
+    return ToolResult(
+        said, {"record": rendering.build_record_data(after)}, trusted=after.origin not in UNTRUSTED
+    )
 
 
 def _promote(memory: MemoryLike, given: Mapping[str, Any], now: datetime) -> ToolResult:

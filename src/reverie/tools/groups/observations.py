@@ -52,7 +52,9 @@ def build_observation_tools(memory: MemoryLike, *, now: Callable[[], datetime], 
             return ToolResult("Found nothing. Try other words.", data)
         said = rendering.format_count(len(hits), "observation")
         return ToolResult(
-            "\n".join([f"Found {said}:", *(rendering.render_hit(hit, now()) for hit in hits)]), data
+            "\n".join([f"Found {said}:", *(rendering.render_hit(hit, now()) for hit in hits)]),
+            data,
+            trusted=all(hit.is_trusted for hit in hits),
         )
 
     return Toolset(

@@ -9,6 +9,7 @@ from typing import Any
 from reverie.context import render
 from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.page import LONGEST_PAGE, MEMORY, is_log, validate_page_name
+from reverie.domain.record import UNTRUSTED
 from reverie.domain.secrets import redact_secrets
 from reverie.domain.text import escaping
 from reverie.llm.messages import ToolSpec
@@ -59,6 +60,7 @@ def _edit_record(
     return ToolResult(
         f"Edited {after.id}:\n{rendering.render_record(after, now)}",
         {"edited": after.id, "text": escaping.strip_invisible(after.content)},
+        trusted=after.origin not in UNTRUSTED,
     )
 
 
@@ -148,7 +150,10 @@ def _read_page(pages: Pages, name: str) -> ToolResult:
         raise NotFound(f"there is no page {name}; there are: {shown}")
     text = pages.read(name)
     said = f"{name} ({rendering.format_count(len(text), 'character')}):\n{rendering.format_verbatim(text)}"
-    return ToolResult(said, {"page": name, "text": escaping.strip_invisible(text)})
+    is_doubted = is_log(name) and any(each.origin in UNTRUSTED for each in pages.paragraphs(name))
+    return ToolResult(
+        said, {"page": name, "text": escaping.strip_invisible(text)}, trusted=not is_doubted
+    )
 
 
 _EDITED = schemas.build_object_schema(edited=schemas.STRING, text=schemas.STRING)

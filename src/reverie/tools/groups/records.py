@@ -11,7 +11,7 @@ from typing import Any
 
 from reverie.context import render
 from reverie.domain.errors import NotFound
-from reverie.domain.record import Record
+from reverie.domain.record import UNTRUSTED, Record
 from reverie.domain.text import escaping
 from reverie.llm.messages import ToolSpec
 from reverie.repositories.records import SaveResult
@@ -69,6 +69,7 @@ def build_long_term_tools(memory: MemoryLike, *, now: Callable[[], datetime], so
         return ToolResult(
             "\n".join([*said, rendering.format_verbatim(record.content)]),
             {"record": rendering.build_record_data(record), "text": escaping.strip_invisible(record.content)},
+            trusted=record.origin not in UNTRUSTED,
         )
 
     def delete(given: Mapping[str, Any]) -> ToolResult:
@@ -118,7 +119,11 @@ def format_hits_result(hits: rendering.Hits, now: datetime, *, nothing: str = ""
         hint = nothing or "Try other words, or list_memory_categories to see what there is."
         return ToolResult(f"Found nothing. {hint}", data)
     found = rendering.format_count(len(hits), "memory", "memories")
-    return ToolResult("\n".join([f"Found {found}:", *(rendering.render_hit(hit, now) for hit in hits)]), data)
+    return ToolResult(
+        "\n".join([f"Found {found}:", *(rendering.render_hit(hit, now) for hit in hits)]),
+        data,
+        trusted=all(hit.is_trusted for hit in hits),
+    )
 
 
 def get_live_record(memory: MemoryLike, given: Mapping[str, Any], *, archived: bool = False) -> Record:
@@ -142,6 +147,7 @@ def delete_record(memory: MemoryLike, given: Mapping[str, Any]) -> ToolResult:
     return ToolResult(
         f'Archived {archived.id}: "{escaping.escape_line(archived.content)}". It can be restored.',
         {"id": archived.id, "archived": rendering.build_record_data(archived)},
+        trusted=archived.origin not in UNTRUSTED,
     )
 
 

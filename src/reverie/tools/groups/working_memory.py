@@ -151,6 +151,7 @@ def _read(
         f"{render.fold_text(entry.key)} ({_format_lifetime(entry, now())}):\n"
         f"{rendering.format_verbatim(entry.data)}",
         {"entry": rendering.build_entry_data(entry, now()), "text": escaping.strip_invisible(entry.data)},
+        trusted=False,  # an entry has no origin, and often is what a tool said
     )
 
 
@@ -173,7 +174,9 @@ def _search_entries(
         )
     found = rendering.format_count(len(hits), "entry", "entries")
     return ToolResult(
-        "\n".join([f"Found {found}:", *(rendering.render_entry_hit(hit, at) for hit in hits)]), data
+        "\n".join([f"Found {found}:", *(rendering.render_entry_hit(hit, at) for hit in hits)]),
+        data,
+        trusted=False,
     )
 
 
@@ -196,7 +199,8 @@ def _drop_entry(working: WorkingMemory, given: Mapping[str, Any], *, listing: st
     entry = _get_entry(working, given, listing)
     working.delete(entry.key)
     start = render.quote_text(entry.data, id=entry.key, longest=120)
-    return ToolResult(f'Dropped {render.fold_text(entry.key)}: "{start}".', {"key": entry.key})
+    said = f'Dropped {render.fold_text(entry.key)}: "{start}".'
+    return ToolResult(said, {"key": entry.key}, trusted=False)
 
 
 def _get_entry(working: WorkingMemory, given: Mapping[str, Any], listing: str) -> Entry:

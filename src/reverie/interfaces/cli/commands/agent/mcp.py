@@ -53,6 +53,7 @@ _offer_options = combine_options(
         "--knowledge-graph", is_flag=True, help="Add the nine tools of the reference memory server."
     ),
     click.option("--prefix", default="", metavar="TEXT", help="Prefix of all tool names."),
+    click.option("--text-only", is_flag=True, help="Return results of tools as text only."),
 )
 
 
@@ -166,6 +167,7 @@ def _serve_memory(
             knowledge_graph=options["knowledge_graph"],
             read_only=options["read_only"],
             prefix=options["prefix"],
+            text_only=options["text_only"],
         )
         gc.freeze()
         gc.enable()
