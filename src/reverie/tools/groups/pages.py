@@ -151,9 +151,7 @@ def _read_page(pages: Pages, name: str) -> ToolResult:
     text = pages.read(name)
     said = f"{name} ({rendering.format_count(len(text), 'character')}):\n{rendering.format_verbatim(text)}"
     is_doubted = is_log(name) and any(each.origin in UNTRUSTED for each in pages.paragraphs(name))
-    return ToolResult(
-        said, {"page": name, "text": escaping.strip_invisible(text)}, trusted=not is_doubted
-    )
+    return ToolResult(said, {"page": name, "text": escaping.strip_invisible(text)}, trusted=not is_doubted)
 
 
 _EDITED = schemas.build_object_schema(edited=schemas.STRING, text=schemas.STRING)
