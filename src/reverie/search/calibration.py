@@ -39,17 +39,25 @@ COVERED = 0.5
 """A hit that has so much of the question's weight is never refused: in a very long text even a rare word
 that was asked for alone makes a small score."""
 
+RARE = 0.02
+"""A word that so small a share of passages has, or just a few, is rare."""
+
+RARE_COVERED = 0.15
+"""A hit that has a rare word of the question and so much of its weight is never refused."""
+
+_FEW = 3
 _LOOKED_AT = 10
 
 
 def apply_relevance_floor(
-    ranked: Sequence[RankedPassage], query: ParsedQuery, *, floor: float = FLOOR
+    ranked: Sequence[RankedPassage], query: ParsedQuery, *, passages: int = 0, floor: float = FLOOR
 ) -> list[RankedPassage]:
     """Return the candidates as they are, or none of them if nothing is relevant.
 
     Args:
         ranked: Best first, as `ranking.rank` gives them.
         query: What was asked; one without usable words has no relevant hits.
+        passages: How many passages the scopes have.
         floor: The least relevance of the best hit, 0 to 1; 0 lets everything pass.
 
     Example:
@@ -58,6 +66,10 @@ def apply_relevance_floor(
     """
     if not ranked or not query:
         return []
-    if ranked[0].relevance >= floor or any(entry.coverage >= COVERED for entry in ranked[:_LOOKED_AT]):
+    first = ranked[:_LOOKED_AT]
+    if ranked[0].relevance >= floor or any(entry.coverage >= COVERED for entry in first):
+        return list(ranked)
+    rare = max(_FEW, RARE * passages)
+    if any(entry.rarest <= rare and entry.coverage >= RARE_COVERED for entry in first) and floor < COVERED:
         return list(ranked)
     return []

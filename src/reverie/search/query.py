@@ -1,7 +1,8 @@
 """Query parsing: weighted words, and what else in a question tells where the answer stands.
 
-Stop words of a question ("what", "when", "did", "would") are dropped; documents keep theirs. No word is added or
-replaced.
+Stop words of a question ("what", "when", "did", "would") are dropped, those of other languages than English weighted
+less; documents keep theirs. Other words that may stand for a word of the question are added as its alternatives by
+`reverie.search.expansion`.
 """
 
 from __future__ import annotations
@@ -9,12 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
-from reverie.domain.text.tokenizer import STOP_WORDS, stem, tokenize_chunks
+from reverie.domain.text.languages import DEFAULT, get_function_words
+from reverie.domain.text.tokenizer import STOP_WORDS, find_language, fold, stem, tokenize_chunks
 from reverie.search.dates import AMBIGUOUS, QueryDate, find_dates
 
-__all__ = ["ParsedQuery", "QueryDate", "QueryTerm", "parse_query"]
+__all__ = ["Alternative", "ParsedQuery", "QueryDate", "QueryTerm", "parse_query"]
 
 Kind = Literal["word", "whole", "joined", "name", "common"]
 
@@ -26,6 +28,35 @@ _WANTS_TIME = re.compile(
     r"\bwhen\b|\b(?:what|which) (?:date|day|week|month|year|time)\b|\bhow long\b", re.IGNORECASE
 )
 _WANTS_NUMBER = re.compile(r"\bhow (?:many|much|old|often|far|long)\b", re.IGNORECASE)
+
+
+_FUNCTION_WORD = 0.15
+"""Weight of a function word of another language than English. Their lists are broad ("horas", "morgen")."""
+
+_SINGLE_CHARACTER = 0.5
+"""Weight of a Han character that stands in a longer run: the pairs of characters count, too."""
+
+_HIRAGANA_PAIR = 0.2
+"""Weight of two hiragana: most are endings and particles."""
+
+_MIXED_PAIR = 0.6
+"""Weight of a pair of one hiragana and something else."""
+
+_HIRAGANA = re.compile("[\u3040-\u309f]")
+
+
+class Alternative(NamedTuple):
+    """Token that may stand for a term.
+
+    Attributes:
+        token: In the analyzer's form.
+        similarity: What it counts for beside the term itself, above 0, at most 1.
+        reason: Why, for the explanation: `form`, `spelling`, `part` or `related`.
+    """
+
+    token: str
+    similarity: float
+    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,12 +71,16 @@ class QueryTerm:
             both; `name` for somebody who speaks in the conversation: a word in records, in turns whose turn
             it is; `common` for a stop word of a question that has nothing else.
         of: For `joined`, the tokens of the two.
+        surface: The folded word that the token was made of; empty where it is not one word.
+        alternatives: Tokens that count for it where it does not stand itself.
     """
 
     token: str
     weight: float = 1.0
     kind: Kind = "word"
     of: tuple[str, ...] = ()
+    surface: str = ""
+    alternatives: tuple[Alternative, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,11 +97,14 @@ class ParsedQuery:
     first_person: bool = False
     wants_time: bool = False
     wants_number: bool = False
+    language: str = DEFAULT
 
     @property
     def tokens(self) -> tuple[str, ...]:
-        """Every term's token: those whose frequencies the ranker wants."""
-        return tuple(term.token for term in self.terms)
+        """Every term's token and its alternatives: those whose frequencies the ranker wants."""
+        tokens = dict.fromkeys(term.token for term in self.terms)
+        tokens.update(dict.fromkeys(other.token for term in self.terms for other in term.alternatives))
+        return tuple(tokens)
 
     def wanted(self, *, turns: bool) -> tuple[QueryTerm, ...]:
         """Return the terms to ask an index of turns, or of records, for.
@@ -95,60 +133,110 @@ def parse_query(text: str, *, speakers: Collection[str] = ()) -> ParsedQuery:
     """
     days, spans = find_dates(text)
     months = {month for start, end in spans for month in AMBIGUOUS if month in text[start:end].casefold()}
-    chunks = list(_classify_chunks(text, _map_names(speakers), months))
-    kinds: dict[str, Kind] = {part: "word" for sort, _, parts in chunks if sort == "word" for part in parts}
-    for _, _, compound in tokenize_chunks(text):
-        for whole in compound:
-            kinds.setdefault(whole, "whole")
-    named = {part for sort, _, parts in chunks if sort == "name" for part in parts}
-    if not kinds and not named:
-        kinds = {part: "common" for _, _, parts in chunks for part in parts}
+    language = find_language(text)
+    chunks = list(_classify_chunks(text, language, _map_names(speakers), months))
+    terms: dict[str, QueryTerm] = {}
+    for chunk in chunks:
+        if chunk.sort == "word":
+            for part in chunk.parts:
+                surface = chunk.folded if len(chunk.parts) == 1 else ""
+                _keep_heavier(terms, QueryTerm(token=part, surface=surface, weight=_weigh_pair(part)))
+            for whole in chunk.wholes:
+                single = len(whole) == 1 and not whole.isascii()
+                weight = _SINGLE_CHARACTER if single and len(chunk.parts) > 1 else 1.0
+                _keep_heavier(terms, QueryTerm(token=whole, kind="whole", weight=weight))
+    if language != DEFAULT:
+        for chunk in chunks:
+            if chunk.sort == "stop":
+                for part in chunk.parts:
+                    terms.setdefault(part, QueryTerm(token=part, weight=_FUNCTION_WORD))
+    named = {part for chunk in chunks if chunk.sort == "name" for part in chunk.parts}
+    if not terms and not named:
+        terms = {
+            part: QueryTerm(token=part, kind="common")
+            for chunk in chunks
+            for part in (*chunk.parts, *chunk.wholes)
+        }
     for part in sorted(named):
-        kinds.setdefault(part, "name")
-    pairs, joined = _pair_tokens(chunks)
+        terms.setdefault(part, QueryTerm(token=part, kind="name"))
+    pairs, joined = _pair_tokens(chunks, language)
     return ParsedQuery(
         text=text,
         terms=(
-            *(QueryTerm(token=token, kind=kind) for token, kind in kinds.items()),
+            *terms.values(),
             *(
                 QueryTerm(token=token, kind="joined", of=of)
                 for token, of in joined.items()
-                if token not in kinds
+                if token not in terms
             ),
         ),
         pairs=pairs,
-        speakers=frozenset(name for sort, names, _ in chunks if sort == "name" for name in names.split("\n")),
+        speakers=frozenset(
+            name for chunk in chunks if chunk.sort == "name" for name in chunk.folded.split("\n")
+        ),
         days=days,
         first_person=_FIRST_PERSON.search(text) is not None,
         wants_time=_WANTS_TIME.search(text) is not None,
         wants_number=_WANTS_NUMBER.search(text) is not None,
+        language=language,
     )
 
 
-_Chunk = tuple[Literal["word", "stop", "name"], str, tuple[str, ...]]
+class _Chunk(NamedTuple):
+    sort: Literal["word", "stop", "name"]
+    folded: str
+    """Its folded form; for a name, the names meant, one a line."""
+    parts: tuple[str, ...]
+    wholes: tuple[str, ...]
 
 
-def _classify_chunks(text: str, names: Mapping[str, str], months: Collection[str]) -> Iterator[_Chunk]:
-    """Yield each chunk as (what it is, its folded form or the names meant, its tokens)."""
+def _keep_heavier(terms: dict[str, QueryTerm], term: QueryTerm) -> None:
+    known = terms.get(term.token)
+    if known is None or known.weight < term.weight:
+        terms[term.token] = term
+
+
+def _weigh_pair(token: str) -> float:
+    """Return the weight of a token by its script: pairs with hiragana are often grammar."""
+    if token.isascii() or len(token) != 2:
+        return 1.0
+    count = len(_HIRAGANA.findall(token))
+    return (1.0, _MIXED_PAIR, _HIRAGANA_PAIR)[count]
+
+
+def _classify_chunks(
+    text: str, language: str, names: Mapping[str, str], months: Collection[str]
+) -> Iterator[_Chunk]:
+    """Yield the chunks of a question."""
     lower = text == text.lower()
-    for chunk, parts, _ in tokenize_chunks(text):
-        folded = chunk.casefold()
+    stop_words = STOP_WORDS if language == DEFAULT else get_function_words(language)
+    for number, (chunk, parts, wholes) in enumerate(tokenize_chunks(text, language)):
+        folded = fold(chunk)
         # A name is written with a capital, unless the whole question is in small letters: "rose" is a verb
         # too.
         if folded in names and (not chunk[0].islower() or (lower and folded not in STOP_WORDS)):
-            yield "name", names[folded], parts
-        elif folded in STOP_WORDS and folded not in months:
-            yield "stop", folded, parts
+            yield _Chunk("name", names[folded], parts, wholes)
+        elif folded in stop_words and folded not in months and not _is_emphasised(chunk, number, text):
+            yield _Chunk("stop", folded, parts, wholes)
         else:
-            yield "word", folded, parts
+            yield _Chunk("word", folded, parts, wholes)
 
 
-def _pair_tokens(chunks: Iterable[_Chunk]) -> tuple[tuple[tuple[str, str], ...], dict[str, tuple[str, str]]]:
+def _is_emphasised(chunk: str, number: int, text: str) -> bool:
+    """Return whether capitals show that a function word is a name: "IT", or "Go" within a sentence."""
+    if len(chunk) < 2 or text.isupper():
+        return False
+    return chunk.isupper() or (number > 0 and len(chunk) == 2 and chunk.istitle() and not text.istitle())
+
+
+def _pair_tokens(
+    chunks: Iterable[_Chunk], language: str
+) -> tuple[tuple[tuple[str, str], ...], dict[str, tuple[str, str]]]:
     """Return the tokens that stand together, and the words that two of them would make written as one."""
     pairs: dict[tuple[str, str], None] = {}
     joined: dict[str, tuple[str, str]] = {}
     previous, before = "", ""
-    for sort, folded, parts in chunks:
+    for sort, folded, parts, _ in chunks:
         if sort != "word":
             # A stop word that the analyzer drops from documents too ("of") does not part its neighbours
             # there.
@@ -159,7 +247,7 @@ def _pair_tokens(chunks: Iterable[_Chunk]) -> tuple[tuple[tuple[str, str], ...],
             if previous and previous != part:
                 pairs.setdefault((previous, part))
                 if before and plain:
-                    joined.setdefault(stem(before + folded), (previous, part))
+                    joined.setdefault(stem(before + folded, language), (previous, part))
             previous = part
         before = folded if plain else ""
     return tuple(pairs), joined

@@ -23,7 +23,8 @@ near each other, prefixes of words, log instead of saturation, weights by place 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -161,6 +162,12 @@ class RankedPassage(NamedTuple):
         return min(1.0, sum(scale.weights[i] for i in self.reason.list_matched_terms()) / scale.attainable)
 
     @property
+    def rarest(self) -> int:
+        """Number of passages that have the rarest of the words found in it."""
+        held = self.reason.scale.held
+        return min((held[i] for i in self.reason.list_matched_terms() if held[i]), default=sys.maxsize)
+
+    @property
     def parts(self) -> dict[str, float]:
         """Parts of the share by name; they add up to it.
 
@@ -237,7 +244,7 @@ class _Scale:
     """Counts and weights that are the same for all candidates of one kind."""
 
     __slots__ = (
-        "attainable", "evidence", "flat", "joined", "needles", "pairs",
+        "attainable", "evidence", "flat", "held", "joined", "needles", "others", "pairs",
         "query", "saturated", "settings", "slope", "terms", "weights",
     )  # fmt: skip
 
@@ -251,9 +258,20 @@ class _Scale:
         self.settings = settings
         self.terms: list[QueryTerm] = [term for term in terms if term.kind != "joined"]
         self.needles = [(i, f" {term.token} ") for i, term in enumerate(self.terms)]
+        self.held = [_count_holders(term, frequency) for term in self.terms]
         self.weights = [term.weight * idf(frequency(term.token, 0), passages) for term in self.terms]
         self.attainable = sum(self.weights) or 1.0
         self.evidence = (self.attainable / idf(0, passages)) ** 0.3
+        self.others = [
+            (
+                f" {other.token} ",
+                i,
+                other.similarity * min(1.0, idf(held, passages) / (self.weights[i] or 1.0)),
+            )
+            for i, term in enumerate(self.terms)
+            for other in term.alternatives
+            if (held := frequency(other.token, 0))
+        ]
         places = {term.token: i for i, term in enumerate(self.terms)}
         self.pairs = [
             (
@@ -293,6 +311,14 @@ class _Scale:
                 for i in places:
                     counts[i] = counts.get(i, 0) + count
                 hits = list(counts.items())
+        others: dict[int, float] = {}
+        for needle, i, factor in self.others:
+            if (count := count_of(needle)) and factor * count > others.get(i, 0.0):
+                others[i] = factor * count
+        if others:
+            for i, exact in hits:
+                others[i] = max(exact, others.get(i, 0.0))
+            hits = list(others.items())
         return hits
 
     def words(self, counts: Iterable[tuple[int, float]], norm: float) -> float:
@@ -311,6 +337,14 @@ class _Scale:
             if left in matched and right in matched and (count := terms.count(needle)):
                 total += weight * count / (count + norm)
         return total * self.saturated * self.settings.pair
+
+
+def _count_holders(term: QueryTerm, frequency: Callable[[str, int], int]) -> int:
+    """Return how many passages have the term, or else another spelling or part of it; 0 for function words."""
+    if term.weight < 1.0:
+        return 0
+    others = (frequency(other.token, 0) for other in term.alternatives if other.reason != "related")
+    return frequency(term.token, 0) or min(filter(None, others), default=0)
 
 
 class _Candidate:

@@ -30,6 +30,7 @@ from reverie.domain.record import Record, validate_choice, validate_fraction
 from reverie.domain.text.timestamps import Clock
 from reverie.domain.text.validation import validate_text
 from reverie.search import calibration, scoring
+from reverie.search.expansion import expand_query
 from reverie.search.hits import SOURCES, Explanation, Hit, SearchMode, Source, Unit
 from reverie.search.index.search_index import SearchIndex
 from reverie.search.query import ParsedQuery, parse_query
@@ -276,6 +277,7 @@ class Searcher:
         query = parse_query(text, speakers=measure.speakers)
         if not query or not measure.passages:
             return []
+        query = self._expand(query, subject, question.allowed)
         pool = max(POOL, question.limit + _MORE_THAN_WANTED)
         while True:
             scored, full = self._score_passages(subject, query, question, pool)
@@ -287,6 +289,15 @@ class Searcher:
             if len(hits) >= question.limit or exhausted or pool >= _LARGEST_POOL:
                 return hits
             pool = min(4 * pool, _LARGEST_POOL)
+
+    def _expand(self, query: ParsedQuery, subject: Searchable, allowed: Filter) -> ParsedQuery:
+        """Return the query with alternatives for its words."""
+        return expand_query(
+            query,
+            count=lambda tokens: self._index.frequencies(subject, tokens, allowed.scopes),
+            collect_words=lambda word, pattern: self._index.collect_words(subject, word, allowed, pattern),
+            get_related=lambda word: (),
+        )
 
     def _score_passages(
         self, subject: Searchable, query: ParsedQuery, question: SearchRequest, pool: int
@@ -307,7 +318,9 @@ class Searcher:
         # change places by what else is known of them.
         most = 2 * pool if subject == "turn" else None
         ranked = rank(query, passages, statistics=statistics, settings=self._settings, limit=most)
-        ranked = calibration.apply_relevance_floor(ranked, query, floor=self._floor)
+        ranked = calibration.apply_relevance_floor(
+            ranked, query, passages=measure.passages, floor=self._floor
+        )
         by_key = {passage.key: passage for passage in passages}
         now = self._clock().timestamp()
         scored = [
@@ -397,8 +410,12 @@ def validate_count(value: object, *, name: str, least: int = 1, most: int = 1_00
 
 
 def _build_wanted(subject: Searchable, query: ParsedQuery) -> CandidateQuery:
+    words: dict[str, float] = {}
+    for term in query.wanted(turns=subject == "turn"):
+        for token, similarity in ((term.token, 1.0), *(each[:2] for each in term.alternatives)):
+            words[token] = max(words.get(token, 0.0), similarity * term.weight)
     return CandidateQuery(
-        words=[(term.token, term.weight) for term in query.wanted(turns=subject == "turn")],
+        words=list(words.items()),
         dates=[(day.token, _DATE_WEIGHT) for day in query.days] if subject == "turn" else (),
     )
 

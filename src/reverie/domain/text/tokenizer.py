@@ -1,18 +1,20 @@
 """Tokenizer of documents, queries and every index.
 
-Text is NFKC-normalised, case-folded, cut into words and stemmed (Snowball, English). The answer is the same
+Text is NFKC-normalised, case-folded, cut into words and stemmed (Snowball, in the language of the text, see
+:mod:`reverie.domain.text.languages`). The answer is the same
 on every machine and for every engine, because the *packed* string made here is what tantivy indexes
 (whitespace tokenizer), what SQLite keeps beside the row, and what the ranker counts in. Stop words are not
 dropped here: a document keeps all its words, a question loses its own (see :mod:`reverie.search.query`).
 
 Rules, in the order they apply to a *chunk* (a run of word characters, joined by at most one separator each):
 
-* ASCII words of one or two letters are dropped, numbers are kept: ``"of"`` goes, ``"7"`` stays.
+* Function words of two ASCII letters and single ASCII letters are dropped, unless they are in capitals: ``"of"``
+  and ``"it"`` go, ``"IT"``, ``"Go"`` and ``"7"`` stay.
 * A chunk that is an identifier, a path, a URL, an address, a decimal number or a hyphenated word gives its
   parts, in their place, and the whole. Wholes stand after the last word, so that words adjacent in the text
   are adjacent in the tokens.
 * Scripts written without spaces (Han, Kana, Hangul, Thai, Lao, Khmer, Myanmar) give overlapping pairs of
-  characters.
+  characters. Han characters stand after the last word singly, too: many are words.
 * Latin letters lose their accents: ``"Café"`` and ``"cafe"`` are one word.
 """
 
@@ -20,15 +22,24 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
+from itertools import islice
 
-import Stemmer
+from reverie.domain.text.languages import (
+    DEFAULT,
+    detect_language,
+    fold_accents,
+    get_function_words,
+    get_stemmer,
+)
 
 __all__ = [
     "MONTHS",
     "STOP_WORDS",
     "extract_cues",
+    "find_language",
+    "fold",
     "is_question",
     "pack",
     "stem",
@@ -63,6 +74,9 @@ STOP_WORDS = frozenset(_STOP_WORDS.split())
 determiners, prepositions, conjunctions, and the verbs of saying, giving and doing that only carry a
 question."""
 
+_GLUE = STOP_WORDS - {"go"}
+"""Of these, English documents do not keep the words of two letters."""
+
 # Combining marks and joiners that belong to a word but are not \w in Python: Hebrew and Arabic points,
 # Indic vowel signs, Thai and Lao vowels and tones, zero-width joiners. Without them a Hindi word falls into
 # single letters.
@@ -86,7 +100,7 @@ _UNSPACED = re.compile(
     "([\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff"
     "\u3130-\u318f\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U000323af]+)"
 )
-_LATIN_ACCENT = re.compile("([a-z])[\u0300-\u036f]+")
+_HAN = re.compile("[\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af]")
 
 # Latin, CJK, Arabic, Greek, Armenian, Ethiopic
 _QUESTION_MARKS = ("?", "\uff1f", "\u061f", "\u037e", "\u055e", "\u1367")
@@ -104,21 +118,28 @@ _TIME = re.compile(
     re.IGNORECASE,
 )
 
-_stem: Callable[[str], str] = Stemmer.Stemmer("english", 0).stemWord
+_LOOKED_AT = 100
+"""Chunks at the beginning of a text that tell its language."""
 
 _Analysed = tuple[tuple[str, ...], tuple[str, ...]]
 
 
 class _Chunks(dict[str, _Analysed]):
-    """Chunk -> (parts, wholes); works out what it has not seen, and starts afresh when it is full.
+    """Chunks of one language -> (parts, wholes); works out what it has not seen, and starts afresh when it is full.
 
     A chunk always means the same, so threads that race here can only do the same work twice.
     """
 
     LIMIT = 50_000
 
+    def __init__(self, language: str) -> None:
+        super().__init__()
+        self.language = language
+        self.stem: Callable[[str], str] = get_stemmer(language) or str
+        self.function_words = _GLUE if language == DEFAULT else get_function_words(language)
+
     def __missing__(self, chunk: str) -> _Analysed:
-        analyzed = _analyze_chunk(chunk)
+        analyzed = _analyze_chunk(chunk, self)
         if len(chunk) <= LONGEST_TOKEN:
             if len(self) >= self.LIMIT:
                 self.clear()
@@ -126,7 +147,12 @@ class _Chunks(dict[str, _Analysed]):
         return analyzed
 
 
-_chunks = _Chunks()
+class _Languages(dict[str, _Chunks]):
+    def __missing__(self, language: str) -> _Chunks:
+        return self.setdefault(language, _Chunks(language))
+
+
+_chunks_of = _Languages()
 
 
 def tokenize(text: str) -> list[str]:
@@ -138,19 +164,36 @@ def tokenize(text: str) -> list[str]:
     >>> tokenize("Running to the café at 7")
     ['run', 'the', 'cafe', '7']
     >>> tokenize("open src/user_name.py")
-    ['open', 'src', 'user', 'name', 'src/user_name.py']
+    ['open', 'src', 'user', 'name', 'py', 'src/user_name.py']
     """
-    analyzed = [_chunks[chunk] for chunk in _cut(text)]
+    cut = _cut(text)
+    chunks = _chunks_of[_find_language(cut, text)]
+    analyzed = [chunks[chunk] for chunk in cut]
     flat = [part for parts, _ in analyzed for part in parts]
     flat += [whole for _, wholes in analyzed for whole in wholes]
     return flat
 
 
-def tokenize_chunks(text: str) -> list[tuple[str, tuple[str, ...], tuple[str, ...]]]:
+def tokenize_chunks(
+    text: str, language: str | None = None
+) -> list[tuple[str, tuple[str, ...], tuple[str, ...]]]:
     """Return each chunk of ``text`` as ``(surface, parts, wholes)``: what a question parser needs beside the
     tokens.
+
+    ``language`` is that of the text; None to find it out.
     """
-    return [(chunk, *_chunks[chunk]) for chunk in _cut(text)]
+    cut = _cut(text)
+    chunks = _chunks_of[_find_language(cut, text) if language is None else language]
+    return [(chunk, *chunks[chunk]) for chunk in cut]
+
+
+def find_language(text: str) -> str:
+    """Return the language in which :func:`tokenize` reads ``text``, as its ISO 639-1 code.
+
+    >>> find_language("Wann ist der Termin?")
+    'de'
+    """
+    return _find_language(_cut(text), text)
 
 
 def pack(tokens: Iterable[str]) -> str:
@@ -209,7 +252,8 @@ def extract_cues(text: str) -> str:
     >>> extract_cues("I went there two weeks ago."), extract_cues("How was it?"), extract_cues("Fine.")
     ('04nt', '00aq', '01')
     """
-    word_count = sum(len(_chunks[chunk][0]) for chunk in _cut(text) if chunk.lower() not in STOP_WORDS)
+    chunks = _chunks_of[DEFAULT]
+    word_count = sum(len(chunks[chunk][0]) for chunk in _cut(text) if chunk.lower() not in STOP_WORDS)
     cues = f"{min(word_count, 99):02d}"
     if any(mark in text for mark in _QUESTION_MARKS):
         cues += "aq" if is_question(text) else "q"
@@ -218,9 +262,13 @@ def extract_cues(text: str) -> str:
     return cues + "t" if _TIME.search(text) else cues
 
 
-def stem(word: str) -> str:
-    """Return the token of one folded ASCII word: what :func:`tokenize` would make of it."""
-    return _stem(word[:LONGEST_TOKEN])
+def stem(word: str, language: str = DEFAULT) -> str:
+    """Return the token of one folded word: what :func:`tokenize` would make of it in a text of that language."""
+    return _chunks_of[language].stem(word[:LONGEST_TOKEN])
+
+
+def _find_language(cut: Sequence[str], text: str) -> str:
+    return detect_language((fold(chunk) for chunk in islice(cut, _LOOKED_AT)), text)
 
 
 def _cut(text: str) -> list[str]:
@@ -234,42 +282,50 @@ def _cut(text: str) -> list[str]:
     return _CHUNK.findall(text)
 
 
-def _analyze_chunk(chunk: str) -> _Analysed:
+def _analyze_chunk(chunk: str, chunks: _Chunks) -> _Analysed:
     """Return the parts and wholes of one chunk; see the module's rules."""
     humps = _HUMP.sub(" ", chunk)
-    folded = _fold(humps)
-    parts = [token for part in _PART.findall(folded) for token in _tokenize_word(part)]
-    plain = _fold(chunk)
+    folded = fold(humps)
+    in_capitals = chunk.isupper() and chunk.isalnum() and chunk not in ("A", "I")
+    parts = [
+        token
+        for part in _PART.findall(folded)
+        for token in _tokenize_word(part, chunks, in_capitals=in_capitals)
+    ]
+    singles = _HAN.findall(folded) if not chunk.isascii() else []
+    plain = fold(chunk)
     if plain == folded and _PART.fullmatch(plain):
-        return tuple(parts), ()
+        return tuple(parts), tuple(singles) if len(plain) > 1 else ()
     if _PART.fullmatch(plain):  # camelCase: the whole is an ordinary word, and is stemmed like one
-        return tuple(parts), tuple(_tokenize_word(plain))
+        return tuple(parts), (*_tokenize_word(plain, chunks, in_capitals=in_capitals), *singles)
     whole = "".join(plain.split())[:LONGEST_TOKEN]  # folding can make a blank of an exotic letter
-    return tuple(parts), (whole,) if whole else ()
+    return tuple(parts), (whole, *singles) if whole else tuple(singles)
 
 
-def _fold(text: str) -> str:
+def fold(text: str) -> str:
     """Return the text in folded case, with Latin letters without accents."""
-    if text.isascii():
-        return text.lower()
-    apart = unicodedata.normalize("NFD", unicodedata.normalize("NFKC", text.casefold()))
-    return unicodedata.normalize("NFC", _LATIN_ACCENT.sub(r"\1", apart))
+    return text.lower() if text.isascii() else fold_accents(text.casefold())
 
 
-def _tokenize_word(word: str) -> list[str]:
+def _tokenize_word(word: str, chunks: _Chunks, *, in_capitals: bool) -> list[str]:
     """Return the tokens of one run of letters and digits, already folded."""
     if word.isascii():
-        if len(word) < 3 and word.isalpha():
+        if (
+            len(word) < 3
+            and word.isalpha()
+            and not in_capitals
+            and (len(word) == 1 or word in chunks.function_words)
+        ):
             return []
-        return [_stem(word[:LONGEST_TOKEN])]
+        return [chunks.stem(word[:LONGEST_TOKEN])]
     if not _UNSPACED.search(word):
-        return [_stem(word[:LONGEST_TOKEN])]
+        return [chunks.stem(word[:LONGEST_TOKEN])]
     tokens: list[str] = []
     for piece in _UNSPACED.split(word):
         if not piece:
             continue
         if not _UNSPACED.match(piece):
-            tokens += _tokenize_word(piece)
+            tokens += _tokenize_word(piece, chunks, in_capitals=in_capitals)
         elif len(piece) == 1:
             tokens.append(piece)
         else:

@@ -14,6 +14,7 @@ if the disk refuses it.
 from __future__ import annotations
 
 import logging
+import re
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set, Sized
@@ -70,6 +71,7 @@ _REBUILD_AT = 2_000
 _WAIT_FOR_REBUILD_S = 60.0
 _WAIT_FOR_SCRUB_S = 30.0
 _TRIES = 3
+_NEAR = 50  # passages that are looked at for words near an unknown one
 _FINENESS = 32  # the weight of what is rare is rounded to parts of this
 _LARGEST_SUM = (1 << 23) // (BRIEFEST * compute_emphasis(OFTEN[-1]))
 
@@ -193,6 +195,25 @@ class SearchIndex:
                 - (committed.among(subject, word, scopes, gone) if gone else 0)
                 for word in words
             }
+
+    def collect_words(
+        self, subject: Searchable, word: str, allowed: Filter, pattern: re.Pattern[str]
+    ) -> list[str]:
+        """Return words near a word that match a pattern, in order of the alphabet.
+
+        Args:
+            subject: Records, turns, or paragraphs.
+            word: The word, in the analyzer's form.
+            allowed: Whose passages are looked at: the newest that have a word near it.
+            pattern: What the words are like, with the spaces around them in a packed text.
+        """
+        with self._lock:
+            committed = self._catch_up()
+            words = set(self._fresh[subject].find_words(pattern, allowed.scopes))
+            keys = committed.search_near(subject, word, allowed, _NEAR)
+        for passage in self._store.passages(subject, keys):
+            words.update(pattern.findall(passage.terms))
+        return sorted(words)
 
     def status(self) -> IndexStatus:
         """Return the state of the index."""

@@ -7,6 +7,7 @@ inside the index, so that it always agrees with the documents.
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
@@ -216,6 +217,24 @@ class TantivyIndex:
         """Return the keys of at most `limit` passages with any of the words, the newest first."""
         query = self._build_weighted_query(subject, weights)
         query = Query.boolean_query([(Occur.Must, query), *self._build_filter_clauses(subject, allowed)])
+        try:
+            hits = self._searcher.search(query, limit, count=False, order_by_field="key").hits
+        except (ValueError, OSError) as error:
+            raise IndexCorrupt(str(error)) from None
+        return [int(key) for key, _ in hits]
+
+    def search_near(self, subject: Searchable, word: str, allowed: Filter, limit: int) -> list[int]:
+        """Return the keys of at most `limit` passages with a word near this one, the newest first.
+
+        Near is what can be made of it with two changes of a letter, begins with it, or ends with it.
+        """
+        field, exact = _WORDS[subject], re.escape(word)
+        queries = [
+            Query.fuzzy_term_query(self._schema, field, word, distance=2),
+            Query.regex_query(self._schema, field, f"{exact}.*|.*{exact}"),
+        ]
+        near = Query.boolean_query([(Occur.Should, query) for query in queries])
+        query = Query.boolean_query([(Occur.Must, near), *self._build_filter_clauses(subject, allowed)])
         try:
             hits = self._searcher.search(query, limit, count=False, order_by_field="key").hits
         except (ValueError, OSError) as error:

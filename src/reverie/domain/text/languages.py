@@ -1,0 +1,132 @@
+"""Language of a text: which stemmer fits its words, and which of them are function words.
+
+The language is told from the function words of a text (the lists of stopwords-iso, MIT) or from its script. English is
+the default. The lists are broad, so a function word of another language than English is weighted less in a query, but
+not dropped.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from functools import cache
+
+import Stemmer
+
+__all__ = ["DEFAULT", "WIDESPREAD", "detect_language", "fold_accents", "get_function_words", "get_stemmer"]
+
+DEFAULT = "en"
+
+_STEMMERS = {
+    "ar": "arabic", "ca": "catalan", "cs": "czech", "da": "danish", "de": "german", "el": "greek", "en": "english",
+    "eo": "esperanto", "es": "spanish", "et": "estonian", "eu": "basque", "fa": "persian", "fi": "finnish",
+    "fr": "french", "ga": "irish", "hi": "hindi", "hu": "hungarian", "hy": "armenian", "id": "indonesian",
+    "it": "italian", "lt": "lithuanian", "ne": "nepali", "nl": "dutch", "no": "norwegian", "pl": "polish",
+    "pt": "portuguese", "ro": "romanian", "ru": "russian", "sr": "serbian", "st": "sesotho", "sv": "swedish",
+    "ta": "tamil", "tr": "turkish", "yi": "yiddish",
+}  # fmt: skip
+"""Language codes (ISO 639-1) and the names of their Snowball stemmers. Releases of Snowball have different ones."""
+
+_UNSTEMMED = ("ja", "zh")
+
+_LEAST = 0.5
+"""Evidence that a text must have for another language than English; a word that only one language has counts 1."""
+
+_MARGIN = 1.1
+"""How many times the evidence for English it must be."""
+
+WIDESPREAD = frozenset({"en", "de", "es", "fr", "it", "nl", "pl", "pt"})
+"""Languages in Latin letters that a text is probably written in."""
+
+_LESS_LIKELY = 0.4
+"""What a word counts for a language that is not widespread: related languages share most function words."""
+
+_SCRIPTS = (
+    ("ja", re.compile("[\u3040-\u30ff]")),
+    ("zh", re.compile("[\u4e00-\u9fff]")),
+    ("el", re.compile("[\u0370-\u03ff]")),
+    ("hy", re.compile("[\u0530-\u058f]")),
+    ("ta", re.compile("[\u0b80-\u0bff]")),
+    ("yi", re.compile("[\ufb1d-\ufb4f]|[\u05f0-\u05f2]")),
+    ("sr", re.compile("[\u0452\u0458-\u045f]")),
+    ("hi", re.compile("[\u0900-\u097f]")),
+    ("ru", re.compile("[\u0400-\u04ff]")),
+    ("fa", re.compile("[\u067e\u0686\u0698\u06af]")),
+    ("ar", re.compile("[\u0600-\u06ff]")),
+)
+"""Scripts in the order in which they are tried; the first that occurs decides. Kana tells Japanese from Chinese."""
+
+
+@cache
+def get_stemmer(language: str) -> Callable[[str], str] | None:
+    """Return the stemming function of a language; None if Snowball has none for it."""
+    name = _STEMMERS.get(language)
+    if name is None or name not in Stemmer.algorithms():
+        return None
+    stem: Callable[[str], str] = Stemmer.Stemmer(name, 0).stemWord
+    return stem
+
+
+@cache
+def get_function_words(language: str) -> frozenset[str]:
+    """Return the function words of a language, in folded form; empty for a language without a list.
+
+    Chinese and Japanese function words are those of one or two characters.
+    """
+    from stopwordsiso import stopwords  # here: its lists take four milliseconds to read
+
+    words = frozenset(fold_accents(word.casefold()) for word in stopwords(language))
+    return frozenset(word for word in words if len(word) <= 2) if language in _UNSTEMMED else words
+
+
+def detect_language(words: Iterable[str], text: str) -> str:
+    """Return the most likely language of a text as its ISO 639-1 code; English if nothing tells otherwise.
+
+    Args:
+        words: Folded words of the text.
+        text: The text, for its script.
+
+    Example:
+        >>> detect_language(["wo", "ist", "der", "termin"], "Wo ist der Termin?")
+        'de'
+    """
+    if not text.isascii():
+        for language, script in _SCRIPTS:
+            if script.search(text):
+                return language
+    evidence: dict[str, float] = {}
+    table = _list_languages_by_word()
+    for word in words:
+        languages = table.get(word, ())
+        for language in languages:
+            share = (1.0 if language in WIDESPREAD else _LESS_LIKELY) / len(languages)
+            evidence[language] = evidence.get(language, 0.0) + share
+    best = max(evidence, key=evidence.__getitem__, default=DEFAULT)
+    is_clear = evidence.get(best, 0.0) >= max(_LEAST, _MARGIN * evidence.get(DEFAULT, 0.0))
+    return best if is_clear else DEFAULT
+
+
+def fold_accents(text: str) -> str:
+    """Return `text` with Latin letters without their accents."""
+    import unicodedata
+
+    if text.isascii():
+        return text
+    apart = unicodedata.normalize("NFD", unicodedata.normalize("NFKC", text))
+    return unicodedata.normalize("NFC", _LATIN_ACCENT.sub(r"\1", apart))
+
+
+_LATIN_ACCENT = re.compile("([a-z])[\u0300-\u036f]+")
+
+
+@cache
+def _list_languages_by_word() -> dict[str, tuple[str, ...]]:
+    """Return the languages of each function word, for languages in Latin letters that have a stemmer."""
+    known = Stemmer.algorithms()
+    table: dict[str, tuple[str, ...]] = {}
+    for language, name in _STEMMERS.items():
+        if name in known:
+            for word in get_function_words(language):
+                if len(word) > 1 and word.isascii():
+                    table[word] = (*table.get(word, ()), language)
+    return table

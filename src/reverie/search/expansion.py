@@ -1,0 +1,225 @@
+"""Expansion of a query: other tokens that may stand for its words.
+
+* `form`: the word as another language's stemmer leaves it, for texts whose language was told differently.
+* `spelling`: words of the searched scopes that are spelled or sound nearly like a word that nobody there uses.
+* `part`: words of which a word that nobody uses is composed ("Zahnarzttermin"), or that are composed with it.
+* `related`: words of related meaning, from a table and from the user's own pairs.
+
+An alternative counts less than the word itself and only where the word does not stand, see `ranking`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+
+from reverie.domain.text.languages import DEFAULT, WIDESPREAD
+from reverie.domain.text.tokenizer import stem
+from reverie.search.query import Alternative, ParsedQuery, QueryTerm
+
+__all__ = ["compute_distance", "expand_query"]
+
+MOST_ALTERNATIVES = 12
+"""Alternatives of one word; more only cost time."""
+
+_FORM = 0.9
+_SPELLING = 0.9
+_PART = 0.6
+_RELATED = 0.6
+
+_SHORTEST_MISSPELLED = 4
+_SHORTEST_PART = 4
+_SHORTEST_COMPOUND = 8
+_SHORTEST_END = 5
+_COMPOSING = frozenset({"da", "de", "et", "fi", "hu", "nl", "no", "sv"})
+"""Languages that write compounds as one word."""
+
+_TRUST_IN_KNOWN = 0.5
+"""Factor for other spellings of a word that is in the table of related words: it is probably spelled right."""
+
+_SOUNDS = tuple(
+    (re.compile(pattern), sound)
+    for pattern, sound in (
+        ("sch", "sh"), ("ph", "f"), ("th", "t"), ("ck|qu|q|c(?![ieyh])", "k"), ("c(?=[iey])", "s"), ("ch", "k"),
+        ("x", "ks"), ("z", "s"), ("y|j", "i"), ("w", "v"), ("(?<=[^aeiou])h|h(?![aeiou])", ""), (r"(.)\1+", r"\1"),
+    )
+)  # fmt: skip
+"""Spellings of one sound in European languages, replaced in this order."""
+
+_MOST_UNKNOWN = 8
+"""Unknown words of one query for which others are looked for."""
+
+_ONE_SOUND = ("ckq", "fpv", "sz", "vw", "ijy")
+"""First letters that are easily exchanged."""
+
+CollectWords = Callable[[str, re.Pattern[str]], Iterable[str]]
+"""Gives the words of the searched scopes near a word that match a pattern."""
+
+GetRelated = Callable[[str], Sequence[tuple[str, float]]]
+"""Gives related words and their similarity, 0 to 1, for a folded word."""
+
+
+def expand_query(
+    query: ParsedQuery,
+    *,
+    count: Callable[[Sequence[str]], Mapping[str, int]],
+    collect_words: CollectWords,
+    get_related: GetRelated,
+) -> ParsedQuery:
+    """Return the query with alternatives for its words.
+
+    Args:
+        query: The parsed question.
+        count: Gives how many passages of the searched scopes have each token.
+        collect_words: Gives words of the searched scopes.
+        get_related: Gives related words.
+    """
+    held = count(query.tokens)
+    unknown = [term for term in query.terms if not held.get(term.token) and _is_spelled_out(term)][
+        :_MOST_UNKNOWN
+    ]
+    found = []
+    for term in query.terms:
+        if term.surface and term.kind == "word":
+            related = get_related(term.surface)
+            alternatives = [
+                *_list_forms(term.surface, {DEFAULT, query.language} if held.get(term.token) else WIDESPREAD),
+                *(
+                    Alternative(stem(other, query.language), _RELATED * similarity, "related")
+                    for other, similarity in related
+                ),
+            ]
+            if term in unknown:
+                trust = _TRUST_IN_KNOWN if related else 1.0
+                alternatives += _list_spellings(term, query.language, collect_words, trust)
+                alternatives += _split(term.surface, query.language, count)
+            found.append(alternatives)
+        else:
+            found.append([])
+    held = count(sorted({each.token for alternatives in found for each in alternatives}))
+    return replace(
+        query,
+        terms=tuple(
+            replace(term, alternatives=_choose(term, alternatives, held)) if alternatives else term
+            for term, alternatives in zip(query.terms, found, strict=True)
+        ),
+    )
+
+
+def _choose(
+    term: QueryTerm, alternatives: Iterable[Alternative], held: Mapping[str, int]
+) -> tuple[Alternative, ...]:
+    """Return the most similar alternatives that are in use, each token once."""
+    chosen: dict[str, Alternative] = {}
+    for alternative in sorted(alternatives, key=lambda each: (-each.similarity, each.token)):
+        if alternative.token != term.token and held.get(alternative.token):
+            chosen.setdefault(alternative.token, alternative)
+    return tuple(chosen.values())[:MOST_ALTERNATIVES]
+
+
+def _is_spelled_out(term: QueryTerm) -> bool:
+    """Return whether a term is a word that can be misspelled."""
+    word = term.surface
+    return term.kind == "word" and term.weight >= 1.0 and word.isalpha() and len(word) >= _SHORTEST_MISSPELLED
+
+
+def _list_forms(word: str, languages: Iterable[str]) -> list[Alternative]:
+    """Return the word as it is, and as texts have it that are taken for another language."""
+    return [
+        Alternative(form, _FORM, "form") for form in {word, *(stem(word, language) for language in languages)}
+    ]
+
+
+def _list_spellings(
+    term: QueryTerm, language: str, collect_words: CollectWords, trust: float
+) -> list[Alternative]:
+    """Return words in use that are spelled or sound nearly like a word that is not, or are composed with it."""
+    simple = stem(re.sub(r"(.)\1+", r"\1", term.surface), language)
+    alternatives = [Alternative(simple, _SPELLING, "spelling")]
+    for token in collect_words(term.token, _compile_near(term.token)):
+        similarity, reason = _compare(term.token, token)
+        if similarity:
+            alternatives.append(Alternative(token, trust * similarity, reason))
+    return alternatives
+
+
+def _compile_near(word: str) -> re.Pattern[str]:
+    """Return a pattern of words in packed text that may be near a word; `_compare` decides."""
+    first, rest = word[0], re.escape(word[1:])
+    firsts = "".join({first, *(letter for letters in _ONE_SOUND if first in letters for letter in letters)})
+    size = len(word)
+    return re.compile(
+        f" ([{re.escape(firsts)}]\\S{{{max(1, size - 4)},{size + 2}}}|\\S?{rest}|{re.escape(first)}{rest}\\S+|\\S+"
+        f"{re.escape(first)}{rest}) "
+    )
+
+
+@lru_cache(maxsize=20_000)
+def _compare(word: str, token: str) -> tuple[float, str]:
+    """Return how alike a word and a token are, 0 to 1, and why."""
+    is_longer = len(word) > _SHORTEST_PART and len(token) > len(word) and token.isalpha()
+    if is_longer and (token.startswith(word) or (len(word) > _SHORTEST_END and token.endswith(word))):
+        return _PART, "part"
+    most = 1 if len(word) < 6 else 2
+    if abs(len(word) - len(token)) <= most + 1 and word[:1].isalpha() and token.isalpha():
+        if len(set(word) ^ set(token)) > 2 * most + 1:
+            return 0.0, ""
+        if min(len(word), len(token)) >= _SHORTEST_MISSPELLED and _spell_sound(word) == _spell_sound(token):
+            return _SPELLING, "spelling"
+        if len(token) >= _SHORTEST_MISSPELLED:
+            distance = compute_distance(word, token, most)
+            if distance <= most and (word[0] == token[0] or (distance == 1 and len(word) > 4)):
+                return _SPELLING * (1.0 - distance / max(len(word), len(token))), "spelling"
+    return 0.0, ""
+
+
+def _spell_sound(word: str) -> str:
+    for pattern, sound in _SOUNDS:
+        word = pattern.sub(sound, word)
+    return word
+
+
+def compute_distance(one: str, other: str, most: int) -> int:
+    """Return the number of letters inserted, deleted, replaced or exchanged with the next; `most` + 1 for more.
+
+    The optimal string alignment distance (Damerau 1964 without repeated edits of a place).
+
+    Example:
+        >>> compute_distance("lindquist", "lindqvist", 2), compute_distance("form", "from", 2)
+        (1, 1)
+    """
+    if abs(len(one) - len(other)) > most:
+        return most + 1
+    before: list[int] = []
+    last = list(range(len(other) + 1))
+    for i, letter in enumerate(one, 1):
+        row = [i]
+        for j, beside in enumerate(other, 1):
+            cost = min(last[j] + 1, row[-1] + 1, last[j - 1] + (letter != beside))
+            if before and j > 1 and letter == other[j - 2] and one[i - 2] == beside:
+                cost = min(cost, before[j - 2] + 1)
+            row.append(cost)
+        if min(row) > most:
+            return most + 1
+        before, last = last, row
+    return min(last[-1], most + 1)
+
+
+def _split(
+    word: str, language: str, count: Callable[[Sequence[str]], Mapping[str, int]]
+) -> list[Alternative]:
+    """Return the words in use of which an unknown word is composed: both parts, or the longest one."""
+    if len(word) < _SHORTEST_COMPOUND or language not in _COMPOSING:
+        return []
+    places = range(_SHORTEST_PART, len(word) - _SHORTEST_PART + 1)
+    pairs = [
+        (stem(word[:place].removesuffix("s"), language), stem(word[place:], language)) for place in places
+    ]
+    held = count(sorted({part for pair in pairs for part in pair}))
+    whole = next((pair for pair in pairs if all(held.get(part) for part in pair)), None)
+    if whole is not None:
+        return [Alternative(part, _PART, "part") for part in whole]
+    parts = [part for pair in pairs for part in pair if held.get(part) and len(part) > _SHORTEST_PART]
+    return [Alternative(part, _PART, "part") for part in sorted(parts, key=len)[-1:]]
