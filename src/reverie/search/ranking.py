@@ -152,8 +152,12 @@ class RankedPassage(NamedTuple):
 
     @property
     def matched(self) -> tuple[str, ...]:
-        """Tokens of the question found in it or, for a turn, in what it takes in."""
-        return tuple(self.reason.scale.terms[i].token for i in self.reason.list_matched_terms())
+        """Tokens of the question found in it or, for a turn, in what it takes in.
+
+        Where another word stands for one, both are named: `car ≈ volvo`.
+        """
+        text = self.reason.passage.terms
+        return tuple(_name_match(self.reason.scale.terms[i], text) for i in self.reason.list_matched_terms())
 
     @property
     def coverage(self) -> float:
@@ -337,6 +341,14 @@ class _Scale:
             if left in matched and right in matched and (count := terms.count(needle)):
                 total += weight * count / (count + norm)
         return total * self.saturated * self.settings.pair
+
+
+def _name_match(term: QueryTerm, text: str) -> str:
+    if f" {term.token} " not in text:
+        for other in term.alternatives:
+            if f" {other.token} " in text:
+                return f"{term.token} ≈ {other.token}"
+    return term.token
 
 
 def _count_holders(term: QueryTerm, frequency: Callable[[str, int], int]) -> int:

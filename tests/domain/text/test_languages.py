@@ -1,0 +1,50 @@
+"""Which language a text is taken for."""
+
+from __future__ import annotations
+
+import doctest
+
+import pytest
+
+from reverie.domain.text import languages
+from reverie.domain.text.languages import get_function_words, get_stemmer
+from reverie.domain.text.tokenizer import find_language, tokenize
+
+
+def test_the_examples_in_the_docstrings_hold() -> None:
+    assert doctest.testmod(languages).failed == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", "en"),
+        ("Zyx qrst", "en"),
+        ("The deploy freeze ends on Monday", "en"),
+        ("rock cat", "en"),
+        ("Wann ist der nächste Zahnarzttermin?", "de"),
+        ("¿Qué mensajería usamos para los pedidos?", "es"),
+        ("Où est-ce que nous avons mangé avec les enfants ?", "fr"),
+        ("Quando arriva il mio ordine?", "it"),
+        ("Waar heb ik mijn sleutels neergelegd?", "nl"),
+        ("Кто мой врач?", "ru"),
+        ("Ποιος είναι ο γιατρός μου;", "el"),
+        ("من هو طبيبي؟", "ar"),
+        ("猫の名前は?", "ja"),
+        ("我的医生是谁?", "zh"),
+    ],
+)
+def test_function_words_or_the_script_tell_the_language(text: str, expected: str) -> None:
+    assert find_language(text) == expected
+
+
+def test_forms_of_a_word_are_one_token_in_a_text_of_their_language() -> None:
+    assert tokenize("der Termin ist am Montag")[1] == tokenize("die Termine sind am Montag")[1]
+    assert tokenize("el cliente que no paga")[0] == tokenize("los clientes que no pagan")[1] == "client"
+
+
+def test_a_language_without_stemmer_or_list_has_none() -> None:
+    assert get_stemmer("zh") is None
+    assert get_stemmer("xx") is None
+    assert get_function_words("xx") == frozenset()
+    assert all(len(word) <= 2 for word in get_function_words("ja"))

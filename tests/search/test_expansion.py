@@ -1,0 +1,106 @@
+"""Other words that stand for a word of a query."""
+
+from __future__ import annotations
+
+import doctest
+import re
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reverie.domain.text.tokenizer import pack, tokenize
+from reverie.memory import Memory
+from reverie.search import expansion
+from reverie.search.expansion import compute_distance, expand_query
+from reverie.search.query import parse_query
+
+
+def test_the_examples_in_the_docstrings_hold() -> None:
+    assert doctest.testmod(expansion).failed == 0
+
+
+def expand(
+    question: str, texts: Sequence[str], related: dict[str, list[tuple[str, float]]] | None = None
+) -> set[str]:
+    """Return the alternatives of all words of a question over some texts."""
+    counts = Counter(token for text in texts for token in set(tokenize(text)))
+    words = pack(counts)
+
+    def collect(word: str, pattern: re.Pattern[str]) -> list[str]:
+        return pattern.findall(words)
+
+    query = expand_query(
+        parse_query(question),
+        count=lambda tokens: {token: counts[token] for token in tokens},
+        collect_words=collect,
+        get_related=lambda word: (related or {}).get(word, []),
+    )
+    return {alternative.token for term in query.terms for alternative in term.alternatives}
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "expected"),
+    [
+        ("did Lindquist call?", "Lindqvist is the plumber", "lindqvist"),
+        ("Beatriks", "Beatrix plays the violin", "beatrix"),
+        ("postgress version", "We run Postgres 15", "postgr"),
+        ("allergy", "Allergic to shellfish", "allerg"),
+        ("Wann ist der Zahnarzttermin?", "Der Termin beim Zahnarzt ist am Montag", "zahnarzt"),
+        (
+            "Wer ist mein Zahnarzt?",
+            "Zahnarzttermin am 7. Mai in der Praxis und nicht im Haus",
+            "zahnarzttermin",
+        ),
+    ],
+)
+def test_a_word_nobody_uses_is_looked_for_as_it_may_be_meant(question: str, text: str, expected: str) -> None:
+    assert expected in expand(question, [text])
+
+
+def test_a_word_in_use_is_not_respelled() -> None:
+    assert expand("who is Anna?", ["Anna sings", "Hanna dances"]) == set()
+
+
+def test_another_word_that_is_spelled_quite_differently_is_none() -> None:
+    assert expand("insurance", ["The entrance is closed", "insular"]) == set()
+
+
+def test_related_words_are_alternatives_where_somebody_uses_them() -> None:
+    related = {"car": [("vehicle", 0.8), ("volvo", 0.5)]}
+    assert expand("which car?", ["drives a Volvo"], related) == {"volvo"}
+
+
+def test_a_known_word_is_trusted_more_than_its_neighbours_in_spelling() -> None:
+    counts = {"house": 1}
+    query = expand_query(
+        parse_query("horse"),
+        count=lambda tokens: {token: counts.get(token, 0) for token in tokens},
+        collect_words=lambda word, pattern: ["hous"],
+        get_related=lambda word: [("stable", 0.5)],
+    )
+    assert all(alternative.similarity <= 0.5 for alternative in query.terms[0].alternatives)
+
+
+def test_the_search_says_what_stood_for_what(tmp_path: Path) -> None:
+    with Memory.open(tmp_path) as memory:
+        memory.save("Lindqvist repaired the boiler")
+        [hit] = memory.search("when did Lindquist come?")
+        assert "lindquist ≈ lindqvist" in hit.explanation.matched
+
+
+def test_words_of_another_scope_are_no_alternatives(tmp_path: Path) -> None:
+    with Memory.open(tmp_path) as memory:
+        memory.scoped("user:bob").save("Lindqvist repaired the boiler")
+        memory.scoped("user:alice").save("The lindens bloom")
+        assert memory.scoped("user:alice").search("Lindquist") == []
+
+
+@given(st.text("abc", max_size=6), st.text("abc", max_size=6))
+def test_the_distance_is_symmetric_and_zero_only_for_equals(one: str, other: str) -> None:
+    distance = compute_distance(one, other, 3)
+    assert distance == compute_distance(other, one, 3)
+    assert (distance == 0) == (one == other)
