@@ -119,14 +119,16 @@ def rebuild(
     folder = folder.absolute()
     database = folder / DATABASE
     if not any((folder / top).is_dir() for top in (MEMORY, SESSIONS)):
-        raise NotFound(f"there are no readable files in {str(folder)!r}: nothing to rebuild from")
+        raise NotFound(
+            f"there are no readable files in {str(folder)!r}: bring back a backup with `reverie recover`"
+        )
     old = _open_database(database, analyse)
     scratch = folder / f".rebuilding-{secrets.token_hex(6)}"
     state = FileState(folder)
     try:
         if old is not None and not force:
             raise InvalidInput(
-                f"{str(database)!r} can be read: there is nothing to rebuild (see `reverie check`); pass "
+                f"{str(database)!r} can be read: run `reverie doctor --fix` to repair it; pass "
                 "force=True (--force) to make a new one all the same, without the history"
             )
         with state.lock(_PATIENCE_S) as ledger:
@@ -237,7 +239,7 @@ class _Rebuild:
             self._store.commit([], actor=REBUILDER, at=self._now, cursors={KEY: marks.cursor})
         if marks.tombstones:
             self._store.erase([], actor=REBUILDER, at=self._now, tombstones=marks.tombstones)
-        self._has_marks = self._marked.cursor(KEY) is not None
+        self._has_marks = marks.cursor is not None
         if not marks.complete:
             self.rebuilt.notes.append(
                 "the old database does not tell what was forgotten: look whether anything of that is back"
@@ -344,7 +346,7 @@ class _Rebuild:
             self.rebuilt.broken.append(text)
             return
         page = parsing.build_page(place.name, text, now=from_microseconds(mtime_ns // 1000))
-        after = drop_forgotten(self._marked, page)
+        after = self._ask_marked(lambda store: drop_forgotten(store, page))
         if after != page:
             self._record_broken(path, "some of its lines were forgotten on request; the others were taken")
         self.rebuilt.pages += 1
@@ -413,7 +415,18 @@ class _Rebuild:
         return shorter
 
     def _is_forgotten(self, value: Record | Turn | Paragraph) -> bool:
-        return self._has_marks and bool(is_forgotten(self._marked, [value]))
+        return self._has_marks and bool(self._ask_marked(lambda store: is_forgotten(store, [value])))
+
+    def _ask_marked(self, ask: Callable[[Store], _T]) -> _T:
+        """Return what the old database tells of erased text, or the carried marks if it cannot be read.
+
+        Only the old one knows which erased text its owner has saved again.
+        """
+        try:
+            return ask(self._marked)
+        except StoreCorrupt:
+            self._marked = self._store
+            return ask(self._store)
 
     def _record_broken(self, path: str, why: str) -> None:
         self.rebuilt.broken.append(BrokenFile(path=path, why=why))

@@ -53,7 +53,7 @@ def test_a_file_cut_in_half_is_damaged(path: Path, store: SQLiteStore) -> None:
     path.write_bytes(content[: len(content) // 2])
     with contextlib.closing(SQLiteStore(path, analyse=analyse)) as half:
         assert "damaged" in half.check()[0].what
-        with pytest.raises(StoreCorrupt, match="restore a backup"):
+        with pytest.raises(StoreCorrupt, match="reverie doctor --fix"):
             list(half.find(Filter()))
 
 

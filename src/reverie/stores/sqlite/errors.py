@@ -19,13 +19,17 @@ _UNAVAILABLE = {
     sqlite3.SQLITE_NOMEM: "there is not enough memory: free some and retry",
     sqlite3.SQLITE_INTERRUPT: "it was interrupted: retry",
 }
+_RESTORE = (
+    "run `reverie doctor --fix`; what that cannot repair, `reverie rebuild --force` makes again of the folder's "
+    "files, or `reverie recover` brings back a backup"
+)
 _CORRUPT = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT}
 
 
 def translate_error(error: sqlite3.Error | UnicodeError, path: Path) -> Conflict | InvalidInput | StoreError:
     """The error to raise instead; never quotes what is stored."""
     if isinstance(error, UnicodeDecodeError):  # SQLite's own words, of a definition that is no text any more
-        return StoreCorrupt(f"{str(path)!r} is damaged (its definitions are no text): restore a backup of it")
+        return StoreCorrupt(f"{str(path)!r} is damaged (its definitions are no text): {_RESTORE}")
     if isinstance(error, UnicodeError):
         return InvalidInput(
             "an id or a name has a lone surrogate: decode the text with errors='replace' first"
@@ -35,7 +39,7 @@ def translate_error(error: sqlite3.Error | UnicodeError, path: Path) -> Conflict
         return _translate_without_code(error, path)
     code = extended & 0xFF
     if code in _CORRUPT:
-        return StoreCorrupt(f"{str(path)!r} is damaged ({error.sqlite_errorname}): restore a backup of it")
+        return StoreCorrupt(f"{str(path)!r} is damaged ({error.sqlite_errorname}): {_RESTORE}")
     if code in _UNAVAILABLE:
         return StoreUnavailable(
             f"{str(path)!r} cannot be used ({error.sqlite_errorname}): {_UNAVAILABLE[code]}"
@@ -52,7 +56,7 @@ def is_undecodable(error: sqlite3.Error) -> bool:
 
 def _translate_without_code(error: sqlite3.Error, path: Path) -> StoreError:
     if is_undecodable(error):
-        return StoreCorrupt(f"{str(path)!r} holds text that is not UTF-8: run check() to see where")
+        return StoreCorrupt(f"{str(path)!r} holds text that is not UTF-8: {_RESTORE}")
     if "closed" in str(error):
         return StoreUnavailable(f"{str(path)!r} has been closed: open it again")
     return StoreError(f"{str(path)!r}: {type(error).__name__}")

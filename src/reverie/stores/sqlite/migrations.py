@@ -318,7 +318,8 @@ def _read_version(path: Path, *, newest: int) -> int:
         except sqlite3.DatabaseError as error:
             if error.sqlite_errorcode == sqlite3.SQLITE_NOTADB:
                 raise StoreIncompatible(
-                    f"{str(path)!r} is not a Reverie store, nor any SQLite file: choose another path"
+                    f"{str(path)!r} is not a Reverie store, nor any SQLite file: choose another path, or run "
+                    "`reverie doctor` if it was one"
                 ) from error
             raise
     if application != APPLICATION_ID:
@@ -334,7 +335,10 @@ def _refuse_newer(path: Path, version: int, newest: int) -> None:
             "upgrade Reverie"
         )
     if version < 1:
-        raise StoreCorrupt(f"{str(path)!r} says it is of format {version}: restore it from a backup")
+        raise StoreCorrupt(
+            f"{str(path)!r} says it is of format {version}: make it again with "
+            "`reverie rebuild --force`, or bring back a backup with `reverie recover`"
+        )
 
 
 def _refuse_log_alone(path: Path) -> None:
