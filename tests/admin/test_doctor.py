@@ -262,6 +262,42 @@ def test_a_damaged_row_stays_when_the_journal_is_damaged_too(folder: Path) -> No
         assert len(memory.list(limit=10, archived=None)) == 5, "a damaged row costs itself only"
 
 
+UNREADABLE = {
+    "turns": "UPDATE turns SET tool_calls = '[1]' WHERE position = 1",
+    "records": "UPDATE records SET refs = '[\"x' WHERE key = 3",
+    "sessions": "UPDATE sessions SET status = 'asleep'",
+}
+
+
+@pytest.mark.parametrize(
+    ("table", "was", "now"),
+    [
+        ("turns", '"metadata":{}', '"metadata":{"a":"b"}'),
+        ("turns", '"at":17', '"at":16'),
+        ("records", '"metadata":{}', '"metadata":{"a":"b"}'),
+        ("records", "hall 6", "hall 7"),
+        ("sessions", '"created_at":17', '"created_at":16'),
+    ],
+)
+def test_a_damaged_journal_entry_does_not_replace_what_can_be_read_of_a_row(
+    whole: Path, folder: Path, table: str, was: str, now: str
+) -> None:
+    rows = f"SELECT key FROM {table} WHERE key IN (3, 9, 11)"
+    spoil(
+        folder,
+        UNREADABLE[table],
+        f"UPDATE journal SET after = replace(after, '{was}', '{now}') WHERE key IN ({rows})",
+    )
+    content = dump(folder)
+    diagnosis = doctor(folder, fix=True)
+    assert "what can be read of it is not what the journal says" in told(diagnosis)
+    assert "reverie rebuild --force" in told(diagnosis)
+    assert dump(folder) == content
+    rebuilt = CliRunner().invoke(cli, ["--folder", str(folder), "rebuild", "--force", "--yes"])
+    assert rebuilt.exit_code == 0, rebuilt.output
+    assert listed(folder) == listed(whole)
+
+
 @pytest.mark.parametrize(
     ("sql", "words"),
     [

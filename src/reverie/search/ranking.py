@@ -523,7 +523,7 @@ class _Form:
         if self.asker and passage.speaker != USER:
             candidate.speaker *= settings.not_the_user
         cues = passage.cues
-        if not cues:
+        if not cues[:2].isdecimal():  # none, or damaged
             return
         candidate.short = self.short[int(cues[:2])]
         form = 1.0

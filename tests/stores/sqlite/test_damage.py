@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from reverie.domain.errors import StoreCorrupt
+from reverie.domain.errors import Conflict, StoreCorrupt
 from reverie.domain.filter import Filter
+from reverie.domain.passage import Searchable
 from reverie.stores.contract.factories import (
     NOW,
     analyse,
@@ -27,6 +29,8 @@ from reverie.stores.contract.factories import (
     make_turn,
 )
 from reverie.stores.sqlite import SQLiteStore
+
+SEARCHABLE: tuple[Searchable, ...] = ("record", "turn", "paragraph")
 
 
 @pytest.fixture
@@ -212,3 +216,112 @@ def test_the_log_of_a_store_that_is_gone_is_not_taken_for_that_of_a_new_one(
     with pytest.raises(StoreCorrupt, match="bring back the database"):
         SQLiteStore(path, analyse=analyse)
     assert Path(f"{path}-wal").read_bytes() == log
+
+
+def fill(store: SQLiteStore) -> None:
+    session, lines = make_session(), [make_turn(number) for number in range(3)]
+    paragraphs = [make_paragraph(number) for number in range(1, 4)]
+    records = [make_record(number, tags=("x",)) for number in range(1, 4)]
+    things = make_additions(*records, session, *lines, make_page(), *paragraphs)
+    store.commit(things, actor="test", at=NOW, counts={"n": 1}, cursors={"c": "here"})
+    store.erase(
+        make_change(records[0], replace(records[0], pinned=True)), actor="test", at=NOW, tombstones=["mark"]
+    )
+    store.put_entry(make_entry(), capacity=None, now=NOW)
+
+
+def read_everything(store: SQLiteStore) -> Iterator[object]:
+    """Call all methods that read; an error other than `StoreCorrupt` is raised."""
+    keys, ids = range(1, 12), [make_record(number).id for number in range(1, 4)]
+    reads: list[Callable[[], object]] = [
+        lambda: store.records([*ids, *keys]),
+        lambda: list(store.find(Filter(archived=None))),
+        lambda: list(store.find(Filter(), order="created", containing="a")),
+        lambda: [store.tally(what, Filter()) for what in ("category", "tag", "kind", "scope")],
+        lambda: store.turns(session="chat:1", start=-2),
+        lambda: store.turns([make_turn(0).id, *keys]),
+        lambda: list(store.scan_turns(Filter())),
+        lambda: (store.session("chat:1"), store.sessions()),
+        lambda: (store.pages(), store.logs()),
+        lambda: (store.paragraphs(page="HISTORY.md"), store.latest_paragraphs(["HISTORY.md"], limit=2)),
+        *(lambda kind=kind: store.passages(kind, keys, around=1) for kind in SEARCHABLE),
+        *(lambda kind=kind: store.live(kind) for kind in SEARCHABLE),
+        *(lambda kind=kind: (store.measure(kind, None), store.measure(kind, [""])) for kind in SEARCHABLE),
+        lambda: store.entries(None, now=NOW),
+        lambda: (store.journal(), store.journal(id=ids[0]), store.sequence()),
+        lambda: (store.cursor("c"), store.count("n"), store.tombstones(["mark"])),
+        store.check,
+        store.find_stale_analyses,
+        lambda: store.commit(
+            make_change(make_turn(1), replace(make_turn(1), content="other")), actor="test", at=NOW
+        ),
+        lambda: store.commit(make_additions(make_turn(3)), actor="test", at=NOW),
+        store.repair,
+    ]
+    for read in reads:
+        with contextlib.suppress(StoreCorrupt, Conflict):
+            yield read()
+
+
+def list_columns(path: Path) -> list[tuple[str, str]]:
+    with contextlib.closing(sqlite3.connect(path)) as file:
+        tables = file.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+        return [
+            (table, column)
+            for (table,) in tables
+            for _, column, *_ in file.execute(f"PRAGMA table_info({table})")
+        ]
+
+
+@pytest.mark.parametrize("value", ["'x7'", "x'fffe'", "-1"])
+def test_a_value_of_a_wrong_type_raises_nothing_but_store_corrupt(tmp_path: Path, value: str) -> None:
+    whole, path = tmp_path / "whole.db", tmp_path / "reverie.db"
+    with contextlib.closing(SQLiteStore(whole, analyse=analyse)) as store:
+        fill(store)
+    for table, column in list_columns(whole):
+        shutil.copy(whole, path)
+        with contextlib.suppress(sqlite3.IntegrityError):  # a key can only be a number
+            spoil(path, f"UPDATE OR IGNORE {table} SET {column} = {value}")
+        with contextlib.closing(SQLiteStore(path, analyse=analyse)) as store:
+            for _ in read_everything(store):
+                pass
+
+
+@pytest.mark.parametrize(
+    ("sql", "words"),
+    [
+        ("UPDATE turns SET length = 'x7' WHERE position = 1", "the words of turn 6 cannot be read"),
+        ("UPDATE records SET length = 'x7' WHERE key = 2", "the words of record 2 cannot be read"),
+        ("UPDATE paragraphs SET voice = x'00' WHERE key = 10", "the words of paragraph 10 cannot be read"),
+        ("UPDATE measures SET tokens = 'x7'", "a counter of records cannot be read"),
+    ],
+)
+def test_a_value_of_a_wrong_type_costs_only_its_own_row_and_is_named(
+    path: Path, store: SQLiteStore, caplog: pytest.LogCaptureFixture, sql: str, words: str
+) -> None:
+    fill(store)
+    whole = {kind: {one.key: one for one in store.passages(kind, range(1, 12))} for kind in SEARCHABLE}
+    spoil(path, sql)
+    for kind, passages in whole.items():
+        left = {one.key: one for one in store.passages(kind, range(1, 12))}
+        assert left.items() <= passages.items()
+        assert len(left) >= len(passages) - 1
+        assert store.measure(kind, None).passages >= 0
+    assert words in caplog.text
+
+
+def test_pages_in_each_others_place_raise_nothing_but_store_corrupt(tmp_path: Path) -> None:
+    whole, path = tmp_path / "whole.db", tmp_path / "reverie.db"
+    with contextlib.closing(SQLiteStore(whole, analyse=analyse)) as store:
+        fill(store)
+    content = whole.read_bytes()
+    pages = [content[start : start + 4096] for start in range(0, len(content), 4096)]
+    for number in range(1, len(pages) - 1):
+        swapped = [*pages[:number], pages[number + 1], pages[number], *pages[number + 2 :]]
+        path.write_bytes(b"".join(swapped))
+        with (
+            contextlib.suppress(StoreCorrupt),
+            contextlib.closing(SQLiteStore(path, analyse=analyse)) as store,
+        ):
+            for _ in read_everything(store):
+                pass

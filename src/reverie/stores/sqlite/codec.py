@@ -18,6 +18,7 @@ from typing import Any, Generic, TypeGuard, TypeVar
 from reverie.domain.change import Change, JournalEntry, Subject, Value
 from reverie.domain.conversation import ROLES, SESSION_STATUSES, SessionState, ToolCall, Turn
 from reverie.domain.entry import Entry
+from reverie.domain.errors import StoreCorrupt
 from reverie.domain.page import HISTORY, Page, Paragraph
 from reverie.domain.passage import AnalyzedText
 from reverie.domain.record import KINDS, LAYERS, NOTHING, ORIGINS, Record
@@ -170,9 +171,9 @@ def _decode_record(row: Sequence[Any]) -> Record:
     return Record(
         id=name,
         content=content,
-        created_at=_decode_moment(created_at),
-        updated_at=_decode_moment(updated_at),
-        last_seen_at=_decode_moment(last_seen_at),
+        created_at=decode_moment(created_at),
+        updated_at=decode_moment(updated_at),
+        last_seen_at=decode_moment(last_seen_at),
         category=category,
         kind=kind,
         layer=layer,
@@ -185,11 +186,11 @@ def _decode_record(row: Sequence[Any]) -> Record:
         scope=scope,
         pinned=pinned == 1,
         seen_count=seen_count,
-        valid_from=None if valid_from is None else _decode_moment(valid_from),
-        valid_to=None if valid_to is None else _decode_moment(valid_to),
-        expires_at=None if expires_at is None else _decode_moment(expires_at),
+        valid_from=None if valid_from is None else decode_moment(valid_from),
+        valid_to=None if valid_to is None else decode_moment(valid_to),
+        expires_at=None if expires_at is None else decode_moment(expires_at),
         metadata=_decode_metadata(metadata),
-        archived_at=None if archived_at is None else _decode_moment(archived_at),
+        archived_at=None if archived_at is None else decode_moment(archived_at),
         archive_reason=archive_reason,
     )
 
@@ -247,13 +248,24 @@ def _decode_turn(row: Sequence[Any]) -> Turn:
         position=position,
         role=role,
         content=content,
-        at=_decode_moment(at),
+        at=decode_moment(at),
         speaker=speaker,
         tool_calls=_decode_tool_calls(calls),
         tool_call_id=call_id,
         metadata=_decode_metadata(metadata),
         scope=scope,
     )
+
+
+def count_positions(last: Any, session: str) -> int:
+    """Return the number of positions in a session; raise `StoreCorrupt` if the last one is no number."""
+    if last is None:
+        return 0
+    if type(last) is not int:
+        raise StoreCorrupt(
+            f"a turn of session {session!r} has a position that is no number: run `reverie doctor --fix`"
+        )
+    return last + 1
 
 
 TURNS: TableCodec[Turn] = TableCodec(
@@ -291,7 +303,7 @@ def _decode_session(row: Sequence[Any]) -> SessionState:
         raise UnreadableRow("its status is unknown or its window is no number")
     return SessionState(
         id=name,
-        created_at=_decode_moment(created_at),
+        created_at=decode_moment(created_at),
         status=status,
         scope=scope,
         window_start=window_start,
@@ -326,7 +338,7 @@ def _decode_page(row: Sequence[Any]) -> Page:
     name, updated_at, content = row
     if not (str is type(name) is type(content)):
         raise UnreadableRow("a text is not text")
-    return Page(name=name, content=content, updated_at=_decode_moment(updated_at))
+    return Page(name=name, content=content, updated_at=decode_moment(updated_at))
 
 
 PAGES: TableCodec[Page] = TableCodec(
@@ -365,7 +377,7 @@ def _decode_paragraph(row: Sequence[Any]) -> Paragraph:
     if type(position) is not float:
         raise UnreadableRow("its position is no number")
     return Paragraph(
-        id=name, page=page, position=position, at=_decode_moment(at), content=content, source=source
+        id=name, page=page, position=position, at=decode_moment(at), content=content, source=source
     )
 
 
@@ -402,15 +414,15 @@ def decode_journal_entry(row: Sequence[Any]) -> JournalEntry:
     sequence, batch, at, actor, reason, key, subject, before, after = row
     if not (int is type(batch) is type(key) and str is type(actor) is type(reason)):
         raise UnreadableRow("a number is none, or a text is not text")
-    if subject not in TABLES:
-        raise UnreadableRow("its subject is unknown")
+    if subject not in TABLES or not 0 < key <= sequence:
+        raise UnreadableRow("its subject or its key is unknown")
     was, now = decode_value(subject, before), decode_value(subject, after)
     if was is not None and now is not None and was.id != now.id:
         raise UnreadableRow("it names two things")
     return JournalEntry(
         sequence=sequence,
         batch=batch,
-        at=_decode_moment(at),
+        at=decode_moment(at),
         actor=actor,
         reason=reason,
         key=key,
@@ -448,8 +460,8 @@ def decode_entry(row: Sequence[Any]) -> Entry:
         namespace=namespace,
         key=key,
         data=data,
-        stored_at=_decode_moment(stored_at),
-        expires_at=None if expires_at is None else _decode_moment(expires_at),
+        stored_at=decode_moment(stored_at),
+        expires_at=None if expires_at is None else decode_moment(expires_at),
         category=category,
         tags=_decode_texts(tags),
     )
@@ -469,13 +481,13 @@ def _count(moment: datetime | None) -> int | None:
 def is_moment(count: Any) -> TypeGuard[int]:
     """Whether that can stand for a time."""
     try:
-        _decode_moment(count)
+        decode_moment(count)
     except UnreadableRow:
         return False
     return True
 
 
-def _decode_moment(count: Any) -> datetime:
+def decode_moment(count: Any) -> datetime:
     if type(count) is not int:
         raise UnreadableRow("a time is not a number")
     try:

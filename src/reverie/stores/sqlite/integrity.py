@@ -151,8 +151,12 @@ def _check_thing(
     try:
         value = validate_value(table.decode(row))
     except (UnreadableRow, InvalidInput) as error:
-        why = error if isinstance(error, UnreadableRow) else "a field is not of its form"
-        yield _report(f"{name} cannot be read: {why}", repairable=sound and document is not None)
+        why = str(error) if isinstance(error, UnreadableRow) else "a field is not of its form"
+        contradicted = is_contradicted(table, row, document)
+        if contradicted:
+            why += ", and what can be read of it is not what the journal says"
+        repairable = sound and document is not None and not contradicted
+        yield _report(f"{name} cannot be read: {why}", repairable=repairable)
         return
     try:
         journaled = None if document is None else from_document(table, document)
@@ -183,6 +187,19 @@ def decode_document_or_none(table: TableCodec[Any], document: Any) -> Value | No
         return validate_value(from_document(table, document))
     except (UnreadableRow, InvalidInput):
         return None
+
+
+def is_contradicted(table: TableCodec[Any], row: Sequence[Any], document: Any) -> bool:
+    """Whether a row that cannot be read has a column that can, and differs from the journal's.
+
+    Then the journal may be damaged too, and the row is not written again from it.
+    """
+    journaled = decode_document_or_none(table, document)
+    columns = () if journaled is None else table.encode(journaled)
+    return any(
+        decode_row_or_none(table, (*columns[:n], row[n], *columns[n + 1 :])) not in (None, journaled)
+        for n in range(len(columns))
+    )
 
 
 def validate_value(value: Value) -> Value:
@@ -258,7 +275,7 @@ def _check_counters(file: sqlite3.Connection) -> Iterator[StoreProblem]:
         for one, other in ((COUNTED, stored), (stored, COUNTED))
         for subject, area in file.execute(wrong.format(f"SELECT * FROM ({one})", f"SELECT * FROM ({other})"))
     }
-    for subject, area in sorted(wrong_areas):
+    for subject, area in sorted(wrong_areas, key=repr):
         yield _report(f"the counters of {subject}s in {area!r} differ from a recount", repairable=True)
 
 

@@ -3,7 +3,8 @@
 The indexes, the derived columns and the counters are computed again from the tables. A row that is missing or
 cannot be read is written again from the journal, if the whole journal is sound. A damaged journal is never
 repaired and never used: its entries stay as they are. A row that can be read and differs from the journal
-stays too, because the file does not tell which of the two is right.
+stays too, because the file does not tell which of the two is right. The same holds for a row of which some
+columns can be read and differ.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from reverie.stores.sqlite.integrity import (
     decode_document_or_none,
     decode_row_or_none,
     find_damage,
+    is_contradicted,
     is_journal_sound,
 )
 
@@ -122,7 +124,7 @@ def _find_wrong_rows(
 def _iter_rows(
     file: sqlite3.Connection, table: TableCodec[Any]
 ) -> Iterator[tuple[int, Row, Value | None, Value | None]]:
-    """Yield key, derived columns, value, and value by the journal; None for a value that cannot be read."""
+    """Yield key, derived columns, value, and value by the journal; None for a value that cannot be used."""
     derived = _list_derived_columns(table)
     columns = "".join(f"it.{name}, " for name in derived)
     sql = (
@@ -132,8 +134,11 @@ def _iter_rows(
     last = -1
     while rows := fetch_rows_tolerantly(file, sql, (last,)):
         for key, document, *row in rows:
-            value = decode_row_or_none(table, row[len(derived) :])
-            yield key, tuple(row[: len(derived)]), value, decode_document_or_none(table, document)
+            own = row[len(derived) :]
+            value, journaled = decode_row_or_none(table, own), decode_document_or_none(table, document)
+            if value is None and is_contradicted(table, own, document):
+                journaled = None
+            yield key, tuple(row[: len(derived)]), value, journaled
         last = rows[-1][0]
 
 

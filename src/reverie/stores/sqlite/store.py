@@ -23,7 +23,7 @@ from reverie.domain.filter import Filter
 from reverie.domain.page import Page, Paragraph
 from reverie.domain.passage import Analyse, CollectionStats, Passage, Searchable
 from reverie.domain.record import Record
-from reverie.domain.text.timestamps import from_microseconds, to_microseconds
+from reverie.domain.text.timestamps import to_microseconds
 from reverie.stores.protocol import Order, StoreProblem
 from reverie.stores.sqlite.codec import (
     CHANGE_COLUMNS,
@@ -38,8 +38,8 @@ from reverie.stores.sqlite.codec import (
     Row,
     TableCodec,
     UnreadableRow,
+    count_positions,
     decode_entry,
-    decode_journal_entry,
     encode_entry,
     fetch_rows_tolerantly,
 )
@@ -47,6 +47,13 @@ from reverie.stores.sqlite.connections import ConnectionPool, not_forking
 from reverie.stores.sqlite.errors import is_undecodable
 from reverie.stores.sqlite.integrity import RESTORE, find_problems
 from reverie.stores.sqlite.migrations import copy_out, prepare
+from reverie.stores.sqlite.reading import (
+    build_overview,
+    decode_change,
+    decode_or_raise,
+    decode_or_skip,
+    skip_unreadable_passages,
+)
 from reverie.stores.sqlite.repair import find_stale_analyses, repair_file
 from reverie.stores.sqlite.transaction import WriteTransaction, prepare_change
 from reverie.stores.sqlite.where import (
@@ -232,7 +239,7 @@ class SQLiteStore:
             )
         order = "DESC" if newest_first else "ASC"
         sql = f"SELECT {CHANGE_COLUMNS} FROM journal WHERE {where} ORDER BY sequence {order} LIMIT ?"
-        return [_decode_journal_entry(row) for row in self._connections.rows(sql, (*where.values, limit))]
+        return [decode_change(row) for row in self._connections.rows(sql, (*where.values, limit))]
 
     # -- records -------------------------------------------------------------------------------------
 
@@ -247,7 +254,7 @@ class SQLiteStore:
             "WHERE it.fingerprint = ? AND it.scope = ? AND it.archived_at IS NULL",
             (fingerprint, scope),
         )
-        return _read(RECORDS, rows[0]) if rows else None
+        return decode_or_raise(RECORDS, rows[0]) if rows else None
 
     def find(
         self,
@@ -297,13 +304,13 @@ class SQLiteStore:
                 "SELECT max(position) FROM turns WHERE session = (SELECT key FROM sessions WHERE id = ?)",
                 (session,),
             ).fetchone()
-            first, end, _ = slice(start, stop).indices(0 if last is None else last + 1)
+            first, end, _ = slice(start, stop).indices(count_positions(last, session))
             rows = file.execute(
                 f"SELECT {TURNS.selected} FROM {TURNS.source} "
                 "WHERE sessions.id = ? AND it.position >= ? AND it.position < ? ORDER BY it.position",
                 (session, first, end),
             ).fetchall()
-        return [_read(TURNS, row) for row in rows]
+        return [decode_or_raise(TURNS, row) for row in rows]
 
     def scan_turns(self, wanted: Filter, *, containing: str | None = None) -> Iterator[Turn]:
         """Yield every turn that matches a filter, newest first, from one state of the file."""
@@ -317,7 +324,7 @@ class SQLiteStore:
         rows = self._connections.rows(
             f"SELECT {SESSIONS.selected} FROM {SESSIONS.source} WHERE it.id = ?", (id,)
         )
-        return _read(SESSIONS, rows[0]) if rows else None
+        return decode_or_raise(SESSIONS, rows[0]) if rows else None
 
     def sessions(
         self, *, scopes: Sequence[str] | None = None, limit: int | None = None
@@ -333,14 +340,7 @@ class SQLiteStore:
             f"WHERE {where} ORDER BY last_at DESC, it.key DESC LIMIT ?",
             (*where.values, -1 if limit is None else limit),
         )
-        return [
-            SessionOverview(
-                state=_read(SESSIONS, row),
-                turns=0 if last is None else last + 1,
-                last_at=from_microseconds(last_at),
-            )
-            for *row, last, last_at in rows
-        ]
+        return [build_overview(*row) for row in rows]
 
     # -- pages -----------------------------------------------------------------------------------------
 
@@ -349,7 +349,7 @@ class SQLiteStore:
         if names is not None:
             return self._fetch_things(PAGES, names)
         rows = self._connections.rows(f"SELECT {PAGES.selected} FROM {PAGES.source} ORDER BY it.id")
-        return [_read(PAGES, row) for row in rows]
+        return [decode_or_raise(PAGES, row) for row in rows]
 
     def paragraphs(
         self,
@@ -369,7 +369,7 @@ class SQLiteStore:
             f"ORDER BY it.position {order}, it.key {order} LIMIT ? OFFSET ?",
             (page, limit, offset),
         )
-        found = [_read(PARAGRAPHS, row) for row in rows]
+        found = [decode_or_raise(PARAGRAPHS, row) for row in rows]
         return found[::-1] if start < 0 else found
 
     def latest_paragraphs(self, logs: Sequence[str], *, limit: int) -> list[Paragraph]:
@@ -380,7 +380,7 @@ class SQLiteStore:
             "ORDER BY it.page DESC, it.position DESC, it.key DESC LIMIT ?",
             (*logs, limit),
         )
-        return [_read(PARAGRAPHS, row) for row in rows]
+        return [decode_or_raise(PARAGRAPHS, row) for row in rows]
 
     def logs(self) -> dict[str, int]:
         """Return the names of all logs, sorted, with their numbers of paragraphs."""
@@ -430,6 +430,14 @@ class SQLiteStore:
             for area, *row in rows:
                 known[area].append(tuple(row))
         counted = [row for area in areas for row in known[area] if row[0] == subject]
+        readable = [
+            row
+            for row in counted
+            if type(row[1]) is str and int is type(row[2]) is type(row[3]) and min(row[2:4]) >= 0
+        ]
+        if len(readable) < len(counted):
+            logger.warning("a counter of %ss cannot be read and is left out: run check()", subject)
+            counted = readable
         return CollectionStats(
             passages=sum(row[2] for row in counted),
             tokens=sum(row[3] for row in counted),
@@ -493,7 +501,9 @@ class SQLiteStore:
     def count(self, name: str) -> int:
         """Return the value of a counter that `commit` adds to; 0 for an unknown one."""
         rows = self._connections.rows("SELECT value FROM counters WHERE name = ?", (name,))
-        return int(rows[0][0]) if rows else 0
+        if rows and type(rows[0][0]) is not int:
+            raise StoreCorrupt(f"the counter {name!r} is no number: run check()")
+        return rows[0][0] if rows else 0
 
     def cursor(self, name: str) -> str | None:
         """Return the value of a cursor set by `commit`; None if there is none."""
@@ -563,7 +573,7 @@ class SQLiteStore:
                     _build_select(table, column, some), _pad_values(some)
                 ):
                     found[row[0] if column == "id" else key] = tuple(row)
-        return [_read(table, found[name]) for name in wanted if name in found]
+        return [decode_or_raise(table, found[name]) for name in wanted if name in found]
 
     def _fetch_passage_rows(self, subject: Searchable, keys: Sequence[int]) -> list[Row]:
         sql = f"{_PASSAGE[subject]}({build_placeholders(len(keys))})"
@@ -584,12 +594,13 @@ class SQLiteStore:
         return list(rows.values())
 
     def _fetch_tolerantly(self, subject: Searchable, sql: str, values: Sequence[Any]) -> list[Row]:
-        """Return the rows of passages; if some hold text that is not UTF-8, the others."""
+        """Return the rows of passages that can be read."""
         try:
-            return self._connections.rows(sql, values)
+            rows = self._connections.rows(sql, values)
         except StoreCorrupt:
             with self._connections.reading() as file:
-                return _drop_undecodable_rows(subject, fetch_rows_tolerantly(file, sql, values))
+                rows = fetch_rows_tolerantly(file, sql, values)
+        return skip_unreadable_passages(subject, rows)
 
     def _scan(self, table: TableCodec[T], sql: str, values: Sequence[Any]) -> Iterator[T]:
         """The things whose keys the query gives, in its order, leaving out what cannot be read.
@@ -608,7 +619,7 @@ class SQLiteStore:
             while keys := [row[0] for row in cursor.fetchmany(_BATCH)]:
                 rows = _fetch_batch(file, table, keys)
                 for key in keys:
-                    if (thing := _read_or_none(table, key, rows[key])) is not None:
+                    if (thing := decode_or_skip(table, key, rows.get(key, ()))) is not None:
                         yield key, thing
 
 
@@ -639,44 +650,6 @@ def _fetch_batch(file: sqlite3.Connection, table: TableCodec[Any], keys: Sequenc
             raise
         rows = fetch_rows_tolerantly(file, sql, values)
     return {row[0]: tuple(row[1:]) for row in rows}
-
-
-def _read(table: TableCodec[Any], row: Sequence[Any]) -> Any:
-    try:
-        return table.decode(row)
-    except UnreadableRow as error:
-        raise StoreCorrupt(
-            f"{table.subject} {row[0]!r} cannot be read, {error}: journal(id=...) has its earlier versions"
-        ) from error
-
-
-def _read_or_none(table: TableCodec[T], key: int, row: Row) -> T | None:
-    try:
-        return table.decode(row)
-    except UnreadableRow as error:
-        logger.warning(
-            "%s %r (key %d) cannot be read and is left out, %s: run check()",
-            table.subject,
-            row[0],
-            key,
-            error,
-        )
-        return None
-
-
-def _drop_undecodable_rows(subject: Searchable, rows: Sequence[Row]) -> list[Row]:
-    """The rows of passages without those that hold text that is none."""
-    for row in rows:
-        if any(isinstance(value, bytes) for value in row):
-            logger.warning("the words of %s %d cannot be read and are left out: run check()", subject, row[0])
-    return [row for row in rows if not any(isinstance(value, bytes) for value in row)]
-
-
-def _decode_journal_entry(row: Row) -> JournalEntry:
-    try:
-        return decode_journal_entry(row)
-    except UnreadableRow as error:
-        raise StoreCorrupt(f"change {row[0]} in the journal cannot be read, {error}: run check()") from error
 
 
 def _is_live(file: sqlite3.Connection, entry: Entry, moment: int) -> bool:

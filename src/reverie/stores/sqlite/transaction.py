@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from reverie.domain.change import Change, JournalEntry, Subject
 from reverie.domain.conversation import SessionState, Turn
-from reverie.domain.errors import Conflict
+from reverie.domain.errors import Conflict, StoreCorrupt
 from reverie.domain.page import HISTORY, Page, Paragraph
 from reverie.domain.passage import Analyse
 from reverie.domain.record import Record
@@ -25,6 +25,7 @@ from reverie.stores.sqlite.codec import (
     Row,
     TableCodec,
     UnreadableRow,
+    count_positions,
     encode_analyzed_text,
     to_document,
 )
@@ -135,6 +136,8 @@ class _Places:
 
     def find_gap(self) -> int | None:
         """The first position missing, if there is one. No position can be there twice."""
+        if any(position >= self.had for position in self.gone):
+            raise StoreCorrupt("an index of turns does not fit its table: run `reverie doctor --fix`")
         count = self.had - len(self.gone) + len(self.new)
         if all(p < count for p in self.new) and all(p in self.gone for p in range(count, self.had)):
             return None
@@ -266,7 +269,7 @@ class WriteTransaction:
         stored = tuple(columns)
         if stored != edit.before and not _is_same_value(table, stored, edit.edit):
             raise Conflict(f"{table.subject} {name!r} has changed since it was read: read it again and retry")
-        self._count(table, stored, (length, voice), -1)
+        self._count(table, stored, (length if type(length) is int else 0, voice), -1)
         if table is TURNS:
             place = self._resolve_session_key(stored)
             self._places[place[_SESSION]].remove(place[_POSITION])
@@ -323,7 +326,7 @@ class WriteTransaction:
             (last,) = self._file.execute(
                 "SELECT max(position) FROM turns WHERE session = ?", (key,)
             ).fetchone()
-            self._places[key] = _Places(had=0 if last is None else last + 1)
+            self._places[key] = _Places(had=count_positions(last, name))
         return (*row[:_SESSION], key, *row[_SESSION + 1 :])
 
     def _refuse_gap(self, session: int, places: _Places) -> None:

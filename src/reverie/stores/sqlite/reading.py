@@ -1,0 +1,99 @@
+"""Decoding of rows from a file that may be damaged.
+
+A row that cannot be read raises `StoreCorrupt` where it was asked for by itself, and is left out with a
+warning that names it where many were asked for.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+from reverie.domain.change import JournalEntry
+from reverie.domain.conversation import SessionOverview, SessionState, Turn
+from reverie.domain.errors import StoreCorrupt
+from reverie.domain.page import Page, Paragraph
+from reverie.domain.passage import Searchable
+from reverie.domain.record import Record
+from reverie.stores.sqlite.codec import (
+    SESSIONS,
+    Row,
+    TableCodec,
+    UnreadableRow,
+    count_positions,
+    decode_journal_entry,
+    decode_moment,
+)
+
+logger = logging.getLogger("reverie")
+
+T = TypeVar("T", Record, Turn, Page, Paragraph)
+
+_INTEGER, _FLOAT, _TEXT = frozenset({int}), frozenset({float}), frozenset({str})
+_PASSAGE_TYPES = (
+    _INTEGER, _TEXT, _INTEGER, _INTEGER | {type(None)}, _INTEGER, _TEXT, _FLOAT, _TEXT, _TEXT,
+    _FLOAT, _FLOAT, _TEXT, _INTEGER, _FLOAT | {type(None)},
+)  # fmt: skip
+"""The types of the fields of a `Passage`, as the database has them."""
+
+
+def decode_or_raise(table: TableCodec[Any], row: Sequence[Any]) -> Any:
+    """Return the value of a row; raise `StoreCorrupt` if it cannot be read."""
+    try:
+        return table.decode(row)
+    except UnreadableRow as error:
+        raise StoreCorrupt(
+            f"{table.subject} {row[0]!r} cannot be read, {error}: journal(id=...) has its earlier versions"
+        ) from error
+
+
+def build_overview(*row: Any) -> SessionOverview:
+    """Return a session from its columns, the position of its last turn and the time of that turn."""
+    *columns, last, last_at = row
+    state: SessionState = decode_or_raise(SESSIONS, columns)
+    try:
+        moment = decode_moment(last_at)
+    except UnreadableRow:
+        logger.warning("the last turn of session %r has a time that cannot be read: run check()", state.id)
+        moment = state.created_at
+    return SessionOverview(state=state, turns=count_positions(last, state.id), last_at=moment)
+
+
+def decode_or_skip(table: TableCodec[T], key: int, row: Row) -> T | None:
+    """Return the value of a row; None, with a warning, if it is missing or cannot be read."""
+    try:
+        if not row:
+            raise UnreadableRow("it or its session is missing from its table")
+        return table.decode(row)
+    except UnreadableRow as error:
+        logger.warning(
+            "%s %r (key %d) cannot be read and is left out, %s: run check()",
+            table.subject,
+            row[0] if row else None,
+            key,
+            error,
+        )
+        return None
+
+
+def skip_unreadable_passages(subject: Searchable, rows: list[Row]) -> list[Row]:
+    """Return the rows of passages without those in which a value is of a wrong type."""
+    columns = zip(zip(*rows, strict=True), _PASSAGE_TYPES, strict=False)
+    if all(types.issuperset(map(type, column)) for column, types in columns):  # quick: column by column
+        return rows
+    readable = []
+    for row in rows:
+        if all(type(value) in types for value, types in zip(row, _PASSAGE_TYPES, strict=False)):
+            readable.append(row)
+        else:
+            logger.warning("the words of %s %d cannot be read and are left out: run check()", subject, row[0])
+    return readable
+
+
+def decode_change(row: Row) -> JournalEntry:
+    """Return the journal entry of a row; raise `StoreCorrupt` if it cannot be read."""
+    try:
+        return decode_journal_entry(row)
+    except UnreadableRow as error:
+        raise StoreCorrupt(f"change {row[0]} in the journal cannot be read, {error}: run check()") from error
