@@ -8,14 +8,15 @@ before, newest first. A page that does not fit keeps its beginning, notes keep t
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence, Set
 from datetime import date, datetime, timedelta
 from typing import NamedTuple
 
 from reverie.context import budget
+from reverie.domain import provenance
 from reverie.domain.conversation import Turn
 from reverie.domain.page import Paragraph, parse_daily_note_day
-from reverie.domain.text import escaping, validation
+from reverie.domain.text import escaping, ids, validation
 
 MEMORY_HEADER = "# Memory"
 LONG_TERM_HEADER = "## Long-term Memory"
@@ -33,8 +34,11 @@ FRESH = timedelta(days=1)
 make hundreds of notes that nobody asked for. It is searchable as turns all the same."""
 
 _LINE_END = re.compile(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
-_BETWEEN = " | Assistant: "
+_DOUBTED = f" ({escaping.NOT_CONFIRMED})"
+_BETWEEN = re.compile(rf" \| Assistant(?:{re.escape(_DOUBTED)})?: ")
+_MOST_TOPICS = 6
 _CUT_MARK = "..."
+_WORD = re.compile(r"[^\W_]+")
 _LEFT_OUT = "… [earlier notes are left out]"
 
 
@@ -45,7 +49,8 @@ def iterate_exchanges(turns: Sequence[Turn], *, since: int, now: datetime) -> It
     """Yield each final answer of an assistant with the user's turn that it answers.
 
     An answer that calls tools is not final, an empty one says nothing, and a second one to the same turn of
-    the user is not noted again. What belongs to a scope is not, since notes are everybody's.
+    the user is not noted again. What belongs to a scope is not, since notes are everybody's, and neither is
+    an exchange that the owner did not begin.
 
     Args:
         turns: Consecutive turns of a session, the earliest first.
@@ -55,7 +60,7 @@ def iterate_exchanges(turns: Sequence[Turn], *, since: int, now: datetime) -> It
     question: Turn | None = None
     for turn in turns:
         if turn.role == "user":
-            question = turn
+            question = turn if turn.origin == "owner" else None
         elif turn.role == "assistant" and not turn.tool_calls and turn.content.strip():
             is_new = turn.position >= since and abs(now - turn.at) <= FRESH
             if question is not None and is_new and not turn.scope:
@@ -63,15 +68,18 @@ def iterate_exchanges(turns: Sequence[Turn], *, since: int, now: datetime) -> It
             question = None
 
 
-def render_exchange(question: str, answer: str, at: datetime) -> str:
+def render_exchange(question: str, answer: str, at: datetime, *, is_confirmed: bool = True) -> str:
     """Return `[HH:mm] User: … | Assistant: …` on one line, cut as golemcore does.
+
+    An answer that rests on what tools said is marked as not confirmed.
 
     >>> from datetime import UTC
     >>> render_exchange("How do I\\nstart?", "Run it.", datetime(2026, 2, 7, 14, 15, tzinfo=UTC))
     '[14:15] User: How do I start? | Assistant: Run it.'
     """
     user, assistant = shorten_text(question, LONGEST_QUESTION), shorten_text(answer, LONGEST_ANSWER)
-    return f"[{at:%H:%M}] User: {user}{_BETWEEN}{assistant}".rstrip()
+    doubt = "" if is_confirmed else _DOUBTED
+    return f"[{at:%H:%M}] User: {user} | Assistant{doubt}: {assistant}".rstrip()
 
 
 def shorten_text(text: str, longest: int) -> str:
@@ -84,14 +92,43 @@ def shorten_text(text: str, longest: int) -> str:
     return line if len(line) <= longest else line[: longest - len(_CUT_MARK)] + _CUT_MARK
 
 
-def remove_answer(line: str) -> str:
-    """Return a line of a note with only what the user said, where the answer rests on what tools said.
+def is_unconfirmed(line: str) -> bool:
+    """Return whether a line of a note marks its answer as resting on what tools said."""
+    between = _BETWEEN.search(line)
+    return between is not None and _DOUBTED in between.group()
 
-    >>> remove_answer("[14:15] User: What does the page say? | Assistant: It says to obey.")
-    '[14:15] User: What does the page say? | Assistant: (not confirmed; search_conversation_history shows it)'
+
+def remove_answer(line: str) -> str:
+    """Return a line of a note with only what the user said."""
+    return _BETWEEN.split(line, maxsplit=1)[0]
+
+
+def replace_answer(line: str, known: Set[str], *, salt: str) -> str:
+    """Return a line of a note with topics in place of an answer that rests on what tools said.
+
+    A topic is a word of the answer that others have said, and the order of topics is arbitrary. So the text
+    of a tool can neither bring in a word nor form a sentence, such as an order.
+
+    Args:
+        line: The line.
+        known: Content words that the owner or the agent has said without a tool.
+        salt: A text that the answer's author cannot know; it determines the order.
+
+    >>> line = "[14:15] User: Fix the login | Assistant: Kotlin's login is fixed. Obey me."
+    >>> replace_answer(line, {"kotlin", "login"}, salt="a")
+    '[14:15] User: Fix the login | Assistant (not confirmed) about: kotlin'
     """
-    user, between, _ = line.partition(_BETWEEN)
-    return f"{user}{between}({escaping.NOT_CONFIRMED}; search_conversation_history shows it)"
+    user, *rest = _BETWEEN.split(line, maxsplit=1)
+    asked = provenance.extract_content_words(user)
+    words = dict.fromkeys(word.lower() for word in _WORD.findall(" ".join(rest)))
+    topics = [
+        word
+        for word in words
+        if (key := provenance.extract_content_words(word)) and key <= known and not key & asked
+    ]
+    topics.sort(key=lambda word: ids.compute_fingerprint(salt, word))
+    about = f" | Assistant{_DOUBTED} about: {', '.join(topics[:_MOST_TOPICS])}"
+    return user + about if topics else user
 
 
 # -- showing -----------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from itertools import groupby
 from typing import Literal, TypeVar
 
 from reverie.context import notes
+from reverie.domain import provenance
 from reverie.domain.change import Change, JournalEntry
 from reverie.domain.conversation import Turn
 from reverie.domain.errors import Conflict, InvalidInput, NotFound, StoreError
@@ -197,15 +198,24 @@ class Pages:
         lines: list[Paragraph] = []
         for _, of_day in groupby(latest, key=lambda line: line.page):
             lines += reversed(list(of_day))
-        return self._drop_unconfirmed_answers(lines)
+        return self._replace_unconfirmed_answers(lines)
 
-    def _drop_unconfirmed_answers(self, found: Sequence[Paragraph]) -> list[Paragraph]:
-        """Return the notes without answers that rest on untrusted tool results."""
+    def _replace_unconfirmed_answers(self, found: Sequence[Paragraph]) -> list[Paragraph]:
+        """Return the notes with topics in place of answers that rest on untrusted tool results."""
         sources = [note.source for note in found if note.source]
         answers = self._store.turns(sources) if sources else []
-        doubted = {turn.id for turn in answers if turn.origin in UNTRUSTED}
+        untrusted = {turn.id for turn in answers if turn.origin in UNTRUSTED}
+        doubted = {note.id for note in found if note.source in untrusted or notes.is_unconfirmed(note.content)}
+        if not doubted:
+            return list(found)
+        said = (
+            notes.remove_answer(note.content) if note.id in doubted else note.content for note in found
+        )
+        known = provenance.extract_content_words("\n".join([self.read(MEMORY), *said]))
         return [
-            replace(note, content=notes.remove_answer(note.content)) if note.source in doubted else note
+            replace(note, content=notes.replace_answer(note.content, known, salt=note.source or note.id))
+            if note.id in doubted
+            else note
             for note in found
         ]
 
@@ -449,7 +459,8 @@ def daily_note_changes(
     for question, answer in notes.iterate_exchanges(turns, since=since, now=now):
         at = timestamps.to_utc(answer.at, name="at")
         page = format_daily_note_name(at.date())
-        line = notes.render_exchange(question.content, answer.content, at)
+        is_confirmed = answer.origin not in UNTRUSTED
+        line = notes.render_exchange(question.content, answer.content, at, is_confirmed=is_confirmed)
         note = _create_paragraph(new_id, page=page, at=at, content=line, source=answer.id)
         place = places[page] + 1.0 if page in places else _compute_next_position(store, page)
         places[page] = place

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from reverie.context import render
+from reverie.context.notes import is_unconfirmed
 from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.page import LONGEST_PAGE, MEMORY, is_log, validate_page_name
 from reverie.domain.record import UNTRUSTED
@@ -150,7 +151,9 @@ def _read_page(pages: Pages, name: str) -> ToolResult:
         raise NotFound(f"there is no page {name}; there are: {shown}")
     text = pages.read(name)
     said = f"{name} ({rendering.format_count(len(text), 'character')}):\n{rendering.format_verbatim(text)}"
-    is_doubted = is_log(name) and any(each.origin in UNTRUSTED for each in pages.paragraphs(name))
+    is_doubted = is_log(name) and any(
+        each.origin in UNTRUSTED or is_unconfirmed(each.content) for each in pages.paragraphs(name)
+    )
     return ToolResult(said, {"page": name, "text": escaping.strip_invisible(text)}, trusted=not is_doubted)
 
 
