@@ -205,12 +205,12 @@ class Pages:
         sources = [note.source for note in found if note.source]
         answers = self._store.turns(sources) if sources else []
         untrusted = {turn.id for turn in answers if turn.origin in UNTRUSTED}
-        doubted = {note.id for note in found if note.source in untrusted or notes.is_unconfirmed(note.content)}
+        doubted = {
+            note.id for note in found if note.source in untrusted or notes.is_unconfirmed(note.content)
+        }
         if not doubted:
             return list(found)
-        said = (
-            notes.remove_answer(note.content) if note.id in doubted else note.content for note in found
-        )
+        said = (notes.remove_answer(note.content) if note.id in doubted else note.content for note in found)
         known = provenance.extract_content_words("\n".join([self.read(MEMORY), *said]))
         return [
             replace(note, content=notes.replace_answer(note.content, known, salt=note.source or note.id))
