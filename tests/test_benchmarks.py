@@ -110,3 +110,12 @@ def test_searches_within_scopes_are_measured_beside_one_over_all() -> None:
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in done.stdout.splitlines()[2:]]
     assert [row[:3] for row in rows] == [["120", "1", "60"], ["120", "10", "6"]]
     assert all(float(cell.removesuffix(" ms")) > 0 for row in rows for cell in row[3:])
+
+
+def test_the_langgraph_store_is_measured_beside_langgraphs_own() -> None:
+    command = [sys.executable, "-m", "benchmarks.langgraph", "--operations", "60"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in done.stdout.splitlines()[2:6]]
+    assert [row[0] for row in rows] == ["20 put", "20 get", "20 search", "all 60"]
+    assert all(float(row[3]) > 0 for row in rows)

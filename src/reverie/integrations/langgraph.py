@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import copy
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import islice, tee
+from typing import Any, Protocol, TypeAlias
 
 from reverie.aio import AsyncMemory, AsyncScopedMemory
 from reverie.context.retrieval import query_from_message
@@ -20,6 +24,7 @@ from reverie.domain.record import Origin
 from reverie.repositories.key_value import KeyValueStore, parse_minutes
 from reverie.repositories.key_value_codec import Item as StoredItem
 from reverie.repositories.key_value_codec import Namespace, Place, PutItem
+from reverie.search.searcher import validate_count
 
 try:
     from langgraph.store.base import (
@@ -99,6 +104,9 @@ class ReverieStore(BaseStore):
             memory.sync if isinstance(memory, AsyncMemory | AsyncScopedMemory) else memory
         )
         self._shelf = plain.key_value(name, origin=origin)
+        self._queues: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _BatchQueue] = (
+            weakref.WeakKeyDictionary()
+        )
         self._sweeper: threading.Thread | None = None
         self._stop = threading.Event()
 
@@ -123,12 +131,8 @@ class ReverieStore(BaseStore):
         puts = [self._put_of(op) for op in ops if isinstance(op, PutOp)]
         results: list[Result] = [None] * len(ops)
         read: list[Place] = []
-        self._get(ops, results, read)
-        for index, op in enumerate(ops):
-            if isinstance(op, SearchOp):
-                results[index] = self._search(op, read)
-            elif isinstance(op, ListNamespacesOp):
-                results[index] = _list_namespaces(self._shelf.namespaces(), op)
+        if len(puts) < len(ops):
+            self._read(ops, results, read)
         if read:
             self._shelf.touch(read)
         if puts:
@@ -136,8 +140,32 @@ class ReverieStore(BaseStore):
         return results
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
-        """Run `batch` on a worker thread."""
-        return await asyncio.to_thread(self.batch, list(ops))
+        """Run `batch` on a worker thread, together with what other tasks of the event loop ask meanwhile.
+
+        Operations that wait at the same time are run as one batch. If that fails, each caller's are run by
+        themselves, so that a caller sees its own errors only.
+        """
+        loop = asyncio.get_running_loop()
+        queue = self._queues.get(loop)
+        if queue is None:
+            queue = self._queues[loop] = _BatchQueue(self.batch)
+        return await queue.run(list(ops))
+
+    def _read(self, ops: Sequence[Op], results: list[Result], read: list[Place]) -> None:
+        """Fill in the results of gets, searches and lists, all of one state of the memory."""
+        listings = _Listings(self._shelf)
+        searched: dict[str, int] = {}
+        with self._shelf.reading():
+            self._get(ops, results, read)
+            for index, op in enumerate(ops):
+                if isinstance(op, SearchOp):
+                    same = searched.setdefault(repr(op), index)
+                    results[index] = (
+                        self._search(op, listings, read) if same == index else copy.deepcopy(results[same])
+                    )
+                elif isinstance(op, ListNamespacesOp):
+                    results[index] = _list_namespaces(self._shelf.namespaces(), op)
+            listings.close()
 
     def _get(self, ops: Sequence[Op], results: list[Result], read: list[Place]) -> None:
         wanted = [(index, op) for index, op in enumerate(ops) if isinstance(op, GetOp)]
@@ -155,15 +183,19 @@ class ReverieStore(BaseStore):
             if op.refresh_ttl and found.ttl is not None:
                 read.append((found.namespace, found.key))
 
-    def _search(self, op: SearchOp, read: list[Place]) -> list[SearchItem]:
+    def _search(self, op: SearchOp, listings: _Listings, read: list[Place]) -> list[SearchItem]:
         accept = None if not op.filter else _Matching(op.filter)
-        hits = self._shelf.search(
-            query_from_message(op.query) if op.query else None,
-            namespace=tuple(op.namespace_prefix),
-            limit=op.limit,
-            offset=op.offset,
-            where=accept,
-        )
+        namespace = tuple(op.namespace_prefix)
+        if op.query:
+            hits = self._shelf.search(
+                query_from_message(op.query),
+                namespace=namespace,
+                limit=op.limit,
+                offset=op.offset,
+                where=accept,
+            )
+        else:
+            hits = listings.select(namespace, accept, limit=op.limit, offset=op.offset)
         if op.refresh_ttl:
             read += [(found.namespace, found.key) for found in hits if found.ttl is not None]
         return [_search_item(found) for found in hits]
@@ -237,6 +269,86 @@ class ReverieStore(BaseStore):
                 return False
             self._sweeper = None
         return True
+
+
+class _Listings:
+    """Items of namespaces, the latest changed first, read once for all searches of a batch without a query."""
+
+    def __init__(self, shelf: KeyValueStore) -> None:
+        self._shelf = shelf
+        self._items: dict[Namespace, Iterator[StoredItem]] = {}
+
+    def select(
+        self, namespace: Namespace, accept: _Matching | None, *, limit: int, offset: int
+    ) -> list[StoredItem]:
+        """Return the items of a page, with values of their own; no more are read than it takes."""
+        validate_count(limit, name="limit", least=0)
+        validate_count(offset, name="offset", least=0)
+        if namespace not in self._items:
+            self._items[namespace] = self._shelf.items(namespace)
+        self._items[namespace], items = tee(self._items[namespace])
+        wanted = (item for item in items if accept is None or accept(item.value))
+        return [
+            replace(item, value=copy.deepcopy(item.value)) for item in islice(wanted, offset, offset + limit)
+        ]
+
+    def close(self) -> None:
+        """Drop what was read."""
+        self._items.clear()
+
+
+_Waiting: TypeAlias = tuple[list[Op], "asyncio.Future[list[Result]]"]
+"""The operations of one caller, and the future of their results."""
+
+
+class _BatchQueue:
+    """Operations that wait in one event loop. While one batch runs, the next one gathers.
+
+    Args:
+        batch: Function that runs a batch; called on a worker thread.
+    """
+
+    def __init__(self, batch: Callable[[Iterable[Op]], list[Result]]) -> None:
+        self._batch = batch
+        self._waiting: list[_Waiting] = []
+        self._runner: asyncio.Task[None] | None = None
+
+    async def run(self, ops: list[Op]) -> list[Result]:
+        """Return the results of the operations, once they have run in some batch."""
+        future: asyncio.Future[list[Result]] = asyncio.get_running_loop().create_future()
+        self._waiting.append((ops, future))
+        if self._runner is None or self._runner.done():
+            self._runner = asyncio.create_task(self._run_waiting())
+        return await future
+
+    async def _run_waiting(self) -> None:
+        while self._waiting:
+            group, self._waiting = self._waiting, []
+            if await self._run_together(group) is not None and len(group) > 1:
+                for one in group:
+                    await self._run_together([one])
+
+    async def _run_together(self, group: Sequence[_Waiting]) -> BaseException | None:
+        """Run the operations of several callers as one batch and hand out the results.
+
+        Returns:
+            What was raised; with several callers, nothing was handed out then.
+        """
+        ops = [op for each, _ in group for op in each]
+        (outcome,) = await asyncio.gather(asyncio.to_thread(self._batch, ops), return_exceptions=True)
+        error = outcome if isinstance(outcome, BaseException) else None
+        if error is not None and len(group) > 1:
+            return error
+        results = iter(() if isinstance(outcome, BaseException) else outcome)
+        for each, future in group:
+            own = list(islice(results, len(each)))
+            if future.done():  # its caller was cancelled
+                continue
+            if error is not None:
+                future.set_exception(error)
+            else:
+                future.set_result(own)
+        return error
 
 
 def _sweep_periodically(
@@ -333,7 +445,16 @@ class _Matching:
             _check_operators(condition)
 
     def __call__(self, value: Mapping[str, Any]) -> bool:
-        return all(_is_like(value.get(key), condition) for key, condition in self._wanted.items())
+        return all(_is_like(_get_at(value, key), condition) for key, condition in self._wanted.items())
+
+
+def _get_at(value: Mapping[str, Any], key: str) -> object:
+    """Return what stands under a key, or at a path such as `metadata.title`; None where nothing does."""
+    if key in value or "." not in key:
+        return value.get(key)
+    first, _, rest = key.partition(".")
+    inner = value.get(first)
+    return _get_at(inner, rest) if isinstance(inner, Mapping) else None
 
 
 def _check_operators(condition: object) -> None:
@@ -352,7 +473,7 @@ def _is_like(value: object, wanted: object) -> bool:
         if any(str(name).startswith("$") for name in wanted):
             return all(_is_satisfied(value, name, operand) for name, operand in wanted.items())
         return isinstance(value, Mapping) and all(
-            _is_like(value.get(key), inner) for key, inner in wanted.items()
+            _is_like(_get_at(value, key), inner) for key, inner in wanted.items()
         )
     if isinstance(wanted, list | tuple):
         if not isinstance(value, list) or len(value) != len(wanted):

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, tzinfo
-from itertools import islice
+from itertools import islice, starmap
 from types import MappingProxyType
 from typing import Any, TypeAlias, TypeVar
 
@@ -233,6 +234,14 @@ class KeyValueStore:
         )
         return list(islice(filter(wanted, found), offset, offset + limit))
 
+    def items(self, namespace: Namespace = ()) -> Iterator[Item]:
+        """Every value in a namespace and those below it, the latest changed first, read as it is asked for."""
+        return filter(_Wanted(namespace, None), self._iterate_items(namespace))
+
+    def reading(self) -> AbstractContextManager[None]:
+        """Let all reads of this thread see one state of the memory until the block ends (`Store.reading`)."""
+        return self._store.reading()
+
     def namespaces(self) -> list[Namespace]:
         """The namespaces in which anything stands, in order."""
         return sorted({found.namespace for found in self._iterate_items(())})
@@ -269,18 +278,15 @@ class KeyValueStore:
 
     def _fetch_records(self, places: Iterable[Place]) -> dict[Place, Record]:
         """The records of places, archived ones too; those that were never used are left out."""
-        by_id: dict[str, Place] = {}
-        for namespace, key in places:
-            place = _validate_place(namespace, key)
-            by_id |= dict.fromkeys(self._compute_ids(place), place)
-        found: dict[Place, Record] = {}
-        names = list(by_id)
-        for start in range(0, len(names), _CHUNK):
-            for record in self._store.records(names[start : start + _CHUNK]):
-                place = by_id[record.id]
-                if self._is_record_of(record, place):
-                    found[place] = record
-        return found
+        return self._look_up(places)[0]
+
+    def _look_up(self, places: Iterable[Place]) -> tuple[dict[Place, Record], set[str]]:
+        """The records of places, and those of their ids that something else has."""
+        by_id = {id: place for place in dict.fromkeys(starmap(_validate_place, places))
+                 for id in self._compute_ids(place)}  # fmt: skip
+        records = self._store.records(list(by_id))
+        found = {by_id[one.id]: one for one in records if self._is_record_of(one, by_id[one.id])}
+        return found, {one.id for one in records} - {one.id for one in found.values()}
 
     def _is_record_of(self, record: Record, place: Place) -> bool:
         return record.scope == self.scope and key_value_codec.decode_place(self.name, record) == place
@@ -299,7 +305,7 @@ class KeyValueStore:
     ) -> bool:
         """Whether it was done: not, where something else stands there than was expected."""
         now = self._clock()
-        there = self._fetch_records(wanted)
+        there, taken = self._look_up(wanted)
         for place, value in expected.items():
             found = self._read(there[place], now) if place in there else None
             if (None if found is None else found.value) != value:
@@ -308,17 +314,23 @@ class KeyValueStore:
         for place, put in wanted.items():
             old = there.get(place)
             if put.value is not None:
-                edits.append(Change(before=old, after=self._build_record(place, put, old, now)))
+                edits.append(Change(before=old, after=self._build_record(place, put, old, now, taken)))
             elif old is not None and not old.archived:
                 edits.append(_build_archive_change(old, now, f"{self.name}: delete"))
         only_gone = all(put.value is None for put in wanted.values())
         self._commit(edits, reason=f"{self.name}: {'delete' if only_gone else 'put'}")
         return True
 
-    def _build_record(self, place: Place, put: PutItem, old: Record | None, now: datetime) -> Record:
+    def _build_record(
+        self, place: Place, put: PutItem, old: Record | None, now: datetime, taken: Collection[str]
+    ) -> Record:
         """The record that shall stand for the value."""
-        if old is None or self._read(old, now) is None:
-            old = self._build_blank_record(place, self._find_free_id(place) if old is None else old.id, now)
+        if old is None:
+            names = self._compute_ids(place)
+            free = (name for name in names if name not in taken)
+            old = self._build_blank_record(place, next(free, names[-1]), now)  # the store refuses a taken one
+        elif self._read(old, now) is None:
+            old = self._build_blank_record(place, old.id, now)
         record = key_value_codec.encode(old, put, self._redactor.text)
         days = relative_dates.resolve_dates(record.content, now, zone=self._zone)
         metadata = {name: text for name, text in record.metadata.items() if name != DATES}
@@ -333,16 +345,6 @@ class KeyValueStore:
                 metadata=MappingProxyType(metadata),
             )
         )
-
-    def _find_free_id(self, place: Place) -> str:
-        """The id for the record of a place that had none when it was looked for."""
-        names = self._compute_ids(place)
-        there = self._store.records(names)
-        if any(self._is_record_of(record, place) for record in there):
-            raise Conflict("somebody else has just put something there: read again")
-        taken = {record.id for record in there}
-        free = (name for name in names if name not in taken)
-        return next(free, names[-1])  # where something else has all of them, the store refuses
 
     def _build_blank_record(self, place: Place, id: str, now: datetime) -> Record:
         """A new record for a place, with nothing in it yet."""

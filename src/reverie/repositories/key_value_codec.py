@@ -107,8 +107,13 @@ def compute_ids(scope: str, where: str) -> list[str]:
         scope: Whose memory it is.
         where: What `address` gives.
     """
-    texts = (f"{scope}\0{where}\0{probe}" for probe in range(PROBES))
-    return [hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12] for text in texts]
+    return list(_iterate_ids(scope, where))
+
+
+def _iterate_ids(scope: str, where: str) -> Iterator[str]:
+    for probe in range(PROBES):
+        text = f"{scope}\0{where}\0{probe}"
+        yield hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
 def build_category(shelf: str, namespace: Namespace) -> str:
@@ -128,7 +133,7 @@ def build_category(shelf: str, namespace: Namespace) -> str:
 def decode_place(shelf: str, record: Record) -> Place | None:
     """Where the record's value is kept; None if it stands for nothing on this shelf."""
     where = record.metadata.get(KEPT, "")
-    if not where or record.id not in compute_ids(record.scope, where):
+    if not where or record.id not in _iterate_ids(record.scope, where):
         return None
     try:
         name, namespace, key = json.loads(where)

@@ -25,7 +25,7 @@ MOST_PATTERNS = 100
 """Patterns of a person's own."""
 
 _ROUNDS = 4
-_CLEAN = 512
+_MOST_CLEAN = 2_000_000  # characters of texts that are remembered to have no secret
 _LONGEST_CLEAN = 20_000
 _UNSAFE = LazyRegex(r"[^a-z0-9]+")
 _SHORTEST = 20
@@ -72,6 +72,7 @@ class Redactor:
         self.patterns = tuple(patterns)
         self._own = tuple(re.compile(pattern) for pattern in self.patterns) if enabled else ()
         self._clean: dict[str, None] = {}  # texts without a secret, which are asked about again and again
+        self._clean_length = 0
 
     def find(self, text: str) -> tuple[Span, ...]:
         """Return the secrets in a text, none overlapping another, in order.
@@ -151,7 +152,7 @@ class Redactor:
         A name (of a session, a scope, a key) is what things are found by, so it cannot be replaced: it is
         refused. What only looks like one, such as the digits of a chat's number, does not count.
         """
-        if not self.enabled:
+        if not self.enabled or not name:
             return None
         lower = name.lower()
         for rule in (vendor_rules.KEY_BLOCK, *vendor_rules.RULES, *structural_rules.RULES[:3]):
@@ -181,9 +182,10 @@ class Redactor:
 
     def _remember(self, text: str) -> None:
         if len(text) <= _LONGEST_CLEAN:
-            if len(self._clean) >= _CLEAN:
-                self._clean.clear()
+            if self._clean_length + len(text) > _MOST_CLEAN:
+                self._clean, self._clean_length = {}, 0
             self._clean[text] = None
+            self._clean_length += len(text)
 
 
 def _select_triggered_rules(triggers: Sequence[tuple[str, SecretRule]], lower: str) -> Iterable[SecretRule]:

@@ -71,6 +71,7 @@ T = TypeVar("T", Record, Turn, Page, Paragraph)
 V = TypeVar("V")
 
 _CHUNK = 1024
+_MOST_NAMES = 16_384  # in one statement; a power of two below SQLite's 32,766 variables
 _BATCH = 256
 _TURN_PASSAGE = (
     "it.key, it.terms, it.length, it.session, it.position, it.voice, it.at / 1e6, it.cues, it.dates"
@@ -567,8 +568,8 @@ class SQLiteStore:
             ("id", [name for name in wanted if isinstance(name, str)]),
             ("key", [name for name in wanted if not isinstance(name, str)]),
         ):
-            for start in range(0, len(names), _CHUNK):
-                some = names[start : start + _CHUNK]
+            for start in range(0, len(names), _MOST_NAMES):
+                some = names[start : start + _MOST_NAMES]
                 for key, *row in self._connections.rows(
                     _build_select(table, column, some), _pad_values(some)
                 ):
