@@ -89,7 +89,9 @@ def main() -> int:
     print("| operations | ReverieStore | AsyncSqliteStore | ratio |")
     print("|---|---|---|---|")
     for kind in _KINDS:
-        print(f"| {count} {kind} | {ours[kind]:.2f} s | {theirs[kind]:.2f} s | {ours[kind] / theirs[kind]:.1f} |")
+        print(
+            f"| {count} {kind} | {ours[kind]:.2f} s | {theirs[kind]:.2f} s | {ours[kind] / theirs[kind]:.1f} |"
+        )
     total, reference = sum(ours.values()), sum(theirs.values())
     verdict = "met" if total <= MOST * reference else "missed"
     print(f"| all {3 * count} | {total:.2f} s | {reference:.2f} s | {total / reference:.1f} |")

@@ -178,6 +178,8 @@ class AsyncKeyValueStore:
     put_many = _on_thread(KeyValueStore.put_many)
     touch = _on_thread(KeyValueStore.touch)
     search = _on_thread(KeyValueStore.search)
+    items = _on_thread(KeyValueStore.items)
+    reading = _on_thread(KeyValueStore.reading)
     namespaces = _on_thread(KeyValueStore.namespaces)
     sweep = _on_thread(KeyValueStore.sweep)
 

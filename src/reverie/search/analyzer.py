@@ -31,7 +31,9 @@ def analyze(value: Record | Turn | Paragraph) -> AnalyzedText:
     if isinstance(value, Paragraph):
         return AnalyzedText(terms=terms, length=length, dates=dates)
     if isinstance(value, Record):
-        cues = "" if value.is_kept else _extract_keys(value.content)  # no save adds to what is kept under a key
+        cues = (
+            "" if value.is_kept else _extract_keys(value.content)
+        )  # no save adds to what is kept under a key
         return AnalyzedText(terms=terms, length=length, cues=cues, dates=dates)
     return AnalyzedText(
         terms=terms,
