@@ -282,8 +282,8 @@ class KeyValueStore:
 
     def _look_up(self, places: Iterable[Place]) -> tuple[dict[Place, Record], set[str]]:
         """The records of places, and those of their ids that something else has."""
-        by_id = {id: place for place in dict.fromkeys(starmap(_validate_place, places))
-                 for id in self._compute_ids(place)}  # fmt: skip
+        unique = dict.fromkeys(starmap(_validate_place, places))
+        by_id = {name: place for place in unique for name in self._compute_ids(place)}
         records = self._store.records(list(by_id))
         found = {by_id[one.id]: one for one in records if self._is_record_of(one, by_id[one.id])}
         return found, {one.id for one in records} - {one.id for one in found.values()}
