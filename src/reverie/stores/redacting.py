@@ -16,7 +16,7 @@ import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from reverie.domain.change import Change, JournalEntry, Value
 from reverie.domain.conversation import SessionState, ToolCall, Turn
@@ -25,8 +25,10 @@ from reverie.domain.errors import InvalidInput
 from reverie.domain.page import Page, Paragraph
 from reverie.domain.record import Record
 from reverie.domain.secrets import Redactor, redact_secrets
-from reverie.llm.messages import ChatMessage, ModelRequest
 from reverie.stores.protocol import Store
+
+if TYPE_CHECKING:
+    from reverie.llm.messages import ChatMessage, ModelRequest
 
 V = TypeVar("V", bound=Record | Turn | SessionState | Page | Paragraph | Entry)
 
