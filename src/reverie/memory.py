@@ -40,7 +40,9 @@ if TYPE_CHECKING:
     from reverie.admin.history import History
     from reverie.consolidation.worker import Worker
     from reverie.files.folder import MemoryFolder
+    from reverie.llm.embedding import Embedder, Embedding
     from reverie.llm.protocol import Answering, Model
+    from reverie.search.vectors.vector_index import VectorIndex
     from reverie.snapshot import Snapshot
 
 DATABASE = "reverie.db"
@@ -76,6 +78,7 @@ class Memory(ScopedMemory):
         actor: str = "owner",
         profile: Path | None = None,
         model: Model | Answering | str | None = None,
+        embedder: Embedder | Embedding | str | None = None,
     ) -> None:
         """Put a memory together over a store; `Memory.open` is the usual way.
 
@@ -88,6 +91,7 @@ class Memory(ScopedMemory):
             actor: Author of the changes in the journal.
             profile: The folder of `soul.md`, `directives.md` and `style.md`; None for no profile.
             model: The model for background thinking; None takes the setting `model`.
+            embedder: What turns texts into vectors; None takes the setting `embedder`.
         """
         settings = settings if settings is not None else Settings()
         if settings.redact_secrets:
@@ -97,9 +101,11 @@ class Memory(ScopedMemory):
         self._profile = None if profile is None else Profile(profile)
         self._model = model if model is not None else settings.model
         self._index = SearchIndex(store, None if path is None else path / "index" / FORMAT, analyse=analyze)
+        self._vectors = self._create_vectors(store, settings.embedder if embedder is None else embedder)
         searcher = Searcher(
             store,
             self._index,
+            vectors=self._vectors,
             clock=clock,
             settings=RankingSettings(),
             floor=settings.min_relevance,
@@ -138,6 +144,7 @@ class Memory(ScopedMemory):
         profile: str | os.PathLike[str] | None = None,
         create: bool = True,
         model: Model | Answering | str | None = None,
+        embedder: Embedder | Embedding | str | None = None,
         busy_timeout: timedelta | None = None,
     ) -> Memory:
         """Open the memory in a folder, making it if it is not there.
@@ -156,6 +163,9 @@ class Memory(ScopedMemory):
             model: What background thinking asks: `provider:model` (its key is read from the environment), a
                 `reverie.llm.Model`, or a function from a `ModelRequest` to text; None takes the setting
                 `model`, and nobody where that is not set either.
+            embedder: What turns texts into vectors: a name as in the setting `embedder`, a
+                `reverie.llm.Embedder`, or a function from a list of texts to their vectors; None takes the
+                setting.
             busy_timeout: How long a call waits for other processes that write; None for ten seconds.
 
         Returns:
@@ -180,6 +190,7 @@ class Memory(ScopedMemory):
                 actor=actor,
                 profile=beside,
                 model=model,
+                embedder=embedder,
             )
         folder = resolve_folder(path)
         if path is None and settings is not None and settings.names_paths:
@@ -199,6 +210,7 @@ class Memory(ScopedMemory):
             actor=actor,
             profile=beside or folder,
             model=model,
+            embedder=embedder,
         )
 
     def close(self) -> None:
@@ -211,6 +223,8 @@ class Memory(ScopedMemory):
         with self._closing, ExitStack() as closing:
             closing.callback(self._store.close)
             closing.callback(self._index.close)
+            if self._vectors is not None:
+                closing.callback(self._vectors.close)
             if self.folder is not None:
                 closing.callback(self.folder.close)
             with self._lock:
@@ -263,6 +277,7 @@ class Memory(ScopedMemory):
             self._parts.writer,
             self._index,
             self._parts.records,
+            vectors=self._vectors,
             settings=self.settings,
             path=self.path,
             files=self.folder,
@@ -292,13 +307,24 @@ class Memory(ScopedMemory):
 
     # -- inside ------------------------------------------------------------------------------------------
 
+    def _create_vectors(self, store: Store, wanted: Embedder | Embedding | str) -> VectorIndex | None:
+        """Return the index of vectors; None for a memory without an embedder."""
+        from reverie.llm.embedding import resolve_embedder
+
+        embedder = resolve_embedder(wanted)
+        if embedder is None:
+            return None
+        from reverie.search.vectors.vector_index import FOLDER, VectorIndex
+
+        return VectorIndex(store, None if self.path is None else self.path / FOLDER, embedder)
+
     def _open_folder(self) -> MemoryFolder | None:
         """Return the readable files, brought up to date; None where none are kept."""
         if self.path is None or not self.settings.files:
             return None
         from reverie.files.folder import MemoryFolder
 
-        folder = MemoryFolder(self.path, replace(self._parts.writer, publish=self._index.notice))
+        folder = MemoryFolder(self.path, replace(self._parts.writer, publish=self._index_changes))
         folder.start()
         return folder
 
@@ -327,9 +353,14 @@ class Memory(ScopedMemory):
 
     def _publish(self, rows: Sequence[JournalEntry]) -> None:
         """Tell the index and the files what has just been committed."""
-        self._index.notice(rows)
+        self._index_changes(rows)
         if self.folder is not None:
             self.folder.notice(rows)
+
+    def _index_changes(self, rows: Sequence[JournalEntry]) -> None:
+        self._index.notice(rows)
+        if self._vectors is not None:
+            self._vectors.notice(rows)
 
     def _refresh_files(self) -> None:
         """Import what a person changed in the files."""

@@ -1,0 +1,523 @@
+"""Index of vectors that follows the journal in the background, and finds what is nearest in meaning.
+
+It is derived from the store, and optional. A thread embeds what is new in small batches, so no save waits for it;
+what it has not reached yet is found by words. Of several processes, the one that holds the lock file embeds. The
+vectors of each embedder have a file of their own. A missing or damaged file is made again. An embedder that fails is
+reported once and asked again later.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, TYPE_CHECKING
+
+from reverie.domain.category import to_search_words
+from reverie.domain.change import JournalEntry
+from reverie.domain.errors import ModelUnavailable, ReverieError, StoreUnavailable
+from reverie.domain.page import Paragraph
+from reverie.domain.passage import SEARCHABLE, Searchable, get_scope
+from reverie.domain.record import Record
+from reverie.domain.conversation import Turn
+from reverie.llm.embedding import Embedder
+from reverie.stores.protocol import Store, read_or_none
+
+if TYPE_CHECKING:
+    from reverie.search.vectors.vector_file import Neighbours, VectorFile
+
+_log = logging.getLogger("reverie")
+
+FOLDER = "vectors"
+"""The folder of vectors in a memory's folder."""
+
+LONGEST_TEXT = 4_000
+"""Characters of a text that are embedded; the rest is found by words."""
+
+_FIRST_BATCH = 4
+_BATCH = 16
+_ROWS = 256
+_DEBOUNCE_S = 0.2
+_RETRY_S = 0.5
+_FIRST_PAUSE_S = 5.0
+_LONGEST_PAUSE_S = 300.0
+_GRACE_S = 1.0
+_QUERIES = 512
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VectorStatus:
+    """State of the vectors.
+
+    Attributes:
+        embedder: Name of the embedder.
+        state: `current`; `embedding` while some are waiting; `failing` while the embedder or the disk fails
+            (searches go by words meanwhile).
+        ready: Passages with a vector.
+        waiting: Passages without one, which are found by words.
+        problem: What went wrong, if anything did.
+    """
+
+    embedder: str
+    state: Literal["current", "embedding", "failing"]
+    ready: int
+    waiting: int
+    problem: str = ""
+
+
+class _Item(NamedTuple):
+    key: int
+    subject: Searchable
+    scope: int
+    digest: int
+    text: str
+
+
+class VectorIndex:
+    """Vectors of everything that can be searched. Safe to use from several threads."""
+
+    def __init__(self, store: Store, folder: Path | None, embedder: Embedder) -> None:
+        """Follow `store` with vectors in `folder` (None: in memory).
+
+        Nothing is opened, and no thread is started, before the first change or search.
+        """
+        self._store = store
+        self._folder = folder
+        self.embedder = embedder
+        self._lock = threading.RLock()
+        self._file: VectorFile | None = None
+        self._dimension = 0
+        self._queries: OrderedDict[str, Any] = OrderedDict()
+        self._wake = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._closing = False
+        self._deadline = 0.0
+        self._is_loaded = False
+        self._problem = ""
+        self._failures = 0
+        self._retry_at = 0.0
+        self._following = threading.Lock()
+
+    # -- reading -------------------------------------------------------------------------------------------
+
+    def search(self, subject: Searchable, text: str, scopes: Sequence[str] | None) -> Neighbours | None:
+        """Return the cosines of a question with all vectors in some scopes.
+
+        Returns:
+            None if there are no vectors yet, or the embedder fails: then words alone decide.
+        """
+        from reverie.search.vectors.vector_file import VectorFileDamaged, hash_text
+
+        if not text.strip():
+            return None
+        self._start()
+        try:
+            file = self._get_file()
+            if file is None:
+                return None
+            if file.followed < self._store.sequence():
+                self._wake.set()
+            query = self._embed_query(text, file.dimension) if file.count() else None
+            if query is None:
+                return None
+            hashes = None if scopes is None else [hash_text(scope) for scope in scopes]
+            return file.search(query, subject, hashes)
+        except VectorFileDamaged as error:
+            self._discard(error)
+        except OSError as error:
+            self._note_failure(error)
+        return None
+
+    def status(self) -> VectorStatus:
+        """Return the state of the vectors."""
+        file = self._get_file()
+        ready = 0 if file is None else file.count()
+        total = sum(self._store.measure(subject, None).passages for subject in SEARCHABLE)
+        waiting = max(0, total - ready)
+        state: Literal["current", "embedding", "failing"] = "embedding" if waiting else "current"
+        return VectorStatus(
+            embedder=self.embedder.name,
+            state="failing" if self._problem else state,
+            ready=min(ready, total),
+            waiting=waiting,
+            problem=self._problem,
+        )
+
+    def _embed_query(self, text: str, dimension: int) -> Any:
+        from reverie.search.vectors.vector_file import normalize_vector
+
+        with self._lock:
+            known = self._queries.get(text)
+            if known is not None:
+                self._queries.move_to_end(text)
+                return known
+            if time.monotonic() < self._retry_at:
+                return None
+        try:
+            (vector,) = self._embed([text], is_query=True)
+            query = normalize_vector(vector)
+            if len(query) != dimension:
+                raise ModelUnavailable(
+                    f"the embedder {self.embedder.name} returned {len(query)} numbers, not {dimension}"
+                )
+        except (ModelUnavailable, ValueError) as error:
+            self._note_failure(error)
+            return None
+        with self._lock:
+            self._queries[text] = query
+            if len(self._queries) > _QUERIES:
+                self._queries.popitem(last=False)
+        return query
+
+    def _embed(self, texts: Sequence[str], *, is_query: bool) -> Sequence[Any]:
+        """Return one vector for each text; raises `ModelUnavailable` whatever the embedder raises."""
+        embed = self.embedder.embed_queries if is_query else self.embedder.embed_passages
+        try:
+            vectors = embed(texts)
+            count = len(vectors)
+        except Exception as error:
+            raise ModelUnavailable(
+                f"the embedder {self.embedder.name} failed: {type(error).__name__}: {error}"
+            ) from error
+        if count != len(texts):
+            raise ModelUnavailable(
+                f"the embedder {self.embedder.name} returned {count} vectors for {len(texts)} texts"
+            )
+        self._is_loaded = True
+        return vectors
+
+    def _note_failure(self, error: Exception) -> None:
+        """Remember that the embedder or the disk fails, and log it when it begins."""
+        with self._lock:
+            if not self._problem:
+                _log.warning("vectors are not available, searches go by words alone: %s", error)
+            self._problem = str(error)
+            pause = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2**self._failures)
+            self._failures += 1
+            self._retry_at = time.monotonic() + pause
+
+    def _note_success(self) -> None:
+        with self._lock:
+            self._problem, self._failures, self._retry_at = "", 0, 0.0
+
+    # -- the file ------------------------------------------------------------------------------------------
+
+    def _get_path(self) -> Path | None:
+        from reverie.search.vectors.vector_file import get_file_name
+
+        return None if self._folder is None else self._folder / get_file_name(self.embedder.fingerprint)
+
+    def _get_file(self, dimension: int = 0) -> VectorFile | None:
+        """Return the file; None if there is none and the length of its vectors is not known."""
+        from reverie.search.vectors.vector_file import VectorFile, VectorFileDamaged
+
+        with self._lock:
+            if self._file is not None and self._file.is_current:
+                return self._file
+            self._file = None
+            path = self._get_path()
+            if path is None and not dimension:
+                return None
+            if path is not None:
+                if dimension:
+                    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                elif not path.exists():
+                    return None
+            try:
+                self._file = VectorFile(path, self.embedder.fingerprint, dimension)
+            except VectorFileDamaged as error:
+                self._discard(error)
+                if not dimension:
+                    return None
+                self._file = VectorFile(path, self.embedder.fingerprint, dimension)
+            return self._file
+
+    def _discard(self, error: Exception) -> None:
+        """Remove a damaged file; it is made again in the background."""
+        _log.warning("the vectors are made again: %s", error)
+        with self._lock:
+            self._file = None
+            if (path := self._get_path()) is not None:
+                path.unlink(missing_ok=True)
+        self._wake.set()
+
+    # -- following -----------------------------------------------------------------------------------------
+
+    def notice(self, rows: Sequence[JournalEntry]) -> None:
+        """Have what was just committed embedded soon."""
+        if any(row.subject in SEARCHABLE for row in rows):
+            self._start()
+            self._wake.set()
+
+    def _start(self) -> None:
+        if self._thread is None:
+            with self._lock:
+                if self._thread is None and not self._closing:
+                    self._thread = threading.Thread(target=self._run, name="reverie-vectors", daemon=True)
+                    self._wake.set()
+                    self._thread.start()
+
+    def _run(self) -> None:
+        while not self._closing:
+            self._wake.wait()
+            time.sleep(0 if self._closing else _DEBOUNCE_S)
+            self._wake.clear()
+            try:
+                self._follow_until_current()
+            except StoreUnavailable as error:  # replaced, removed or closed: the next user is told
+                _log.warning("the vectors are left as they are: %s", error)
+                return
+
+    def _must_stop(self) -> bool:
+        return self._closing and (not self._is_loaded or time.monotonic() >= self._deadline)
+
+    def _follow_until_current(self, *, until: float | None = None) -> bool:
+        """Embed until everything has a vector; return whether it has.
+
+        Args:
+            until: When to give up, by the monotonic clock; None for never.
+        """
+        from reverie.search.vectors.vector_file import VectorFileDamaged
+
+        while not self._must_stop() and (until is None or time.monotonic() < until):
+            pause = self._retry_at - time.monotonic()
+            if pause > 0:
+                if until is not None or self._closing:
+                    return False
+                self._pause(pause)
+                continue
+            try:
+                if self._follow_if_alone():
+                    return True
+            except VectorFileDamaged as error:
+                self._discard(error)
+            except (ModelUnavailable, OSError, ValueError) as error:
+                self._note_failure(error)
+        return False
+
+    def _follow_if_alone(self) -> bool:
+        """Embed something unless another does so; return whether the vectors are complete."""
+        with self._lease() as is_ours:
+            if is_ours:
+                is_current = self._follow()
+                self._note_success()
+                return is_current
+        if self._is_current():
+            return True
+        self._pause(_RETRY_S)
+        return False
+
+    def _pause(self, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while not self._closing and time.monotonic() < end:
+            time.sleep(min(0.05, seconds))
+
+    def _is_current(self) -> bool:
+        file = self._get_file()
+        return file is not None and file.followed >= self._store.sequence()
+
+    @contextmanager
+    def _lease(self) -> Iterator[bool]:
+        """Be the only one who embeds, as long as the block lasts; say whether that is so."""
+        if not self._following.acquire(blocking=False):
+            yield False
+            return
+        descriptor = -1
+        try:
+            if self._folder is not None:
+                self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                descriptor = os.open(self._folder / "embedding.lock", os.O_RDWR | os.O_CREAT, 0o600)
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+        finally:
+            if descriptor >= 0:
+                os.close(descriptor)
+            self._following.release()
+
+    def _follow(self) -> bool:
+        """Embed what has changed since the vectors were complete; return whether they are now."""
+        file = self._get_file()
+        newest = self._store.sequence()
+        followed = 0 if file is None else file.followed
+        if followed > newest:  # of another store, or of one that was restored from a backup
+            followed = 0
+        if followed == newest:
+            return True
+        if followed:
+            rows = self._store.journal(after=followed, until=newest, limit=_ROWS)
+            touched = {row.key: row.subject for row in rows if row.subject in SEARCHABLE}
+            reached, keys = (rows[-1].sequence if rows else newest), iter(touched.items())
+        else:
+            reached, keys = newest, self._scan_store()
+        size = _FIRST_BATCH
+        while batch := list(islice(keys, size)):
+            if self._must_stop():
+                return False
+            self._update(batch)
+            size = _BATCH
+        file = self._get_file()
+        if file is None:
+            return reached == newest  # nothing has a text
+        with self._lock, file.locked():
+            if not followed:
+                self._remove_strangers(file)
+            file.set_followed(reached)
+        return reached >= newest
+
+    def _scan_store(self) -> Iterator[tuple[int, Searchable]]:
+        """Yield everything that is live."""
+        for subject in SEARCHABLE:
+            after = 0
+            while batch := self._store.live(subject, after=after, limit=_ROWS):
+                after = batch[-1][0].key
+                yield from ((passage.key, subject) for passage, _ in batch)
+
+    def _update(self, keys: Sequence[tuple[int, Searchable]]) -> None:
+        """Bring the vectors of some keys up to date. Nothing is locked while the embedder works."""
+        from reverie.search.vectors.vector_file import NewVector, normalize_vector
+
+        file = self._get_file()
+        known = {} if file is None else file.read_digests()
+        items = self._read_items(keys)
+        wanted = [item for item in items.values() if known.get(item.key) != item.digest]
+        texts = [item.text for item in wanted if item.text]
+        vectors = iter([normalize_vector(each) for each in self._embed(texts, is_query=False)] if texts else [])
+        fresh = [
+            NewVector(item.key, item.subject, item.scope, item.digest, next(vectors) if item.text else None)
+            for item in wanted
+        ]
+        lengths = {len(new.vector) for new in fresh if new.vector is not None}
+        if len(lengths) > 1:
+            raise ModelUnavailable(f"the embedder {self.embedder.name} returned vectors of several lengths")
+        if file is None:
+            if not lengths:
+                return
+            file = self._get_file(lengths.pop())
+            assert file is not None
+        elif lengths and lengths != {file.dimension}:
+            raise ModelUnavailable(
+                f"the embedder {self.embedder.name} returned {lengths.pop()} numbers, not {file.dimension}: "
+                "give it another name when it changes"
+            )
+        with self._lock, file.locked():
+            if self._closing and time.monotonic() >= self._deadline:
+                return
+            # Whatever was changed or erased while the embedder worked is not written.
+            current = self._read_items(keys)
+            file.remove([key for key, _ in keys if key not in current])
+            file.write([new for new in fresh if new.key in current and current[new.key].digest == new.digest])
+
+    def _read_items(self, keys: Sequence[tuple[int, Searchable]]) -> dict[int, _Item]:
+        """Return the text and scope of those keys that are live, as the store has them now."""
+        items: dict[int, _Item] = {}
+        with self._store.reading():
+            for subject in SEARCHABLE:
+                own = [key for key, kind in keys if kind == subject]
+                live = sorted(passage.key for passage in self._store.passages(subject, own))
+                read: Any = {
+                    "record": self._store.records,
+                    "turn": self._store.turns,
+                    "paragraph": self._store.paragraphs,
+                }[subject]
+                for key, value in zip(live, read_or_none(read, live), strict=True):
+                    if value is not None:
+                        items[key] = _build_item(key, subject, value)
+        return items
+
+    # -- looking after -------------------------------------------------------------------------------------
+
+    def embed_waiting(self, *, timeout_s: float = 3_600.0) -> VectorStatus:
+        """Embed everything that is waiting, and return the state then."""
+        self._follow_until_current(until=time.monotonic() + timeout_s)
+        return self.status()
+
+    def scrub(self) -> bool:
+        """Overwrite the vectors of whatever is not in the store any more, and remove those of other embedders.
+
+        Returns:
+            False if the disk refused it.
+        """
+        from reverie.search.vectors.vector_file import VectorFileDamaged
+
+        with self._lock:
+            self._queries.clear()
+        try:
+            if self._folder is not None:
+                remove_vectors(self._folder, but=self._get_path())
+            file = self._get_file()
+            if file is not None:
+                with self._lock, file.locked():
+                    self._remove_strangers(file)
+                    file.sync()
+        except VectorFileDamaged as error:
+            self._discard(error)
+        except OSError as error:
+            _log.warning("the vectors of what was erased could not be removed: %s", error)
+            return False
+        return True
+
+    def _remove_strangers(self, file: VectorFile) -> None:
+        """Remove the vectors of texts that the store does not have. The caller holds the locks."""
+        digests = file.read_digests()
+        everything = self._scan_store()
+        while keys := list(islice(everything, _ROWS)):
+            for key, item in self._read_items(keys).items():
+                if digests.get(key) == item.digest:
+                    del digests[key]
+        file.remove(list(digests))
+
+    def rebuild(self) -> None:
+        """Remove the vectors, and have them made again."""
+        with self._lock:
+            self._file = None
+            if (path := self._get_path()) is not None:
+                path.unlink(missing_ok=True)
+        self._start()
+        self._wake.set()
+
+    def close(self) -> None:
+        """Finish the batch that is being embedded, and release the file."""
+        with self._lock:
+            self._closing, self._deadline = True, time.monotonic() + _GRACE_S
+            thread = self._thread
+        self._wake.set()
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(timeout=2 * _GRACE_S)  # an embedder that hangs must not keep a program from ending
+        with self._lock:
+            if self._file is not None:
+                self._file.close()
+
+
+def _build_item(key: int, subject: Searchable, value: Record | Turn | Paragraph) -> _Item:
+    from reverie.search.vectors.vector_file import hash_text
+
+    text, scope = build_embedded_text(value), get_scope(value)
+    return _Item(key, subject, hash_text(scope), hash_text(f"{scope}\0{text}"), text)
+
+
+def build_embedded_text(value: Record | Turn | Paragraph) -> str:
+    """Return the text of a value that is embedded: of a record with its category and tags."""
+    if isinstance(value, Record):
+        text = " ".join(part for part in (value.content, to_search_words(value.category), *value.tags) if part)
+    else:
+        text = value.text if isinstance(value, Paragraph) else value.content
+    return text.strip()[:LONGEST_TEXT]
+
+
+def remove_vectors(folder: Path, *, but: Path | None = None) -> None:
+    """Remove all vectors of a memory except one file."""
+    for file in folder.glob("*.vectors*"):
+        if file != but:
+            with suppress(OSError):
+                file.unlink()
