@@ -273,6 +273,8 @@ def write_imports(body: str) -> str:
     fixed = {
         "Answering": "reverie.llm.protocol",
         "Clock": "reverie.domain.text.timestamps",
+        "Embedder": "reverie.llm.embedding",
+        "Embedding": "reverie.llm.embedding",
         "Model": "reverie.llm.protocol",
         "NewId": "reverie.domain.text.ids",
         "ToolSpec": "reverie.llm.messages",

@@ -21,6 +21,12 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.fixture(autouse=True)
+def _no_embedder_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep memories from using an embedder that happens to be installed: tests that want one name it."""
+    monkeypatch.setattr("reverie.llm.embedding.AUTOMATIC_EMBEDDER", "none")
+
+
 @pytest.fixture
 def clock() -> MovableClock:
     return MovableClock()

@@ -22,6 +22,7 @@ from reverie.domain.conversation import SessionState
 from reverie.domain.text import ids, timestamps
 from reverie.domain.text.ids import NewId
 from reverie.domain.text.timestamps import Clock
+from reverie.llm.embedding import Embedder, Embedding
 from reverie.llm.messages import ToolSpec
 from reverie.llm.protocol import Answering, Model
 from reverie.memory import Memory
@@ -283,6 +284,7 @@ class AsyncAdministration:
         self.sync: Administration = sync
 
     stats = _on_thread(Administration.stats)
+    embed = _on_thread(Administration.embed)
     check = _on_thread(Administration.check)
     doctor = _on_thread(Administration.doctor)
     purge = _on_thread(Administration.purge)
@@ -462,6 +464,7 @@ class AsyncMemory(AsyncScopedMemory):
         profile: str | os.PathLike[str] | None = None,
         create: bool = True,
         model: Model | Answering | str | None = None,
+        embedder: Embedder | Embedding | str | None = None,
         busy_timeout: timedelta | None = None,
     ) -> AsyncMemory:
         return cls(
@@ -475,6 +478,7 @@ class AsyncMemory(AsyncScopedMemory):
                 profile=profile,
                 create=create,
                 model=model,
+                embedder=embedder,
                 busy_timeout=busy_timeout,
             )
         )

@@ -307,7 +307,7 @@ class Memory(ScopedMemory):
 
     # -- inside ------------------------------------------------------------------------------------------
 
-    def _create_vectors(self, store: Store, wanted: Embedder | Embedding | str) -> VectorIndex | None:
+    def _create_vectors(self, store: Store, wanted: Embedder | Embedding | str | None) -> VectorIndex | None:
         """Return the index of vectors; None for a memory without an embedder."""
         from reverie.llm.embedding import resolve_embedder
 

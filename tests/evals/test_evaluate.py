@@ -230,7 +230,13 @@ def test_the_json_file_has_flat_metrics(tmp_path: Path) -> None:
     assert data["metrics"]["recall@10"] == 1.0
     assert data["metrics"]["recall@1/category/4 single-hop"] == 1.0
     assert data["metrics"]["abstain_precision"] is None
-    assert data["settings"] == {"unit": "turn", "ks": [1, 10], "conversations": None, "min_score": 0.0}
+    assert data["settings"] == {
+        "unit": "turn",
+        "ks": [1, 10],
+        "conversations": None,
+        "min_score": 0.0,
+        "embedder": "none",
+    }
     assert data["intervals"]["recall@10"] == [1.0, 1.0]
     assert data["questions"][0]["found"][0] == "D1:1"
     assert {"reverie", "tantivy", "python", "sqlite"} <= set(data["versions"])

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from reverie.admin.stats import Stats, compute_stats
+from reverie.domain.errors import NotFound
 from reverie.domain.filter import parse_values
 from reverie.domain.record import Origin
 from reverie.domain.scope import EVERY_SCOPE, validate_scope
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from reverie.admin.transfer.formats.native.jsonl import Writable
     from reverie.admin.transfer.importer import ImportReport
     from reverie.files.folder import MemoryFolder
+    from reverie.search.vectors.vector_index import VectorIndex, VectorStatus
 
 
 class OpenSession(Protocol):
@@ -48,6 +51,7 @@ class Administration:
         writer: Writer of the store.
         index: The search index over it.
         records: The records, for purging.
+        vectors: The vectors over it; None without an embedder.
         settings: The settings.
         path: The folder; None in memory.
         files: The readable files; None where none are kept.
@@ -61,6 +65,7 @@ class Administration:
         index: SearchIndex,
         records: RecordRepository,
         *,
+        vectors: VectorIndex | None = None,
         settings: Settings,
         path: Path | None,
         files: MemoryFolder | None,
@@ -71,6 +76,7 @@ class Administration:
         self._store = writer.store
         self._clock = writer.clock
         self._index = index
+        self._vectors = vectors
         self._records = records
         self._settings = settings
         self._path = path
@@ -82,7 +88,26 @@ class Administration:
 
     def stats(self) -> Stats:
         """Return how much the memory holds, in all scopes."""
-        return compute_stats(self._store, self._index, now=self._clock(), path=self._path)
+        numbers = compute_stats(self._store, self._index, now=self._clock(), path=self._path)
+        return numbers if self._vectors is None else replace(numbers, vectors=self._vectors.status())
+
+    def embed(self, *, timeout: Duration | None = None) -> VectorStatus:
+        """Embed everything that has no vector yet, as the background does it piece by piece.
+
+        Args:
+            timeout: Time after which to stop; None for no limit.
+
+        Returns:
+            How many passages have a vector then.
+
+        Raises:
+            NotFound: the memory has no embedder.
+        """
+        if self._vectors is None:
+            raise NotFound("the memory has no embedder: install 'reverie[semantic]' or set `embedder`")
+        if timeout is None:
+            return self._vectors.embed_waiting()
+        return self._vectors.embed_waiting(timeout_s=parse_duration(timeout, name="timeout").total_seconds())
 
     def check(self) -> list[StoreProblem]:
         """Return everything that is wrong with the stored data; an empty list when it is sound."""
@@ -350,6 +375,7 @@ class Administration:
         return Eraser(
             self._writer,
             self._index,
+            vectors=self._vectors,
             folder=self._path,
             sync=None if self._files is None else self._files.sync,
         )

@@ -8,12 +8,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from reverie.domain.filter import Filter
 from reverie.domain.page import HISTORY
 from reverie.repositories.pages import NOTES_FAILED
 from reverie.search.index.search_index import IndexStatus, SearchIndex
 from reverie.stores.protocol import Store
+
+if TYPE_CHECKING:
+    from reverie.search.vectors.vector_index import VectorStatus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +40,7 @@ class Stats:
             `digest`, `dream.merge`.
         index: Status of the search index.
         path: The folder; None in memory.
+        vectors: Status of the vectors; None without an embedder.
     """
 
     records: int
@@ -52,6 +57,7 @@ class Stats:
     failed: Mapping[str, int]
     index: IndexStatus
     path: Path | None
+    vectors: VectorStatus | None = None
 
 
 FAILURES: Mapping[str, str] = MappingProxyType(

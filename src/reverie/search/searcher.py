@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import islice
-from typing import assert_never, get_args
+from typing import TYPE_CHECKING, assert_never, get_args
 
 from reverie.domain.conversation import Turn
 from reverie.domain.errors import InvalidInput
@@ -29,14 +29,18 @@ from reverie.domain.passage import CandidateQuery, CollectionStats, Passage, Sea
 from reverie.domain.record import Record, validate_choice, validate_fraction
 from reverie.domain.text.timestamps import Clock
 from reverie.domain.text.validation import validate_text
-from reverie.search import calibration, scoring
+from reverie.search import calibration, fusion, scoring
 from reverie.search.expansion import expand_query
+from reverie.search.fusion import FusedPassage
 from reverie.search.hits import SOURCES, Explanation, Hit, SearchMode, Source, Unit
 from reverie.search.index.search_index import SearchIndex
 from reverie.search.query import ParsedQuery, parse_query
 from reverie.search.ranking import RankedPassage, RankingSettings, TermStatistics, rank
 from reverie.settings import Settings
 from reverie.stores.protocol import Store, read_or_none
+
+if TYPE_CHECKING:
+    from reverie.search.vectors.vector_index import VectorIndex
 
 LONGEST_QUERY = 10_000
 """Characters of a question; a prompt's message is cut to it, a search refuses more."""
@@ -100,7 +104,7 @@ class _Scored:
     """A passage with its place, before its value is loaded."""
 
     passage: Passage
-    ranked: RankedPassage
+    ranked: RankedPassage | FusedPassage
     score: scoring.Score
 
 
@@ -122,6 +126,7 @@ class Searcher:
         *,
         clock: Clock,
         settings: RankingSettings,
+        vectors: VectorIndex | None = None,
         floor: float | None = None,
         weights: scoring.ScoringSettings = scoring.DEFAULTS,
     ) -> None:
@@ -132,6 +137,7 @@ class Searcher:
             index: What finds candidates in it.
             clock: What tells the time.
             settings: The constants of ranking.
+            vectors: What finds candidates that say the same in other words; None searches by words alone.
             floor: The relevance below which the best hit is none, 0 to 1; None takes `calibration.FLOOR`.
             weights: What relevance, recency, importance, confidence and kind count for.
         """
@@ -139,6 +145,7 @@ class Searcher:
         self._index = index
         self._clock = clock
         self._settings = settings
+        self._vectors = vectors
         self._weights = weights
         self._floor = calibration.FLOOR if floor is None else floor
         self._measures: dict[tuple[Searchable, tuple[str, ...] | None], tuple[int, CollectionStats]] = {}
@@ -275,7 +282,7 @@ class Searcher:
         """Rank, load and check, with a larger pool if restrictions used the first one up."""
         measure = self._measure(subject, question.allowed)
         query = parse_query(text, speakers=measure.speakers)
-        if not query or not measure.passages:
+        if not (query or self._vectors) or not measure.passages:
             return []
         query = self._expand(query, subject, question.allowed)
         pool = max(POOL, question.limit + _MORE_THAN_WANTED)
@@ -312,20 +319,27 @@ class Searcher:
         )
         keys = self._index.search_any(subject, candidates_query, allowed, pool)
         is_full = len(keys) >= pool
+        near = None if self._vectors is None else self._vectors.search(subject, query.text, allowed.scopes)
+        if near is not None:
+            keys = list(dict.fromkeys((*keys, *near.list_nearest(pool))))
+            is_full = is_full or near.count > pool
         around = NEIGHBOURS if subject == "turn" else 0
         passages = self._store.passages(subject, keys, around=around)
         # Turns keep the order of relevance, so those far behind need not be looked at; records may still
         # change places by what else is known of them.
         most = 2 * pool if subject == "turn" else None
         ranked = rank(query, passages, statistics=statistics, settings=self._settings, limit=most)
-        ranked = calibration.apply_relevance_floor(
-            ranked, query, passages=measure.passages, floor=self._floor
-        )
+        if near is None:
+            relevant: Sequence[RankedPassage | FusedPassage] = calibration.apply_relevance_floor(
+                ranked, query, passages=measure.passages, floor=self._floor
+            )
+        else:
+            relevant = fusion.fuse(ranked, passages, near, floor=self._floor)
         by_key = {passage.key: passage for passage in passages}
         now = self._clock().timestamp()
         scored = [
             _Scored(by_key[entry.key], entry, _score(entry, by_key[entry.key], now, self._weights))
-            for entry in ranked
+            for entry in relevant
         ]
         scored.sort(key=lambda entry: (-entry.score.total, -entry.passage.at, -entry.passage.key))
         return scored, is_full
@@ -434,7 +448,7 @@ def _is_allowed(allowed: Filter, value: _Value) -> bool:
 
 
 def _score(
-    entry: RankedPassage, passage: Passage, now: float, weights: scoring.ScoringSettings
+    entry: RankedPassage | FusedPassage, passage: Passage, now: float, weights: scoring.ScoringSettings
 ) -> scoring.Score:
     return scoring.score(
         entry.relevance,

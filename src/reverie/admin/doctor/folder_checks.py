@@ -23,6 +23,7 @@ from reverie.admin.doctor.findings import (
 )
 from reverie.domain.errors import NotFound, ReverieError, StoreCorrupt, StoreIncompatible
 from reverie.search.index.tantivy_index import FORMAT
+from reverie.search.vectors.vector_index import FOLDER as VECTORS
 
 _DATABASE = "reverie.db"
 _FOLDERS = ("memory", "sessions", "index")
@@ -180,7 +181,7 @@ def _check_leftovers(path: Path) -> Iterator[RepairableFinding]:
             ),
             "leftovers",
         )
-    others = sorted(file for file in (path / "index").glob("*") if file.name != FORMAT)
+    others = sorted(file for file in (path / "index").glob("*") if file.name not in (FORMAT, VECTORS.name))
     if others:
         names = tuple(to_relative_path(file, path) for file in others)
         yield RepairableFinding(

@@ -61,6 +61,8 @@ from reverie.files.disk.state import FILES_DATABASE, FileState, StateUnavailable
 from reverie.files.mirror.scrub import scrub_files
 from reverie.repositories.pages import build_import_cursor
 from reverie.search.index.search_index import SearchIndex
+from reverie.search.vectors.vector_index import FOLDER as VECTORS
+from reverie.search.vectors.vector_index import VectorIndex, remove_vectors
 from reverie.stores.tombstones import compute_content_marks, make_key, tombstone_keys
 from reverie.stores.writer import StoreWriter
 
@@ -88,6 +90,7 @@ class Eraser:
         writer: StoreWriter,
         index: SearchIndex,
         *,
+        vectors: VectorIndex | None = None,
         folder: Path | None,
         sync: Callable[[], None] | None = None,
     ) -> None:
@@ -95,12 +98,14 @@ class Eraser:
 
         Args:
             writer: Commits the changes.
+            vectors: The vectors over it; None without an embedder.
             folder: The memory's folder; None for a memory without one.
             sync: Imports hand edits and writes the files again; None for a memory without files.
         """
         self._writer = writer
         self._store = writer.store
         self._index = index
+        self._vectors = vectors
         self._folder = folder
         self._mirror = sync
 
@@ -337,10 +342,17 @@ class Eraser:
                 backup.unlink(missing_ok=True)
         if not self._index.scrub():
             left.append("the search index: another process was writing it all the while")
+        if not self._scrub_vectors():
+            left.append("the vectors: the disk refused it")
         if not self._scrub_store():
             left.append("free space in the database: another process was reading it all the while")
         self._set_cursors({PENDING: "\n".join(left) or None})
         return tuple(left)
+
+    def _scrub_vectors(self) -> bool:
+        if self._vectors is not None:
+            return self._vectors.scrub()
+        return self._folder is None or remove_vectors(self._folder / VECTORS)
 
     @staticmethod
     def _scrub_files(folder: Path) -> bool:

@@ -14,6 +14,7 @@ from reverie.files.layout import parse_path, parse_recovered_path
 from reverie.files.mirror.scrub import LONGEST_FILE, has_phrase
 from reverie.files.scan import CONFLICT
 from reverie.search.index.tantivy_index import FORMAT, remove_index
+from reverie.search.vectors.vector_index import FOLDER as VECTORS
 from reverie.stores.protocol import Store
 
 ELSEWHERE = (
@@ -119,5 +120,5 @@ def find_upgrade_copies(folder: Path) -> list[Path]:
 def remove_old_indexes(folder: Path) -> None:
     """Remove search indexes of earlier formats."""
     for old in (folder / "index").glob("*"):
-        if old.name != FORMAT:
+        if old.name not in (FORMAT, VECTORS.name):
             remove_index(old)

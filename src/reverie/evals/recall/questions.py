@@ -23,6 +23,8 @@ from rich.console import Console
 
 from reverie.domain.errors import InvalidInput
 from reverie.evals.output import check_output_file, print_table, write_json
+from reverie.evals.recall.run import embed_all
+from reverie.llm.embedding import NO_EMBEDDER
 from reverie.memory import Memory
 
 LIMIT = 5
@@ -151,10 +153,13 @@ def _read_persona(file: Path) -> Persona:
         raise InvalidInput(f"{file}: not a persona ({type(error).__name__}: {error})") from None
 
 
-def ask_questions(persona: Persona) -> list[QuestionResult]:
+def ask_questions(persona: Persona, *, embedder: str = NO_EMBEDDER) -> list[QuestionResult]:
     """Fill a new memory with what a persona says, and ask it the persona's questions."""
     now = persona.today
-    with tempfile.TemporaryDirectory() as folder, Memory.open(folder, clock=lambda: now) as memory:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Memory.open(folder, clock=lambda: now, embedder=embedder) as memory,
+    ):
         names: dict[str, str] = {}
         for at, event in persona.events:
             now = at
@@ -170,6 +175,7 @@ def ask_questions(persona: Persona) -> list[QuestionResult]:
                     tags=event.get("tags", ()),
                 )
                 names[saved.record.id] = event["id"]
+        embed_all(memory)
         now = persona.today
         results = []
         for question in persona.questions:
@@ -257,13 +263,19 @@ _COLUMNS = (
 
 
 def run(
-    folder: str | Path, *, sealed: bool = False, out: str | Path | None = None, console: Console | None = None
+    folder: str | Path,
+    *,
+    sealed: bool = False,
+    embedder: str = NO_EMBEDDER,
+    out: str | Path | None = None,
+    console: Console | None = None,
 ) -> int:
     """Ask all personas of a folder, print the figures by type and by persona, and return the exit code 0.
 
     Args:
         folder: The collection.
         sealed: Whether to ask the personas that are kept for final figures, in place of the others.
+        embedder: The embedder of the memories, as in the setting.
         out: A file for all figures as JSON.
         console: The destination; None for standard output.
 
@@ -273,7 +285,7 @@ def run(
     file = check_output_file(out)
     personas = read_personas(folder, sealed=sealed)
     engines = {
-        "Reverie": [result for persona in personas for result in ask_questions(persona)],
+        "Reverie": [result for persona in personas for result in ask_questions(persona, embedder=embedder)],
         "FTS5": [result for persona in personas for result in ask_fts5(persona)],
     }
     figures = {engine: _summarize_groups(results) for engine, results in engines.items()}
@@ -282,7 +294,7 @@ def run(
             [name, *(_format(group.get(column)) for column in _COLUMNS)] for name, group in groups.items()
         )
         print_table(console or Console(), _COLUMNS, rows, (), title=engine)
-    write_json(file, {"sealed": sealed, "engines": figures})
+    write_json(file, {"sealed": sealed, "embedder": embedder, "engines": figures})
     return 0
 
 

@@ -30,12 +30,14 @@ class EvalSetup:
         ks: How far down the rankings it looks, ascending.
         conversations: Which conversations it uses; None for all.
         min_score: What a hit must score.
+        embedder: The embedder of the memories.
     """
 
     unit: Unit
     ks: tuple[int, ...]
     conversations: tuple[int, ...] | None = None
     min_score: float = 0.0
+    embedder: str = "none"
 
     @property
     def depth(self) -> int:

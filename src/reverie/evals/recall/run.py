@@ -17,7 +17,7 @@ from operator import itemgetter
 from typing import assert_never, get_args
 
 from reverie.admin.transfer.items import SOURCE_ID
-from reverie.domain.errors import InvalidInput
+from reverie.domain.errors import InvalidInput, ModelUnavailable
 from reverie.domain.record import LONGEST_CONTENT
 from reverie.domain.text.validation import clean_text
 from reverie.evals.collections.datasets import (
@@ -31,6 +31,7 @@ from reverie.evals.collections.datasets import (
 )
 from reverie.evals.recall import metrics
 from reverie.evals.recall.report import EvalAnswer, EvalReport, EvalSetup, summarize_answers
+from reverie.llm.embedding import NO_EMBEDDER
 from reverie.memory import Memory
 from reverie.repositories.records import NewRecord
 from reverie.search.hits import Hit, Unit
@@ -53,6 +54,7 @@ def evaluate(
     ks: Sequence[int] = KS,
     conversations: Sequence[int] | None = None,
     min_score: float = 0.0,
+    embedder: str = NO_EMBEDDER,
     progress: Progress | None = None,
 ) -> EvalReport:
     """Ask every question of a collection and measure what is found.
@@ -67,6 +69,8 @@ def evaluate(
         ks: How far down the rankings to look.
         conversations: Which conversations to use, from 0; None for all.
         min_score: Passed on to the search: hits below it are left out.
+        embedder: The embedder of the memories, as in the setting; everything is embedded before the first
+            question.
         progress: Called now and then.
 
     Raises:
@@ -81,6 +85,7 @@ def evaluate(
         ks=tuple(sorted(set(ks))),
         conversations=None if conversations is None else tuple(dict.fromkeys(conversations)),
         min_score=min_score,
+        embedder=embedder,
     )
     report = progress or _ignore_progress
     match dataset:
@@ -112,10 +117,11 @@ def _evaluate_dialogues(dataset: Dialogues, setup: EvalSetup, progress: Progress
     total = sum(_count_asked(dataset.dialogues[n].questions) for n in chosen)
     for n in chosen:
         dialogue = dataset.dialogues[n]
-        with _open_memory(_compute_time_after(dialogue)) as memory:
+        with _open_memory(_compute_time_after(dialogue), setup) as memory:
             began = time.perf_counter()
             for session in dialogue.sessions:
                 memory.session(session.session).add_many(session.turns)
+            embed_all(memory)
             filling += time.perf_counter() - began
             others = _sample_questions(dataset.dialogues[(n + 1) % count], n) if count > 1 else []
             ask = _build_asking(memory, dialogue, setup)
@@ -200,9 +206,10 @@ def _count_unmeasured(dataset: Dialogues, chosen: Sequence[int]) -> int:
 def _evaluate_documents(dataset: DocumentCollection, setup: EvalSetup, progress: Progress) -> EvalReport:
     answers: list[EvalAnswer] = []
     total = _count_asked(dataset.questions)
-    with _open_memory(_SAVED_AT) as memory:
+    with _open_memory(_SAVED_AT, setup) as memory:
         began = time.perf_counter()
         sources = _save_documents(memory, dataset.documents, progress)
+        embed_all(memory)
         filling = time.perf_counter() - began
         for question in dataset.questions:
             if question.answerable and not question.evidence:
@@ -250,10 +257,23 @@ def _save_documents(
 
 
 @contextmanager
-def _open_memory(now: datetime) -> Iterator[Memory]:
+def _open_memory(now: datetime, setup: EvalSetup) -> Iterator[Memory]:
     """Open a memory in a temporary folder."""
     with (
         tempfile.TemporaryDirectory(prefix="reverie-eval-") as folder,
-        Memory.open(folder, clock=lambda: now) as memory,
+        Memory.open(folder, clock=lambda: now, embedder=setup.embedder) as memory,
     ):
         yield memory
+
+
+def embed_all(memory: Memory) -> None:
+    """Wait until everything has a vector, where the memory has an embedder.
+
+    Raises:
+        ModelUnavailable: the embedder fails.
+    """
+    if memory.admin.stats().vectors is None:
+        return
+    status = memory.admin.embed()
+    if status.state != "current":
+        raise ModelUnavailable(f"{status.waiting} texts could not be embedded: {status.problem}")

@@ -16,6 +16,7 @@ import threading
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from math import sqrt
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -33,6 +34,11 @@ _LONGEST_FINGERPRINT = _HEADER_BYTES - _FINGERPRINT_AT
 _GROW_ROWS = 256
 _BLOCK = 512
 """Rows that are turned into floats at once: more do not fit into the processor's second cache."""
+
+TYPICAL_COSINE = (0.15, 0.12)
+"""Mean and deviation of the cosine of unrelated texts, for an embedder that does not say (MiniLM's)."""
+
+_TYPICAL_COUNT = 20
 
 _SUBJECTS: Mapping[Searchable, int] = MappingProxyType({"record": 1, "turn": 2, "paragraph": 3})
 
@@ -68,21 +74,25 @@ class Neighbours:
         deviation: Their standard deviation.
     """
 
-    def __init__(self, keys: Any, cosines: Any) -> None:
-        """Take keys in ascending order and the cosine of each."""
+    def __init__(self, keys: Any, cosines: Any, typical: tuple[float, float]) -> None:
+        """Take keys in ascending order, the cosine of each, and the typical mean and deviation.
+
+        The typical ones count as much as `_TYPICAL_COUNT` texts, so that few texts have a spread too.
+        """
         self._keys = keys
         self._cosines = cosines
-        self.count = len(keys)
-        self.mean = float(cosines.mean()) if self.count else 0.0
-        self.deviation = float(cosines.std()) if self.count else 0.0
+        self.count = count = len(keys)
+        mean, deviation = typical
+        total = count + _TYPICAL_COUNT
+        self.mean = (float(cosines.sum()) + _TYPICAL_COUNT * mean) / total
+        squares = float(np.square(cosines - self.mean).sum())
+        typical_square = deviation**2 + (mean - self.mean) ** 2
+        self.deviation = sqrt((squares + _TYPICAL_COUNT * typical_square) / total)
 
     def list_nearest(self, limit: int) -> list[int]:
         """Return the keys of the nearest vectors, nearest first."""
         cosines = self._cosines
-        if limit < self.count:
-            nearest = np.argpartition(-cosines, limit)[:limit]
-        else:
-            nearest = np.arange(self.count)
+        nearest = np.argpartition(-cosines, limit)[:limit] if limit < self.count else np.arange(self.count)
         nearest = nearest[np.lexsort((-self._keys[nearest], -cosines[nearest]))]
         return [int(key) for key in self._keys[nearest]]
 
@@ -218,9 +228,7 @@ class VectorFile:
         return self._read_state()[2]
 
     def _read_state(self) -> tuple[int, int, int]:
-        rows, followed, generation = _STATE.unpack_from(
-            self._bytes[_FIXED.size : _FINGERPRINT_AT].tobytes()
-        )
+        rows, followed, generation = _STATE.unpack_from(self._bytes[_FIXED.size : _FINGERPRINT_AT].tobytes())
         return rows, followed, generation
 
     def set_followed(self, followed: int) -> None:
@@ -255,7 +263,11 @@ class VectorFile:
         return int(np.count_nonzero(self._read_columns()["key"]))
 
     def search(
-        self, query: Any, subject: Searchable, scopes: Sequence[int] | None
+        self,
+        query: Any,
+        subject: Searchable,
+        scopes: Sequence[int] | None,
+        typical: tuple[float, float] = TYPICAL_COSINE,
     ) -> Neighbours:
         """Return the cosines of a vector with all vectors of a kind in some scopes; None for all scopes."""
         with self._lock:
@@ -271,13 +283,15 @@ class VectorFile:
             np.dot(vectors.astype(np.float32), query, out=cosines[start : start + len(block)])
         cosines *= scales
         order = np.argsort(keys, kind="stable")
-        return Neighbours(keys[order], cosines[order])
+        return Neighbours(keys[order], cosines[order], typical)
 
     def find_damaged_rows(self) -> list[int]:
         """Return the places of rows whose checksum is wrong."""
         rows = self._rows()
         return [
-            place for place in range(len(rows)) if rows[place]["key"] and _compute_check(rows[place]) != rows[place]["check"]
+            place
+            for place in range(len(rows))
+            if rows[place]["key"] and _compute_check(rows[place]) != rows[place]["check"]
         ]
 
     def _select(self, subject: Searchable, scopes: tuple[int, ...] | None) -> tuple[Any, Any, Any]:
@@ -285,7 +299,9 @@ class VectorFile:
         columns = self._read_columns()
         chosen = self._selections.get((subject, scopes))
         if chosen is None:
-            wanted = (columns["subject"] == _SUBJECTS[subject]) & (columns["key"] != 0) & (columns["scale"] > 0)
+            wanted = (
+                (columns["subject"] == _SUBJECTS[subject]) & (columns["key"] != 0) & (columns["scale"] > 0)
+            )
             if scopes is not None:
                 wanted &= np.isin(columns["scope"], np.asarray(scopes, np.uint64))
             places = np.flatnonzero(wanted)
@@ -301,9 +317,10 @@ class VectorFile:
             generation = self.generation
             if self._cached is None or self._cached[0] != generation:
                 rows = self._rows()
-                self._cached = generation, {
-                    name: rows[name].copy() for name in ("key", "digest", "scope", "scale", "subject")
-                }
+                self._cached = (
+                    generation,
+                    {name: rows[name].copy() for name in ("key", "digest", "scope", "scale", "subject")},
+                )
                 self._selections.clear()
             columns: Mapping[str, Any] = self._cached[1]
             return columns
@@ -379,7 +396,9 @@ class VectorFile:
             return
         size = os.fstat(self._descriptor).st_size
         if end > size:
-            _write_fully(self._descriptor, bytes(end + more - size), size)  # zeros that surely have their room
+            _write_fully(
+                self._descriptor, bytes(end + more - size), size
+            )  # zeros that surely have their room
         self._map()
 
     def _write(self, offset: int, content: bytes) -> None:

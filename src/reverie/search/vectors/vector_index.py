@@ -15,19 +15,19 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from reverie.domain.category import to_search_words
 from reverie.domain.change import JournalEntry
-from reverie.domain.errors import ModelUnavailable, ReverieError, StoreUnavailable
+from reverie.domain.conversation import Turn
+from reverie.domain.errors import ModelUnavailable, StoreUnavailable
 from reverie.domain.page import Paragraph
 from reverie.domain.passage import SEARCHABLE, Searchable, get_scope
 from reverie.domain.record import Record
-from reverie.domain.conversation import Turn
 from reverie.llm.embedding import Embedder
 from reverie.stores.protocol import Store, read_or_none
 
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("reverie")
 
-FOLDER = "vectors"
-"""The folder of vectors in a memory's folder."""
+FOLDER = Path("index", "vectors")
+"""The folder of vectors in a memory's folder: whatever removes the search index removes them too."""
 
 LONGEST_TEXT = 4_000
 """Characters of a text that are embedded; the rest is found by words."""
@@ -114,7 +114,7 @@ class VectorIndex:
         Returns:
             None if there are no vectors yet, or the embedder fails: then words alone decide.
         """
-        from reverie.search.vectors.vector_file import VectorFileDamaged, hash_text
+        from reverie.search.vectors.vector_file import TYPICAL_COSINE, VectorFileDamaged, hash_text
 
         if not text.strip():
             return None
@@ -129,7 +129,8 @@ class VectorIndex:
             if query is None:
                 return None
             hashes = None if scopes is None else [hash_text(scope) for scope in scopes]
-            return file.search(query, subject, hashes)
+            typical = getattr(self.embedder, "typical_cosine", TYPICAL_COSINE)
+            return file.search(query, subject, hashes, typical)
         except VectorFileDamaged as error:
             self._discard(error)
         except OSError as error:
@@ -228,7 +229,7 @@ class VectorIndex:
                 return None
             if path is not None:
                 if dimension:
-                    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                    self._make_folder()
                 elif not path.exists():
                     return None
             try:
@@ -239,6 +240,11 @@ class VectorIndex:
                     return None
                 self._file = VectorFile(path, self.embedder.fingerprint, dimension)
             return self._file
+
+    def _make_folder(self) -> None:
+        assert self._folder is not None
+        for folder in (self._folder.parent, self._folder):
+            folder.mkdir(mode=0o700, exist_ok=True)
 
     def _discard(self, error: Exception) -> None:
         """Remove a damaged file; it is made again in the background."""
@@ -333,7 +339,7 @@ class VectorIndex:
         descriptor = -1
         try:
             if self._folder is not None:
-                self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                self._make_folder()
                 descriptor = os.open(self._folder / "embedding.lock", os.O_RDWR | os.O_CREAT, 0o600)
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -392,7 +398,9 @@ class VectorIndex:
         items = self._read_items(keys)
         wanted = [item for item in items.values() if known.get(item.key) != item.digest]
         texts = [item.text for item in wanted if item.text]
-        vectors = iter([normalize_vector(each) for each in self._embed(texts, is_query=False)] if texts else [])
+        vectors = iter(
+            [normalize_vector(each) for each in self._embed(texts, is_query=False)] if texts else []
+        )
         fresh = [
             NewVector(item.key, item.subject, item.scope, item.digest, next(vectors) if item.text else None)
             for item in wanted
@@ -453,8 +461,7 @@ class VectorIndex:
         with self._lock:
             self._queries.clear()
         try:
-            if self._folder is not None:
-                remove_vectors(self._folder, but=self._get_path())
+            is_clean = self._folder is None or remove_vectors(self._folder, but=self._get_path())
             file = self._get_file()
             if file is not None:
                 with self._lock, file.locked():
@@ -462,10 +469,11 @@ class VectorIndex:
                     file.sync()
         except VectorFileDamaged as error:
             self._discard(error)
+            return True
         except OSError as error:
             _log.warning("the vectors of what was erased could not be removed: %s", error)
             return False
-        return True
+        return is_clean
 
     def _remove_strangers(self, file: VectorFile) -> None:
         """Remove the vectors of texts that the store does not have. The caller holds the locks."""
@@ -509,15 +517,23 @@ def _build_item(key: int, subject: Searchable, value: Record | Turn | Paragraph)
 def build_embedded_text(value: Record | Turn | Paragraph) -> str:
     """Return the text of a value that is embedded: of a record with its category and tags."""
     if isinstance(value, Record):
-        text = " ".join(part for part in (value.content, to_search_words(value.category), *value.tags) if part)
+        text = " ".join(
+            part for part in (value.content, to_search_words(value.category), *value.tags) if part
+        )
     else:
         text = value.text if isinstance(value, Paragraph) else value.content
+        if isinstance(value, Turn) and value.speaker and text:
+            text = f"{value.speaker}: {text}"
     return text.strip()[:LONGEST_TEXT]
 
 
-def remove_vectors(folder: Path, *, but: Path | None = None) -> None:
-    """Remove all vectors of a memory except one file."""
-    for file in folder.glob("*.vectors*"):
-        if file != but:
-            with suppress(OSError):
-                file.unlink()
+def remove_vectors(folder: Path, *, but: Path | None = None) -> bool:
+    """Remove all vectors of a memory except one file; return whether they are gone."""
+    try:
+        for file in folder.glob("*.vectors*"):
+            if file != but:
+                file.unlink(missing_ok=True)
+    except OSError as error:
+        _log.warning("vectors could not be removed: %s", error)
+        return False
+    return True

