@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import subprocess
 import sys
 import textwrap
 import threading
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -590,3 +593,21 @@ def test_an_update_that_changes_nothing_writes_nothing(memory: Memory, clock: Mo
     assert memory.history.log() == before
     clock.move(days=3)
     assert memory.update(saved.id, importance=0.9).updated_at == clock()
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda value: pickle.loads(pickle.dumps(value))])
+def test_what_a_memory_returns_can_be_pickled_and_copied(
+    memory: Memory, copied: Callable[[object], object]
+) -> None:
+    result = memory.save("Likes tea", tags=["drinks"], metadata={"from": "a friend"})
+    turn = memory.session("chat:1").add("user", "Do I like tea?", metadata={"client": "cli"})
+    hits = memory.search("tea", sources=("records", "turns"))
+    assert {hit.type for hit in hits} == {"record", "turn"}
+    pack = memory.session("chat:1").context("tea?")
+    journal = memory.history.log()
+    for value in (result.record, turn, *hits, pack, *journal, memory.session("chat:1").state):
+        again = copied(value)
+        assert again == value
+        assert repr(again) == repr(value)
+    with pytest.raises(TypeError):
+        copied(result.record).metadata["from"] = "another"  # type: ignore[attr-defined]

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import pickle
 import sys
 from datetime import timedelta
 from pathlib import Path
@@ -221,6 +222,28 @@ def test_what_is_wrong_in_the_arguments_is_named():
         Settings(hard_tokens=-1)
     with pytest.raises(InvalidInput, match=r"^soft_tokens is 10 and hard_tokens is 5"):
         Settings(soft_tokens=10, hard_tokens=5)
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"maxTurnsPerSession": 5}, "^maxTurnsPerSession in Settings is 'retain_turns' here: use that name"),
+        ({"max_turns_per_session": 5}, "^max_turns_per_session in Settings is 'retain_turns' here"),
+        ({"recentDays": 5}, "^recentDays in Settings is 'recent_days' here"),
+        ({"recal_limit": 5}, r"^recal_limit in Settings is no setting: did you mean 'recall_limit'"),
+        ({"zzzz": 5}, "^zzzz in Settings is no setting: see"),
+    ],
+)
+def test_an_argument_that_the_constructor_does_not_know_is_named(given, says):
+    with pytest.raises(InvalidInput, match=says):
+        Settings(**given)
+
+
+def test_settings_are_passed_by_name():
+    with pytest.raises(InvalidInput, match="pass each by its name"):
+        Settings(5)
+    assert dataclasses.replace(Settings(retain_turns=7), recall_limit=3).retain_turns == 7
+    assert pickle.loads(pickle.dumps(Settings(retain_turns=7))) == Settings(retain_turns=7)
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.text import ids, timestamps
 from reverie.domain.text.ids import NewId
 from reverie.domain.text.timestamps import Clock
+from reverie.files.disk.paths import resolve_path
 from reverie.files.profile import Profile
 from reverie.repositories.records import RecordRepository
 from reverie.scoped import MemoryParts, ScopedMemory, SessionPool
@@ -30,6 +31,7 @@ from reverie.search.ranking import RankingSettings
 from reverie.search.searcher import Searcher, to_scoring_settings
 from reverie.session import Session, build_static_context
 from reverie.settings import Settings
+from reverie.stores.forks import renew_lock_after_fork
 from reverie.stores.protocol import Store
 from reverie.stores.redacting import RedactingStore, keep_secrets_from_log
 from reverie.stores.sqlite import SQLiteStore
@@ -124,6 +126,7 @@ class Memory(ScopedMemory):
             sessions=sessions,
         )
         self._lock = threading.Lock()
+        renew_lock_after_fork(self)
         self._closing = threading.Lock()
         self._worker: Worker | None = None
         self.folder: MemoryFolder | None = None
@@ -177,8 +180,10 @@ class Memory(ScopedMemory):
             StoreForeign: its database is not Reverie's, or a newer Reverie made it.
             StoreCorrupt: its database cannot be read.
         """
-        beside = None if profile is None else resolve_folder(profile)
-        if path is not None and os.fspath(path) == IN_MEMORY:
+        if settings is not None and not isinstance(settings, Settings):
+            raise InvalidInput(f"settings are {settings!r}: pass `Settings(…)`, or None for the defaults")
+        beside = None if profile is None else resolve_path(profile, name="profile")
+        if path == IN_MEMORY:
             from reverie.stores.in_memory import InMemoryStore  # here: most memories are on disk
 
             store: Store = InMemoryStore(analyse=analyze)
@@ -374,7 +379,4 @@ def resolve_folder(path: str | os.PathLike[str] | None) -> Path:
         import platformdirs  # only here: most programs name their folder
 
         return Path(platformdirs.user_data_dir("reverie"))
-    text = os.fspath(path)
-    if not isinstance(text, str) or not text.strip() or "\0" in text:
-        raise InvalidInput(f"path is {path!r}: pass the name of a folder")
-    return Path(text).expanduser().absolute()
+    return resolve_path(path)

@@ -244,7 +244,8 @@ class MemoryReader:
 
     def _resolve_own_session(self, id: str) -> str:
         """Return the id under which a session of this scope is stored, whether it has begun or not."""
-        if not isinstance(id, str) or self._scopes is None:
+        validate_text(id, "id")
+        if self._scopes is None:
             return id
         own = build_scoped_session_id(self.scope, id)
         scope = self._get_session_scope(own)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol, Unpack, overload
@@ -17,6 +18,7 @@ from reverie.domain.errors import InvalidInput, NotFound, StoreUnavailable
 from reverie.domain.page import HISTORY, MEMORY
 from reverie.domain.record import PROMOTED_FROM, UNTRUSTED, Kind, Layer, Origin, Record
 from reverie.domain.scope import EVERY_SCOPE, validate_scope, visible_scopes
+from reverie.domain.text import validation
 from reverie.domain.text.timestamps import Clock, Duration
 from reverie.reader import MemoryReader, validate_text
 from reverie.repositories.pages import Pages, find_notes_from_turns
@@ -31,6 +33,7 @@ from reverie.repositories.working_memory import WorkingMemory
 from reverie.search.searcher import Searcher
 from reverie.session import Session
 from reverie.settings import Settings
+from reverie.stores.forks import renew_lock_after_fork
 from reverie.stores.writer import StoreWriter
 
 if TYPE_CHECKING:
@@ -223,7 +226,8 @@ class ScopedMemory(MemoryReader):
         Raises:
             InvalidInput: one of them is not of its form, or names another scope; nothing was changed.
         """
-        return self._parts.records.save_many([self._add_scope(each) for each in records], progress=progress)
+        given = validation.validate_values(records, name="records", of="records or mappings")
+        return self._parts.records.save_many([self._add_scope(each) for each in given], progress=progress)
 
     def promote(self, id: str, *, to: str = "") -> SaveResult:
         """Copy a record to a wider scope that contains this one. The record itself stays.
@@ -499,6 +503,7 @@ class SessionPool:
         self._clock = clock
         self._idle = idle
         self._lock = threading.Lock()
+        renew_lock_after_fork(self)
         self._sessions: dict[str, Session] = {}
         self._closed = False
 
@@ -544,15 +549,13 @@ class SessionPool:
         return sessions
 
     def _close_idle(self) -> None:
-        """Close sessions that were not used for a while; their content is on disk."""
+        """Close sessions that were not used for a while and whose content is all in the store."""
         limit = self._clock() - self._idle
         for session in builtins.list(self._sessions.values()):
             if session._last_used < limit:
-                try:
-                    session._flush()
-                except StoreUnavailable:  # a full disk; it stays open until there is room
-                    continue
-                del self._sessions[session.id]
+                with suppress(StoreUnavailable):  # a full disk; it stays open until there is room
+                    if session._flush():
+                        del self._sessions[session.id]
 
 
 class SessionFactory(Protocol):

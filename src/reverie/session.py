@@ -40,12 +40,13 @@ from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.filter import Filter, validate_filter
 from reverie.domain.record import Origin, Record
 from reverie.domain.scope import validate_scope, visible_scopes
-from reverie.domain.text import timestamps
+from reverie.domain.text import timestamps, validation
 from reverie.files.profile import Profile
 from reverie.repositories.pages import Pages, commit_with_notes, daily_note_changes
 from reverie.repositories.working_memory import WorkingMemory
 from reverie.search.hits import Hit
 from reverie.settings import Settings
+from reverie.stores.forks import renew_lock_after_fork
 from reverie.stores.redacting import get_redactor, redact_value
 from reverie.stores.writer import StoreWriter
 
@@ -117,6 +118,7 @@ class Session:
         self._look = look
         self._listener = listener
         self._lock = threading.RLock()
+        renew_lock_after_fork(self)
         self._sequence = -1  # of the journal, when the copy below was made; -1 for no copy
         self._stored: SessionState | None = None
         self._window: tuple[Turn, ...] = ()
@@ -181,7 +183,8 @@ class Session:
             InvalidInput: one of them is not of its form, or the session is terminated; nothing was added.
             Conflict: other processes added turns faster than this one could, sixty times over.
         """
-        said = [draft_turn(given, session=self.id, now=self._clock()) for given in turns]
+        given = validation.validate_values(turns, name="turns", of="mappings with role and content")
+        said = [draft_turn(each, session=self.id, now=self._clock()) for each in given]
         drafts = [redact_value(each, self._redactor) for each in said]
         if not drafts:
             return []
@@ -265,7 +268,7 @@ class Session:
         allowed = Filter(
             scopes=(self.state.scope,),
             sessions=(self.id,),
-            roles=tuple(roles),
+            roles=tuple(validation.validate_values(roles, name="roles", of="roles")),
             created_after=created_after,
             created_before=created_before,
         )
@@ -325,6 +328,8 @@ class Session:
         """
         if message is not None and not isinstance(message, str):
             raise InvalidInput(f"message is {message!r}: pass a string, or None for the last user turn")
+        if not isinstance(extra_context, str):
+            raise InvalidInput(f"extra_context is {extra_context!r}: pass a string")
         message = None if message is None else self._redact(message)  # as it was stored, if it was
         budget = self._build_budget(soft_tokens, hard_tokens)
         self._look()
@@ -417,11 +422,11 @@ class Session:
             NotFound: this session has no such turn.
             InvalidInput: it is not the assistant's, or an argument is not of its form.
         """
-        if thumb not in {"up", "down"}:
+        if thumb not in ("up", "down"):
             raise InvalidInput(f"thumb is {thumb!r}: use up or down")
 
         def attempt() -> Turn:
-            found = [turn for turn in self._store.turns([turn_id]) if turn.session == self.id]
+            found = [turn for turn in self._store.turns([str(turn_id)]) if turn.session == self.id]
             if not found:
                 raise NotFound(f"session {self.id!r} has no turn {turn_id!r}: see `turns` for those it has")
             if found[0].role != "assistant":
@@ -453,6 +458,8 @@ class Session:
 
     def set_metadata(self, key: str, value: str | None) -> SessionState:
         """Set one item of the session's metadata; None removes it."""
+        if not isinstance(key, str):
+            raise InvalidInput(f"key is {key!r}: pass a string")
 
         def change(state: SessionState) -> SessionState:
             metadata = {name: text for name, text in state.metadata.items() if name != key}
@@ -462,11 +469,15 @@ class Session:
 
         return self._change_state(change, reason="metadata")
 
-    def _flush(self) -> None:
-        """Store what was shown since the last turn was added."""
+    def _flush(self) -> bool:
+        """Store what was shown since the last turn was added; return whether all of it is stored.
+
+        Before the first turn there is nothing in the store to which it could belong.
+        """
         with self._lock:
             if not self._shown_is_stored and self._stored is not None:
                 self._commit([])
+            return self._shown_is_stored
 
     def _discard_cache(self) -> None:
         """Drop the copy held here without storing anything, because the session is being deleted."""
@@ -476,6 +487,9 @@ class Session:
             self._shown, self._shown_is_stored, self._stored_shown = ShownLedger(), True, ShownLedger()
 
     # -- inside ----------------------------------------------------------------------------------------
+
+    def _reset_after_fork(self) -> None:
+        self._sequence = -1
 
     def _redact_pack(self, pack: Pack) -> Pack:
         """The pack without secrets, such as profile files or things stored long ago may hold."""

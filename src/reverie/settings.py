@@ -227,6 +227,14 @@ class Settings:
     preference_directive: str = _define_setting("pref-dream.md", "text", "preference_directive_path")
     memory_rules: str = _define_setting("memory-rules.md", "text", "memory_rules_path")
 
+    def __new__(cls, *given: object, **named: object) -> Settings:
+        if given:
+            raise InvalidInput("settings have no order: pass each by its name, such as replay_turns=10")
+        for name in named:
+            if name not in _FORMS:
+                _raise_unknown_argument(name)
+        return object.__new__(cls)
+
     def __post_init__(self) -> None:
         for name in _FORMS:
             value = _validate_value(name, getattr(self, name), where="in Settings", called=name)
@@ -433,6 +441,13 @@ def _raise_unknown(called: str, plain: str, *, is_section: bool, where: str) -> 
     close = difflib.get_close_matches(plain, known, n=1, cutoff=0.5)
     hint = f"did you mean {close[0]!r}?" if close else "see `reverie.Settings` for the names there are"
     raise InvalidInput(f"{called} {where} is no {'section' if is_section else 'setting'}: {hint}")
+
+
+def _raise_unknown_argument(name: str) -> NoReturn:
+    own = _NAMES.get(_normalize_name(name))
+    if own is None:
+        _raise_unknown(name, _normalize_name(name), is_section=False, where="in Settings")
+    raise InvalidInput(f"{name} in Settings is {own!r} here: use that name, or `Settings.load({name}=…)`")
 
 
 def _select_variables(environ: Mapping[str, str]) -> dict[str, str]:

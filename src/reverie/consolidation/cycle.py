@@ -137,7 +137,7 @@ class ConsolidationCycle:
         """Return what a pass would change now. Nothing is written; see `Worker.plan` for the arguments."""
         if name == ALL:
             registered = None
-        elif name in PASSES:
+        elif isinstance(name, str) and name in PASSES:
             registered = PASSES[name]
         else:
             raise InvalidInput(f"pass is {name!r}: use one of {', '.join((ALL, *PASSES))}")
@@ -147,6 +147,8 @@ class ConsolidationCycle:
             raise InvalidInput(f"{name} is about a session: pass session=, and no output")
         if not about_session and (session is not None or keep is not None):
             raise InvalidInput(f"{name} is not about one session: leave out session and keep")
+        if session is not None and not isinstance(session, str):
+            raise InvalidInput(f"session is {session!r}: pass the id of a session")
         if about_output and not isinstance(output, str):
             raise InvalidInput(f"{name} is about what a step put out: pass output=, a text")
         if not about_session and not about_output and (output is not None or step or scope):
@@ -237,6 +239,8 @@ class ConsolidationCycle:
         Raises:
             Conflict: something it would change has changed since it was made: plan again.
         """
+        if not isinstance(plan, Plan):
+            raise InvalidInput(f"plan is {type(plan).__name__}: pass what `plan` returned")
         if dry_run or not (plan.steps or plan.cursors):
             return ApplyResult(plan=plan, batch=None, changes=0)
         entries = self._writer.commit(plan.edits, reason=f"{plan.name} {plan.id}", cursors=dict(plan.cursors))

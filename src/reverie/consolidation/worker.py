@@ -20,6 +20,7 @@ from reverie.domain.errors import InvalidInput, ReverieError
 from reverie.domain.record import Origin
 from reverie.domain.text.timestamps import format_time, parse_time
 from reverie.settings import Settings
+from reverie.stores.forks import renew_lock_after_fork
 from reverie.stores.writer import StoreWriter
 
 _log = logging.getLogger("reverie")
@@ -84,6 +85,7 @@ class Worker:
         self._pauses: dict[str, tuple[datetime, timedelta]] = {}
         self._nothing_due_at = -1  # number of the last journal entry when no session was due
         self._lock = threading.Lock()
+        renew_lock_after_fork(self)
 
     # -- plans and runs ----------------------------------------------------------------------------------
 

@@ -225,7 +225,9 @@ def draft_turn(given: Mapping[str, Any], *, session: str, now: datetime) -> Turn
     Raises:
         InvalidInput: a field is missing, unknown or not of its form.
     """
-    if unknown := sorted(set(given) - _GIVEN):
+    if not isinstance(given, Mapping):
+        raise InvalidInput(f"a turn is {type(given).__name__}: pass a mapping with role and content")
+    if unknown := sorted(map(str, set(given) - _GIVEN)):
         raise InvalidInput(f"unknown field of a turn: {unknown!r}: use {', '.join(sorted(_GIVEN))}")
     if missing := sorted({"role", "content"} - set(given)):
         raise InvalidInput(f"missing field of a turn: {missing!r}")

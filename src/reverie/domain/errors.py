@@ -19,6 +19,25 @@ A message says what failed, the value in repr, and what to do next. It never quo
 
 from __future__ import annotations
 
+import re
+
+LONGEST_QUOTATION = 200
+"""The most characters of one value that a message quotes."""
+
+_QUOTED = re.compile(r"""(?<!\w)b?(['"])(?:\\.|(?!\1).)*\1|[\[{(][^\[\]{}()]*[\]})]""", re.DOTALL)
+
+
+def _shorten_quotations(message: str) -> str:
+    """Return a message with each quoted text, and each list of many values, cut to `LONGEST_QUOTATION`."""
+    if len(message) <= LONGEST_QUOTATION:
+        return message
+    return _QUOTED.sub(_shorten_quotation, message)
+
+
+def _shorten_quotation(quoted: re.Match[str]) -> str:
+    text = quoted[0]
+    return text if len(text) <= LONGEST_QUOTATION else f"{text[: LONGEST_QUOTATION - 2]}…{text[-1]}"
+
 
 class ReverieError(Exception):
     """The root of every error that Reverie raises on purpose. No secret is in its message."""
@@ -27,7 +46,9 @@ class ReverieError(Exception):
         """Say what was wrong and what to do; a value that is quoted is redacted where it holds a secret."""
         from reverie.domain.secrets import redact_secrets  # here: most programs never see an error
 
-        super().__init__(*(redact_secrets(each) if isinstance(each, str) else each for each in args))
+        super().__init__(
+            *(_shorten_quotations(redact_secrets(each)) if isinstance(each, str) else each for each in args)
+        )
 
 
 class InvalidInput(ReverieError, ValueError):

@@ -5,6 +5,7 @@ Knows nothing of stores, search or time passing: values only.
 
 from __future__ import annotations
 
+import copyreg
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime
@@ -72,6 +73,18 @@ LONGEST_CONTENT = 100_000
 LONGEST_LABEL = 200
 MOST_LABELS = 100
 NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
+def _freeze_mapping(values: dict[str, object]) -> MappingProxyType[str, object]:
+    return MappingProxyType(values)
+
+
+def _reduce_mapping(view: MappingProxyType[str, object]) -> tuple[Any, ...]:
+    return _freeze_mapping, (dict(view),)
+
+
+# The mappings in records, turns and hits are read-only views, which Python does not pickle or deep-copy by itself.
+copyreg.pickle(MappingProxyType, _reduce_mapping)
 
 PROMOTED_FROM = "promoted_from"
 """The metadata that names the record of a narrower scope which this one was copied from."""

@@ -8,6 +8,7 @@ converts a `Toolset`. Everything runs on worker threads.
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from reverie.aio import AsyncMemory, AsyncScopedMemory
 from reverie.domain.conversation import Role, ToolCall, Turn
-from reverie.domain.errors import MissingExtra, ReverieError, StoreError
+from reverie.domain.errors import InvalidInput, MissingExtra, ReverieError, StoreError
 from reverie.domain.text import validation
 from reverie.integrations.message_items import ItemText, MessageItems
 from reverie.session import Session
@@ -76,10 +77,15 @@ class ReverieSession:
             hard_tokens: The hard budget; None takes the setting.
 
         Raises:
-            InvalidInput: the id is not of its form.
+            InvalidInput: the id is not of its form, or a session setting is unknown.
         """
         self.session_id = session_id
         if isinstance(session_settings, Mapping):
+            known = [field.name for field in dataclasses.fields(SessionSettings)]
+            if unknown := set(session_settings).difference(known):
+                raise InvalidInput(
+                    f"session_settings has {sorted(map(str, unknown))!r}: use {', '.join(known)}"
+                )
             session_settings = SessionSettings(**session_settings)
         self.session_settings: SessionSettings | None = session_settings or SessionSettings()
         plain = memory.sync if isinstance(memory, AsyncMemory | AsyncScopedMemory) else memory

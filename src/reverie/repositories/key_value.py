@@ -31,10 +31,11 @@ from reverie.domain.record import (
     validate_record,
 )
 from reverie.domain.scope import validate_scope
-from reverie.domain.text import relative_dates
+from reverie.domain.text import relative_dates, timestamps
 from reverie.repositories import key_value_codec
 from reverie.repositories.key_value_codec import Item, Namespace, Place, PutItem
 from reverie.search.searcher import MOST_HITS, Searcher, SearchRequest, validate_count
+from reverie.stores.forks import renew_lock_after_fork
 from reverie.stores.redacting import get_redactor
 from reverie.stores.writer import StoreWriter
 
@@ -97,6 +98,7 @@ class KeyValueStore:
         self._zone = zone
         self._redactor = get_redactor(writer.store)
         self._lock = threading.Lock()
+        renew_lock_after_fork(self)
 
     # -- one value ---------------------------------------------------------------------------------------
 
@@ -192,7 +194,7 @@ class KeyValueStore:
                 found = self._read(record, now)
                 if found is None or found.ttl is None or found.expires_at is None:
                     continue
-                until = _add_ttl(now, found.ttl)
+                until = timestamps.add_duration(now, found.ttl)
                 if until - found.expires_at >= min(_LEAST_GAIN, found.ttl / _SHARE):
                     edits.append(Change(before=record, after=replace(record, expires_at=until)))
             self._commit(edits, reason=f"{self.name}: read")
@@ -341,7 +343,7 @@ class KeyValueStore:
                 record,
                 origin=self._origin,  # who replaces a value answers for it
                 updated_at=max(now, old.updated_at),
-                expires_at=None if put.ttl is None else _add_ttl(now, put.ttl),
+                expires_at=None if put.ttl is None else timestamps.add_duration(now, put.ttl),
                 metadata=MappingProxyType(metadata),
             )
         )
@@ -437,13 +439,6 @@ def _validate_place(namespace: Namespace, key: str) -> Place:
 
 def _build_archive_change(record: Record, now: datetime, reason: str) -> Change:
     return Change(before=record, after=replace(record, archived_at=now, archive_reason=reason))
-
-
-def _add_ttl(now: datetime, ttl: timedelta) -> datetime:
-    try:
-        return now + ttl
-    except OverflowError:
-        raise InvalidInput(f"ttl is {ttl!r}: it reaches beyond the year 9999") from None
 
 
 def parse_minutes(count: float, *, name: str = "ttl") -> timedelta:

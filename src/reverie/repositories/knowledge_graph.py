@@ -21,9 +21,10 @@ from reverie.domain.filter import Filter
 from reverie.domain.record import DATES, KEPT, LONGEST_LABEL, Record, validate_record
 from reverie.domain.scope import validate_scope
 from reverie.domain.text import relative_dates
-from reverie.domain.text.validation import clean_text
+from reverie.domain.text.validation import clean_text, validate_values
 from reverie.repositories import key_value_codec
 from reverie.repositories.key_value_codec import Place
+from reverie.stores.forks import renew_lock_after_fork
 from reverie.stores.redacting import get_redactor
 from reverie.stores.writer import StoreWriter
 
@@ -126,7 +127,11 @@ class KnowledgeGraph:
         self._zone = zone
         self._redactor = get_redactor(writer.store)
         self._lock = threading.Lock()
+        renew_lock_after_fork(self)
         self._known: tuple[int, _Graph] = (-1, _Graph())
+
+    def _reset_after_fork(self) -> None:
+        self._known = (-1, _Graph())
 
     # -- changing ----------------------------------------------------------------------------------------
 
@@ -144,7 +149,9 @@ class KnowledgeGraph:
                 self._parse_text(each, "entityType"),
                 self._parse_texts(each, "observations"),
             )
-            for each in reversed(list(entities))  # of two that have one name the first counts
+            for each in reversed(
+                validate_values(entities, name="entities", of="mappings")
+            )  # of two that have one name the first counts
         }
 
         def decide(graph: _Graph, now: datetime) -> tuple[list[Change], list[Plain]]:
@@ -166,7 +173,9 @@ class KnowledgeGraph:
         Returns:
             Those that are new.
         """
-        wanted = dict.fromkeys(self._parse_link(each) for each in relations)
+        wanted = dict.fromkeys(
+            self._parse_link(each) for each in validate_values(relations, name="relations", of="mappings")
+        )
 
         def decide(graph: _Graph, now: datetime) -> tuple[list[Change], list[Plain]]:
             new = [link for link in wanted if link not in graph.relations]
@@ -190,7 +199,7 @@ class KnowledgeGraph:
         """
         wanted = [
             (self._parse_text(each, "entityName"), self._parse_texts(each, "contents"))
-            for each in observations
+            for each in validate_values(observations, name="observations", of="mappings")
         ]
 
         def decide(graph: _Graph, now: datetime) -> tuple[list[Change], list[Plain]]:
@@ -229,7 +238,7 @@ class KnowledgeGraph:
             deletions: `{"entityName", "observations"}` each; what is not there is passed over.
         """
         wanted: dict[str, set[str]] = {}
-        for each in deletions:
+        for each in validate_values(deletions, name="deletions", of="mappings"):
             texts = self._parse_texts(each, "observations")
             wanted.setdefault(self._parse_text(each, "entityName"), set()).update(texts)
 
@@ -255,7 +264,9 @@ class KnowledgeGraph:
         Args:
             relations: `{"from", "to", "relationType"}` each; those that are not there are passed over.
         """
-        wanted = {self._parse_link(each) for each in relations}
+        wanted = {
+            self._parse_link(each) for each in validate_values(relations, name="relations", of="mappings")
+        }
 
         def decide(graph: _Graph, now: datetime) -> tuple[list[Change], None]:
             gone = [found for link, found in graph.relations.items() if link in wanted]

@@ -42,6 +42,7 @@ from reverie.domain.similarity.three_way_merge import merge_text
 from reverie.domain.text import timestamps, validation
 from reverie.domain.text.ids import NewId
 from reverie.settings import Settings
+from reverie.stores.forks import renew_lock_after_fork
 from reverie.stores.protocol import Store
 from reverie.stores.redacting import get_redactor, redact_value
 from reverie.stores.writer import StoreWriter
@@ -125,6 +126,7 @@ class Pages:
         self._redactor = get_redactor(writer.store)
         self._settings = settings
         self._lock = threading.Lock()
+        renew_lock_after_fork(self)
 
     # -- reading -----------------------------------------------------------------------------------------
 
@@ -132,6 +134,7 @@ class Pages:
         """Return the same pages with another actor."""
         other = copy.copy(self)
         other._writer = self._writer.acting(actor)
+        renew_lock_after_fork(other)
         return other
 
     def names(self) -> list[str]:

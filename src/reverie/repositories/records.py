@@ -46,6 +46,7 @@ from reverie.domain.similarity.deduplication import Create, Decision, Reinforce,
 from reverie.domain.text import relative_dates, timestamps
 from reverie.search.analyzer import analyze
 from reverie.search.index.search_index import SearchIndex
+from reverie.stores.forks import renew_lock_after_fork
 from reverie.stores.protocol import read_or_none
 from reverie.stores.redacting import get_redactor, redact_value
 from reverie.stores.writer import StoreWriter
@@ -184,11 +185,13 @@ class RecordRepository:
         self._index = index
         self._zone = zone
         self._lock = threading.Lock()
+        renew_lock_after_fork(self)
 
     def acting(self, actor: str) -> RecordRepository:
         """Return the same repository with another actor."""
         other = copy.copy(self)
         other._writer = self._writer.acting(actor)
+        renew_lock_after_fork(other)
         return other
 
     # -- saving ------------------------------------------------------------------------------------------
@@ -363,7 +366,7 @@ class RecordRepository:
             last_seen_at=created,
             valid_from=_to_utc(note.valid_from, "valid_from"),
             valid_to=_to_utc(note.valid_to, "valid_to"),
-            expires_at=None if ttl is None else now + ttl,
+            expires_at=None if ttl is None else timestamps.add_duration(now, ttl),
             metadata=MappingProxyType(
                 _parse_metadata(note.metadata) | ({ROUGH: "true"} if note.draft else {})
             ),

@@ -21,7 +21,7 @@ from reverie.domain.errors import InvalidInput, WorkingMemoryFull
 from reverie.domain.passage import Passage
 from reverie.domain.record import normalize_labels
 from reverie.domain.text import tokenizer
-from reverie.domain.text.timestamps import Clock, parse_duration
+from reverie.domain.text.timestamps import Clock, add_duration, parse_duration
 from reverie.domain.text.validation import validate_text
 from reverie.search.query import parse_query
 from reverie.search.ranking import TermStatistics, rank
@@ -121,7 +121,7 @@ class WorkingMemory:
             key=key,
             data=data,
             stored_at=now,
-            expires_at=None if lives is None else now + parse_duration(lives),
+            expires_at=None if lives is None else add_duration(now, parse_duration(lives)),
             category=category,
             tags=normalize_labels(tags, name="tag"),
         )

@@ -23,6 +23,7 @@ from reverie.domain.page import HISTORY, Page, Paragraph
 from reverie.domain.passage import Analyse, AnalyzedText, CollectionStats, Passage, Searchable
 from reverie.domain.record import Record
 from reverie.domain.text.timestamps import to_microseconds
+from reverie.stores.forks import renew_lock_after_fork
 from reverie.stores.protocol import Order, StoreProblem, refuse_nested_change
 
 _CAPITALS = {ord(capital): ord(capital.lower()) for capital in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}
@@ -110,9 +111,13 @@ class InMemoryStore:
     def __init__(self, *, analyse: Analyse) -> None:
         self._analyse = analyse
         self._lock = threading.RLock()
+        renew_lock_after_fork(self)
         self._closed = False
         self._live = _Data()
         self._thread = threading.local()
+
+    def _reset_after_fork(self) -> None:
+        self._closed = True  # it may hold half of a change
 
     @property
     def _data(self) -> _Data:

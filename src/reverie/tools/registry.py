@@ -7,6 +7,7 @@ from datetime import datetime
 
 from reverie.domain.errors import InvalidInput
 from reverie.domain.text import timestamps
+from reverie.domain.text.validation import validate_values
 from reverie.tools.groups.conversation import build_conversation_tools
 from reverie.tools.groups.knowledge_graph import build_knowledge_graph_tools
 from reverie.tools.groups.memory_operation import build_memory_tool
@@ -46,7 +47,7 @@ def memory_tools(
     Raises:
         InvalidInput: there is no such group, or `working` was asked for without a session.
     """
-    if isinstance(groups, str) or not all(isinstance(group, str) for group in groups):
+    if not all(isinstance(group, str) for group in validate_values(groups, name="groups", of="names")):
         raise InvalidInput(f"groups are {groups!r}: pass a list, such as ['long_term']")
     if unknown := [group for group in groups if group not in GROUPS]:
         raise InvalidInput(f"there is no group of tools {', '.join(unknown)}: there are {', '.join(GROUPS)}")

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from reverie import Memory, NotFound
 from reverie.search.hits import SOURCES
+from tests.factories import MovableClock
 from tests.profiles import examples
 from tests.system.scopes.world import WORDS, Deed, World, do, opened, seen
 
@@ -192,3 +193,23 @@ def test_everybody_s_view_takes_no_name_of_a_scope_s_session(tmp_path: Path) -> 
         assert [turn.content for turn in memory.scoped("").session(kept.state.id).turns()] == [
             "The office closes at six"
         ]
+
+
+def test_what_is_shown_before_the_first_turn_does_not_depend_on_who_else_talks(tmp_path: Path) -> None:
+    def show_twice(folder: Path, *, with_bob: bool) -> list[list[str]]:
+        clock = MovableClock()
+        with Memory.open(folder, clock=clock) as memory:
+            alice = memory.scoped("user:alice")
+            alice.save("Alice deploys on Fridays")
+            shown = [[hit.content for hit in alice.session("chat:1").context("When to deploy?").hits]]
+            clock.move(hours=2)
+            if with_bob:
+                memory.scoped("user:bob").session("chat:1").add("user", "Hello")
+            chat = alice.session("chat:1")
+            chat.add("user", "Hello")
+            chat.add("assistant", "Hello, Alice.")
+            return [*shown, [hit.content for hit in chat.context("When to deploy?").hits]]
+
+    alone = show_twice(tmp_path / "alone", with_bob=False)
+    assert alone[0] == ["Alice deploys on Fridays"]
+    assert show_twice(tmp_path / "both", with_bob=True) == alone

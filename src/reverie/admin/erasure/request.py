@@ -41,6 +41,8 @@ class EraseRequest:
             raise InvalidInput(f"{problem}: pass ids, or session=, or scope=, or match=")
         if self.scope is not None and not validate_scope(self.scope):
             raise InvalidInput("scope is empty, and that is everybody's: pass one such as 'user:alice'")
+        if self.session is not None and not isinstance(self.session, str):
+            raise InvalidInput(f"session is {self.session!r}: pass the id of a session")
         if self.match is not None:
             validate_text(self.match, name="match", longest=10_000)
             if not normalize_text(self.match):

@@ -124,9 +124,13 @@ def refuse_taken(path: Path, *, overwrite: bool, empty_folder: bool = False) -> 
         overwrite: Whether a file of that name may be replaced.
         empty_folder: Whether an empty folder of that name may be replaced.
     """
-    if not path.parent.is_dir():
+    try:
+        is_folder, has_parent = path.is_dir(), path.parent.is_dir()
+    except OSError as error:
+        raise build_unwritable_error(path, error) from None
+    if not has_parent:
         raise InvalidInput(f"there is no folder {str(path.parent)!r}: make it, or choose another place")
-    if path.is_dir():
+    if is_folder:
         with suppress(OSError):
             if empty_folder and not any(path.iterdir()):
                 return

@@ -38,6 +38,7 @@ from reverie.admin.transfer.atomic_writes import build_unwritable_error, create_
 from reverie.domain.errors import InvalidInput, StoreCorrupt, StoreError, StoreIncompatible, StoreUnavailable
 from reverie.domain.filter import Filter
 from reverie.domain.text import timestamps
+from reverie.files.disk.paths import resolve_path
 from reverie.files.disk.state import FILES_DATABASE, FileState, StateUnavailable
 from reverie.search.analyzer import analyze
 from reverie.stores.protocol import Store
@@ -164,7 +165,7 @@ def make(
     store = unwrap(store)
     if not isinstance(store, SQLiteStore):
         raise InvalidInput("this memory is in no folder, so there is no database to copy: export it instead")
-    path = Path(target).expanduser().absolute()
+    path = resolve_path(target, name="file")
     with create_file(path, overwrite=overwrite) as file, ExitStack() as cleaning:
         scratch = _make_scratch_folder(path.parent, f".{path.name}.", cleaning)
         copy = scratch / DATABASE
@@ -420,9 +421,9 @@ def recover(
         StoreCorrupt: the backup is damaged.
         StoreUnavailable: there is no room, the folder cannot be written, or others kept writing to it.
     """
-    source = Path(file).expanduser().absolute()
-    place = Path(folder).expanduser().absolute()
-    own = place if profile is None else Path(profile).expanduser().absolute()
+    source = resolve_path(file, name="file")
+    place = resolve_path(folder, name="folder")
+    own = place if profile is None else resolve_path(profile, name="profile")
     moment = timestamps.utc_now() if at is None else at
     with (
         safe_reading.open_file(source) as opened,

@@ -25,6 +25,7 @@ from reverie.domain.errors import InvalidInput, StoreCorrupt
 from reverie.domain.filter import Filter
 from reverie.domain.page import Page, Paragraph
 from reverie.domain.record import Record
+from reverie.files.disk.paths import resolve_path
 from reverie.stores.protocol import Store
 
 ExportForm = Literal["jsonl", "markdown"]
@@ -140,12 +141,12 @@ def export(
     if form not in EXPORT_FORMS:
         raise InvalidInput(f"form is {form!r}: use one of {', '.join(EXPORT_FORMS)}")
     run = _Export(store, selection, progress or (lambda count: None))
-    if not isinstance(target, str | os.PathLike):
+    if not isinstance(target, str | os.PathLike) and hasattr(target, "write"):
         if form != "jsonl":
             raise InvalidInput(f"form is {form!r}, which makes a folder: pass its name")
         run.write(JsonlWriter(target, at=at))
         return run.summarize_export(form, None)
-    path = Path(target).expanduser().absolute()
+    path = resolve_path(target, name="target")
     if form == "jsonl":
         with create_text_file(path, overwrite=overwrite) as file:
             run.write(JsonlWriter(file, at=at))

@@ -9,7 +9,6 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from reverie.admin.transfer.batch import ImportBatch, SeenItems
@@ -31,6 +30,7 @@ from reverie.domain.errors import InvalidInput
 from reverie.domain.record import ORIGINS, Origin, validate_choice
 from reverie.domain.scope import validate_scope
 from reverie.domain.secrets import Redactor
+from reverie.files.disk.paths import resolve_path
 from reverie.stores.redacting import get_redactor, redact_value
 from reverie.stores.writer import StoreWriter
 
@@ -115,7 +115,7 @@ def take_in(
         origin: The origin of its records.
         progress: Receives the number of things processed since its last call.
     """
-    path = Path(source).expanduser().absolute()
+    path = resolve_path(source, name="source")
     if scope is not None:
         validate_scope(scope)
     if origin is not None:

@@ -64,7 +64,10 @@ def resolve_dates(text: str, said_at: datetime, *, zone: tzinfo = UTC) -> list[R
         >>> [f"{when.words} = {when}" for when in resolve_dates("Met Ann yesterday, again next week", friday)]
         ['yesterday = 2025-01-16', 'next week = 2025-01-20/2025-01-26']
     """
-    today = said_at.astimezone(zone).date()
+    try:
+        today = said_at.astimezone(zone).date()
+    except OverflowError:  # the first or the last day there is
+        today = said_at.date()
     resolved: list[ResolvedDate] = []
     for match in _EXPRESSION.finditer(text[:_LONGEST_TEXT]):
         days = _resolve_days(match, today)

@@ -63,6 +63,18 @@ def format_time(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
+def add_duration(moment: datetime, duration: timedelta) -> datetime:
+    """Return the moment that much later.
+
+    Raises:
+        InvalidInput: it lies beyond the year 9999.
+    """
+    try:
+        return moment + duration
+    except OverflowError:
+        raise InvalidInput(f"{duration} after {moment} is beyond the year 9999: pass a shorter ttl") from None
+
+
 def to_microseconds(moment: datetime) -> int:
     """Return the exact microseconds since 1970-01-01 UTC."""
     return (moment - _EPOCH) // _MICROSECOND
@@ -89,7 +101,7 @@ def parse_duration(value: Duration, *, name: str = "ttl") -> timedelta:
         seconds = sum(float(n) * _UNITS[unit.lower()] for n, unit in _DURATION_PART.findall(text))
         duration = _to_timedelta(seconds, value, name)
     elif isinstance(value, int | float) and not isinstance(value, bool):
-        duration = _to_timedelta(float(value), value, name)
+        duration = _to_timedelta(value, value, name)
     else:
         raise InvalidInput(f"{name} is {value!r}, which is no duration: {how}")
     if not timedelta(0) < duration <= _LONGEST:

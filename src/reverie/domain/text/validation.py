@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from reverie.domain.errors import InvalidInput
 
@@ -62,6 +64,22 @@ def validate_raw_text(text: object, *, name: str, longest: int, empty: bool = Fa
             "remove it, or decode the text with errors='replace' first"
         )
     return text
+
+
+def validate_values(values: object, *, name: str, of: str) -> list[Any]:
+    """Return several values as a list.
+
+    Args:
+        values: What the caller passed.
+        name: What to call it in an error.
+        of: What each value should be, such as `mappings`.
+
+    Raises:
+        InvalidInput: they cannot be iterated over, or are one text or mapping.
+    """
+    if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
+        raise InvalidInput(f"{name} is {type(values).__name__}: pass a list of {of}")
+    return list(values)
 
 
 def clean_text(text: str) -> str:

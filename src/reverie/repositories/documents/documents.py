@@ -28,6 +28,7 @@ from reverie.repositories.documents.records import RecordDocuments, ScopedDocume
 from reverie.repositories.key_value import KeyValueStore
 from reverie.repositories.pages import Pages
 from reverie.repositories.records import RecordRepository
+from reverie.stores.forks import renew_lock_after_fork
 from reverie.stores.writer import StoreWriter
 
 RECORDS = "records"
@@ -85,6 +86,7 @@ class Documents:
         self._writer = writer
         self._look = look
         self._lock = threading.Lock()
+        renew_lock_after_fork(self)
         of_pages = PageDocuments(writer, pages=pages, heard=heard)
         self._mounts: dict[str, DocumentSource] = {
             RECORDS: RecordDocuments(

@@ -55,6 +55,7 @@ from reverie.search.index.tantivy_index import (
     remove_index,
     remove_older,
 )
+from reverie.stores.forks import renew_lock_after_fork
 from reverie.stores.protocol import Store
 
 _log = logging.getLogger("reverie")
@@ -120,6 +121,7 @@ class SearchIndex:
         self._analyse = analyse
         self._fold_at = fold_at
         self._lock = threading.RLock()
+        renew_lock_after_fork(self)
         self._folding: threading.Thread | None = None
         self._closing = False
         self._committed: TantivyIndex | None = None
@@ -128,6 +130,10 @@ class SearchIndex:
         self._followed = 0
         self._extents: dict[tuple[Searchable, tuple[str, ...]], tuple[int, bool]] = {}
         self._extents_at = 0
+        self._forget_tail(0)
+
+    def _reset_after_fork(self) -> None:
+        self._committed, self._lost = None, False
         self._forget_tail(0)
 
     # -- reading -----------------------------------------------------------------------------------

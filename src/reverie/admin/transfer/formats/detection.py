@@ -48,7 +48,11 @@ def detect_format(path: Path) -> Form:
     Raises:
         InvalidInput: there is nothing of that name, or nothing that can be imported.
     """
-    if path.is_dir():
+    try:
+        is_folder = path.is_dir()
+    except OSError as error:
+        raise InvalidInput(f"{str(path)!r} cannot be read ({error.strerror})") from None
+    if is_folder:
         return _detect_folder_format(path)
     with safe_reading.open_file(path) as file:
         head = file.read(16)

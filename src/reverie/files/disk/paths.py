@@ -1,0 +1,30 @@
+"""Paths that callers pass."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from reverie.domain.errors import InvalidInput
+
+
+def resolve_path(path: object, *, name: str = "path") -> Path:
+    """Return an absolute path; `~` is the home directory.
+
+    Args:
+        path: What the caller passed.
+        name: What to call it in an error.
+
+    Raises:
+        InvalidInput: it is no path, or cannot be one.
+    """
+    text = path if isinstance(path, str) else os.fspath(path) if isinstance(path, os.PathLike) else None
+    if not isinstance(text, str) or not text.strip() or "\0" in text:
+        raise InvalidInput(f"{name} is {path!r}: pass the name of a file or folder")
+    try:
+        os.fsencode(text)
+        return Path(text).expanduser().absolute()
+    except UnicodeEncodeError:
+        raise InvalidInput(f"{name} is {path!r}: no file can have that name, choose another") from None
+    except RuntimeError as error:  # the home directory of somebody who does not exist
+        raise InvalidInput(f"{name} is {path!r}: {error}") from None

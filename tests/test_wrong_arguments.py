@@ -1,0 +1,181 @@
+"""Whatever is passed to a memory, it answers or raises an error of its own that says what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reverie import InvalidInput, Memory, NotFound, ReverieError, Settings
+
+TEXT = "x" * 3_000
+WRONG: list[Any] = [
+    5,
+    None,
+    True,
+    b"bytes",
+    object(),
+    [1],
+    {"a": 1},
+    [[TEXT]],
+    {TEXT: 1},
+    list(range(2_000)),
+    "\ud800",
+    TEXT,
+    -1,
+    1e308,
+    float("nan"),
+    datetime.max,  # noqa: DTZ901 - without a zone on purpose
+    datetime.max.replace(tzinfo=UTC),
+    datetime.min.replace(tzinfo=UTC),
+    timedelta.max,
+]
+RECORD = ("category", "kind", "layer", "tags", "confidence", "importance", "source", "references", "origin")
+RECORD += ("pinned", "valid_from", "valid_to", "ttl", "metadata", "created_at", "draft")
+SEARCH = ("category", "tags", "kind", "layer", "origin", "session", "role", "limit", "sources", "min_score")
+SEARCH += ("created_after", "created_before", "valid_at", "mode")
+TURN = ("role", "content", "speaker", "at", "tool_calls", "tool_call_id", "metadata")
+CONTEXT = ("message", "soft_tokens", "hard_tokens", "extra_context")
+FORGET = ("session", "scope", "match")
+
+
+def calls(memory: Memory) -> dict[str, Callable[[Any], object]]:
+    chat, record = memory.session("cli:1"), memory.save("Something known").record
+    chat.add("user", "Hello")
+    answer = chat.add("assistant", "Hello to you")
+    turn = {"role": "user", "content": "Hello"}
+    graph = memory.knowledge_graph()
+    every: dict[str, Callable[[Any], object]] = {
+        "open": Memory.open,
+        "settings": lambda x: Memory.open(":memory:", settings=x).close(),
+        "profile": lambda x: Memory.open(":memory:", profile=x).close(),
+        "save": memory.save,
+        "save_many": memory.save_many,
+        "save_many one": lambda x: memory.save_many([x]),
+        "get": memory.get,
+        "search": memory.search,
+        "update": lambda x: memory.update(x, content="Else"),
+        "update content": lambda x: memory.update(record.id, content=x),
+        "update expires_at": lambda x: memory.update(record.id, expires_at=x),
+        "archive": memory.archive,
+        "restore": memory.restore,
+        "session": memory.session,
+        "turns": memory.turns,
+        "scoped": memory.scoped,
+        "delete_session": memory.delete_session,
+        "consolidate_session": memory.consolidate_session,
+        "as_of": lambda x: memory.as_of(x).close(),
+        "tools": lambda x: memory.tools(groups=x),
+        "tools session": lambda x: memory.tools(session=x),
+        "key_value": memory.key_value,
+        "graph": graph.create_entities,
+        "graph relations": graph.create_relations,
+        "pages.read": memory.pages.read,
+        "pages.write": lambda x: memory.pages.write(x, "text"),
+        "pages.write text": lambda x: memory.pages.write("a.md", x),
+        "pages.append": lambda x: memory.pages.append("HISTORY.md", x),
+        "pages.notes": memory.pages.notes,
+        "add_many": chat.add_many,
+        "add_many one": lambda x: chat.add_many([x]),
+        "recent_turns": chat.recent_turns,
+        "session search": chat.search,
+        "session search roles": lambda x: chat.search("Hello", roles=x),
+        "feedback": lambda x: chat.feedback(x, "up"),
+        "feedback thumb": lambda x: chat.feedback(answer.id, x),
+        "feedback note": lambda x: chat.feedback(answer.id, "up", note=x),
+        "set_metadata": lambda x: chat.set_metadata(x, "value"),
+        "set_metadata value": lambda x: chat.set_metadata("key", x),
+        "working.set": lambda x: chat.working.set(x, "data"),
+        "working.set data": lambda x: chat.working.set("key", x),
+        "working.set ttl": lambda x: chat.working.set("key", "data", ttl=x),
+        "history.log": memory.history.log,
+        "history.log limit": lambda x: memory.history.log(limit=x),
+        "history.blame": memory.history.blame,
+        "history.undo": memory.history.undo,
+        "history.undo since": lambda x: memory.history.undo(since=x),
+        "forget": lambda x: memory.admin.forget(x, dry_run=True),
+        "backup": memory.admin.backup,
+        "export": memory.admin.export,
+        "import_from": memory.admin.import_from,
+        "dreams.plan": memory.dreams.plan,
+        "dreams.plan session": lambda x: memory.dreams.plan("compact", session=x),
+        "dreams.apply": memory.dreams.apply,
+    }
+    for name in RECORD:
+        every[f"save {name}"] = lambda x, name=name: memory.save("Something", **{name: x})  # type: ignore[misc]
+    for name in SEARCH:
+        every[f"search {name}"] = lambda x, name=name: memory.search("Something", **{name: x})  # type: ignore[misc]
+    for name in TURN:
+        every[f"add {name}"] = lambda x, name=name: chat.add(**{**turn, name: x})  # type: ignore[misc]
+    for name in CONTEXT:
+        every[f"context {name}"] = lambda x, name=name: chat.context(**{name: x})  # type: ignore[misc]
+    for name in FORGET:
+        every[f"forget {name}"] = lambda x, name=name: memory.admin.forget(**{name: x}, dry_run=True)  # type: ignore[misc]
+    return every
+
+
+def refusal(call: Callable[[Any], object], value: object) -> str:
+    """What an error of Reverie's says; empty for none."""
+    try:
+        call(value)
+    except ReverieError as error:
+        return str(error)
+    return ""
+
+
+def test_no_argument_raises_an_error_of_another_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    with Memory.open(tmp_path / "m") as memory:
+        for name, call in calls(memory).items():
+            for value in WRONG:
+                said = refusal(call, value)
+                assert "x" * 201 not in said, name
+                assert len(said) < 1_500, name
+        assert memory.admin.check() == []
+
+
+@pytest.mark.parametrize("moment", [datetime.max.replace(tzinfo=UTC), datetime.min.replace(tzinfo=UTC)])
+def test_the_first_and_the_last_moment_can_be_stored_and_asked_for(tmp_path: Path, moment: datetime) -> None:
+    with Memory.open(tmp_path / "m", settings=Settings(time_zone="Pacific/Kiritimati")) as memory:
+        record = memory.save("Yesterday and next spring", created_at=moment, valid_from=moment).record
+        chat = memory.session("cli:1")
+        chat.add("user", "We decided yesterday to use tea next month", at=moment)
+        chat.add("assistant", "You did.", at=moment)
+        assert memory.get(record.id) == record
+        assert "tea" in str(chat.context("What did we decide yesterday?"))
+        memory.search("spring", created_after=moment, valid_at=moment, sources=("records", "turns"))
+        memory.admin.export(tmp_path / "all.jsonl")
+        assert memory.admin.check() == []
+
+
+def test_an_expiry_beyond_the_last_year_is_refused() -> None:
+    with Memory.open(":memory:", clock=lambda: datetime(9999, 12, 31, 23, tzinfo=UTC)) as memory:
+        for call in (
+            lambda: memory.save("Something", ttl="2d"),
+            lambda: memory.session("cli:1").working.set("key", "data", ttl="2d"),
+            lambda: memory.key_value("kept").put(("a",), "b", {"c": 1}, ttl=timedelta(days=2)),
+        ):
+            with pytest.raises(InvalidInput, match="beyond the year 9999: pass a shorter ttl"):
+                call()
+
+
+@pytest.mark.parametrize("name", ["\ud800", "m" * 300])
+def test_a_folder_that_cannot_be_is_named(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ReverieError, match=r"choose another|cannot be"):
+        Memory.open(tmp_path / name)
+
+
+def test_a_message_quotes_at_most_200_characters() -> None:
+    with Memory.open(":memory:") as memory:
+        with pytest.raises(NotFound) as raised:
+            memory.archive("y" * 500)
+        assert "y" * 190 in str(raised.value)
+        assert "y" * 201 not in str(raised.value)
+        assert "search" in str(raised.value), "what to do is still said"
+    short = f"{'a' * 150!r} and {'b' * 150!r} and it's {'c' * 150!r}: correct 'one' of them"
+    assert str(InvalidInput(short)) == short
+    assert len(str(InvalidInput(f"values are {list(range(1_000))!r}: pass one"))) < 250
