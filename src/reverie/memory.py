@@ -35,6 +35,7 @@ from reverie.stores.forks import renew_lock_after_fork
 from reverie.stores.protocol import Store
 from reverie.stores.redacting import RedactingStore, keep_secrets_from_log
 from reverie.stores.sqlite import SQLiteStore
+from reverie.stores.sqlite.connections import is_on_read_only_mount
 from reverie.stores.writer import StoreWriter
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ class Memory(ScopedMemory):
 
     Attributes:
         path: The folder; None in memory.
-        folder: The readable files; None where none are kept.
+        folder: The readable files; None where none are kept, and on a read-only mount.
 
     Example:
         >>> memory = Memory.open(":memory:")
@@ -102,7 +103,9 @@ class Memory(ScopedMemory):
         self.path = path
         self._profile = None if profile is None else Profile(profile)
         self._model = model if model is not None else settings.model
-        self._index = SearchIndex(store, None if path is None else path / "index" / FORMAT, analyse=analyze)
+        self._is_read_only = path is not None and is_on_read_only_mount(path)
+        indexed = None if path is None or self._is_read_only else path / "index" / FORMAT
+        self._index = SearchIndex(store, indexed, analyse=analyze)
         self._vectors = self._create_vectors(store, settings.embedder if embedder is None else embedder)
         searcher = Searcher(
             store,
@@ -171,6 +174,9 @@ class Memory(ScopedMemory):
                 setting.
             busy_timeout: How long a call waits for other processes that write; None for ten seconds.
 
+        A folder on a read-only mount can be read. Its search index is built in memory then, and hand edits are
+        not imported.
+
         Returns:
             The memory; close it, or use it in a `with` statement.
 
@@ -237,7 +243,8 @@ class Memory(ScopedMemory):
             if worker is not None:
                 closing.callback(worker.stop)
             for session in self._parts.sessions.remove_all():
-                closing.callback(session._flush)
+                if not self._is_read_only:
+                    closing.callback(session._flush)
 
     def __enter__(self) -> Memory:
         return self
@@ -321,11 +328,11 @@ class Memory(ScopedMemory):
             return None
         from reverie.search.vectors.vector_index import FOLDER, VectorIndex
 
-        return VectorIndex(store, None if self.path is None else self.path / FOLDER, embedder)
+        return VectorIndex(store, None if self.path is None or self._is_read_only else self.path / FOLDER, embedder)
 
     def _open_folder(self) -> MemoryFolder | None:
         """Return the readable files, brought up to date; None where none are kept."""
-        if self.path is None or not self.settings.files:
+        if self.path is None or not self.settings.files or self._is_read_only:
             return None
         from reverie.files.folder import MemoryFolder
 

@@ -118,6 +118,8 @@ class ConnectionPool:
         self._patience = patience
         self._closed = False
         self._file = _get_file_identity(path)
+        # Without a log, SQLite opens a file on a read-only mount only as one that nobody changes.
+        self._unchanging = _read_file_version(path) if is_on_read_only_mount(path) else None
         self._here = _Here()
         self._thread = threading.local()
         _OPEN.add(self)
@@ -292,7 +294,7 @@ class ConnectionPool:
                 "finish or close what find() gave before forking"
             )
         connection = sqlite3.connect(
-            build_uri(self._path, "mode=rw"),
+            build_uri(self._path, "mode=rw" if self._unchanging is None else "mode=ro&immutable=1"),
             uri=True,
             timeout=self._patience,
             isolation_level=None,
@@ -321,6 +323,11 @@ class ConnectionPool:
         if _get_file_identity(self._path) != self._file:
             raise StoreUnavailable(
                 f"{str(self._path)!r} was removed, moved or replaced while it was open: "
+                "close it and open it again"
+            )
+        if self._unchanging is not None and _read_file_version(self._path) != self._unchanging:
+            raise StoreUnavailable(
+                f"{str(self._path)!r} was changed from elsewhere while it was open on a read-only mount: "
                 "close it and open it again"
             )
 
@@ -360,6 +367,25 @@ def _get_file_identity(path: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return found.st_dev, found.st_ino
+
+
+def is_on_read_only_mount(path: Path) -> bool:
+    """Return whether nothing can be written where that file or folder is."""
+    try:
+        return hasattr(os, "statvfs") and bool(os.statvfs(path).f_flag & os.ST_RDONLY)
+    except OSError:
+        return False
+
+
+def _read_file_version(path: Path) -> tuple[int, int] | None:
+    """Return time and size of a file without a log; None if it has a log, which may hold more."""
+    if path.with_name(f"{path.name}-wal").exists():
+        return None
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size
 
 
 _OPEN: weakref.WeakSet[ConnectionPool] = weakref.WeakSet()
