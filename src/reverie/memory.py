@@ -328,7 +328,9 @@ class Memory(ScopedMemory):
             return None
         from reverie.search.vectors.vector_index import FOLDER, VectorIndex
 
-        return VectorIndex(store, None if self.path is None or self._is_read_only else self.path / FOLDER, embedder)
+        return VectorIndex(
+            store, None if self.path is None or self._is_read_only else self.path / FOLDER, embedder
+        )
 
     def _open_folder(self) -> MemoryFolder | None:
         """Return the readable files, brought up to date; None where none are kept."""
