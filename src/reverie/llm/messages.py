@@ -115,6 +115,11 @@ class ModelReply:
     model: str = ""
     usage: TokenUsage = field(default_factory=TokenUsage)
 
+    @property
+    def answer(self) -> str:
+        """The text, or the arguments of the tool calls that some models make where JSON was asked for."""
+        return self.text if self.text.strip() else "\n".join(call.arguments for call in self.tool_calls)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelFailure:

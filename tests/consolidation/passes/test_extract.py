@@ -9,6 +9,7 @@ import pytest
 from reverie.consolidation.passes.extract import Extraction, extract
 from reverie.consolidation.planning.driver import answer_without_model, run_pass
 from reverie.consolidation.planning.inputs import PassInput
+from reverie.domain.conversation import ToolCall
 from reverie.llm.messages import ModelFailure, ModelReply, ModelRequest
 from tests.consolidation.passes.test_merge import NOW
 
@@ -47,6 +48,12 @@ def test_a_model_is_asked_and_its_lists_are_taken() -> None:
     )
     assert "GOAL:deploy" in ask.messages[0].content
     assert "100/min" in ask.messages[0].content
+
+
+def test_an_answer_given_as_a_tool_call_is_read() -> None:
+    call = ToolCall(id="1", name="save", arguments=lists(findings=["The rate limit is 100/min"]))
+    found, _ = extracted(ModelReply(text=" ", tool_calls=(call,), finish="tool_calls"))
+    assert (found.findings, found.note) == (("The rate limit is 100/min",), "")
 
 
 def test_what_the_output_does_not_say_is_left_out() -> None:

@@ -133,6 +133,66 @@ def test_references_are_files_tests_issues_commits_and_addresses() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("text", "references", "tags"),
+    [
+        ("The build.gradle.kts pins Kotlin", ("build.gradle.kts",), ("kotlin",)),
+        ("See README.MD and src/App.JAVA", ("README.MD", "src/App.JAVA"), ("java",)),
+        ("UserServiceTest.rejectsExpiredToken is red", ("UserServiceTest.rejectsExpiredToken",), ()),
+        ("LoginTest#shouldReject and LoginTests fail", ("LoginTest#shouldReject", "LoginTests"), ()),
+        ("testParsesDates hangs", ("testParsesDates",), ()),
+        ("TestParseConfig/empty_file fails", ("TestParseConfig/empty_file",), ()),
+        ("TestApi::test_login passes again", ("TestApi::test_login",), ()),
+        ("src/test/kotlin/LoginTest.kt is new", ("src/test/kotlin/LoginTest.kt",), ("kotlin",)),
+        ("It was tested.Go on, J.R. said. The latest Contest is a test.", (), ()),
+    ],
+)
+def test_names_of_tests_and_files_of_other_languages_are_known(
+    text: str, references: tuple[str, ...], tags: tuple[str, ...]
+) -> None:
+    assert rules.extract_references(text) == references
+    assert rules.extract_tags(text) == tags
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "You were wrong.",
+        "You were wrong about the port.",
+        "That didn't work.",
+        "It still doesn't work.",
+        "Try again.",
+        "Please try again with the other key.",
+        "Actually, it's 5433.",
+        "Actually it is port 5433",
+        "Actually, that's Anna.",
+    ],
+)
+def test_short_corrections_count(text: str) -> None:
+    assert "correction" in said(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Actually, it's fine.",
+        "Actually, that's great, thanks.",
+        "It didn't work out with the flat.",
+        "I will try again tomorrow.",
+        "Try again later.",
+        "We were wrong to wait.",
+    ],
+)
+def test_what_only_resembles_a_short_correction_is_none(text: str) -> None:
+    assert "correction" not in said(text)
+
+
+def test_an_issue_that_was_fixed_by_something_is_a_fix() -> None:
+    assert "fix" in said("Issue fixed by pinning urllib3 to 2.2.")
+    assert "fix" in said("Login bug fixed by PR #42.")
+    assert "fix" not in said("Issues fixed by the team are listed below.")
+
+
 def test_a_reference_that_holds_a_secret_is_left_out() -> None:
     assert rules.extract_references("clone https://me:hunter2@git.org/x") == ()
 

@@ -154,7 +154,7 @@ def _parse_answer(reply: ModelReply) -> tuple[str, str]:
         raise UnusableReply(
             "the answer was cut off" if reply.finish == "length" else "the model would not answer"
         )
-    answer = parse_json(reply.text, keys=("history_entry", "memory_update"))
+    answer = parse_json(reply.answer, keys=("history_entry", "memory_update"))
     if not isinstance(answer, Mapping):
         raise UnusableReply("the answer is no JSON object")
     entry = to_text(answer.get("history_entry"))

@@ -144,7 +144,7 @@ def _build_records(view: PassInput, note: Record, reply: ModelReply) -> list[Rec
     """Return the records in a reply. Trust, scope, times and confidence are those of the draft."""
     if reply.finish in {"length", "refused"}:
         raise UnusableReply("the answer was cut off or refused")
-    answer = parse_json(reply.text, keys=("records",))
+    answer = parse_json(reply.answer, keys=("records",))
     proposals = answer.get("records") if isinstance(answer, Mapping) else answer
     if not isinstance(proposals, list) or not proposals:
         raise UnusableReply("the answer has no records")

@@ -98,7 +98,7 @@ def extract(view: PassInput, output: str, *, step: str = "") -> Flow[Extraction]
     if not isinstance(reply, ModelReply):
         return _extract_by_rule(text, note=reply.why, usage=reply.usage)
     try:
-        answer = parse_json(reply.text, keys=_LISTS)
+        answer = parse_json(reply.answer, keys=_LISTS)
         if not isinstance(answer, Mapping) or reply.finish == "length":
             raise UnusableReply("the answer is no JSON object, or was cut off")
     except UnusableReply as error:

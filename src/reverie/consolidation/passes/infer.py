@@ -253,7 +253,7 @@ def _format_line(turn: Turn, before: str) -> str:
 
 def _take(view: PassInput, draft: PlanBuilder, scope: str, reply: ModelReply, shown: _Shown) -> None:
     try:
-        answer = parse_json(reply.text, keys=("preferences",)) if reply.finish != "length" else None
+        answer = parse_json(reply.answer, keys=("preferences",)) if reply.finish != "length" else None
     except UnusableReply as error:
         draft.fail(str(error))
         return

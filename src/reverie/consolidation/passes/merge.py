@@ -175,7 +175,7 @@ def _take(
 ) -> None:
     hidden = frozenset(record.id for record in view.records if not record.archived) - shown_ids
     try:
-        answer = parse_json(reply.text, keys=_ANSWER_KEYS)
+        answer = parse_json(reply.answer, keys=_ANSWER_KEYS)
         if reply.finish == "length" or not isinstance(answer, Mapping) or not _KNOWN & set(answer):
             raise UnusableReply("the answer was cut off, or is no JSON object of the form asked for")
     except UnusableReply as error:

@@ -100,7 +100,7 @@ _CUES: Mapping[Rule, Lazy] = {
         mixed, confus, misread, ignor, misunder, misquot, overlook, halluc, forg, skip, missed,
         invented, made, backwards, different, leaves out, missing, misses, you said, \bnot\b, n't,
         suppos, should, \bi said, meant, wanted, asked, told, answer my, undo, revert, stop doing, never
-        said, \bno\b, \bnope\b, actually, why did you
+        said, \bno\b, \bnope\b, actually, why did you, try, work, help
         """)
     ),
 }

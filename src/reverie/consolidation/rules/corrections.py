@@ -21,7 +21,7 @@ _CORRECTION = compile_pattern(
     r"^(?:again )?(?:the )?wrong \w+[.!]*$",
     r"\byou(?:'ve| have)?(?: just| again)? (?:used|changed|picked|took|opened|edited|gave|deleted|chose|"
     r"wrote|renamed|read) (?:me )?the wrong\b",
-    r"\byou(?:'re| are) (?:still |just |simply )?(?:wrong|mistaken|mixing up|confusing|misreading|"
+    r"\byou(?:'re| are| were) (?:still |just |simply )?(?:wrong|mistaken|mixing up|confusing|misreading|"
     r"ignoring)\b",
     r"\byou(?:'ve| have| keep| again| also| completely| just| totally| seem to have)* "
     r"(?:misunderst(?:ood|and)|misread|mixed up|misquoted|overlooked|hallucinated|ignor(?:ed|ing)|"
@@ -50,6 +50,11 @@ _CORRECTION = compile_pattern(
     r"^correction: |^not (?:that|this) (?:one|file|way)\b",
     r"^actually,? (?:no|nope)\b|^actually,? \b.*(?:, not \w|\band not\b|\bspelled\b|\bspelt\b|"
     r"\bcorrect \w+ is\b|\binstead\b)",
+    r"^actually,? (?:it|that|this)(?:'s| is| was) (?:on |at |called |named |port |number )?"
+    r"(?:\S*\d|(?-i:[A-Z`\"“]))",
+    r"^(?:(?:no|sorry|hmm|but)[,.]? )*(?:that|this|it)(?: still)? (?:didn't|did not|doesn't|does not) (?:\w+ )?"
+    r"(?:work|help)\b(?! (?:out|at|on|for|as|with|like)\b)",
+    r"^(?:(?:no|please|now|ok)[,.]? )*try (?:it |that |this )?again\b(?! (?:later|tomorrow|next)\b)",
     r"^why did you\b.*\bi only (?:asked|wanted|said|meant)\b",
     r"\bi only asked you to\b",
     rf"{_NO}(?:(?:that's|that is|this is|it's|it is) (?:not|wrong|incorrect|the (?:wrong|old|other))\b|"

@@ -56,15 +56,19 @@ _MOST_TAGS = 8
 _SUFFIXES = (
     "py|pyi|js|ts|tsx|jsx|mjs|go|rs|java|kt|c|h|cc|cpp|hpp|cs|rb|php|swift|scala|sh|bash|ps1|sql|html|css|"
     "scss|vue|json|yaml|yml|toml|xml|ini|cfg|conf|env|md|rst|txt|csv|tsv|log|lock|ipynb|proto|tf|gradle|dart|"
-    "lua|ex|exs|hs|ml|r"
+    "lua|ex|exs|hs|ml|r|kts|groovy"
 )
+# In capitals too, as in `README.MD`; not mixed, which is a new sentence after a missing space (`Done.Go on`), and
+# not single letters, which are initials.
+_SUFFIXES = "|".join((_SUFFIXES, *(each.upper() for each in _SUFFIXES.split("|") if len(each) > 1)))
 _REFERENCE = Lazy(
     rf"""(?P<url>https?://[^\s<>"'`|]+)
       | (?P<test>[\w./-]+\.py(?:::[\w\[\]-]+)+)
       | (?P<path>(?<![\w@/.])(?:~|\.{{1,2}})?/?(?:[\w@.+-]+/)+[\w@.+-]*\.(?:{_SUFFIXES})\b(?!\.\w))
       | (?P<rooted>(?<![\w/.:<])(?:~|\.{{1,2}})?/(?:[\w@.+-]+/)+[\w@.+-]*\w)
       | (?P<file>(?<![\w@/.])[\w-]+(?:\.[\w-]+)*\.(?:{_SUFFIXES})\b(?!\.\w))
-      | (?P<named>\btest_\w+\b)
+      | (?P<named>\btest_\w+\b | \btest[A-Z]\w+ | \bTest[A-Z]\w+(?:(?:::|[./\#])\w[\w-]*)*
+          | \b[A-Z]\w*[a-z0-9]Tests?\b(?:(?:::|[.\#])\w+)*)
       | (?P<issue>(?<![\w&/])(?:[\w-]+/[\w.-]+)?\#\d{{1,6}}\b | \b[A-Z][A-Z0-9]{{1,9}}-\d{{1,6}}\b)
       | (?P<commit>\b[0-9a-f]{{7,12}}\b | \b[0-9a-f]{{40}}\b)
     """,
@@ -97,7 +101,7 @@ _ENDINGS = {
         "typescript": "ts tsx",
         "rust": "rs",
         "java": "java",
-        "kotlin": "kt",
+        "kotlin": "kt kts",
         "ruby": "rb",
         "php": "php",
         "c#": "cs",
@@ -117,7 +121,7 @@ _NAMED = Lazy(
     rf"(?<![\w.-])(?i:{_TOOL_NAMES})(?![\w+#]|\.\w|-\w)"
     r"|(?<![\w.])Go(?= (?:service|code|module|program|version|\d|binary|test|package|project|backend|"
     r"server))(?!\w)"
-    rf"|(?<![\w])[\w/-]+\.(?:{'|'.join(_ENDINGS)})\b"
+    rf"|(?<![\w])[\w/-]+\.(?:{'|'.join((*_ENDINGS, *(ending.upper() for ending in _ENDINGS)))})\b"
 )
 _SECRET = Lazy(
     r"""\b(?:sk|pk|rk|ghp|gho|ghs|ghu|glpat|xox[abprs]|npm|pypi|hf|AKIA|ASIA|AIza|eyJ)[-_A-Za-z0-9]{12,}

@@ -149,6 +149,8 @@ _FIX = compile_pattern(
     rf"\b(?:{_TROUBLE}|it|this|that)(?: \w+){{0,2}} (?:is|was|are|were|has been|have been|got|and is|"
     r"seems) (?:now |all |finally )?(?:fixed|resolved|solved)\b(?! in the (?:last|next|first|second|"
     r"final)| (?:price|rate|cost|number|size|term)| at)",
+    rf"^(?:the )?(?:[\w-]+ ){{0,3}}{_TROUBLE} (?:now |finally )?(?:fixed|solved|resolved) (?:by|with|after)\b"
+    r"(?!.*\b(?:is|are|was|were) )",
     r"(?<!price )(?<!rate )(?<!date )(?<!cost )\b(?:is|are) (?:now )?fixed(?: now| since| after|[;:,.!]|"
     r"$)",
     r"(?<!\bhe )(?<!she )\b(?:works|working|pass|passes|boots|builds|runs) (?:fine )?again\b",
