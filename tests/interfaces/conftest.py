@@ -161,12 +161,12 @@ def call(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]
 
 
 @pytest.fixture
-def answer(call: Callable[..., Result]) -> Callable[..., Any]:
+def answer(call: Callable[..., Result], folder: Path) -> Callable[..., Any]:
     """Call a command with `--json` and parse its one document."""
 
     def invoke(*args: str | Path, **options: Any) -> Any:
         result = call(*args, "--json", **options)
-        assert result.stderr == ""
+        assert result.stderr in ("", f"New memory in {folder}\n")
         assert result.exit_code == 0, result.stdout
         return json.loads(result.stdout)
 

@@ -70,6 +70,9 @@ HOME_LAYERS: Mapping[Kind, Layer] = MappingProxyType({kind: _get_home_layer(kind
 """The layer where a kind is at home, taken when none is given."""
 
 LONGEST_CONTENT = 100_000
+_FOR_LONG_TEXTS = (
+    "import it as a document, which is cut into passages: `reverie import FILE --format document`"
+)
 LONGEST_LABEL = 200
 MOST_LABELS = 100
 NOTHING: Mapping[str, str] = MappingProxyType({})
@@ -255,7 +258,7 @@ def validate_record(record: Record) -> Record:
         InvalidInput: one is not; the message names it and says what to do.
     """
     ids.validate_id(record.id)
-    validate_text(record.content, name="content", longest=LONGEST_CONTENT)
+    validate_text(record.content, name="content", longest=LONGEST_CONTENT, advice=_FOR_LONG_TEXTS)
     if record.category is not None:
         category.validate_category(record.category)
     validate_choice(record.kind, KINDS, name="kind")

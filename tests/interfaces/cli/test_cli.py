@@ -336,14 +336,14 @@ def test_history_tells_what_was_done(call: Call, answer: Answer, port: str) -> N
     call("archive", port, "--reason", "old")
     call("restore", port)
     changes = answer("history", port)["history"]
-    assert [change["change"] for change in changes] == ["added", "archived", "restored"]
+    assert [change["change"] for change in changes] == ["restored", "archived", "added"]
     assert set(changes[0]) == {
         "sequence", "batch", "at", "actor", "reason", "subject", "id", "change", "before", "after",
     }  # fmt: skip
-    assert changes[0]["before"] is None
+    assert changes[2]["before"] is None
     assert changes[1]["after"]["archive_reason"] == "old"
-    later = answer("history", "--after", str(changes[0]["sequence"]), "--limit", "1")["history"]
-    assert later == [changes[1]]
+    later = answer("history", "--after", str(changes[2]["sequence"]), "--limit", "1")["history"]
+    assert later == [changes[0]]
     assert call("history", port).stdout.splitlines()[1].split("\t")[3:6] == ["archived", "record", port]
 
 

@@ -166,7 +166,7 @@ def test_every_line_of_a_pipe_is_a_message_and_commands_work(folder: Path) -> No
     assert "Session cli:chat: 2 turns, 2 in the window, active" in text
     assert "103 records" in text
     assert "New conversation;" in text
-    assert "promote: 1 changes" in text or "promote: " in text
+    assert "promote: 1 change" in text or "promote: " in text
     assert "/quit" in text
     assert "unknown command '/nope'" in complaints
     assert "not 'x'" in complaints

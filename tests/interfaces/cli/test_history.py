@@ -41,13 +41,13 @@ def test_history_is_cut_and_turned_round(answer: Answer, port: str) -> None:
     def numbers(*options: str) -> list[int]:
         return [change["sequence"] for change in answer("history", *options)["history"]]
 
-    assert numbers() == [1, 2, 3]
-    assert numbers("--newest", "--limit", "2") == [3, 2]
-    assert numbers("--since", "2") == [2, 3]
-    assert numbers("--until", "2") == [1, 2]
-    assert numbers("--since", "1h") == [1, 2, 3]
+    assert numbers() == [3, 2, 1]
+    assert numbers("--oldest", "--limit", "2") == [1, 2]
+    assert numbers("--since", "2") == [3, 2]
+    assert numbers("--until", "2") == [2, 1]
+    assert numbers("--since", "1h") == [3, 2, 1]
     assert numbers("--until", "2020-01-01") == numbers("--until", "20200101") == []
-    assert numbers("--actor", "owner") == [1, 2, 3]
+    assert numbers("--actor", "owner") == [3, 2, 1]
     assert numbers("--actor", "dream") == []
     assert numbers(port, "--since", "3") == [3]
 
@@ -89,6 +89,7 @@ def test_blame_says_where_a_record_comes_from(call: Call, answer: Answer, port: 
 
 
 def test_blame_of_a_page_names_the_change_of_each_line(call: Call, answer: Answer) -> None:
+    call("init")
     call("edit", "--from", "-", input="# Notes\none\n")
     call("edit", "--replace", "one", "two")
     lines = answer("blame", "MEMORY.md")["lines"]
@@ -128,7 +129,7 @@ def test_one_change_is_undone_without_asking(call: Call, answer: Answer, port: s
     assert done.stdout.startswith(f"Undone: 1 change.\n\nrecord {port} changed\n")
     record = answer("show", port)["record"]
     assert (record["seen_count"], record["tags"], record["pinned"]) == (1, ["db"], True)
-    assert answer("history", "--newest", "--limit", "1")["history"][0]["reason"] == "undo of change 2"
+    assert answer("history", "--limit", "1")["history"][0]["reason"] == "undo of change 2"
     again = call("undo", "2")
     assert (again.exit_code, again.stdout, again.stderr) == (
         0, "", "Nothing to undo: everything is as it was before.\n",
@@ -180,7 +181,7 @@ def test_every_reading_command_answers_as_of_another_time(call: Call, answer: An
     first = answer("remember", PORT, "--category", "db", "--tag", "db")["record"]["id"]
     call("say", "chat:1", "Which port does the staging database use?")
     call("edit", "--from", "-", input="# Notes\n")
-    moment = answer("history", "--newest", "--limit", "1")["history"][0]["at"]
+    moment = answer("history", "--limit", "1")["history"][0]["at"]
 
     def answers(*options: str) -> list[Any]:
         stats = answer("stats", *options)
@@ -222,7 +223,7 @@ def test_on_a_terminal_it_is_drawn_within_its_width(folder: Path, columns: int) 
         run_cli("remember", text, "--folder", folder)
     run_cli("edit", "--from", "-", "--folder", folder, input=b"# Notes\none \x1b[31mred\x1b[0m line\n")
     for args in (
-        ["history", "--newest"],
+        ["history"],
         ["blame", "MEMORY.md"],
         ["diff", "--since", "1"],
         ["undo", "1", "--dry-run"],

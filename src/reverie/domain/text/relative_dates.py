@@ -13,7 +13,7 @@ import re
 from calendar import monthrange
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta, tzinfo
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
 
 _DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _MONTHS = (
@@ -76,6 +76,24 @@ def resolve_dates(text: str, said_at: datetime, *, zone: tzinfo = UTC) -> list[R
             if len(resolved) == _MOST_FOUND:
                 break
     return resolved
+
+
+def parse_relative_day(text: str, now: datetime, *, zone: tzinfo = UTC) -> datetime | None:
+    """Return when the day begins that a text such as "yesterday" means; None for any other text.
+
+    Args:
+        text: One expression, and nothing else.
+        now: The present moment; aware.
+        zone: Where days begin and end.
+
+    >>> parse_relative_day("last monday", datetime(2025, 1, 17, 9, tzinfo=UTC)).date().isoformat()
+    '2025-01-13'
+    """
+    text = text.strip()
+    match = next(iter(resolve_dates(text, now, zone=zone)), None)
+    if match is None or match.words != text:
+        return None
+    return datetime.combine(match.start, time(), zone).astimezone(UTC)
 
 
 def format_dates(dates: list[ResolvedDate]) -> str:

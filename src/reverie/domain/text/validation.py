@@ -13,6 +13,9 @@ _UNSTORABLE = re.compile(r"[\x00\ud800-\udfff]")
 _NOTHING = re.compile(r"[\s\u200b-\u200f\u2028-\u202e\u2060-\u2064\ufeff]*")
 """White space and characters that nobody sees."""
 
+_ESCAPE_SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]*[0-~])")
+"""Colours and movements of the cursor, titles and links, and other sequences (ECMA-48)."""
+
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
@@ -26,7 +29,7 @@ def estimate_item_cost(text: str) -> int:
     return max(20, estimate_tokens(text) + 8)
 
 
-def validate_text(text: object, *, name: str, longest: int, empty: bool = False) -> str:
+def validate_text(text: object, *, name: str, longest: int, empty: bool = False, advice: str = "") -> str:
     """Return `text` if it may be stored: a string, not blank, not too long, without control characters.
 
     Args:
@@ -34,11 +37,12 @@ def validate_text(text: object, *, name: str, longest: int, empty: bool = False)
         name: What to call it in an error.
         longest: The most characters it may have.
         empty: Whether blank text is allowed.
+        advice: What to do with a longer text.
 
     Raises:
         InvalidInput: it may not be stored; the message says why and what to do.
     """
-    stored = validate_raw_text(text, name=name, longest=longest, empty=empty)
+    stored = validate_raw_text(text, name=name, longest=longest, empty=empty, advice=advice)
     if match := _CONTROL.search(stored):
         raise InvalidInput(
             f"{name} has the control character U+{ord(match.group()):04X} at position {match.start()}: "
@@ -47,7 +51,7 @@ def validate_text(text: object, *, name: str, longest: int, empty: bool = False)
     return stored
 
 
-def validate_raw_text(text: object, *, name: str, longest: int, empty: bool = False) -> str:
+def validate_raw_text(text: object, *, name: str, longest: int, empty: bool = False, advice: str = "") -> str:
     """Return the text if `validate_text` accepts it; control characters except NUL are allowed, as tools
     print them.
     """
@@ -56,7 +60,8 @@ def validate_raw_text(text: object, *, name: str, longest: int, empty: bool = Fa
     if not empty and _NOTHING.fullmatch(text):
         raise InvalidInput(f"{name} is empty: pass some text")
     if len(text) > longest:
-        raise InvalidInput(f"{name} has {len(text):,} characters: at most {longest:,} are allowed")
+        rest = f": {advice}" if advice else ""
+        raise InvalidInput(f"{name} has {len(text):,} characters: at most {longest:,} are allowed{rest}")
     if match := _UNSTORABLE.search(text):
         what = "NUL" if match.group() == "\x00" else "a lone surrogate"
         raise InvalidInput(
@@ -80,6 +85,11 @@ def validate_values(values: object, *, name: str, of: str) -> list[Any]:
     if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
         raise InvalidInput(f"{name} is {type(values).__name__}: pass a list of {of}")
     return list(values)
+
+
+def strip_terminal_codes(text: str) -> str:
+    """Return `text` without the escape sequences of a terminal; form feeds become line breaks."""
+    return _ESCAPE_SEQUENCE.sub("", text).replace("\f", "\n")
 
 
 def clean_text(text: str) -> str:

@@ -33,7 +33,7 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "Remember and recall": {
         "remember": (f"{_RECORDS}:remember", "Save something to long-term memory."),
         "recall": (f"{_RECORDS}:recall", "Find memories about a query, best first."),
-        "show": (f"{_RECORDS}:show", "Show a record, a turn or a paragraph."),
+        "show": (f"{_RECORDS}:show", "Show a record, a turn, a paragraph or a conversation."),
         "list": (f"{_RECORDS}:list_records", "List records, newest first."),
         "categories": (f"{_RECORDS}:categories", "List the categories in use."),
         "tags": (f"{_RECORDS}:tags", "List the tags in use."),
@@ -54,7 +54,7 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         ),
     },
     "History": {
-        "history": (f"{_HISTORY}:history", "List changes."),
+        "history": (f"{_HISTORY}:history", "List changes, newest first."),
         "blame": (f"{_HISTORY}:blame", "Show where something comes from."),
         "diff": (f"{_HISTORY}:diff", "Show differences."),
         "undo": (f"{_HISTORY}:undo", "Undo changes."),
@@ -64,6 +64,7 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "say": (f"{_CONVERSATIONS}:add_turn", "Add a turn to a session."),
         "context": (f"{_CONVERSATIONS}:print_context", "Print the context for a prompt."),
         "sessions": (f"{_CONVERSATIONS}:sessions", "List sessions, most recently active first."),
+        "feedback": (f"{_CONVERSATIONS}:feedback", "Say that an answer was good or bad."),
     },
     "Agents": {
         "tools": ("reverie.interfaces.cli.commands.agent.tools:tools", "List the tools for a model."),
@@ -96,6 +97,7 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         ),
     },
     "Maintenance": {
+        "init": (f"{_UPKEEP}:init", "Create a memory in the folder."),
         "check": (f"{_UPKEEP}:check", "Check the database for errors."),
         "doctor": (
             "reverie.interfaces.cli.commands.admin.doctor:doctor",

@@ -15,6 +15,7 @@ import click
 from reverie.domain.errors import NotFound
 from reverie.domain.scope import EVERY_SCOPE, parse_session_scope
 from reverie.domain.text import timestamps
+from reverie.interfaces.cli import output
 from reverie.interfaces.cli.prompts import ChangeParam
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ EXITS: dict[ExitCode, str] = {
     ExitCode.NOTHING: "nothing found, or `check` found a problem",
     ExitCode.WRONG: "wrong usage or an invalid argument",
     ExitCode.NOT_FOUND: "no such record, turn, session or folder",
-    ExitCode.UNAVAILABLE: "the store is locked, full or read-only: try again",
+    ExitCode.UNAVAILABLE: "the store is locked, full or read-only, or no model answered: try again",
     ExitCode.CORRUPT: "the store is damaged or not a Reverie store",
     ExitCode.BUG: "a bug in Reverie",
     ExitCode.INTERRUPTED: "interrupted",
@@ -89,18 +90,21 @@ class CommandContext:
         """Open the memory, and close it at the end.
 
         Args:
-            create: Whether to create a missing memory; if not, that is an error.
-            folder: Folder to use instead of that of the options.
+            create: Whether to create a missing memory, and to say so; if not, that is an error.
+            folder: Folder to use instead of that of the options; its creation is not announced.
             clock: Source of the current time.
             model: Model, as `provider:model`; None for that of the settings.
             actor: Author of changes in the journal.
         """
-        from reverie.memory import Memory
+        from reverie.memory import DATABASE, IN_MEMORY, Memory, resolve_folder
 
         settings = self.load_settings()
+        wanted = folder if folder is not None else self.resolve_folder_option()
+        is_announced = create and folder is None and wanted != IN_MEMORY
+        is_new = is_announced and not (resolve_folder(wanted) / DATABASE).exists()
         try:
             memory = Memory.open(
-                folder if folder is not None else self.resolve_folder_option(),
+                wanted,
                 settings=settings,
                 create=create,
                 clock=clock,
@@ -109,10 +113,10 @@ class CommandContext:
             )
         except NotFound as error:
             problem = str(error).rpartition(":")[0]
-            raise NotFound(
-                f"{problem}: `reverie remember TEXT` creates one there; --folder names another"
-            ) from error
+            raise NotFound(f"{problem}: `reverie init` creates one there; --folder names another") from error
         with memory:
+            if is_new:
+                output.print_message(f"New memory in {memory.path}", quiet=self.quiet)
             yield memory
 
     def load_settings(self) -> Settings:

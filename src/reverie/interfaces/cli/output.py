@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -20,6 +20,7 @@ import click
 from reverie.domain.text import timestamps
 
 if TYPE_CHECKING:
+    from reverie.domain.conversation import Turn
     from reverie.search.hits import Hit
 
 _UNSAFE = re.compile(
@@ -29,6 +30,7 @@ _UNSAFE = re.compile(
 
 _SPACES = re.compile(r"\s+")
 _MAX_AGE_DAYS = 14
+_MOST_NEARBY = 50
 _LONGEST_WORD = 40  # of Chinese or Japanese, a whole sentence is one
 
 
@@ -119,6 +121,12 @@ def count(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
+def describe_turn(turn: Turn) -> str:
+    """Return the content of a turn, and the tools that it calls."""
+    calls = (f"[calls {call.name}({call.arguments})]" for call in turn.tool_calls)
+    return "\n".join(part for part in (turn.content, *calls) if part)
+
+
 def format_age(moment: datetime, now: datetime) -> str:
     """Format how long ago a moment was; its date if that is more than two weeks."""
     elapsed = now - moment
@@ -147,6 +155,23 @@ def list_matched_words(hit: Hit, question: str | None) -> list[str]:
             words.append(surface)
             remaining -= shared
     return [*words, *sorted(remaining)]
+
+
+def extract_excerpt(text: str, words: Sequence[str], *, longest: int) -> str:
+    """Return the part of a long text that has the most of some words, with `…` where it is cut."""
+    if len(text) <= longest:
+        return text
+    pattern = re.compile("|".join(map(re.escape, sorted(words, key=len, reverse=True))), re.IGNORECASE)
+    places = [(match.start(), match.group().lower()) for match in pattern.finditer(text) if match.group()]
+    lead = longest // 4
+    nearby = (
+        (start, {word for at, word in places[first : first + _MOST_NEARBY] if at < start + longest - lead})
+        for first, (start, _) in enumerate(places)
+    )
+    best, _ = max(nearby, key=lambda each: len(each[1]), default=(0, set()))
+    begin = 0 if best < longest - lead else text.find(" ", max(0, best - lead), best) + 1 or best - lead
+    end = begin + longest
+    return ("…" if begin else "") + text[begin:end].strip() + ("…" if end < len(text) else "")
 
 
 def explain_hit(hit: Hit, question: str | None) -> str:

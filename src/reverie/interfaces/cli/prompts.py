@@ -45,7 +45,7 @@ def confirm(question: str, *, instead: str) -> bool:
 
 
 class TimeParam(_ParamType):
-    """Time: an ISO 8601 date or time, or with `back` also an age such as `7d`."""
+    """Time: an ISO 8601 date or time, or with `back` also an age such as `7d` or a day such as `yesterday`."""
 
     name = "time"
 
@@ -56,6 +56,8 @@ class TimeParam(_ParamType):
         """Parse the time."""
         if isinstance(value, datetime):
             return value
+        if self.back and (day := _parse_day(value, ctx)) is not None:
+            return day
         if self.back and value[:1].isdigit() and value[-1:].isalpha() and value[-1] not in "zZ":
             return timestamps.utc_now() - timestamps.parse_duration(value, name=_get_option_name(param))
         return timestamps.parse_time(value, name=_get_option_name(param))
@@ -72,6 +74,18 @@ class ChangeParam(TimeParam):
         if isinstance(value, int) or (isinstance(value, str) and value.isdecimal() and len(value) != 8):
             return int(value)
         return super().convert(value, param, ctx)
+
+
+def _parse_day(value: str, ctx: click.Context | None) -> datetime | None:
+    """Return when the day begins that words mean, where the person's days begin."""
+    if value[:1].isdigit() and " " not in value:
+        return None
+    from reverie.domain.text.relative_dates import parse_relative_day
+
+    now = timestamps.utc_now()
+    if ctx is None or ctx.obj is None or parse_relative_day(value, now) is None:
+        return None
+    return parse_relative_day(value, now, zone=ctx.obj.load_settings().zone)
 
 
 def _get_option_name(param: click.Parameter | None) -> str:

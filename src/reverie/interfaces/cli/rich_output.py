@@ -19,7 +19,9 @@ from rich.text import Text
 
 from reverie.domain.text import timestamps
 from reverie.interfaces.cli.output import (
+    describe_turn,
     escape_text,
+    extract_excerpt,
     format_age,
     format_field,
     format_size,
@@ -67,7 +69,9 @@ def print_hits(
     grid.add_column(justify="right", no_wrap=True)
     grid.add_column(ratio=1)
     for hit in hits:
-        lines: list[RenderableType] = [Text(_cut(hit.content)), Text(_describe_hit(hit, now), style=_QUIET)]
+        words = list_matched_words(hit, question) or [question or ""]
+        shown = extract_excerpt(_tidy(hit.content), words, longest=_LONGEST)
+        lines: list[RenderableType] = [Text(shown), Text(_describe_hit(hit, now), style=_QUIET)]
         if explain:
             lines.append(render_reasons(hit, question, width=out.width - 8))
         score = Text(f"{hit.score:.2f}", style=f"bold {_ACCENT}")
@@ -146,17 +150,27 @@ def _describe_turn(turn: Turn, now: datetime) -> str:
     return " · ".join((turn.id, one_line(turn.speaker or turn.role), where, format_age(turn.at, now)))
 
 
-def _cut(text: str) -> str:
-    """Return the beginning of a text without blank lines."""
-    text = "\n".join(line.rstrip() for line in escape_text(text).splitlines() if line.strip())
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 1].rstrip() + "…"
+def _tidy(text: str) -> str:
+    """Return a text without blank lines, safe for a terminal."""
+    return "\n".join(line.rstrip() for line in escape_text(text).splitlines() if line.strip())
+
+
+def print_turns(turns: Iterable[Turn]) -> None:
+    """Print a conversation, a heading for each day and each turn below its speaker and time."""
+    out, day = create_console(), None
+    for turn in turns:
+        if day != (day := turn.at.date()):
+            out.print(Text(f"{day:%A}, {day.day} {day:%B %Y}", style=_QUIET), end="\n\n")
+        speaker = one_line(turn.speaker or turn.role)
+        out.print(Text.assemble((speaker, f"bold {_ACCENT}"), (f"  {turn.at:%H:%M} · {turn.id}", _QUIET)))
+        out.print(Padding(Text(escape_text(describe_turn(turn))), (0, 0, 1, 2)))
 
 
 def print_records(records: Iterable[Record]) -> None:
     """Print a list of records."""
     out, now = create_console(), timestamps.utc_now()
     for record in records:
-        out.print(Text(_cut(record.content)))
+        out.print(Text(extract_excerpt(_tidy(record.content), [], longest=_LONGEST)))
         out.print(Padding(Text(_describe_record(record, now), style=_QUIET), (0, 0, 1, 0)))
 
 
@@ -211,16 +225,18 @@ def _format_cell(cell: object, now: datetime) -> Text:
 
 
 def print_history(changes: Iterable[Mapping[str, Any]]) -> None:
-    """Print a list of changes."""
-    table = _create_table("change", "when", "who", "what", "id", "why")
+    """Print a list of changes: what was changed, and below it when, by whom and why."""
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(justify="right", no_wrap=True, style=f"bold {_ACCENT}")
+    grid.add_column(ratio=1)
     for each in changes:
         when = str(each["at"])[:19].replace("T", " ")
-        what = f"{each['change']} {each['subject']}"
-        table.add_row(
-            str(each["sequence"]), when, Text(one_line(each["actor"])), what,
-            Text(one_line(each["id"] or "-")), Text(one_line(each["reason"])),
-        )  # fmt: skip
-    create_console().print(table)
+        what = f"{each['change']} {each['subject']} {one_line(each['id'] or '')}"
+        about = (when, one_line(each["actor"]), one_line(each["reason"]))
+        grid.add_row(
+            str(each["sequence"]), Group(Text(what), Text(" · ".join(filter(None, about)), style=_QUIET))
+        )
+    create_console().print(grid)
 
 
 def print_account(text: str) -> None:

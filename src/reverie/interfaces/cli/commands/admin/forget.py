@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, TypedDict
 
 import click
 
-from reverie.domain.errors import InvalidInput
+from reverie.domain.errors import InvalidInput, NotFound
+from reverie.domain.scope import EVERY_SCOPE
+from reverie.domain.text.ids import validate_id
 from reverie.interfaces.cli import output
 from reverie.interfaces.cli.options import Command, CommandContext, ExitCode, as_json, invocation
 from reverie.interfaces.cli.prompts import confirm
@@ -14,6 +17,7 @@ from reverie.interfaces.cli.prompts import confirm
 if TYPE_CHECKING:
     from reverie.admin.erasure.matching import ErasureItem
     from reverie.admin.erasure.request import ErasureReport
+    from reverie.memory import Memory
 
 _FATES = {
     "removed": "is erased",
@@ -76,6 +80,7 @@ def forget(
         raise InvalidInput("nothing to forget: give ids, --session, --scope or --match")
     selection: _Selection = {"session": session, "scope": scope, "match": match, "turns": turns}
     with context.memory() as memory:
+        _require_ids(memory, ids)
         plan = memory.admin.forget(*ids, **selection, dry_run=True)
         if not dry_run and not yes:
             if not as_json:
@@ -101,6 +106,20 @@ def forget(
             "Not finished; run `reverie doctor --fix` to finish: " + "; ".join(report.pending)
         )
         raise click.exceptions.Exit(ExitCode.UNAVAILABLE)
+
+
+def _require_ids(memory: Memory, ids: tuple[str, ...]) -> None:
+    """Raise an error that names the option to use if a text or a session was given in place of an id."""
+    sessions = {each.state.id for each in memory.scoped(EVERY_SCOPE).sessions()} if ids else set()
+    for name in ids:
+        if name in sessions:
+            raise NotFound(f"{name!r} is a session: to erase it, use --session {shlex.quote(name)}")
+        try:
+            validate_id(name)
+        except InvalidInput:
+            raise NotFound(
+                f"{name!r} is no id: to erase everything that contains this text, use --match {shlex.quote(name)}"
+            ) from None
 
 
 def _show(plan: ErasureReport, *, quiet: bool) -> None:

@@ -30,14 +30,16 @@ _UNTIL = "Only changes until then, likewise."
 @click.option(
     "--limit", type=click.IntRange(min=1), default=100, show_default=True, help="Maximum number of changes."
 )
-@click.option("--newest", "newest_first", is_flag=True, help="List the newest changes first.")
+@click.option("--oldest", "oldest_first", is_flag=True, help="List the oldest changes first.")
 @click.option("--actor", metavar="NAME", help="Only changes by this actor.")
 @click.option("--since", type=ChangeParam(), metavar="TIME", help=_SINCE)
 @click.option("--until", type=ChangeParam(), metavar="TIME", help=_UNTIL)
 @as_json
 @invocation
-def history(context: CommandContext, /, id: str | None, as_json: bool, **filters: Any) -> None:
-    """List changes, oldest first: all, or those of the record, turn, session, page or paragraph ID.
+def history(
+    context: CommandContext, /, id: str | None, oldest_first: bool, as_json: bool, **filters: Any
+) -> None:  # fmt: skip
+    """List changes, newest first: all, or those of the record, turn, session, page or paragraph ID.
 
     Erased content is left out of its changes.
 
@@ -47,7 +49,7 @@ def history(context: CommandContext, /, id: str | None, as_json: bool, **filters
     "before", "after"}]}.
     """
     with context.memory() as memory:
-        rows = memory.history.log(id, **filters)
+        rows = memory.history.log(id, **filters, newest_first=not oldest_first)
         if id is not None and not rows and not memory.history.log(id, limit=1):
             raise _build_not_found(id)
     changes = [_serialize_change(row, id) for row in rows]
@@ -206,7 +208,7 @@ def undo(context: CommandContext, /, dry_run: bool, yes: bool, as_json: bool, **
 
 def _confirm_undo(result: UndoResult) -> bool:
     items = output.count(len(result.differences), "item")
-    return confirm(f"Undo {len(result.changes):,} changes of {items}?", instead="--yes")
+    return confirm(f"Undo {output.count(len(result.changes), 'change')} of {items}?", instead="--yes")
 
 
 def _print_result(result: UndoResult) -> None:

@@ -1,4 +1,4 @@
-"""Commands on the store: `check`, `stats` and `version`."""
+"""Commands on the store: `init`, `check`, `stats` and `version`."""
 
 from __future__ import annotations
 
@@ -20,6 +20,22 @@ if TYPE_CHECKING:
     from reverie.admin.stats import Stats
     from reverie.memory import Memory
     from reverie.snapshot import Snapshot
+
+
+@click.command(cls=Command)
+@as_json
+@invocation
+def init(context: CommandContext, /, as_json: bool) -> None:
+    """Create a memory in the folder, if there is none.
+
+    With --json: {"folder": text}.
+    """
+    with context.memory(create=True) as memory:
+        folder = memory.path
+    if as_json:
+        output.print_json({"folder": str(folder)})
+    elif not context.quiet:
+        click.echo(output.escape_text(f"Ready: {folder}"))
 
 
 @click.command(cls=Command)

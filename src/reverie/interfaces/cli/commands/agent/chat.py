@@ -206,9 +206,10 @@ def _show_status(talk: _Talk, rest: str) -> None:
     total, window = len(talk.memory.turns(session.id)), len(session.turns())
     name = talk.agent.model.name if talk.agent.model is not None else "none"
     where = output.one_line(session.id)
-    click.echo(f"Session {where}: {total} turns, {window} in the window, {session.state.status}")
-    click.echo(f"Memory: {stats.records:,} records, {stats.archived:,} archived, {stats.turns:,} turns")
-    click.echo(f"Model: {name}; {talk.tokens:,} tokens so far")
+    turns, records = output.count(total, "turn"), output.count(stats.records, "record")
+    click.echo(f"Session {where}: {turns}, {window:,} in the window, {session.state.status}")
+    click.echo(f"Memory: {records}, {stats.archived:,} archived, {output.count(stats.turns, 'turn')}")
+    click.echo(f"Model: {name}; {output.count(talk.tokens, 'token')} so far")
 
 
 def _dream(talk: _Talk, rest: str) -> None:
@@ -218,7 +219,7 @@ def _dream(talk: _Talk, rest: str) -> None:
         click.echo("Another process is dreaming in this folder.")
     for outcome in run.outcomes:
         count = len(outcome.plan.steps) if outcome.plan is not None else 0
-        click.echo(f"{outcome.name}: {outcome.why or f'{count} changes'}")
+        click.echo(f"{outcome.name}: {outcome.why or output.count(count, 'change')}")
 
 
 def _stop(talk: _Talk, rest: str) -> None:

@@ -1,4 +1,4 @@
-"""Commands on conversations: `say`, `context` and `sessions`."""
+"""Commands on conversations: `say`, `context`, `sessions` and `feedback`."""
 
 from __future__ import annotations
 
@@ -85,6 +85,30 @@ def add_turn(
         click.echo(turn.id)
     else:
         click.echo(f"Turn {turn.position} of {output.one_line(turn.session)}: {turn.id}")
+
+
+@click.command(cls=Command)
+@click.argument("turn")
+@click.argument("thumb", type=click.Choice(["up", "down"]))
+@click.option("--note", default="", metavar="TEXT", help="Reason, in words.")
+@as_json
+@invocation
+def feedback(context: CommandContext, /, turn: str, thumb: str, note: str, as_json: bool) -> None:
+    """Say that an answer was good (up) or bad (down); a later thumb replaces an earlier one.
+
+    TURN is the id of a turn of the assistant.
+
+    With --json: {"turn": {…}}.
+    """
+    with context.memory() as memory:
+        found = memory.scoped(EVERY_SCOPE).get_turn(turn)
+        if found is None:
+            raise NotFound(f"no turn has the id {turn!r}: see `reverie recall --role assistant`")
+        rated = open_session(memory, found.session).feedback(turn, thumb, note=note)  # type: ignore[arg-type]
+    if as_json:
+        output.print_json({"turn": rated.to_dict()})
+    elif not context.quiet:
+        click.echo(f"Noted: {rated.id} ({thumb})")
 
 
 @click.command("context", cls=Command)

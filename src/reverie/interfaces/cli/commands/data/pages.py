@@ -11,6 +11,7 @@ import click
 from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.page import MEMORY, is_log, validate_page_name
 from reverie.domain.text import timestamps
+from reverie.domain.text.validation import strip_terminal_codes
 from reverie.interfaces.cli import listing, output
 from reverie.interfaces.cli.options import Command, CommandContext, as_json, as_of, invocation
 from reverie.interfaces.cli.prompts import TimeParam, read_text
@@ -105,7 +106,7 @@ def edit(
         raise InvalidInput(f"{name!r} is a log: use `reverie append`, or edit its file by hand")
     if file is not None and replace is not None:
         raise InvalidInput("--from cannot be combined with --replace")
-    with context.memory(create=True) as memory:
+    with context.memory() as memory:
         before = memory.pages.read(name)
         if replace is not None:
             result = memory.pages.replace(*replace, name=name, reason=reason)
@@ -182,8 +183,8 @@ def append(
 
     With --json: {"paragraph": {…}} for a log, {"page": {…}} for a page.
     """
-    content = read_text(text, name="text")
-    with context.memory(create=True) as memory:
+    content = strip_terminal_codes(read_text(text, name="text"))
+    with context.memory() as memory:
         added: Page | Paragraph = memory.pages.append(name, content, **fields)
     if as_json:
         output.print_json({"paragraph" if is_log(name) else "page": added.to_dict()})

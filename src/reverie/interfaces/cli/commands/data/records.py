@@ -12,6 +12,7 @@ from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.record import KINDS, LAYERS, ORIGINS
 from reverie.domain.scope import EVERY_SCOPE
 from reverie.domain.text import timestamps
+from reverie.domain.text.validation import strip_terminal_codes
 from reverie.interfaces.cli import listing, output
 from reverie.interfaces.cli.options import (
     Command,
@@ -45,7 +46,7 @@ _where = combine_options(
     click.option("--scope", default="", metavar="SCOPE",
                  help="Search what this scope sees, such as user:alice; '*' for all scopes."),
     click.option("--since", "created_after", type=TimeParam(back=True), metavar="TIME",
-                 help="Only since then: 2025-01-31, a time, or 7d for the last seven days."),
+                 help="Only since then: 2025-01-31, a time, yesterday, or 7d for the last seven days."),
     click.option("--before", "created_before", type=TimeParam(back=True), metavar="TIME",
                  help="Only before then."),
     click.option("--valid-at", type=TimeParam(), metavar="TIME", help="Only what is valid at that time."),
@@ -86,12 +87,13 @@ def remember(
 ) -> None:
     """Save something to long-term memory.
 
-    `-` reads TEXT from standard input. If the memory already has it, the existing record is reinforced.
+    `-` reads TEXT from standard input; colours of a terminal are removed. If the memory already has it, the
+    existing record is reinforced. A text of over 100,000 characters is for `reverie import --format document`.
 
     With --json: {"outcome": "created" | "reinforced", "record": {…}}.
     With --quiet: only the id.
     """
-    content = read_text(text, name="content")
+    content = strip_terminal_codes(read_text(text, name="content"))
     with context.memory(create=True) as memory:
         values = {name: value for name, value in fields.items() if value is not None}
         saved = memory.scoped(scope).save(content, **values)
@@ -142,7 +144,8 @@ def recall(
     """Find memories about QUERY, best first.
 
     Records, turns and HISTORY.md are searched together. `-` reads QUERY from standard input. Without QUERY,
-    the newest records are listed. Exits with 1 if nothing relevant is found.
+    the newest records are listed; with --turns-only, --session or --role the newest turns, and with
+    --history-only the newest paragraphs. Exits with 1 if nothing relevant is found.
 
     In a pipe, one line per hit: score, id, kind, category or session or page, time, content, and with
     --explain the explanation.
@@ -177,12 +180,11 @@ def _search(
         _refuse_record_options(filters, excluded_by="--history-only")
         if filters["scope"]:
             raise InvalidInput("--scope cannot be combined with --history-only: the history has no scopes")
-    elif only == "records" or question is None:
-        if only == "turns" or filters["session"] or filters["role"]:
-            advice = "give a QUERY" if question is None else "do not use --records-only"
-            raise InvalidInput(f"--turns-only, --session and --role search turns: {advice}")
-        only = "records"
-    elif only == "turns":
+    elif question is None and only is None:
+        only = "turns" if filters["session"] or filters["role"] else "records"
+    if only == "records" and (filters["session"] or filters["role"]):
+        raise InvalidInput("--session and --role search turns: do not use --records-only")
+    if only == "turns":
         _refuse_record_options(filters, excluded_by="--turns-only")
     reader = memory.scoped(filters.pop("scope"))
     return reader.search(question, sources=SOURCES if only is None else only, **filters)
@@ -233,14 +235,38 @@ def format_place(turn: Turn | None) -> str:
 @as_json
 @invocation
 def show(context: CommandContext, /, id: str, as_json: bool) -> None:
-    """Show a record, a turn or a paragraph with all its fields.
+    """Show a record, a turn or a paragraph with all its fields, or the conversation of a session.
 
-    With --json: {"type": "record", "record": {…}}, {"type": "turn", "turn": {…}} or
-    {"type": "paragraph", "paragraph": {…}}.
+    ID is an id, or the name of a session. In a pipe, a conversation has one line per turn: position, time,
+    speaker or role, content.
+
+    With --json: {"type": "record", "record": {…}}, {"type": "turn", "turn": {…}}, {"type": "paragraph",
+    "paragraph": {…}} or {"type": "session", "session": {…}, "turns": [{…}]}.
     """
     with context.reading() as memory:
         everything = memory.scoped(EVERY_SCOPE)
         value = everything.get(id) or everything.get_turn(id) or everything.get_paragraph(id)
+        session = None if value else next((s.state for s in everything.sessions() if s.state.id == id), None)
+        turns = everything.turns(id) if session is not None else []
+    if session is not None:
+        listing.print_listing(
+            "turns",
+            turns,
+            as_json={
+                "type": "session",
+                "session": session.to_dict(),
+                "turns": [turn.to_dict() for turn in turns],
+            }
+            if as_json
+            else None,
+            rows=(
+                (turn.position, turn.at, turn.speaker or turn.role, output.describe_turn(turn))
+                for turn in turns
+            ),
+            empty="No turns.",
+            quiet=context.quiet,
+        )
+        return
     if value is None:
         raise _build_not_found(id)
     kind = get_subject(value)
@@ -260,8 +286,8 @@ def show(context: CommandContext, /, id: str, as_json: bool) -> None:
 
 def _build_not_found(id: str) -> NotFound:
     return NotFound(
-        f"no record, turn or paragraph has the id {id!r}: "
-        "find it with `reverie recall WORDS` or `reverie list`"
+        f"no record, turn, paragraph or session has the id {id!r}: "
+        "find it with `reverie recall WORDS`, `reverie list` or `reverie sessions`"
     )
 
 

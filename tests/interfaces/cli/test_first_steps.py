@@ -1,0 +1,171 @@
+"""What somebody meets who uses the command line for the first time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+
+from reverie import Memory
+from tests.interfaces.conftest import measure_width, run_cli, run_on_terminal
+
+Call = Callable[..., Result]
+Answer = Callable[..., Any]
+
+
+class TestFolders:
+    @pytest.mark.parametrize(
+        "command", [["init"], ["remember", "x"], ["say", "cli:1", "x"], ["chat", "-m", "hello"]]
+    )
+    def test_a_new_memory_is_announced_once_in_one_line(
+        self, call: Call, folder: Path, command: list[str]
+    ) -> None:
+        assert call(*command).stderr == f"New memory in {folder}\n"
+        assert (folder / "reverie.db").exists()
+        assert call(*command).stderr == ""
+
+    def test_quiet_and_json_keep_standard_output_as_it_is(self, call: Call, folder: Path) -> None:
+        result = call("remember", "x", "--json")
+        assert json.loads(result.stdout)["outcome"] == "created"
+        assert result.stderr == f"New memory in {folder}\n"
+        assert run_cli("init", "--quiet", "--folder", folder.parent / "other").stderr == b""
+
+    @pytest.mark.parametrize(
+        "command",
+        [["append", "MEMORY.md", "x"], ["edit", "--from", "-"], ["recall", "x"], ["stats"], ["watch", "--once"]],
+    )
+    def test_no_other_command_makes_one(self, call: Call, folder: Path, command: list[str]) -> None:
+        result = call(*command, input="x")
+        assert result.exit_code == 3
+        assert "`reverie init` creates one" in result.stderr
+        assert not folder.exists()
+
+    def test_init_leaves_a_memory_as_it_is(self, call: Call, folder: Path) -> None:
+        call("remember", "x")
+        assert call("init").stdout == f"Ready: {folder}\n"
+        with Memory.open(folder) as memory:
+            assert len(memory.list()) == 1
+
+
+class TestConversations:
+    @pytest.fixture
+    def talk(self, call: Call) -> None:
+        call("say", "cli:1", "Where is the fig tree?", "--at", "2024-05-01T10:00:00Z")
+        call("say", "cli:1", "Behind the shed.", "--role", "assistant", "--at", "2024-05-01T10:01:00Z")
+        call("say", "cli:2", "A later word", "--speaker", "Ines", "--at", "2024-05-03T10:00:00Z")
+
+    def test_show_prints_a_conversation(self, call: Call, answer: Answer, talk: None, folder: Path) -> None:
+        assert call("show", "cli:1").stdout == (
+            "0\t2024-05-01T10:00:00Z\tuser\tWhere is the fig tree?\n"
+            "1\t2024-05-01T10:01:00Z\tassistant\tBehind the shed.\n"
+        )
+        shown = answer("show", "cli:1")
+        assert (shown["type"], shown["session"]["id"]) == ("session", "cli:1")
+        assert [turn["role"] for turn in shown["turns"]] == ["user", "assistant"]
+        code, written = run_on_terminal("show", "cli:1", "--folder", folder)
+        assert code == 0
+        assert "Wednesday, 1 May 2024" in written
+        assert written.index("Where is the fig tree?") < written.index("Behind the shed.")
+        assert call("show", "cli:9").exit_code == 3
+
+    def test_turns_are_listed_by_date_without_a_question(self, answer: Answer, talk: None) -> None:
+        def said(*options: str) -> list[str]:
+            return [hit["content"] for hit in answer("recall", *options)["hits"]]
+
+        assert said("--turns-only") == ["A later word", "Behind the shed.", "Where is the fig tree?"]
+        assert said("--turns-only", "--since", "2024-05-02") == ["A later word"]
+        assert said("--session", "cli:1", "--before", "2024-05-01T10:00:30Z") == ["Where is the fig tree?"]
+        assert said("--role", "assistant") == ["Behind the shed."]
+
+    def test_a_thumb_is_given_by_the_id_of_an_answer(self, call: Call, answer: Answer, talk: None) -> None:
+        (hit,) = answer("recall", "--role", "assistant")["hits"]
+        rated = answer("feedback", hit["id"], "down", "--note", "there is no shed")
+        assert rated["turn"]["metadata"] == {"signal": "thumbs_down", "signal_note": "there is no shed"}
+        assert call("feedback", "0" * 12, "up").exit_code == 3
+
+
+class TestTimes:
+    def test_days_are_named_in_words(self, call: Call, answer: Answer) -> None:
+        call("remember", "Bosun is a dog")
+        for since in ("yesterday", "today", "last week", "3 days ago", "7d"):
+            assert len(answer("list", "--since", since)["records"]) == 1, since
+            assert len(answer("history", "--since", since)["history"]) == 1, since
+        assert answer("list", "--before", "yesterday")["records"] == []
+        assert call("list", "--since", "yesterdays").exit_code == 2
+
+    def test_history_begins_with_the_newest(self, answer: Answer) -> None:
+        answer("remember", "one")
+        answer("remember", "another thing")
+        assert [each["sequence"] for each in answer("history")["history"]] == [2, 1]
+        assert [each["sequence"] for each in answer("history", "--limit", "1")["history"]] == [2]
+        assert [each["sequence"] for each in answer("history", "--oldest")["history"]] == [1, 2]
+
+    def test_history_says_who_did_what_at_60_columns(self, call: Call, answer: Answer, folder: Path) -> None:
+        saved = answer("remember", "one")
+        code, written = run_on_terminal("history", "--folder", folder, columns=60)
+        assert code == 0
+        assert f"added record {saved['record']['id']}" in written
+        assert "owner · save" in written
+        assert measure_width(written) <= 60
+
+
+class TestLongTexts:
+    def test_recall_shows_the_place_that_matched(self, call: Call, folder: Path) -> None:
+        call("init")
+        filler = "The weather was fine and nothing happened. "
+        text = filler * 60 + "The vault code of the museum is on the wall. " + filler * 60
+        call("remember", "-", input=text)
+        code, written = run_on_terminal("recall", "museum vault", "--folder", folder)
+        assert code == 0
+        flat = " ".join(written.split())
+        assert "The vault code of the museum is on the wall." in flat
+        assert "…" in flat
+
+    def test_too_long_a_text_is_imported_as_a_document(
+        self, call: Call, answer: Answer, folder: Path, tmp_path: Path
+    ) -> None:
+        text = "\n\n".join(f"Paragraph {n} is about valve {n}." for n in range(4_000))
+        assert len(text) > 100_000
+        result = call("remember", "-", input=text)
+        assert result.exit_code == 2
+        assert "`reverie import FILE --format document`" in result.stderr
+        file = tmp_path / "handbook"
+        file.write_text(text)
+        assert answer("import", file, "--format", "document")["records"] > 100
+        assert "valve 3999." in answer("recall", "valve 3999")["hits"][0]["content"]
+
+    @pytest.mark.parametrize(
+        ("text", "content"),
+        [
+            ("\x1b[1;31mred\x1b[0m and plain", "red and plain"),
+            ("\x1b]8;;http://a.b\x1b\\link\x1b]8;;\x07", "link"),
+            ("one\x0ctwo", "one\ntwo"),
+        ],
+    )
+    def test_colours_and_form_feeds_of_a_terminal_are_taken_out(
+        self, answer: Answer, text: str, content: str
+    ) -> None:
+        answer("init")
+        assert answer("remember", "-", input=text)["record"]["content"] == content
+
+
+class TestForget:
+    def test_a_name_in_place_of_an_id_is_told_the_option(self, call: Call) -> None:
+        call("remember", "Bosun is a dog")
+        call("say", "cli:1", "hello")
+        named = call("forget", "Bosun the dog", "--yes")
+        assert (named.exit_code, named.stdout) == (3, "")
+        assert "--match 'Bosun the dog'" in named.stderr
+        assert "--session cli:1" in call("forget", "cli:1", "--yes").stderr
+
+
+def test_one_thing_is_counted_in_the_singular(call: Call, folder: Path) -> None:
+    call("remember", "one")
+    call("say", "cli:chat", "hello")
+    talk = run_cli("chat", "--folder", folder, input=b"/status\n").stdout.decode()
+    assert "1 turn, 1 in the window" in talk
+    assert "1 record, 0 archived, 1 turn\n" in talk
