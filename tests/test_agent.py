@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
 from collections.abc import Callable, Iterator
@@ -326,3 +327,58 @@ def test_scoped_tools_see_and_write_their_scope_only(memory: Memory) -> None:
     assert deleted.startswith("Nothing was done: there is no memory")
     everything = memory.scoped("*").list()
     assert {record.scope for record in everything if "ants" in record.content} == {"user:alice"}
+
+
+def test_an_answer_has_the_id_of_its_turn(memory: Memory) -> None:
+    one, _ = agent(memory, says("", ("search_memory", {"query": "tea"})), says("Tea."), says(""))
+    answer = one.turn("Tea or coffee?")
+    assert answer.turn_id == memory.turns("chat:1")[-1].id
+    one.session.feedback(answer.turn_id, "down", note="coffee")
+    assert memory.turns("chat:1")[-1].metadata["signal"] == "thumbs_down"
+    assert one.turn("And now?").turn_id == ""
+
+
+def test_a_stopped_answer_passes_nothing_more_on_and_keeps_what_was_shown(memory: Memory) -> None:
+    one, _ = agent(memory, says("one two three"), says("Fresh."))
+    heard: list[str] = []
+
+    def stop_at_two(piece: str) -> None:
+        heard.append(piece)
+        if piece == "two ":
+            one.stop()
+
+    answer = one.turn("Count", on_text=stop_at_two)
+    assert heard == ["one ", "two "]
+    assert (answer.text, answer.problem) == (f"one two {STOPPED}", "")
+    assert memory.turns("chat:1")[-1].content == f"one two {STOPPED}"
+    assert one.turn("Again", on_text=heard.append).text == "Fresh."
+
+
+@pytest.mark.parametrize("ended", [KeyboardInterrupt, ModelUnavailable])
+def test_a_connection_that_was_given_up_says_nothing_later(
+    memory: Memory, ended: type[BaseException]
+) -> None:
+    released, threads, heard = threading.Event(), list[threading.Thread](), list[str]()
+
+    class Abandoned(Scripted):
+        def answer(self, ask: ModelRequest, *, on_text: OnText | None = None) -> ModelReply:
+            assert on_text is not None
+            on_text("begun ")
+
+            def go_on() -> None:
+                released.wait()
+                with contextlib.suppress(Exception):
+                    on_text("late")
+
+            threads.append(threading.Thread(target=go_on))
+            threads[0].start()
+            raise ended("given up")
+
+    one = Agent(memory.session("chat:1"), model=Abandoned([]))
+    with contextlib.suppress(KeyboardInterrupt):
+        one.turn("Count", on_text=heard.append)
+    released.set()
+    threads[0].join()
+    assert heard == ["begun "]
+    stored = [turn.content for turn in memory.turns("chat:1")]
+    assert stored == ["Count", f"begun {STOPPED}"] if ended is KeyboardInterrupt else stored == ["Count"]

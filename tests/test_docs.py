@@ -536,6 +536,11 @@ def anchors(file: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-") for title in titles}
 
 
+def test_how_to_install_is_said_once() -> None:
+    saying = [name_of(file) for file in DOCS if "pip install" in file.read_text(encoding="utf-8")]
+    assert saying == ["README.md"]
+
+
 @pytest.mark.parametrize("file", DOCS, ids=name_of)
 def test_every_link_leads_somewhere(file: Path) -> None:
     text = re.sub(r"^```.*?^```", "", file.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)

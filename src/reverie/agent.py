@@ -47,6 +47,7 @@ class TurnResult:
         calls: The tools that were called, in order.
         usage: What it cost.
         problem: Why there is no reply; empty when there is one.
+        turn_id: The id of the stored reply, such as for `Session.feedback`; empty if none was stored.
         unsaved: Whether something of this turn could not be stored.
     """
 
@@ -56,6 +57,7 @@ class TurnResult:
     calls: tuple[ToolCall, ...] = ()
     usage: TokenUsage = field(default_factory=TokenUsage)
     problem: str = ""
+    turn_id: str = ""
     unsaved: bool = False
 
 
@@ -115,7 +117,11 @@ class Agent:
         self._stopping = threading.Event()
 
     def stop(self) -> None:
-        """End the turn that is going on (`/stop`): no further tool is called, no further question asked."""
+        """End the turn that is going on (`/stop`).
+
+        No further text is passed on, no further tool called, no further question asked. What was passed on
+        is stored as the reply.
+        """
         self._stopping.set()
 
     def turn(self, message: str, *, on_text: OnText | None = None) -> TurnResult:
@@ -144,6 +150,7 @@ class Agent:
             calls=answer.calls,
             usage=answer.usage,
             problem=answer.problem,
+            turn_id=stored.reply_id,
             unsaved=stored.failed,
         )
 
@@ -197,10 +204,19 @@ class Agent:
                 temperature=None,
                 timeout_s=self._timeout_s,
             )
+            relay = _TextRelay(on_text, self._stopping)
             try:
-                reply = self.model.answer(ask, on_text=on_text)
+                reply = self.model.answer(ask, on_text=None if on_text is None else relay)
             except ModelError as error:
                 return TurnResult(text="", rounds=number, calls=tuple(calls), usage=usage, problem=str(error))
+            except (_StoppedError, KeyboardInterrupt) as error:
+                text = " ".join(filter(None, [relay.text.rstrip(), STOPPED]))
+                stored.store_assistant(text)
+                if isinstance(error, KeyboardInterrupt):
+                    raise
+                return TurnResult(text=text, rounds=number, calls=tuple(calls), usage=usage)
+            finally:
+                relay.close()
             usage += reply.usage
             if not reply.tool_calls or not tools or self._stopping.is_set():
                 said = reply.text if reply.text.strip() else ""
@@ -233,12 +249,41 @@ class Agent:
         return self._aside.told(told, name=call.name).text
 
 
+class _StoppedError(Exception):
+    """The turn was stopped while the answer was arriving."""
+
+
+class _TextRelay:
+    """Passes the pieces of one answer on, until the answer ends or the turn is stopped.
+
+    A connection that was given up may deliver pieces for a while; these are refused, which ends it.
+    """
+
+    def __init__(self, on_text: OnText | None, stopping: threading.Event) -> None:
+        self._on_text = on_text
+        self._stopping = stopping
+        self._is_closed = False
+        self.text = ""
+
+    def __call__(self, piece: str) -> None:
+        if self._is_closed or self._stopping.is_set():
+            raise _StoppedError
+        self.text += piece
+        if self._on_text is not None:
+            self._on_text(piece)
+
+    def close(self) -> None:
+        """Refuse all further pieces."""
+        self._is_closed = True
+
+
 class _Stored:
     """Stores what is said in one turn; what cannot be stored is a warning, not the end of the turn."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self.failed = False
+        self.reply_id = ""
 
     def user(self, message: str) -> None:
         """The user's turn; raises `InvalidInput` for a message that is none."""
@@ -250,9 +295,11 @@ class _Stored:
     def store_assistant(self, text: str) -> None:
         """The reply; one that cannot be stored as it is, is stored without what keeps it from that."""
         try:
-            self._session.add("assistant", text)
-        except InvalidInput:
-            self._add([{"role": "assistant", "content": validation.clean_text(text)[:LONGEST_TURN].strip()}])
+            try:
+                self.reply_id = self._session.add("assistant", text).id
+            except InvalidInput:
+                cleaned = validation.clean_text(text)[:LONGEST_TURN].strip()
+                self.reply_id = self._session.add("assistant", cleaned).id
         except ReverieError as error:
             self._warn(error)
 

@@ -218,3 +218,23 @@ def test_killed_in_the_middle_of_an_answer_the_question_is_there(folder: Path) -
         running.communicate()
     with Memory.open(folder) as memory:
         assert [turn.content for turn in memory.turns("cli:chat")] == ["Are you there?"]
+
+
+def test_a_model_that_cannot_be_reached_is_an_exit_status(folder: Path) -> None:
+    with serving(status(401, "who are you")) as script:
+        done = run(folder, "chat", "-m", "Hello", "--model", "openai:m", env=by_script(script))
+        piped = run(folder, "chat", "--model", "openai:m", input=b"Hello\n", env=by_script(script))
+    assert (done.returncode, piped.returncode) == (4, 4)
+    with Memory.open(folder) as memory:
+        assert {turn.role for turn in memory.turns("cli:chat")} == {"user"}
+
+
+def test_an_answer_is_rated_in_the_chat(folder: Path) -> None:
+    lines = b"/up\nHello\n/down too short\n"
+    with serving(says("Good day.")) as script:
+        done = run(folder, "chat", "--model", "openai:m", input=lines, env=by_script(script))
+    assert "there is no answer to rate yet" in done.stderr.decode()
+    assert "Noted: down." in done.stdout.decode()
+    with Memory.open(folder) as memory:
+        answer = memory.turns("cli:chat")[-1]
+    assert answer.metadata == {"signal": "thumbs_down", "signal_note": "too short"}

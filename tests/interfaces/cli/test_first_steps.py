@@ -36,7 +36,13 @@ class TestFolders:
 
     @pytest.mark.parametrize(
         "command",
-        [["append", "MEMORY.md", "x"], ["edit", "--from", "-"], ["recall", "x"], ["stats"], ["watch", "--once"]],
+        [
+            ["append", "MEMORY.md", "x"],
+            ["edit", "--from", "-"],
+            ["recall", "x"],
+            ["stats"],
+            ["watch", "--once"],
+        ],
     )
     def test_no_other_command_makes_one(self, call: Call, folder: Path, command: list[str]) -> None:
         result = call(*command, input="x")
@@ -68,7 +74,7 @@ class TestConversations:
         assert [turn["role"] for turn in shown["turns"]] == ["user", "assistant"]
         code, written = run_on_terminal("show", "cli:1", "--folder", folder)
         assert code == 0
-        assert "Wednesday, 1 May 2024" in written
+        assert "2024-05-01 10:00:00" in written
         assert written.index("Where is the fig tree?") < written.index("Behind the shed.")
         assert call("show", "cli:9").exit_code == 3
 

@@ -575,6 +575,17 @@ def test_the_answer_is_found_at_the_end_of_a_transcript(tmp_path: Path) -> None:
     assert found.tools == {"Read"}
 
 
+def test_a_failed_call_of_the_model_is_nobodys_answer(tmp_path: Path) -> None:
+    failed = [{"type": "text", "text": "API Error: 529 overloaded. Request failed: the server refused."}]
+    path = transcript(
+        tmp_path / "t.jsonl",
+        message("user", "The question"),
+        message("assistant", failed, isApiErrorMessage=True),
+    )
+    found = read_last_exchange(path)
+    assert (found.prompt, found.answer) == ("The question", "")
+
+
 class _Clock:
     """A clock that moves only when somebody sleeps."""
 

@@ -156,13 +156,12 @@ def _tidy(text: str) -> str:
 
 
 def print_turns(turns: Iterable[Turn]) -> None:
-    """Print a conversation, a heading for each day and each turn below its speaker and time."""
-    out, day = create_console(), None
+    """Print a conversation, each turn below its speaker, time and id."""
+    out = create_console()
     for turn in turns:
-        if day != (day := turn.at.date()):
-            out.print(Text(f"{day:%A}, {day.day} {day:%B %Y}", style=_QUIET), end="\n\n")
         speaker = one_line(turn.speaker or turn.role)
-        out.print(Text.assemble((speaker, f"bold {_ACCENT}"), (f"  {turn.at:%H:%M} · {turn.id}", _QUIET)))
+        about = f" · {turn.at:%Y-%m-%d %H:%M:%S} · {turn.id}"
+        out.print(Text.assemble((speaker, f"bold {_ACCENT}"), (about, _QUIET)))
         out.print(Padding(Text(escape_text(describe_turn(turn))), (0, 0, 1, 2)))
 
 

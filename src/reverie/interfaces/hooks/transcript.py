@@ -21,6 +21,9 @@ MOST_BYTES = 16 * 1024 * 1024
 
 _BLOCK = 256 * 1024
 _LONGEST_LINE = 4 * 1024 * 1024
+_NOT_SAID = ("isSidechain", "isMeta", "isApiErrorMessage")
+"""Marks of lines that neither the person nor the model said: the last one is of a failed call of the model."""
+
 _EVERY_S = 0.05
 
 
@@ -90,7 +93,7 @@ def _parse_record(line: bytes) -> tuple[str, Any] | None:
         record = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(record, dict) or record.get("isSidechain") or record.get("isMeta"):
+    if not isinstance(record, dict) or any(record.get(name) for name in _NOT_SAID):
         return None
     kind, message = record.get("type"), record.get("message")
     if kind not in {"user", "assistant"} or not isinstance(message, Mapping):

@@ -7,13 +7,14 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Literal
 
 import click
 
 from reverie.domain.errors import InvalidInput
 from reverie.interfaces.cli import output
-from reverie.interfaces.cli.options import Command, CommandContext, invocation, open_session
+from reverie.interfaces.cli.options import Command, CommandContext, ExitCode, invocation, open_session
 
 if TYPE_CHECKING:
     from reverie.agent import Agent, TurnResult
@@ -25,6 +26,8 @@ _HELP = """/new            start a new conversation; memories are kept
 /compact [N]    shorten the window to its last N turns, 20 by default
 /status         show the session, the memory and the tokens used
 /dream          run consolidation
+/up, /down [WHY]
+                say that the last answer was good or bad
 /stop           stop the current answer (or press Ctrl-C)
 /quit           quit"""
 
@@ -38,6 +41,8 @@ class _Talk:
     quiet: bool
     explain: bool
     tokens: int = 0
+    last_id: str = ""
+    failures: int = 0
 
 
 @click.command(cls=Command)
@@ -52,7 +57,8 @@ def chat(
     """Talk with a model that remembers, in SESSION.
 
     The conversation is stored and can be recalled later; the model can save and search memories. Without a
-    model, the prompt is printed. In a pipe, every line is a message. /help lists the commands.
+    model, the prompt is printed. In a pipe, every line is a message. /help lists the commands. Exits with 4
+    if the model does not answer a message of --message or of a pipe.
     """
     from reverie.agent import Agent
 
@@ -70,6 +76,8 @@ def chat(
             _send_message(talk, message)
         else:
             _converse(talk)
+    if talk.failures and not _is_interactive():
+        raise click.exceptions.Exit(ExitCode.UNAVAILABLE)
 
 
 @contextmanager
@@ -97,7 +105,7 @@ def _build_waker(memory: Memory, graph: tuple[LightRAG, LightRAGIndexer] | None)
 
 
 def _converse(talk: _Talk) -> None:
-    interactive = sys.stdin.isatty() and sys.stdout.isatty()
+    interactive = _is_interactive()
     if interactive and not talk.quiet:
         name = talk.agent.model.name if talk.agent.model is not None else "no model (see --model)"
         where = output.one_line(talk.agent.session.id)
@@ -118,6 +126,10 @@ def _converse(talk: _Talk) -> None:
         except KeyboardInterrupt:
             talk.agent.stop()
             click.echo("\n[stopped]")
+
+
+def _is_interactive() -> bool:
+    return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 def _read(interactive: bool) -> str | None:
@@ -144,10 +156,12 @@ def _send_message(talk: _Talk, message: str) -> None:
         click.echo()
     elif answer.text:
         click.echo(output.escape_text(answer.text))
+    talk.last_id = answer.turn_id
     talk.tokens += answer.usage.input_tokens + answer.usage.output_tokens
     if talk.agent.model is None:
         _show_prompt(answer)
     elif answer.problem:
+        talk.failures += 1
         output.print_error(f"no answer: {answer.problem}")
     if answer.unsaved:
         output.print_error("part of this turn could not be stored; see `reverie doctor`")
@@ -222,6 +236,13 @@ def _dream(talk: _Talk, rest: str) -> None:
         click.echo(f"{outcome.name}: {outcome.why or output.count(count, 'change')}")
 
 
+def _rate(talk: _Talk, note: str, thumb: Literal["up", "down"]) -> None:
+    if not talk.last_id:
+        raise InvalidInput("there is no answer to rate yet")
+    talk.agent.session.feedback(talk.last_id, thumb, note=note)
+    click.echo(f"Noted: {thumb}.")
+
+
 def _stop(talk: _Talk, rest: str) -> None:
     del rest
     talk.agent.stop()
@@ -234,5 +255,7 @@ _COMMANDS: Mapping[str, Callable[[_Talk, str], None]] = {
     "/compact": _compact,
     "/status": _show_status,
     "/dream": _dream,
+    "/up": partial(_rate, thumb="up"),
+    "/down": partial(_rate, thumb="down"),
     "/stop": _stop,
 }
