@@ -65,6 +65,7 @@ class Served:
 
 @contextmanager
 def serving(folder: Path, *options: str, **env: str) -> Iterator[Served]:
+    is_new = not (folder / "reverie.db").exists()
     process = subprocess.Popen(
         [*PROGRAM, "mcp", "--transport", "http", "--port", "0", "--folder", str(folder), *options],
         stdout=subprocess.PIPE,
@@ -73,6 +74,8 @@ def serving(folder: Path, *options: str, **env: str) -> Iterator[Served]:
     )
     try:
         assert process.stderr is not None
+        if is_new:
+            assert process.stderr.readline().decode() == f"New memory in {folder}\n"
         said = process.stderr.readline().decode()
         assert said.startswith("Serving on http://"), said + process.stderr.read().decode()
         yield Served(process, said.split()[2].rstrip(";"))

@@ -223,7 +223,7 @@ def test_everything_asked_before_the_end_of_input_is_answered_and_kept(folder: P
     answers = [json.loads(line) for line in said.splitlines()]
     assert sorted(each["id"] for each in answers) == list(range(20))
     assert not any(each["result"]["isError"] for each in answers)
-    assert (code, log) == (0, "")
+    assert (code, log) == (0, f"New memory in {folder}\n")
     with Memory.open(folder) as memory:
         assert len(memory.list()) == 20
 
