@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from reverie.admin.stats import Stats, compute_stats
-from reverie.domain.errors import NotFound
+from reverie.domain.errors import NotFound, translate_os_errors
 from reverie.domain.filter import parse_values
 from reverie.domain.record import Origin
 from reverie.domain.scope import EVERY_SCOPE, validate_scope
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from reverie.admin.doctor import Diagnosis
     from reverie.admin.erasure.eraser import Eraser
     from reverie.admin.erasure.redact_stored import RedactionReport, StoredSecretRedactor
-    from reverie.admin.erasure.request import ErasureReport
+    from reverie.admin.erasure.request import EraseRequest, ErasureReport
     from reverie.admin.transfer.backup import Backup
     from reverie.admin.transfer.export import ExportForm, ExportReport
     from reverie.admin.transfer.formats.native.jsonl import Writable
@@ -132,7 +132,8 @@ class Administration:
             forgetter=self._eraser,
             exposing=self._secret_redactor if self._settings.redact_secrets else None,
         )
-        return doctor.examine(fix=fix)
+        with translate_os_errors("the memory cannot be examined"):
+            return doctor.examine(fix=fix)
 
     # -- removing ----------------------------------------------------------------------------------------
 
@@ -191,6 +192,10 @@ class Administration:
         from reverie.admin.erasure.request import EraseRequest
 
         request = EraseRequest(ids=ids, session=session, scope=scope, match=match, turns=turns)
+        with translate_os_errors("the erasure cannot be finished"):
+            return self._forget(request, dry_run=dry_run)
+
+    def _forget(self, request: EraseRequest, *, dry_run: bool) -> ErasureReport:
         if dry_run:
             return self._eraser.plan(request)
         sessions = self._flush_sessions()

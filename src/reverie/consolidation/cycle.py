@@ -278,7 +278,7 @@ class ConsolidationCycle:
             applied = self._writer.retrying(
                 lambda _: self.apply(make_plan(), dry_run=dry_run), attempts=_ATTEMPTS
             )
-        except ReverieError as error:
+        except (ReverieError, OSError) as error:
             _log.warning("the pass %r failed: %s", name, error)
             self.count(counter)
             return PassOutcome(name=name, at=now, state="failed", why=str(error), error=type(error).__name__)

@@ -20,6 +20,8 @@ A message says what failed, the value in repr, and what to do next. It never quo
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 LONGEST_QUOTATION = 200
 """The most characters of one value that a message quotes."""
@@ -97,3 +99,19 @@ class ModelRefused(ModelError):
 
 class MissingExtra(ReverieError, ImportError):
     """An optional package is needed for this. The message names the install command."""
+
+
+@contextmanager
+def translate_os_errors(what: str) -> Iterator[None]:
+    """Raise `StoreUnavailable` in place of what the operating system raises.
+
+    Args:
+        what: What cannot be done then, such as `the folder cannot be examined`.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise StoreUnavailable(
+            f"{what} ({error.strerror or error}): see that there are free file handles, room and permissions, "
+            "and try again"
+        ) from error

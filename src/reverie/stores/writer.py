@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import TypeAlias, TypeVar
 
 from reverie.domain.change import Change, JournalEntry
-from reverie.domain.errors import Conflict
+from reverie.domain.errors import Conflict, translate_os_errors
 from reverie.domain.text.ids import NewId, generate_id
 from reverie.domain.text.timestamps import Clock, utc_now
 from reverie.stores.protocol import Store
@@ -98,8 +98,10 @@ class StoreWriter:
 
         Raises:
             Conflict: the last attempt failed, or the conflict is permanent.
+            StoreUnavailable: the operating system refused something, such as another open file.
         """
-        return retry_conflicts(attempt, read_state=self.store.sequence, attempts=attempts)
+        with translate_os_errors("a change cannot be made"):
+            return retry_conflicts(attempt, read_state=self.store.sequence, attempts=attempts)
 
 
 def retry_conflicts(

@@ -29,6 +29,7 @@ from reverie.domain.page import Paragraph
 from reverie.domain.passage import SEARCHABLE, Searchable, get_scope
 from reverie.domain.record import Record
 from reverie.llm.embedding import Embedder
+from reverie.stores.forks import renew_lock_after_fork
 from reverie.stores.protocol import Store, read_or_none
 
 if TYPE_CHECKING:
@@ -93,6 +94,7 @@ class VectorIndex:
         self._folder = folder
         self.embedder = embedder
         self._lock = threading.RLock()
+        renew_lock_after_fork(self)
         self._file: VectorFile | None = None
         self._dimension = 0
         self._queries: OrderedDict[str, Any] = OrderedDict()
@@ -104,6 +106,10 @@ class VectorIndex:
         self._problem = ""
         self._failures = 0
         self._retry_at = 0.0
+        self._following = threading.Lock()
+
+    def _reset_after_fork(self) -> None:
+        self._file, self._thread, self._is_loaded = None, None, False
         self._following = threading.Lock()
 
     # -- reading -------------------------------------------------------------------------------------------
