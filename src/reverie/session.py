@@ -19,7 +19,13 @@ from reverie.context import Pack, PackInput, ShownLedger, StaticContext, TokenBu
 from reverie.context.budget import validate_tokens
 from reverie.context.ledger import build_recalled_counter, build_shown_cursor
 from reverie.context.notes import drop_replayed, render_memory_section
-from reverie.context.retrieval import Retriever, query_from_message, retrieve, retrieve_recent
+from reverie.context.retrieval import (
+    Retriever,
+    query_from_message,
+    retrieve,
+    retrieve_recent,
+    retrieve_standing,
+)
 from reverie.domain import provenance
 from reverie.domain.change import Change, JournalEntry, Value
 from reverie.domain.conversation import (
@@ -364,7 +370,11 @@ class Session:
                 is_first = not state.summary and all(turn.position >= now_at for turn in window)
                 if is_first and not any(hit.is_trusted for hit in hits):
                     recent = retrieve_recent(self._recaller, settings, scopes, now=now)
-                standing = replace(standing, notes=drop_replayed(standing.notes, replayed_ids))
+                standing = replace(
+                    standing,
+                    records=tuple(retrieve_standing(self._recaller, settings, scopes, now=now)),
+                    notes=drop_replayed(standing.notes, replayed_ids),
+                )
             else:
                 standing, related = replace(standing, pages=(), notes=()), ""
             return PackInput(
@@ -644,6 +654,7 @@ class Session:
             layer_limits=settings.layer_limits,
             working=settings.working_top_k,
             page_tokens=settings.page_tokens,
+            standing_tokens=settings.standing_tokens,
             notes_tokens=settings.notes_tokens,
         )
 

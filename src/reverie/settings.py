@@ -90,6 +90,8 @@ class Settings:
             `recentDays`.
         daily_notes: Whether daily notes are written; default yes. golemcore's `legacyDailyNotesEnabled`.
         page_tokens: Tokens that `MEMORY.md` takes in a prompt at most, 0 to 1,000,000; default 1,200.
+        standing_tokens: Tokens that preferences, constraints and pinned records take in every prompt at most, 0 to
+            1,000,000; default 500.
         notes_tokens: Tokens that daily notes take in a prompt at most, 0 to 1,000,000; default 500.
         soft_tokens: Tokens that what is recalled takes, except for scores of .85 and more; 0 to 1,000,000;
             default 1,800. golemcore's `softPromptBudgetTokens`.
@@ -180,6 +182,7 @@ class Settings:
     recent_days: int = _define_setting(7, "int", high=365)
     daily_notes: bool = _define_setting(True, "flag", "legacy_daily_notes_enabled", "daily_notes_enabled")
     page_tokens: int = _define_setting(1_200, "int")
+    standing_tokens: int = _define_setting(500, "int")
     notes_tokens: int = _define_setting(500, "int")
     soft_tokens: int = _define_setting(1_800, "int", "soft_prompt_budget_tokens")
     hard_tokens: int = _define_setting(3_500, "int", "max_prompt_budget_tokens")

@@ -38,6 +38,7 @@ class TokenBudget:
             recalled; the others take what is left. Default 6.
         page_tokens: The most that pages (`MEMORY.md`) take; default 1,200. They leave the soft budget to what
             is recalled, as long as a quarter of what profile and summary leave is theirs.
+        standing_tokens: The most that standing records take; default 500. They leave the soft budget as pages do.
         notes_tokens: The most that daily notes take, of what everything else leaves; default 500.
     """
 
@@ -46,10 +47,18 @@ class TokenBudget:
     layer_limits: Mapping[str, int] = field(default_factory=lambda: _LAYER_LIMITS)
     working: int = 6
     page_tokens: int = 1_200
+    standing_tokens: int = 500
     notes_tokens: int = 500
 
     def __post_init__(self) -> None:
-        for name in ("soft_tokens", "hard_tokens", "working", "page_tokens", "notes_tokens"):
+        for name in (
+            "soft_tokens",
+            "hard_tokens",
+            "working",
+            "page_tokens",
+            "standing_tokens",
+            "notes_tokens",
+        ):
             validate_tokens(getattr(self, name), name=name)
         if self.soft_tokens > self.hard_tokens:
             raise InvalidInput(

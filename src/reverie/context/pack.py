@@ -1,9 +1,9 @@
 """Packs: the system text and messages of a prompt, and how they were chosen.
 
-The text has seven sections in a fixed order. Behind the first one a line says that the rest is data. The first three
-(profile, pages, summary of older turns) seldom change and are the same bytes from turn to turn, so that a provider's
-prompt cache holds. Then follow daily notes, recalled hits, the inventory of working memory, and the text of another
-memory (a knowledge graph). Their tokens together never exceed the hard budget. The replayed turns are separate
+The text has eight sections in a fixed order. Behind the first one a line says that the rest is data. The first four
+(profile, pages, standing records, summary of older turns) seldom change and are the same bytes from turn to turn, so
+that a provider's prompt cache holds. Then follow daily notes, recalled hits, the inventory of working memory, and the
+text of another memory (a knowledge graph). Their tokens together never exceed the hard budget. The replayed turns are separate
 messages, limited by number, and their tokens are reported apart.
 
 Notes are separate from pages because a line is added whenever an exchange ends or scrolls out of the replay. They are
@@ -39,7 +39,7 @@ from reverie.domain.record import Record
 from reverie.domain.text import escaping, timestamps, validation
 from reverie.search.hits import Explanation, Hit
 
-SectionName = Literal["profile", "pages", "summary", "notes", "recalled", "working", "related"]
+SectionName = Literal["profile", "pages", "standing", "summary", "notes", "recalled", "working", "related"]
 Verdict = Literal[
     "selected",
     "twice",
@@ -47,6 +47,7 @@ Verdict = Literal[
     "does not hold now",
     "empty",
     "weak",
+    "in every prompt",
     "in the replayed turns",
     "already shown",
     "over the layer's limit",
@@ -57,7 +58,7 @@ _WEAK = 0.1
 """A hit that scores less than this share of the best is left out: on LoCoMo's development half that takes a
 twentieth of the hits away and .003 of the evidence; a quarter would take .026."""
 
-_STABLE: tuple[SectionName, ...] = ("profile", "pages", "summary")
+_STABLE: tuple[SectionName, ...] = ("profile", "pages", "standing", "summary")
 _NOTICE_TOKENS = estimate_section_cost(escaping.NOTICE)
 _LONGEST_EXCERPT = 60
 
@@ -68,13 +69,15 @@ class StaticContext:
 
     Attributes:
         profile: `soul.md`, `directives.md` and `style.md`, those that there are, in this order.
-        pages: What stands in every prompt: the text of `MEMORY.md` and of pinned records, with headers.
+        pages: The text of `MEMORY.md`, with headers.
+        records: Records that stand in every prompt, the most important first.
         summary: What stands for the turns before the window; empty for nothing.
         notes: Lines of the daily notes of the last days, those of a day in their order.
     """
 
     profile: tuple[str, ...] = ()
     pages: tuple[str, ...] = ()
+    records: tuple[Record, ...] = ()
     summary: str = ""
     notes: tuple[Paragraph, ...] = ()
 
@@ -84,7 +87,7 @@ class PackSection:
     """One part of the pack's text.
 
     Attributes:
-        name: `profile`, `pages`, `summary`, `notes`, `recalled`, `working` or `related`.
+        name: `profile`, `pages`, `standing`, `summary`, `notes`, `recalled`, `working` or `related`.
         text: As it stands in the prompt; never empty.
         tokens: What it is counted as; at least the estimate of its text.
     """
@@ -374,14 +377,16 @@ def build(given: PackInput) -> Pack:
     """Return the pack for an input; the same input gives the same pack."""
     budget, now, standing = given.budget, given.now, given.standing
     replayed = to_chat_messages(given.replay)
-    stable, cut = _build_stable_sections(standing, budget)
+    stable, cut, standing_ids = _build_stable_sections(standing, budget)
     room = budget.hard_tokens - sum(section.tokens for section in stable) - _NOTICE_TOKENS
     lines = [render.render_entry(entry, now) for entry in given.entries if entry.live(now)]
     sure = min(budget.working, count_fitting_lines(render.WORKING_HEADER, lines, room))
     reserved = estimate_section_cost(_render_inventory(lines, sure, room))
 
     found = [(hit, False) for hit in given.candidates] + [(_to_hit(record), True) for record in given.recent]
-    judged = _judge(found, replay=given.replay, shown=given.shown, now_at=given.now_at, now=now)
+    judged = _judge(
+        found, standing_ids=standing_ids, replay=given.replay, shown=given.shown, now_at=given.now_at, now=now
+    )
     choices, used = _choose(judged, budget, room=room - reserved)
     recalled = _render_recalled(choices)
     fit = count_fitting_lines(render.WORKING_HEADER, lines, room - used)
@@ -421,8 +426,10 @@ def build(given: PackInput) -> Pack:
 
 def _build_stable_sections(
     standing: StaticContext, budget: TokenBudget
-) -> tuple[list[PackSection], list[SectionName]]:
-    """Return profile, pages and summary, cut by rules that look at nothing else, so that they stay the same.
+) -> tuple[list[PackSection], list[SectionName], frozenset[str]]:
+    """Return profile, pages, standing records and summary, what was cut, and the ids of those records.
+
+    They are cut by rules that look at nothing else, so that they stay the same.
 
     The profile may take the whole hard budget. The summary leaves half of the soft budget free for what is
     recalled; pages leave all of it, but a quarter of what profile and summary leave is always theirs.
@@ -436,7 +443,8 @@ def _build_stable_sections(
     left = budget.hard_tokens
     built: dict[SectionName, PackSection] = {}
     cut: list[SectionName] = []
-    for name in ("profile", "summary", "pages"):
+    ids: frozenset[str] = frozenset()
+    for name in ("profile", "summary", "pages", "standing"):
         if name == "summary":
             left = max(0, left - _NOTICE_TOKENS)
         room = left
@@ -444,6 +452,11 @@ def _build_stable_sections(
             room = left - budget.soft_tokens // 2
         elif name == "pages":
             room = min(budget.page_tokens, max(left - budget.soft_tokens, left // 4))
+        elif name == "standing":
+            room = min(budget.standing_tokens, max(left - budget.soft_tokens, left // 4))
+            chosen = _choose_standing(standing.records, room)
+            ids = frozenset(record.id for record in chosen)
+            texts[name] = _render_standing(chosen, left_out=len(standing.records) - len(chosen))
         whole = validation.clean_text(texts[name])
         text = cut_section(whole, room)
         cost = estimate_section_cost(text)
@@ -452,7 +465,26 @@ def _build_stable_sections(
         if text != whole:
             cut.append(name)
         left -= cost
-    return [built[name] for name in _STABLE if name in built], cut
+    return [built[name] for name in _STABLE if name in built], cut, ids
+
+
+def _choose_standing(records: Sequence[Record], room: int) -> list[Record]:
+    """Return the first records that fit into the room, in the order in which they were created."""
+    room -= estimate_section_cost(f"{render.STANDING_HEADER}\n- … and {len(records)} more")
+    chosen = []
+    for record in records:
+        cost = validation.estimate_item_cost(render.render_record(record))
+        if cost <= room:
+            room -= cost
+            chosen.append(record)
+    return sorted(chosen, key=lambda record: (record.created_at, record.id))
+
+
+def _render_standing(records: Sequence[Record], *, left_out: int) -> str:
+    if not records:
+        return ""
+    rest = [f"- … and {left_out} more"] if left_out else []
+    return "\n".join([render.STANDING_HEADER, *map(render.render_record, records), *rest])
 
 
 def _build_notes_section(
@@ -470,6 +502,7 @@ def _build_notes_section(
 def _judge(
     found: Sequence[tuple[Hit, bool]],
     *,
+    standing_ids: frozenset[str],
     replay: Sequence[Turn],
     shown: ShownLedger,
     now_at: int,
@@ -490,6 +523,8 @@ def _judge(
             verdict = "untrusted"
         elif hit.record is not None and not is_valid_at(hit.record, now):
             verdict = "does not hold now"
+        elif hit.id in standing_ids:
+            verdict = "in every prompt"
         elif hit.turn is not None and hit.turn.id in replayed:
             verdict = "in the replayed turns"
         elif shown_at is not None:

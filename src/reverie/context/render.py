@@ -24,6 +24,9 @@ RECORDS_HEADER = "Recalled from long-term memory (relevant to this message):"
 RECENT_HEADER = "Recalled from long-term memory (most recent):"
 """The header when nothing was found on the first turn, and the newest records are given instead."""
 
+STANDING_HEADER = "Preferences and rules (from long-term memory):"
+"""Header of records that stand in every prompt, whatever is asked."""
+
 TURNS_HEADER = "Recalled from past conversations (quoted, relevant to this message):"
 WORKING_HEADER = (
     "Working memory (scratch space — use search_working_memory or get_from_working_memory to retrieve):"

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from reverie.domain.conversation import ROLES, Role
 from reverie.domain.filter import Filter
-from reverie.domain.record import ORIGINS, UNTRUSTED, Record
+from reverie.domain.record import ORIGINS, UNTRUSTED, Kind, Record
 from reverie.domain.text import validation
 from reverie.search.hits import Hit
 from reverie.settings import Settings
@@ -21,6 +21,8 @@ LONGEST_QUERY = 2_000
 """Characters of a message that are searched for; of a longer one, the first and the last thousand."""
 
 _WIDER = 3  # times more hits asked for than shown, since untrusted and replayed ones are left out
+_MOST_STANDING = 100  # records looked at, of which the most important go into the prompt
+_STANDING: tuple[Kind, ...] = ("preference", "constraint")
 _TRUSTED = tuple(origin for origin in ORIGINS if origin not in UNTRUSTED)
 _SPEAKING: tuple[Role, ...] = tuple(role for role in ROLES if role != "tool")
 
@@ -98,6 +100,29 @@ def retrieve_recent(
     limit = settings.fallback_limit
     allowed = Filter(scopes=scopes, origins=_TRUSTED, alive_at=now, valid_at=now)
     return recaller.recent(allowed=allowed, limit=limit) if limit else []
+
+
+def retrieve_standing(
+    recaller: Retriever, settings: Settings, scopes: tuple[str, ...], *, now: datetime
+) -> list[Record]:
+    """Return the trusted records that hold whatever is asked, the most important first.
+
+    They are pinned records, preferences and constraints. Of equally important ones the newest is first.
+
+    Args:
+        recaller: What searches.
+        settings: The settings.
+        scopes: Whose memory is seen.
+        now: The moment.
+    """
+    if not settings.standing_tokens:
+        return []
+    allowed = Filter(scopes=scopes, origins=_TRUSTED, alive_at=now, valid_at=now)
+    found = [
+        *recaller.recent(allowed=replace(allowed, pinned=True), limit=_MOST_STANDING),
+        *recaller.recent(allowed=replace(allowed, kinds=_STANDING, pinned=False), limit=_MOST_STANDING),
+    ]
+    return sorted(found, key=lambda record: (not record.pinned, -record.importance))
 
 
 def query_from_message(message: str) -> str:

@@ -64,6 +64,16 @@ class FusedPassage(NamedTuple):
         return () if self.words is None else self.words.matched
 
     @property
+    def stands_for(self) -> Mapping[str, str]:
+        """Matched tokens that stand for a token of the question, and that token."""
+        return {} if self.words is None else self.words.stands_for
+
+    @property
+    def own_weights(self) -> dict[int, float]:
+        """Weights of the terms found in its own text, by their number."""
+        return {} if self.words is None else self.words.own_weights
+
+    @property
     def parts(self) -> dict[str, float]:
         """Parts of the share by name, with `vector` for what the nearness adds and its `cosine`."""
         parts = {} if self.words is None else dict(self.words.parts)

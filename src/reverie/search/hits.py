@@ -14,6 +14,7 @@ from reverie.domain.record import NOTHING, UNTRUSTED, Layer, Record
 from reverie.domain.text import timestamps
 
 _NO_PARTS: Mapping[str, float] = MappingProxyType({})
+_NO_WORDS: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +22,8 @@ class Explanation:
     """Explanation of a hit and its rank.
 
     Attributes:
-        matched: The words of the question that it has, in the analyzer's form.
+        matched: The words that it has of the question or in place of one of its words, in the analyzer's form.
+        stands_for: Which word of the question a matched word stands for, where it is another one.
         parts: The parts of its score by name (`relevance`, `recency`, `importance`, `confidence`, …),
             each 0 to 1.
         evidence: What relevance was made of, by name (`words`, `pairs`, `neighbours`, …).
@@ -29,6 +31,7 @@ class Explanation:
     """
 
     matched: tuple[str, ...] = ()
+    stands_for: Mapping[str, str] = field(default_factory=lambda: _NO_WORDS)
     parts: Mapping[str, float] = field(default_factory=lambda: _NO_PARTS)
     evidence: Mapping[str, float] = field(default_factory=lambda: _NO_PARTS)
     note: str = ""
@@ -36,11 +39,17 @@ class Explanation:
     def __str__(self) -> str:
         pieces = []
         if self.matched:
-            pieces.append("matched " + ", ".join(self.matched))
+            pieces.append("matched " + ", ".join(self.list_matches()))
         if self.note:
             pieces.append(self.note)
         pieces.extend(f"{name} {value:.2f}" for name, value in self.parts.items())
         return " · ".join(pieces)
+
+    def list_matches(self) -> list[str]:
+        """Return the matched words; `car ≈ volvo` where one stands for another."""
+        return [
+            f"{self.stands_for[word]} ≈ {word}" if word in self.stands_for else word for word in self.matched
+        ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +124,7 @@ class Hit:
             "kind": self.kind,
             "layer": self.layer,
             "explanation": {
-                "matched": list(self.explanation.matched),
+                "matched": self.explanation.list_matches(),
                 "parts": {name: round(value, 6) for name, value in self.explanation.parts.items()},
                 "evidence": {name: round(value, 6) for name, value in self.explanation.evidence.items()},
                 "note": self.explanation.note,

@@ -152,18 +152,30 @@ class RankedPassage(NamedTuple):
 
     @property
     def matched(self) -> tuple[str, ...]:
-        """Tokens of the question found in it or, for a turn, in what it takes in.
+        """Tokens of the question, or that stand for one, found in it or, for a turn, in what it takes in."""
+        return tuple(token for token, _ in self._list_matches())
 
-        Where another word stands for one, both are named: `car ≈ volvo`.
-        """
+    @property
+    def stands_for(self) -> Mapping[str, str]:
+        """Matched tokens that stand for a token of the question, and that token."""
+        return {token: term for token, term in self._list_matches() if token != term}
+
+    def _list_matches(self) -> list[tuple[str, str]]:
         text = self.reason.passage.terms
-        return tuple(_name_match(self.reason.scale.terms[i], text) for i in self.reason.list_matched_terms())
+        terms = [self.reason.scale.terms[i] for i in self.reason.list_matched_terms()]
+        return [(_find_matching_token(term, text), term.token) for term in terms]
 
     @property
     def coverage(self) -> float:
         """Share of the question's weight that the matched words have; 0 to 1."""
         scale = self.reason.scale
         return min(1.0, sum(scale.weights[i] for i in self.reason.list_matched_terms()) / scale.attainable)
+
+    @property
+    def own_weights(self) -> dict[int, float]:
+        """Weights of the terms found in its own text, by their number."""
+        weights = self.reason.scale.weights
+        return {i: weights[i] for i, _ in self.reason.hits}
 
     @property
     def rarest(self) -> int:
@@ -343,12 +355,10 @@ class _Scale:
         return total * self.saturated * self.settings.pair
 
 
-def _name_match(term: QueryTerm, text: str) -> str:
-    if f" {term.token} " not in text:
-        for other in term.alternatives:
-            if f" {other.token} " in text:
-                return f"{term.token} ≈ {other.token}"
-    return term.token
+def _find_matching_token(term: QueryTerm, text: str) -> str:
+    """Return the token of a packed text that matches a term: an alternative if it does not stand there itself."""
+    tokens = (term.token, *(other.token for other in term.alternatives))
+    return next((token for token in tokens if f" {token} " in text), term.token)
 
 
 def _count_holders(term: QueryTerm, frequency: Callable[[str, int], int]) -> int:

@@ -29,7 +29,7 @@ from reverie.domain.passage import CandidateQuery, CollectionStats, Passage, Sea
 from reverie.domain.record import Record, validate_choice, validate_fraction
 from reverie.domain.text.timestamps import Clock
 from reverie.domain.text.validation import validate_text
-from reverie.search import calibration, fusion, scoring
+from reverie.search import calibration, fusion, scoring, updates
 from reverie.search.expansion import expand_query
 from reverie.search.fusion import FusedPassage
 from reverie.search.hits import SOURCES, Explanation, Hit, SearchMode, Source, Unit
@@ -342,6 +342,8 @@ class Searcher:
             for entry in relevant
         ]
         scored.sort(key=lambda entry: (-entry.score.total, -entry.passage.at, -entry.passage.key))
+        if subject == "record" and not updates.asks_for_past(query.text):
+            scored = _put_current_first(scored, query)
         return scored, is_full
 
     def _load(self, subject: Searchable, scored: Sequence[_Scored], question: SearchRequest) -> list[Hit]:
@@ -423,6 +425,22 @@ def validate_count(value: object, *, name: str, least: int = 1, most: int = 1_00
     return value
 
 
+def _put_current_first(scored: list[_Scored], query: ParsedQuery) -> list[_Scored]:
+    """Return the hits with what is newer before what it seems to replace; it gets the score of that."""
+    matches = [
+        updates.Matched(entry.passage, entry.score.total, entry.ranked.own_weights)
+        for entry in scored[: updates.COMPARED]
+    ]
+    order = updates.order_by_time(matches, query.tokens)
+    least = 0.0
+    ordered: list[_Scored] = []
+    for place in reversed(order):
+        entry = scored[place]
+        least = max(entry.score.total, least)
+        ordered.append(replace(entry, score=entry.score._replace(total=least)))
+    return [*reversed(ordered), *scored[updates.COMPARED :]]
+
+
 def _build_wanted(subject: Searchable, query: ParsedQuery) -> CandidateQuery:
     words: dict[str, float] = {}
     for term in query.wanted(turns=subject == "turn"):
@@ -463,7 +481,9 @@ def _score(
 
 def _build_hit(entry: _Scored, value: _Value, now: datetime | None) -> Hit:
     ranked = entry.ranked
-    why = Explanation(matched=ranked.matched, parts=entry.score.parts, evidence=ranked.parts)
+    why = Explanation(
+        matched=ranked.matched, stands_for=ranked.stands_for, parts=entry.score.parts, evidence=ranked.parts
+    )
     if now is not None and isinstance(value, Record) and not is_valid_at(value, now):
         why = replace(why, note="does not hold now: it did before, or will later")
         return _wrap_value(value, why, entry.score.total * _NOT_HOLDING)

@@ -142,17 +142,19 @@ def format_age(moment: datetime, now: datetime) -> str:
 
 
 def list_matched_words(hit: Hit, question: str | None) -> list[str]:
-    """Return the words that a question and a hit share, as the hit spells them."""
+    """Return the words that a question and a hit share, as the hit spells them; `car ≈ Volvo` for a related one."""
     from reverie.domain.text import tokenizer
 
     remaining, words = set(hit.explanation.matched), list[str]()
+    stands_for = hit.explanation.stands_for
     for surface, parts, wholes in [
         *tokenizer.tokenize_chunks(hit.content),
         *tokenizer.tokenize_chunks(question or ""),
     ]:
         shared = remaining.intersection((*parts, *wholes))
         if shared and len(surface) <= _LONGEST_WORD:
-            words.append(surface)
+            meant = next((stands_for[token] for token in shared if token in stands_for), None)
+            words.append(surface if meant is None else f"{meant} ≈ {surface}")
             remaining -= shared
     return [*words, *sorted(remaining)]
 

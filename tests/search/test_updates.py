@@ -1,0 +1,67 @@
+"""What is newer stands before what it replaces."""
+
+from __future__ import annotations
+
+import doctest
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reverie.domain.passage import Passage
+from reverie.domain.text.tokenizer import pack, tokenize
+from reverie.memory import Memory
+from reverie.search import updates
+from reverie.search.updates import Matched, order_by_time
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def remember(folder: Path, texts: list[str]) -> Memory:
+    now = [START]
+    memory = Memory.open(folder, clock=lambda: now[0])
+    for text in texts:
+        memory.save(text, category="home")
+        now[0] += timedelta(days=30)
+    return memory
+
+
+def test_the_examples_in_the_docstrings_hold() -> None:
+    assert doctest.testmod(updates).failed == 0
+
+
+def test_what_holds_now_stands_first_without_the_word_now(tmp_path: Path) -> None:
+    with remember(tmp_path, ["Internet is Megacable, 549 a month", "Switched the house to Totalplay internet"]) as memory:
+        assert memory.search("which internet do we have?")[0].content.startswith("Switched")
+
+
+def test_a_question_about_the_past_finds_what_held_then(tmp_path: Path) -> None:
+    with remember(tmp_path, ["Internet is Megacable, 549 a month", "Switched the house to Totalplay internet"]) as memory:
+        assert memory.search("which internet did we have before?")[0].content.startswith("Internet")
+
+
+def test_another_thing_that_shares_a_word_of_the_question_does_not_go_before(tmp_path: Path) -> None:
+    texts = ["Anna plays the violin on Mondays at school", "Anna is allergic to nuts"]
+    with remember(tmp_path, texts) as memory:
+        assert memory.search("when does Anna play the violin?")[0].content == texts[0]
+
+
+def test_what_was_told_at_once_keeps_its_order() -> None:
+    first, second = (
+        Matched(Passage(key, pack(tokenize(text)), 4, at=60.0 * key), 0.5, {0: 1.0})
+        for key, text in enumerate(("port of staging 8443", "port of staging proxy 9443"))
+    )
+    assert order_by_time([first, second], ["port"]) == [0, 1]
+
+
+PASSAGES = st.lists(st.tuples(st.sampled_from("abc"), st.floats(0, 1e7), st.floats(0.01, 1)), max_size=8)
+
+
+@given(PASSAGES)
+def test_every_hit_keeps_a_place(values: list[tuple[str, float, float]]) -> None:
+    matches = [
+        Matched(Passage(key, f" word  {word}word ", 2, at=at), score, {0: 1.0})
+        for key, (word, at, score) in enumerate(sorted(values, key=lambda value: -value[2]))
+    ]
+    assert sorted(order_by_time(matches, ["word"])) == list(range(len(matches)))
