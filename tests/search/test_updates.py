@@ -32,12 +32,16 @@ def test_the_examples_in_the_docstrings_hold() -> None:
 
 
 def test_what_holds_now_stands_first_without_the_word_now(tmp_path: Path) -> None:
-    with remember(tmp_path, ["Internet is Megacable, 549 a month", "Switched the house to Totalplay internet"]) as memory:
+    with remember(
+        tmp_path, ["Internet is Megacable, 549 a month", "Switched the house to Totalplay internet"]
+    ) as memory:
         assert memory.search("which internet do we have?")[0].content.startswith("Switched")
 
 
 def test_a_question_about_the_past_finds_what_held_then(tmp_path: Path) -> None:
-    with remember(tmp_path, ["Internet is Megacable, 549 a month", "Switched the house to Totalplay internet"]) as memory:
+    with remember(
+        tmp_path, ["Internet is Megacable, 549 a month", "Switched the house to Totalplay internet"]
+    ) as memory:
         assert memory.search("which internet did we have before?")[0].content.startswith("Internet")
 
 
