@@ -3,8 +3,8 @@
 The text has eight sections in a fixed order. Behind the first one a line says that the rest is data. The first four
 (profile, pages, standing records, summary of older turns) seldom change and are the same bytes from turn to turn, so
 that a provider's prompt cache holds. Then follow daily notes, recalled hits, the inventory of working memory, and the
-text of another memory (a knowledge graph). Their tokens together never exceed the hard budget. The replayed turns are separate
-messages, limited by number, and their tokens are reported apart.
+text of another memory (a knowledge graph). Their tokens together never exceed the hard budget. The replayed turns are
+separate messages, limited by number, and their tokens are reported apart.
 
 Notes are separate from pages because a line is added whenever an exchange ends or scrolls out of the replay. They are
 packed last, so they take no room from recalled hits.
