@@ -12,13 +12,16 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
 from click.testing import Result
 from mcp import Client
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from reverie import Memory
+from reverie.interfaces.mcp import handshake
 from reverie.interfaces.mcp.clients import CLIENTS
 from tests.interfaces.mcp.peers import LEGACY, PROGRAM, STATELESS, Wire, launched, played, started
 
@@ -210,6 +213,72 @@ def test_requests_before_the_handshake_are_refused_and_the_handshake_still_works
         still_serves(wire)
 
 
+# -- the early answer to `initialize` --------------------------------------------------------------------
+
+
+def test_the_early_answer_is_the_servers_own(folder: Path) -> None:
+    assert handshake.VERSIONS == HANDSHAKE_PROTOCOL_VERSIONS
+    params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "a", "version": "1"}}
+    early = handshake.build_answer(
+        json.dumps({"jsonrpc": "2.0", "id": "hello", "method": "initialize", "params": params}).encode()
+    )
+    with Wire(folder) as wire:
+        wire.raw(b"\n")  # the server itself answers whatever is not first
+        assert wire.shake_hands() == early
+        still_serves(wire)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"jsonrpc": "1.0"},
+        {"method": "ping"},
+        {"id": None},
+        {"id": True},
+        {"params": {}},
+        {"params": []},
+        {"params": {"protocolVersion": "1999-01-01", "capabilities": {}, "clientInfo": {}}},
+        {"params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "a"}}},
+        {"params": {"protocolVersion": [], "capabilities": {}, "clientInfo": {"name": "a", "version": "1"}}},
+    ],
+)
+def test_nothing_but_a_plain_request_is_answered_early(change: dict[str, Any]) -> None:
+    params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "a", "version": "1"}}
+    message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
+    assert handshake.build_answer(json.dumps(message).encode()) is not None
+    assert handshake.build_answer(json.dumps(message | change).encode()) is None
+    assert handshake.build_answer(b"[" * 100_000) is None
+
+
+def test_initialize_is_answered_while_the_database_is_locked(folder: Path) -> None:
+    Memory.open(folder).close()
+    locking = sqlite3.connect(folder / "reverie.db", isolation_level=None)
+    locking.execute("PRAGMA locking_mode = EXCLUSIVE")
+    locking.execute("BEGIN EXCLUSIVE")
+    with Wire(folder) as wire:
+        assert wire.shake_hands()["result"]["protocolVersion"] == "2025-11-25"
+        wire.call("save_memory", {"content": "Alice likes tea"}, id="saved")
+        assert locking.in_transaction
+        locking.close()
+        assert wire.answer("saved")["result"]["isError"] is False
+        wire.say("ping", id="hello")  # the id of the handshake, used once more
+        assert wire.answer("hello")["result"] == {}
+        assert wire.end()[0] == 0
+
+
+def test_the_early_answer_needs_neither_the_package_nor_the_memory() -> None:
+    program = (
+        "import sys\n"
+        "import reverie.interfaces.mcp.handshake\n"
+        "import reverie.interfaces.cli.commands.agent.mcp\n"
+        "print(*sorted({name.partition('.')[0] for name in sys.modules} & {'mcp', 'mcp_types', 'pydantic', "
+        "'anyio', 'starlette', 'tantivy'}), *(name for name in sys.modules if name.startswith(("
+        "'reverie.memory', 'reverie.stores', 'reverie.search', 'reverie.llm', 'reverie.tools'))))"
+    )
+    done = subprocess.run([PROGRAM[0], "-c", program], capture_output=True, text=True)
+    assert done.stdout.split() == [], done.stderr
+
+
 # -- ending ----------------------------------------------------------------------------------------------
 
 
@@ -266,8 +335,8 @@ def test_only_the_protocol_is_on_standard_output(folder: Path) -> None:
         "import os\n"
         "import reverie.interfaces.mcp.stdio as stdio\n"
         "open_streams = stdio.open_streams\n"
-        "def open_noisy_streams(*args):\n"
-        "    streams = open_streams(*args)\n"
+        "def open_noisy_streams(*args, **how):\n"
+        "    streams = open_streams(*args, **how)\n"
         "    class Noisy:\n"
         "        async def __aenter__(self):\n"
         "            entered = await streams.__aenter__()\n"

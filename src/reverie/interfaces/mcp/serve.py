@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 
 import anyio
 
+from reverie.interfaces.mcp.handshake import EarlyHandshake
 from reverie.interfaces.mcp.offer import ServedMemory
 from reverie.interfaces.mcp.server import MemoryServer
 
@@ -21,9 +22,14 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _log = logging.getLogger("reverie.mcp")
 
 
-def serve_stdio(offer: ServedMemory) -> None:
-    """Serve on standard input and output until the input ends, or SIGINT or SIGTERM arrives."""
-    anyio.run(_run_stdio, offer)
+def serve_stdio(offer: ServedMemory, handshake: EarlyHandshake | None = None) -> None:
+    """Serve on standard input and output until the input ends, or SIGINT or SIGTERM arrives.
+
+    Args:
+        offer: The served memory.
+        handshake: What has begun to read the input; None for nothing.
+    """
+    anyio.run(_run_stdio, offer, handshake)
 
 
 def serve_http(
@@ -41,13 +47,13 @@ def serve_http(
     anyio.run(_run_http, offer, sock, host, token, tuple(allowed))
 
 
-async def _run_stdio(offer: ServedMemory) -> None:
+async def _run_stdio(offer: ServedMemory, handshake: EarlyHandshake | None) -> None:
     from reverie.interfaces.mcp import stdio
 
     server = MemoryServer(offer)
     async with (
         _cancel_on_signals(),
-        stdio.open_streams() as (read, write),
+        stdio.open_streams(handshake=handshake) as (read, write),
         anyio.create_task_group() as tasks,
     ):
         tasks.start_soon(server.changes.run)

@@ -25,6 +25,8 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp.shared.message import SessionMessage
 from mcp_types.jsonrpc import jsonrpc_message_adapter
 
+from reverie.interfaces.mcp.handshake import EarlyHandshake
+
 LONGEST_LINE = 16 * 1024 * 1024
 """Maximum bytes of a message; a longer one is answered with an error."""
 
@@ -39,22 +41,25 @@ Streams = tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObj
 
 
 @asynccontextmanager
-async def open_streams(source: int | None = None, target: int | None = None) -> AsyncIterator[Streams]:
+async def open_streams(
+    source: int | None = None, target: int | None = None, *, handshake: EarlyHandshake | None = None
+) -> AsyncIterator[Streams]:
     """Open the streams of a server.
 
     Args:
         source: File descriptor to read; None for standard input.
         target: File descriptor to write; None for standard output, which is redirected to standard error
             meanwhile, so that only messages are written to it.
+        handshake: What has begun to read the input; None for nothing.
     """
     with _redirect_descriptors(source, target) as (reading, writing):
         to_server, from_client = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         to_client, from_server = anyio.create_memory_object_stream[SessionMessage](0)
         pending = _Pending()
         writer = _Writer(writing)
-        reader = _Reader(reading, to_server, writer, pending)
+        reader = _Reader(reading, to_server, writer, pending, handshake)
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_write_messages, from_server, writer, pending, reader)
+            tasks.start_soon(_write_messages, from_server, writer, pending, reader, handshake)
             reader.start()
             try:
                 yield from_client, to_client
@@ -64,11 +69,23 @@ async def open_streams(source: int | None = None, target: int | None = None) -> 
 
 
 async def _write_messages(
-    messages: MemoryObjectReceiveStream[SessionMessage], writer: _Writer, pending: _Pending, reader: _Reader
+    messages: MemoryObjectReceiveStream[SessionMessage],
+    writer: _Writer,
+    pending: _Pending,
+    reader: _Reader,
+    handshake: EarlyHandshake | None,
 ) -> None:
-    """Write the server's messages; end the input if the client has closed the output."""
+    """Write the server's messages, but no second answer to `initialize`.
+
+    If the client has closed the output, the input ends.
+    """
     async with messages:
         async for message in messages:
+            if handshake is not None and handshake.answered is not None:
+                if getattr(message.message, "id", None) == handshake.answered:
+                    pending.remove(handshake.answered)
+                    handshake = None
+                    continue
             line = message.message.model_dump_json(by_alias=True, exclude_unset=True)
             if not await writer.write(line.encode() + b"\n"):
                 reader.end()
@@ -159,8 +176,10 @@ class _Reader:
         to_server: MemoryObjectSendStream[SessionMessage | Exception],
         writer: _Writer,
         pending: _Pending,
+        handshake: EarlyHandshake | None,
     ) -> None:
         self._source = source
+        self._handshake = handshake
         self._to_server = to_server
         self._writer = writer
         self._pending = pending
@@ -178,7 +197,8 @@ class _Reader:
         with suppress(
             RuntimeError, futures.CancelledError, anyio.ClosedResourceError, anyio.BrokenResourceError
         ):
-            for line in _read_lines(self._source):
+            already_read = b"" if self._handshake is None else self._handshake.wait()
+            for line in _read_lines(self._source, already_read):
                 if line is None:
                     limit = f"{LONGEST_LINE // 1024 // 1024} MB"
                     self._run_in_loop(
@@ -229,13 +249,13 @@ class _Reader:
         self._to_server.close()
 
 
-def _read_lines(source: int) -> Iterator[bytes | None]:
+def _read_lines(source: int, already_read: bytes = b"") -> Iterator[bytes | None]:
     """Iterate over lines without line ends; None stands for a line that is too long."""
     buffer = bytearray()
     too_long = False
     while True:
         try:
-            piece = os.read(source, _PIECE)
+            piece, already_read = already_read or os.read(source, _PIECE), b""
         except OSError:
             piece = b""
         if not piece:

@@ -126,13 +126,20 @@ def mcp(ctx: click.Context, context: CommandContext, /, **options: Any) -> None:
 
 
 def _serve_stdio(context: CommandContext, options: dict[str, Any]) -> None:
-    from reverie.interfaces.mcp.serve import serve_stdio
+    from reverie.interfaces.mcp.handshake import begin_handshake
 
+    handshake = begin_handshake()  # before the slow imports, and before the memory is opened
     if sys.stdin.isatty():
         output.print_message(
             "Waiting for messages on standard input; press Ctrl-C to stop.", quiet=context.quiet
         )
-    _serve_memory(context, options, serve_stdio)
+
+    def serve(offer: ServedMemory) -> None:
+        from reverie.interfaces.mcp.serve import serve_stdio
+
+        serve_stdio(offer, handshake)
+
+    _serve_memory(context, options, serve)
 
 
 def _serve_http(context: CommandContext, options: dict[str, Any]) -> None:
