@@ -218,7 +218,11 @@ def test_requests_before_the_handshake_are_refused_and_the_handshake_still_works
 
 def test_the_early_answer_is_the_servers_own(folder: Path) -> None:
     assert handshake.VERSIONS == HANDSHAKE_PROTOCOL_VERSIONS
-    params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "a", "version": "1"}}
+    params = {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "a", "version": "1"},
+    }
     early = handshake.build_answer(
         json.dumps({"jsonrpc": "2.0", "id": "hello", "method": "initialize", "params": params}).encode()
     )
@@ -243,7 +247,11 @@ def test_the_early_answer_is_the_servers_own(folder: Path) -> None:
     ],
 )
 def test_nothing_but_a_plain_request_is_answered_early(change: dict[str, Any]) -> None:
-    params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "a", "version": "1"}}
+    params = {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "a", "version": "1"},
+    }
     message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
     assert handshake.build_answer(json.dumps(message).encode()) is not None
     assert handshake.build_answer(json.dumps(message | change).encode()) is None
