@@ -81,11 +81,11 @@ async def _write_messages(
     """
     async with messages:
         async for message in messages:
-            if handshake is not None and handshake.answered is not None:
-                if getattr(message.message, "id", None) == handshake.answered:
-                    pending.remove(handshake.answered)
-                    handshake = None
-                    continue
+            id = getattr(message.message, "id", None)
+            if handshake is not None and id is not None and id == handshake.answered:
+                handshake = None
+                pending.remove(id)
+                continue
             line = message.message.model_dump_json(by_alias=True, exclude_unset=True)
             if not await writer.write(line.encode() + b"\n"):
                 reader.end()
