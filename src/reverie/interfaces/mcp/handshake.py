@@ -95,13 +95,13 @@ def build_answer(line: bytes) -> dict[str, Any] | None:
     """Return the answer to a line; None for anything but a plain `initialize` of a known version."""
     try:
         message = json.loads(line)
-        id, params = message["id"], message["params"]
+        request, params = message["id"], message["params"]
         version, client = params["protocolVersion"], params["clientInfo"]
         is_plain = (
             message["jsonrpc"] == "2.0"
             and message["method"] == "initialize"
-            and isinstance(id, str | int)
-            and not isinstance(id, bool)
+            and isinstance(request, str | int)
+            and not isinstance(request, bool)
             and version in VERSIONS
             and isinstance(params["capabilities"], dict)
             and isinstance(client["name"], str)
@@ -117,4 +117,4 @@ def build_answer(line: bytes) -> dict[str, Any] | None:
         "serverInfo": {"name": NAME, "title": NAME.title(), "version": __version__},
         "instructions": INSTRUCTIONS,
     }
-    return {"jsonrpc": "2.0", "id": id, "result": result}
+    return {"jsonrpc": "2.0", "id": request, "result": result}

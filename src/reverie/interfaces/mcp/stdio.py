@@ -81,10 +81,10 @@ async def _write_messages(
     """
     async with messages:
         async for message in messages:
-            id = getattr(message.message, "id", None)
-            if handshake is not None and id is not None and id == handshake.answered:
+            answers = getattr(message.message, "id", None)
+            if handshake is not None and answers is not None and answers == handshake.answered:
                 handshake = None
-                pending.remove(id)
+                pending.remove(answers)
                 continue
             line = message.message.model_dump_json(by_alias=True, exclude_unset=True)
             if not await writer.write(line.encode() + b"\n"):
