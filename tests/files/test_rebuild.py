@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -30,7 +31,14 @@ from reverie.stores.contract.factories import NOW, make_record, make_session, ma
 from reverie.stores.protocol import Store
 from reverie.stores.sqlite import SQLiteStore
 from reverie.stores.tombstones import make_key, tombstone_keys
-from tests.files.hand_edit_fixture import EditedFolder, build_note_path, make_note, open_edited_folder
+from tests.files.hand_edit_fixture import (
+    CHAT,
+    DAY,
+    EditedFolder,
+    build_note_path,
+    make_note,
+    open_edited_folder,
+)
 from tests.files.test_parsing import RECORDS
 from tests.profiles import examples
 
@@ -40,7 +48,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "memory"
 
 
-def everything(store: Store) -> dict[str, object]:
+def everything(store: Store) -> dict[str, Any]:
     """All that the files hold, as values."""
     return {
         "records": sorted(store.find(Filter(archived=None)), key=lambda each: each.id),
@@ -261,27 +269,34 @@ def test_the_lines_before_one_that_was_half_written_are_taken(folder: Path) -> N
     lose(folder)
     rebuilt = again(folder)
     assert [broken.path for broken in rebuilt.broken] == ["sessions/chat:1.jsonl"]
-    assert "the lines before that were taken" in rebuilt.broken[0].why
+    assert "the other lines were taken" in rebuilt.broken[0].why
     with open_edited_folder(folder) as edited_folder:
         assert [each.position for each in edited_folder.store.turns(session="chat:1")] == [0, 1]
 
 
-def test_of_a_live_and_an_archived_file_of_one_record_the_later_counts(folder: Path) -> None:
-    """A process was killed after it wrote the one and before it removed the other."""
+@pytest.mark.parametrize("bad", [b"{", b"\xff\xfe", b'{"content": 3}', b'{"text": "x"}'])
+@pytest.mark.parametrize(("path", "line"), [(CHAT, 1), (CHAT, 2), (CHAT, 0), (DAY, 1)])
+def test_every_good_line_of_a_file_is_taken_and_the_bad_one_is_named(
+    folder: Path, path: str, line: int, bad: bytes
+) -> None:
     with open_edited_folder(folder) as edited_folder:
-        edited_folder.add(make_note(1))
-        live = edited_folder.read(build_note_path(1))
-        edited_folder.change(make_note(1), make_note(1, archived_at=make_time(5)))
-        edited_folder.write(build_note_path(1), live)
-        os.utime(edited_folder.path(build_note_path(1)), ns=(1, 1))
+        fill(edited_folder)
+        edited_folder.add(*(make_record(n, layer="episodic", moment=make_time(n)) for n in (20, 21)))
+        before = everything(edited_folder.store)
+        lines = edited_folder.path(path).read_bytes().split(b"\n")
+        lost = json.loads(lines[line])["id"]
+        edited_folder.path(path).write_bytes(b"\n".join([*lines[:line], bad, *lines[line + 1 :]]))
     lose(folder)
     rebuilt = again(folder)
-    assert (rebuilt.records, rebuilt.archived) == (1, 1)
-    assert [broken.path for broken in rebuilt.broken] == [build_note_path(1)]
-    os.utime(folder / build_note_path(1))
-    os.utime(folder / "memory/.archive/notes/000000000001.json", ns=(1, 1))
-    rebuilt = again(folder, force=True)
-    assert (rebuilt.records, rebuilt.archived) == (1, 0)
+    assert [broken.path for broken in rebuilt.broken] == [path]
+    assert rebuilt.broken[0].why.startswith(f"line {line + 1}")
+    after = content_of(folder)
+    assert [each.id for each in after["sessions"]] == [each.id for each in before["sessions"]]
+    assert [each.id for each in after["records"]] == [
+        each.id for each in before["records"] if each.id != lost
+    ]
+    turns = [each.id for each in before["turns"]["chat:1"] if each.id != lost]
+    assert [each.id for each in after["turns"]["chat:1"]] == turns
 
 
 @pytest.mark.parametrize("readable", [True, False])

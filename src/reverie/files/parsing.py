@@ -100,19 +100,30 @@ def read_record(path: str, data: bytes) -> Fields | BrokenFile:
     return _read(path, data, lambda text: _parse_object(text, _RECORD))
 
 
-def read_episodic(path: str, data: bytes) -> list[Fields] | BrokenFile:
-    """Parse the lines of an episodic file, each a record."""
-    return _read(path, data, lambda text: _parse_lines(text, lambda number: _RECORD))
+def read_episodic(path: str, data: bytes, *, bad: list[str] | None = None) -> list[Fields] | BrokenFile:
+    """Parse the lines of an episodic file, each a record.
+
+    Args:
+        path: The path of the file.
+        data: Its content.
+        bad: Receives what is wrong with lines that cannot be parsed, which are left out; None to refuse the
+            file because of one.
+    """
+
+    def read(text: str) -> list[Fields]:
+        return [fields for fields in _parse_lines(text, lambda number: _RECORD, bad) if fields is not None]
+
+    return _read(path, data, read, bad=bad)
 
 
-def read_session(path: str, data: bytes) -> ParsedSession | BrokenFile:
-    """Parse the file of a session."""
+def read_session(path: str, data: bytes, *, bad: list[str] | None = None) -> ParsedSession | BrokenFile:
+    """Parse the file of a session; the arguments are those of `read_episodic`."""
 
     def read(text: str) -> ParsedSession:
-        state, *turns = _parse_lines(text, lambda number: _STATE if number == 1 else _TURN)
-        return ParsedSession(state=state, turns=turns)
+        state, *turns = _parse_lines(text, lambda number: _STATE if number == 1 else _TURN, bad)
+        return ParsedSession(state=state or {}, turns=[fields for fields in turns if fields is not None])
 
-    return _read(path, data, read)
+    return _read(path, data, read, bad=bad)
 
 
 def read_page(path: str, data: bytes, *, was: str = "") -> str | BrokenFile:
@@ -152,10 +163,14 @@ def check_size(path: str, size: int) -> BrokenFile | None:
     return BrokenFile(path=path, why=f"it has {size:,} bytes: at most {LARGEST[form]:,} are allowed")
 
 
-def _read(path: str, data: bytes, read: Callable[[str], _T], *, was: str = "") -> _T | BrokenFile:
+def _read(
+    path: str, data: bytes, read: Callable[[str], _T], *, was: str = "", bad: list[str] | None = None
+) -> _T | BrokenFile:
     try:
         if large := check_size(path, len(data)):
             return large
+        if bad is not None:
+            return read(data.decode("utf-8-sig", errors="surrogateescape").replace("\r\n", "\n"))
         text = _decode_text(data, was)
         line = _find_conflict_line(text)
         if line and not _find_conflict_line(was):
@@ -219,6 +234,7 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ParseError(f"{name} is no number that JSON knows")
 
 
+_SURROGATES = re.compile("[\udc80-\udcff]")
 _decode = json.JSONDecoder(object_pairs_hook=_to_unique_dict, parse_constant=_refuse_constant).decode
 
 
@@ -256,21 +272,42 @@ def _parse_object(text: str, forms: Mapping[str, Callable[[Any], Any]], *, line:
         raise ParseError(f"{before}{error}") from None
 
 
-def _parse_lines(text: str, forms: Callable[[int], Mapping[str, Callable[[Any], Any]]]) -> list[Fields]:
-    """One JSON object a line, blank ones left out; the n-th has fields of `forms(n)`. No id is twice."""
+def _parse_lines(
+    text: str, forms: Callable[[int], Mapping[str, Callable[[Any], Any]]], bad: list[str] | None
+) -> list[Fields | None]:
+    """One JSON object a line, blank ones left out; the n-th has fields of `forms(n)`. No id is twice.
+
+    With `bad`, a line that cannot be parsed is None; one at least has to be good.
+    """
     if not text.strip():
         raise ParseError("it is empty: delete the file, or restore what stood there")
-    found: list[Fields] = []
+    found: list[Fields | None] = []
     seen: dict[str, int] = {}
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
             continue
-        fields = _parse_object(line, forms(len(found) + 1), line=number)
-        name = fields.get("id")
-        if name is not None and seen.setdefault(name, number) != number:
-            raise ParseError(f"lines {seen[name]} and {number} have the same id {name!r}: take it out of one")
-        found.append(fields)
+        try:
+            found.append(_parse_line(line, forms(len(found) + 1), number, seen))
+        except ParseError as error:
+            if bad is None:
+                raise
+            bad.append(str(error))
+            found.append(None)
+    if not any(fields is not None for fields in found):
+        raise ParseError("no line of it can be parsed")
     return found
+
+
+def _parse_line(
+    text: str, forms: Mapping[str, Callable[[Any], Any]], number: int, seen: dict[str, int]
+) -> Fields:
+    if _SURROGATES.search(text):
+        raise ParseError(f"line {number}: it is not UTF-8 text: save it as UTF-8")
+    fields = _parse_object(text, forms, line=number)
+    name = fields.get("id")
+    if name is not None and seen.setdefault(name, number) != number:
+        raise ParseError(f"lines {seen[name]} and {number} have the same id {name!r}: take it out of one")
+    return fields
 
 
 # -- fields --------------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from reverie.domain.change import Change, Value
-from reverie.domain.conversation import Turn
+from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import InvalidInput, NotFound, StoreCorrupt, StoreIncompatible, StoreUnavailable
 from reverie.domain.page import Paragraph, validate_paragraph
 from reverie.domain.passage import Analyse
@@ -290,15 +290,19 @@ class _Rebuild:
             one = parsing.read_record(path, data)
             lines = one if isinstance(one, BrokenFile) else [one]
         else:
-            lines = self._parse_whole_lines(path, data, lambda part: parsing.read_episodic(path, part))
+            lines = self._parse_lines(path, lambda bad: parsing.read_episodic(path, data, bad=bad))
         if isinstance(lines, BrokenFile):
             self.rebuilt.broken.append(lines)
             return
         for fields in lines:
             name = fields.get("id") or (place.name if place.form == "record" and is_id(place.name) else None)
-            record = build_placed_record(
-                fields, id=name or self._new_id(), base=None, path=path, now=self._now
-            )
+            try:
+                record = build_placed_record(
+                    fields, id=name or self._new_id(), base=None, path=path, now=self._now
+                )
+            except InvalidInput as error:
+                self._record_broken(path, str(error))
+                continue
             if build_path(record) == path and "id" in fields:
                 self._add_record(path, record, mtime_ns, proper=True)
             else:
@@ -375,22 +379,22 @@ class _Rebuild:
             self._add(paragraph)
 
     def _take_session(self, path: str, data: bytes) -> None:
-        lines = self._parse_whole_lines(path, data, lambda part: parsing.read_session(path, part))
+        lines = self._parse_lines(path, lambda bad: parsing.read_session(path, data, bad=bad))
         if isinstance(lines, BrokenFile):
             self.rebuilt.broken.append(lines)
             return
         state = parsing.build_session_state(lines.state, path=path, base=None, now=self._now)
         turns: list[Turn] = []
-        for fields in lines.turns:
-            name = ids.validate_id(fields.get("id") or self._new_id())
-            if name in self._turns:
-                raise InvalidInput(f"turn {len(turns)}: the id {name!r} is that of a turn of another session")
-            turn = parsing.build_turn(
-                fields, id=name, state=state, position=len(turns), base=None, now=self._now
-            )
-            if self._is_forgotten(turn):
-                raise InvalidInput(f"turn {len(turns)} was forgotten on request: put [forgotten] there")
-            turns.append(turn)
+        bad: list[str] = []
+        for number, fields in enumerate(lines.turns):
+            try:
+                turns.append(self._build_turn(fields, state, position=len(turns)))
+            except InvalidInput as error:
+                bad.append(f"turn {number}: {error}")
+        if bad and not turns:
+            raise InvalidInput(bad[0])
+        for why in bad:
+            self._record_broken(path, f"{why}; the other turns were taken")
         self._turns.update(turn.id for turn in turns)
         self.rebuilt.sessions += 1
         self.rebuilt.turns += len(turns)
@@ -398,21 +402,29 @@ class _Rebuild:
         for turn in turns:
             self._add(turn)
 
+    def _build_turn(self, fields: Fields, state: SessionState, *, position: int) -> Turn:
+        name = ids.validate_id(fields.get("id") or self._new_id())
+        if name in self._turns:
+            raise InvalidInput(f"the id {name!r} is that of a turn of another session")
+        turn = parsing.build_turn(fields, id=name, state=state, position=position, base=None, now=self._now)
+        if self._is_forgotten(turn):
+            raise InvalidInput("it was forgotten on request: put [forgotten] there")
+        return turn
+
     # -- for all forms -----------------------------------------------------------------------------------
 
-    def _parse_whole_lines(
-        self, path: str, data: bytes, read: Callable[[bytes], _T | BrokenFile]
-    ) -> _T | BrokenFile:
-        """Parse the lines of a file, without the last if only that one is broken."""
-        found = read(data)
-        whole = data[: data.rfind(b"\n") + 1]
-        if not isinstance(found, BrokenFile) or data.endswith(b"\n") or not whole:
-            return found
-        shorter = read(whole)
-        if isinstance(shorter, BrokenFile):
-            return found
-        self._record_broken(path, f"{found.why}; the lines before that were taken")
-        return shorter
+    def _parse_lines(self, path: str, read: Callable[[list[str] | None], _T | BrokenFile]) -> _T | BrokenFile:
+        """Parse the lines of a file; record those that are broken, and return the others."""
+        whole = read(None)
+        if not isinstance(whole, BrokenFile):
+            return whole
+        bad: list[str] = []
+        good = read(bad)
+        if isinstance(good, BrokenFile):
+            return whole
+        for why in bad:
+            self._record_broken(path, f"{why}; the other lines were taken")
+        return good
 
     def _is_forgotten(self, value: Record | Turn | Paragraph) -> bool:
         return self._has_marks and bool(self._ask_marked(lambda store: is_forgotten(store, [value])))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sqlite3
@@ -31,6 +32,7 @@ from reverie.files.disk.state import (
     compute_stamp,
 )
 from reverie.stores.contract.factories import NOW, make_record
+from tests.files.hand_edit_fixture import build_note_path, make_note, open_edited_folder
 
 A = FileRecord("memory/a/1.json", 10, 1_700_000_000_000_000_001, compute_checksum(b"a"))
 B = FileRecord("memory/b.json", 20, 1_700_000_000_000_000_002, compute_checksum(b"b"))
@@ -268,6 +270,48 @@ def test_a_file_that_cannot_be_used_is_begun_anew(state: FileState, tmp_path: Pa
         ledger.put([B])
     assert again.known() == {B.path: B}
     again.close()
+
+
+@pytest.mark.parametrize("column", ["files.path", "notes.value", "due.path", "progress.stamp"])
+def test_text_that_is_not_utf_8_is_begun_anew(state: FileState, tmp_path: Path, column: str) -> None:
+    with state.lock() as ledger:
+        ledger.put([A])
+        ledger.note("a", "b")
+        ledger.mark_due([A.path])
+    state.close()
+    table, _, name = column.partition(".")
+    with sqlite3.connect(tmp_path / "files.db") as file:
+        file.execute(f"UPDATE {table} SET {name} = CAST(x'ff' AS TEXT)")
+    file.close()
+    for read_all in (
+        lambda state: (state.known(), state.notes(), state.due(), state.progress()),
+        lambda state: read_in_lock(state),
+    ):
+        again = FileState(tmp_path)
+        with contextlib.suppress(StateUnavailable):
+            read_all(again)
+        assert read_all(again) == ({}, {}, [], NO_PROGRESS)
+        again.close()
+
+
+def read_in_lock(state: FileState) -> tuple[object, ...]:
+    with state.lock() as ledger:
+        return ledger.known(), ledger.notes(), ledger.due(), ledger.progress
+
+
+def test_a_hand_edit_is_imported_although_the_state_of_the_files_is_damaged(tmp_path: Path) -> None:
+    with open_edited_folder(tmp_path / "memory") as folder:
+        folder.add(make_note(1))
+        folder.state.close()
+        with sqlite3.connect(folder.path("files.db")) as file:
+            file.execute("UPDATE files SET path = CAST(x'ff' AS TEXT)")
+        file.close()
+        folder.reopen()
+        folder.edit(build_note_path(1), content="Changed by hand")
+        for _ in range(2):
+            with contextlib.suppress(StateUnavailable):
+                folder.sync()
+        assert folder.record(1).content == "Changed by hand"
 
 
 def test_a_link_in_its_place_is_not_followed(state: FileState, tmp_path: Path) -> None:

@@ -129,7 +129,9 @@ def test_a_lost_database_is_made_again(folder: Path) -> None:
 def test_a_broken_database_is_moved_aside_and_broken_files_are_named(folder: Path) -> None:
     (folder / "memory" / "notes" / "broken.json").write_text("{")
     (folder / "reverie.db").write_bytes(b"garbage" * 1000)
-    found = answer(folder, "rebuild", "--yes")
+    done = run(folder, "rebuild", "--yes", "--json")
+    assert done.returncode == 1
+    found = json.loads(done.stdout)
     assert (found["records"], found["kept"]) == (1, str(folder / "reverie.db.broken-1"))
     assert [broken["path"] for broken in found["broken"]] == ["memory/notes/broken.json"]
     assert (folder / "reverie.db.broken-1").read_bytes() == b"garbage" * 1000

@@ -28,6 +28,7 @@ from typing import NamedTuple, TypeVar
 from reverie.domain.change import JournalEntry
 from reverie.domain.text.timestamps import to_microseconds
 from reverie.stores.sqlite.connections import not_forking
+from reverie.stores.sqlite.errors import is_undecodable
 
 FILES_DATABASE = "files.db"
 
@@ -284,6 +285,8 @@ class FileState:
                 self._file.execute("COMMIT")
             except sqlite3.Error as error:
                 self._close_connection()
+                if _is_broken(error):
+                    self._remove()  # the next use makes a new one
                 raise StateUnavailable(f"{self._path!r} failed: {error}") from error
             finally:
                 self._ledger = None
@@ -393,7 +396,7 @@ class FileState:
                     continue
                 self._close_connection()
                 broken += 1
-                if self._ledger is not None or code not in _BROKEN or broken == _TRIES:
+                if self._ledger is not None or not _is_broken(error) or broken == _TRIES:
                     raise StateUnavailable(f"{self._path!r} cannot be used: {error}") from error
                 self._remove()
 
@@ -525,6 +528,12 @@ def _read_format_ids(file: sqlite3.Connection) -> tuple[int, int]:
     (application,) = file.execute("PRAGMA application_id").fetchone()
     (version,) = file.execute("PRAGMA user_version").fetchone()
     return application, version
+
+
+def _is_broken(error: BaseException) -> bool:
+    """Whether an error says that the database is damaged or foreign."""
+    undecodable = isinstance(error, sqlite3.Error) and is_undecodable(error)
+    return undecodable or _get_error_code(error) in _BROKEN
 
 
 def _get_error_code(error: BaseException) -> int:

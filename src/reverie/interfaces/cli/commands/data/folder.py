@@ -13,7 +13,14 @@ import click
 from reverie.domain.errors import InvalidInput
 from reverie.domain.text import timestamps
 from reverie.interfaces.cli import output
-from reverie.interfaces.cli.options import Command, CommandContext, as_json, combine_options, invocation
+from reverie.interfaces.cli.options import (
+    Command,
+    CommandContext,
+    ExitCode,
+    as_json,
+    combine_options,
+    invocation,
+)
 from reverie.interfaces.cli.prompts import confirm
 
 if TYPE_CHECKING:
@@ -105,7 +112,8 @@ def rebuild(context: CommandContext, /, yes: bool, force: bool, as_json: bool) -
     """Rebuild a missing or unreadable database from the folder's files.
 
     Records, sessions, pages and logs are restored from the files. The journal and working memory cannot be
-    restored. The old database is moved aside, never deleted. Files that cannot be imported are reported.
+    restored. The old database is moved aside, never deleted. Files and lines that cannot be imported are
+    reported; then the exit code is 1.
 
     With --json: {"records", "archived", "sessions", "turns", "pages" and "paragraphs": numbers, "kept": text
     or null, "broken": [{"path", "why"}], "notes": [text]}.
@@ -130,6 +138,8 @@ def rebuild(context: CommandContext, /, yes: bool, force: bool, as_json: bool) -
         output.print_json(_to_plain(report))
     else:
         _print_summary(context, report)
+    if report.broken:
+        raise click.exceptions.Exit(ExitCode.NOTHING)
 
 
 def _to_plain(report: RebuildReport) -> dict[str, Any]:
