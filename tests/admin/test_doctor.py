@@ -514,6 +514,31 @@ def test_modes_are_named_and_set(folder: Path) -> None:
     assert folder.stat().st_mode & 0o777 == 0o755, "a folder that was there keeps its mode"
 
 
+def test_files_of_the_index_are_for_their_owner_alone_whatever_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        for _ in range(2):
+            with Memory.open(tmp_path / "memory") as memory:
+                memory.save("The blue boat is in the harbour")
+                assert memory.search("boat")
+                memory.admin.doctor()
+    finally:
+        os.umask(before)
+    files = [file for file in (tmp_path / "memory" / "index").rglob("*") if file.is_file()]
+    assert any(file.name.endswith(".lock") for file in files)
+    assert {file.stat().st_mode & 0o777 for file in files} == {0o600}
+
+
+def test_a_whole_number_as_confidence_is_no_difference(tmp_path: Path) -> None:
+    with Memory.open(tmp_path / "memory") as memory:
+        memory.save("The blue boat is in the harbour", confidence=1, importance=0)
+        record = memory.save(
+            "The red car is in the garage", kind="event", layer="episodic", confidence=1
+        ).record
+        memory.update(record.id, importance=1)
+        assert memory.admin.doctor().findings == ()
+
+
 def test_a_folder_in_which_others_may_write_is_named(folder: Path) -> None:
     folder.chmod(0o777)
     assert "folder-mode" in codes(doctor(folder, fix=True))

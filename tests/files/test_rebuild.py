@@ -198,6 +198,17 @@ def test_twice_gives_the_same_and_keeps_what_was_there(folder: Path) -> None:
     kept.close()
 
 
+def test_what_a_killed_rebuild_has_left_is_removed(folder: Path) -> None:
+    with open_edited_folder(folder) as edited_folder:
+        fill(edited_folder)
+    lose(folder)
+    left = folder / ".rebuilding-0123456789ab"
+    left.mkdir()
+    (left / "reverie.db").write_bytes(b"half")
+    again(folder)
+    assert not list(folder.glob(".rebuilding-*"))
+
+
 @pytest.mark.parametrize("damage", ["garbage", "header", "torn"])
 def test_a_database_that_cannot_be_read_is_moved_aside_with_its_log(folder: Path, damage: str) -> None:
     with open_edited_folder(folder) as edited_folder:

@@ -199,7 +199,8 @@ class Record:
         """Return every field in a fixed order, as JSON has it; `from_dict` reads it back to an equal
         record.
         """
-        return {name: _to_json(getattr(self, name)) for name in _FIELDS}
+        values = {name: _to_json(getattr(self, name)) for name in _FIELDS}
+        return values | {"confidence": float(self.confidence), "importance": float(self.importance)}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Record:

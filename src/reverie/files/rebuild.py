@@ -132,6 +132,8 @@ def rebuild(
                 "force=True (--force) to make a new one all the same, without the history"
             )
         with state.lock(_PATIENCE_S) as ledger:
+            for left in folder.glob(".rebuilding-*"):  # by a killed process: a live one has the lock
+                shutil.rmtree(left, ignore_errors=True)
             scratch.mkdir(mode=0o700)
             scratch.chmod(0o700)
             draft = scratch / DATABASE

@@ -607,3 +607,24 @@ def test_what_was_forgotten_since_the_backup_is_forgotten_again(tmp_path: Path) 
     connection = sqlite3.connect(folder / "reverie.db")
     assert connection.execute("SELECT count(*) FROM tombstones").fetchone()[0] > 0
     connection.close()
+
+
+def test_a_backup_removes_what_killed_ones_have_left_and_nothing_else(tmp_path: Path) -> None:
+    target = tmp_path / "kept.zip"
+    draft, scratch = tmp_path / ".kept.zip.0123456789ab.new", tmp_path / ".kept.zip.ba9876543210"
+    draft.write_bytes(b"half")
+    scratch.mkdir()
+    (scratch / "reverie.db").write_bytes(b"half")
+    others = [tmp_path / name for name in (".kept.zip.backup", ".other.zip.0123456789ab.new")]
+    for other in others:
+        other.write_bytes(b"mine")
+    working = tmp_path / ".kept.zip.cccccccccccc.new"
+    working.write_bytes(b"another process writes it")
+    for left in (scratch / "reverie.db", scratch, draft, *others):
+        os.utime(left, (time.time() - 3_600,) * 2)
+    with filled(tmp_path / "memory") as memory:
+        memory.admin.backup(target)
+    assert target.exists()
+    assert not draft.exists()
+    assert not scratch.exists()
+    assert all(other.exists() for other in (*others, working))

@@ -16,11 +16,11 @@ from types import MappingProxyType
 import pytest
 
 from reverie.domain.change import Change, JournalEntry, Value
-from reverie.domain.page import HISTORY
+from reverie.domain.page import HISTORY, MEMORY, Page
 from reverie.domain.record import Record
 from reverie.files.layout import render_episodic
 from reverie.files.mirror import writer
-from reverie.files.mirror.writer import patch_episodic_file
+from reverie.files.mirror.day_files import patch_episodic_file
 from reverie.stores.contract.factories import (
     NOW,
     make_additions,
@@ -31,6 +31,7 @@ from reverie.stores.contract.factories import (
     make_time,
     make_turn,
 )
+from tests.files.hand_edit_fixture import EditedFolder, build_note_path, make_note, open_edited_folder
 from tests.files.mirror_fixture import (
     MirroredFolder,
     assert_files_match,
@@ -556,3 +557,38 @@ def test_a_store_restored_from_a_backup_gets_the_files_of_its_time(
     assert sorted(set(outcome.edited)) == ["memory/MEMORY.md", "sessions/telegram:1.jsonl"]
     assert (again.root / "memory/late/000000000032.json").exists()
     again.close()
+
+
+def edit_quietly(folder: EditedFolder, path: str, old: bytes, new: bytes) -> None:
+    """Edit a file as `cp -p` and `rsync -a` do: neither its size nor its time shows it."""
+    file = folder.path(path)
+    before = file.stat()
+    file.write_bytes(file.read_bytes().replace(old, new))
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert file.stat().st_size == before.st_size
+
+
+def test_a_hand_edit_with_the_same_size_and_time_is_imported_and_not_written_over(tmp_path: Path) -> None:
+    note = make_note(1, content="It stands in hall 3")
+    page = Page(name=MEMORY, content="- kept in hall 3\n", updated_at=NOW)
+    with open_edited_folder(tmp_path / "memory") as folder:
+        folder.add(note, page)
+        edit_quietly(folder, build_note_path(1), b"hall 3", b"hall 8")
+        edit_quietly(folder, "memory/MEMORY.md", b"hall 3", b"hall 8")
+        folder.change(note, replace(note, importance=0.9))
+        folder.change(page, replace(page, content="- kept in hall 3\n- and more\n"))
+        assert b"hall 8" in folder.path(build_note_path(1)).read_bytes()
+        folder.sync()
+        assert (folder.record(1).content, folder.record(1).importance) == ("It stands in hall 8", 0.9)
+        assert folder.store.pages()[0].content == "- kept in hall 8\n- and more\n"
+        assert folder.read("memory/MEMORY.md") == "- kept in hall 8\n- and more\n"
+
+
+def test_a_record_edited_quietly_is_not_removed(tmp_path: Path) -> None:
+    note = make_note(1, content="It stands in hall 3")
+    with open_edited_folder(tmp_path / "memory") as folder:
+        folder.add(note)
+        edit_quietly(folder, build_note_path(1), b"hall 3", b"hall 8")
+        folder.change(note, replace(note, category="elsewhere"))
+        folder.sync()
+        assert folder.record(1).content == "It stands in hall 8"

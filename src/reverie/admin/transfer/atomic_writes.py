@@ -5,8 +5,10 @@ from __future__ import annotations
 import errno
 import io
 import os
+import re
 import secrets
 import shutil
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -14,6 +16,7 @@ from typing import BinaryIO, TextIO
 
 from reverie.domain.errors import InvalidInput, StoreUnavailable
 
+_ABANDONED_S = 600.0
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV, errno.EMLINK}
 
 
@@ -63,6 +66,7 @@ def create_file(path: Path, *, overwrite: bool) -> Iterator[BinaryIO]:
         StoreUnavailable: it cannot be written.
     """
     refuse_taken(path, overwrite=overwrite)
+    _remove_leftovers(path)
     draft = path.with_name(f".{path.name}.{secrets.token_hex(6)}.new")
     try:
         handle = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
@@ -102,6 +106,7 @@ def create_folder(path: Path) -> Iterator[AtomicTree]:
         StoreUnavailable: it cannot be written.
     """
     refuse_taken(path, overwrite=False, empty_folder=True)
+    _remove_leftovers(path)
     draft = path.with_name(f".{path.name}.{secrets.token_hex(6)}.new")
     try:
         draft.mkdir(mode=0o700)
@@ -115,6 +120,22 @@ def create_folder(path: Path) -> Iterator[AtomicTree]:
         raise build_unwritable_error(path, error) from error
     finally:
         shutil.rmtree(draft, ignore_errors=True)
+
+
+def _remove_leftovers(path: Path) -> None:
+    """Remove drafts of the same name that no process has written to for ten minutes: they were killed."""
+    pattern = re.compile(rf"\.{re.escape(path.name)}\.[0-9a-f]{{12}}(\.new)?")
+    limit = time.time() - _ABANDONED_S
+    with suppress(OSError):  # the folder is missing, or another process removes the same drafts
+        for draft in path.parent.iterdir():
+            if not pattern.fullmatch(draft.name):
+                continue
+            if max(each.lstat().st_mtime for each in (draft, *draft.rglob("*"))) > limit:
+                continue
+            if draft.is_dir() and not draft.is_symlink():
+                shutil.rmtree(draft, ignore_errors=True)
+            else:
+                draft.unlink(missing_ok=True)
 
 
 def refuse_taken(path: Path, *, overwrite: bool, empty_folder: bool = False) -> None:

@@ -5,7 +5,7 @@ Their content is read from the store as it is now, so order and repetition do no
 process did not write, the next one writes. Where the folder or `files.db` was lost, the journal is followed
 from its beginning, and only what differs is written.
 
-Before a file is replaced or removed it is examined. If it is as its `FileRecord` says, it may go. So may an
+Before a file is replaced or removed it is read. If its checksum is that of its `FileRecord`, it may go. So may an
 earlier content, or what an interrupted append left. Anything else is a hand edit: the file is left as it is,
 and stays due until it was imported. `disk.atomic` keeps an edit that comes in the very moment of the step.
 
@@ -16,19 +16,17 @@ counted, and tried again with the next change.
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 
 from reverie.domain.change import JournalEntry, Subject
 from reverie.domain.conversation import Turn
 from reverie.domain.errors import StoreCorrupt, StoreError
 from reverie.domain.record import Record
-from reverie.domain.text.timestamps import Clock, parse_time
+from reverie.domain.text.timestamps import Clock
 from reverie.files.disk.atomic import AtomicFolder, FileStamp, UnsafePath
 from reverie.files.disk.state import (
     NO_PROGRESS,
@@ -62,6 +60,7 @@ from reverie.files.layout import (
     render_turns,
 )
 from reverie.files.mirror.affected import AffectedFiles, FileGrowth, find_affected_files
+from reverie.files.mirror.day_files import get_sort_key, parse_sort_key, patch_episodic_file
 from reverie.stores.protocol import Store
 
 _log = logging.getLogger("reverie")
@@ -77,7 +76,6 @@ _BATCH = 250
 _DUE_AT_ONCE = 100
 _PAUSE_S = 0.002
 _TOLD = 3
-_ID = slice(len(b'{"id": "'), len(b'{"id": "') + 12)
 _NOTICE_PATIENCE_S = 0.5
 _TOPS = (MEMORY, SESSIONS)
 _FORMS: Mapping[Subject, frozenset[Form]] = {
@@ -324,7 +322,7 @@ class MirrorWriter:
         """Append new records to an episodic file, if they come after all that stand in it."""
         known = ledger.find(path)
         new = sorted(
-            (record for each in arrived if (record := _filter_by_path(each, path))), key=_get_sort_key
+            (record for each in arrived if (record := _filter_by_path(each, path))), key=get_sort_key
         )
         if known is None or known.pieces < 0 or len(new) < len(arrived):
             return False
@@ -335,7 +333,7 @@ class MirrorWriter:
                 if seen is not None and _is_unchanged(known, seen)
                 else None
             )
-            if last is None or _parse_sort_key(last) >= _get_sort_key(new[0]):
+            if last is None or parse_sort_key(last) >= get_sort_key(new[0]):
                 return False
             return self._append(
                 ledger, known, ExpectedContent(b"".join(map(render_line, new)), len(new)), outcome
@@ -406,13 +404,10 @@ class MirrorWriter:
             if known.pieces != content.pieces:
                 ledger.put([known._replace(pieces=content.pieces)])
             return
-        seen = self.disk.stat(path)
-        if seen is None:
+        if self.disk.stat(path) is None:
             self._settle_absent(ledger, path, known, content, outcome)
-        elif known is not None and _is_unchanged(known, seen):
-            self._put(ledger, path, seen, known, content, outcome)
         else:
-            self._settle_strange(ledger, path, known, content, outcome)
+            self._settle_present(ledger, path, known, content, outcome)
 
     def _settle_absent(
         self,
@@ -430,7 +425,7 @@ class MirrorWriter:
         else:
             self._create_file(ledger, path, content, outcome)
 
-    def _settle_strange(
+    def _settle_present(
         self,
         ledger: LockedFileState,
         path: str,
@@ -438,7 +433,7 @@ class MirrorWriter:
         content: ExpectedContent | None,
         outcome: MirrorReport,
     ) -> None:
-        """Replace an unknown or changed file only if it contains no hand edit."""
+        """Replace a file only if it contains no hand edit; one may have kept its size and its time."""
         found = self.disk.read(path)
         if found is None:
             self._defer_to_import(ledger, path, outcome)
@@ -446,7 +441,7 @@ class MirrorWriter:
         data, seen = found
         if content is not None and data == content.data:
             ledger.put_text(_to_written(path, seen, content), content.data)
-        elif known is not None and _has_same_content(known, data):  # only its time has changed
+        elif known is not None and _has_same_content(known, data):
             self._put(ledger, path, seen, known, content, outcome)
         elif _is_torn(path, data, known, content) or is_earlier_version(self._store, path, data):
             self._put(ledger, path, seen, None, content, outcome)
@@ -494,9 +489,11 @@ class MirrorWriter:
             outcome.written += 1
 
     def _defer_to_import(self, ledger: LockedFileState, path: str, outcome: MirrorReport) -> None:
-        """Leave a file to the import of hand edits, and mark it as due."""
+        """Leave a file to the import of hand edits, which finds it by its time, and mark it as due."""
         outcome.edited.append(path)
         ledger.mark_due([path])
+        if (known := ledger.find(path)) is not None:
+            ledger.put([known._replace(mtime_ns=-1)])
 
     def _record_recovered(self, ledger: LockedFileState, known: FileRecord | None) -> None:
         """Keep the base versions of edits that were put beside their files, for the import."""
@@ -645,34 +642,6 @@ class _WriteProgress:
     shown: dict[str, int] = field(default_factory=dict)
     compared: dict[Subject, int] = field(default_factory=dict)
     tried: set[str] = field(default_factory=set)
-
-
-def patch_episodic_file(old: bytes, changed: Mapping[str, Record | None]) -> bytes:
-    """Return an episodic file after some of its records have changed.
-
-    Args:
-        old: The file in canonical form.
-        changed: The records by id as they are now; None for those that stand there no more.
-    """
-    lines = [line for line in old.split(b"\n")[:-1] if line[_ID].decode() not in changed]
-    keys: list[tuple[datetime, str] | None] = [None] * len(lines)
-    new = [record for record in changed.values() if record is not None]
-    for record in sorted(new, key=_get_sort_key):
-        place = len(lines)
-        while place and (keys[place - 1] or _parse_sort_key(lines[place - 1])) > _get_sort_key(record):
-            place -= 1
-        lines.insert(place, render_line(record)[:-1])
-        keys.insert(place, _get_sort_key(record))
-    return b"".join(line + b"\n" for line in lines)
-
-
-def _get_sort_key(record: Record) -> tuple[datetime, str]:
-    return record.created_at, record.id
-
-
-def _parse_sort_key(line: bytes) -> tuple[datetime, str]:
-    fields = json.loads(line)
-    return parse_time(fields["created_at"]), fields["id"]
 
 
 def _filter_by_path(record: Record | None, path: str) -> Record | None:

@@ -108,6 +108,7 @@ class TantivyIndex:
             raise IndexCorrupt(str(error)) from None
         self._commits_in_memory = 0
         self._load()
+        self._make_private()
 
     def _load(self) -> None:
         try:
@@ -442,7 +443,8 @@ class TantivyIndex:
         if self._folder is not None:
             for file in self._folder.iterdir():
                 with suppress(OSError):  # merged away meanwhile
-                    file.chmod(0o600)
+                    if file.stat().st_mode & 0o177:
+                        file.chmod(0o600)
 
     def _open_writer(self) -> tantivy.IndexWriter:
         try:

@@ -44,7 +44,8 @@ def decode_or_raise(table: TableCodec[Any], row: Sequence[Any]) -> Any:
         return table.decode(row)
     except UnreadableRow as error:
         raise StoreCorrupt(
-            f"{table.subject} {row[0]!r} cannot be read, {error}: journal(id=...) has its earlier versions"
+            f"{table.subject} {row[0]!r} cannot be read, {error}: run `reverie doctor --fix`, which writes it "
+            "again from the journal or says what else brings it back"
         ) from error
 
 
