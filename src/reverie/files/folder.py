@@ -29,6 +29,7 @@ from reverie.domain.page import HISTORY, format_daily_note_name
 from reverie.domain.page import MEMORY as MEMORY_PAGE
 from reverie.files.disk.state import FileState, StateUnavailable
 from reverie.files.hand_edits.importer import ConflictFile, HandEditImporter, HandEditReport
+from reverie.files.hand_edits.intake import SAVING_S
 from reverie.files.layout import build_page_path
 from reverie.files.mirror.writer import AT_ONCE, MirrorWriter
 from reverie.files.scan import scan
@@ -237,7 +238,9 @@ class MemoryFolder:
         if self._mirror.needs_fresh_start() or self._mirror.count_pending_changes() > AT_ONCE:
             self._catch_up()  # first find out which files are up to date
         if not self._closed:
-            self._take_in(None)
+            if self._take_in(None).unfinished:
+                time.sleep(SAVING_S)
+                self._take_in(None)
             self._mirror.write()
 
     def _follow(self) -> None:

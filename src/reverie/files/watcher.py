@@ -161,6 +161,8 @@ class FolderWatcher:
         problems = {(problem.path, problem.why) for problem in report.problems}
         if report.taken or report.lost or problems - self._problems:
             self._tell(report)
+        for path in report.unfinished:
+            self._record_change(os.fspath(self._root / path))
         self._problems = problems if paths is None else self._problems | problems
         return time.monotonic() - began
 

@@ -8,10 +8,12 @@ import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from reverie.domain.page import Page, Paragraph
 from reverie.files.layout import render_record
 from reverie.stores.contract.factories import NOW, make_session, make_time, make_turn
 from tests.files.hand_edit_fixture import (
@@ -733,3 +735,40 @@ def test_two_who_take_in_the_same_edit_take_it_in_once(edited_folder: EditedFold
         other.mirror.write()
     assert len(edited_folder.list_hand_edits()) == 2
     edited_folder.assert_settled()
+
+
+@pytest.mark.parametrize("name", ["MEMORY.md", "HISTORY.md"])
+@pytest.mark.parametrize("share", [0.3, 0.5, 0.7])
+def test_a_page_seen_half_saved_does_not_get_the_lines_of_the_program_twice(
+    edited_folder: EditedFolder, name: str, share: float
+) -> None:
+    path = f"memory/{name}"
+    lines = [f"line {number} of the page" for number in range(8)]
+    if name == "MEMORY.md":
+        page = Page(name=name, content="\n".join(lines[:6]) + "\n", updated_at=NOW)
+        edited_folder.add(page)
+        edited_folder.change(page, replace(page, content="\n".join(lines) + "\n"))
+    else:
+        edited_folder.add(
+            *(
+                Paragraph(id=f"{n:012x}", page=name, position=float(n), at=NOW, content=line)
+                for n, line in enumerate(lines)
+            )
+        )
+    whole = edited_folder.read(path).replace("line 1 of", "line 1 (corrected) of")
+    cut = int(len(whole) * share)
+
+    def save(mode: str, text: str) -> None:
+        with edited_folder.path(path).open(mode) as file:
+            file.write(text)
+        moment_ns = int(edited_folder.clock.now.timestamp() * 1e9)
+        os.utime(edited_folder.path(path), ns=(moment_ns, moment_ns))
+
+    save("w", whole[:cut])
+    assert edited_folder.sync().unfinished == [path]
+    save("a", whole[cut:])
+    edited_folder.sync()
+    assert edited_folder.read(path) == whole
+    save("w", whole[:cut])
+    edited_folder.clock.now += timedelta(seconds=2)
+    assert edited_folder.sync().unfinished == [], "what stays short was meant"

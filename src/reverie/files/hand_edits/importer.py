@@ -69,12 +69,14 @@ class HandEditReport:
         problems: The files that cannot be imported, of those that were examined.
         lost: Whether so much was missing that the folder counts as lost and is written again.
         due: Whether files have to be written.
+        unfinished: Files that an editor may still be saving; they are left for the next time.
     """
 
     taken: list[HandEdit] = field(default_factory=list)
     problems: list[BrokenFile] = field(default_factory=list)
     lost: bool = False
     due: bool = False
+    unfinished: list[str] = field(default_factory=list)
 
     def __bool__(self) -> bool:
         """Return whether anything was imported or has to be written."""
@@ -144,7 +146,11 @@ class HandEditImporter:
             self._record_problems(ledger, run, chosen)
             self._record_conflicts(ledger, run, found, chosen)
         return HandEditReport(
-            taken=run.taken, problems=list(run.problems.values()), lost=run.lost, due=run.due
+            taken=run.taken,
+            problems=list(run.problems.values()),
+            lost=run.lost,
+            due=run.due,
+            unfinished=run.unfinished,
         )
 
     def problems(self) -> list[BrokenFile]:
@@ -178,6 +184,9 @@ class HandEditImporter:
         records = RecordImporter(run, files, found.missing)
         records.import_changes()
         for file in files:
+            if run.is_unfinished(file):
+                run.unfinished.append(file.path)
+                continue
             if (import_file := _IMPORTERS.get(file.place.form)) is not None:
                 run.attempt(file, lambda each, act=import_file: act(run, each))  # type: ignore[misc]
         self._import_missing(run, records, found.missing)

@@ -52,6 +52,9 @@ DELETED = "file deleted by hand"
 PROBLEM = "problem:"
 """Prefix of the notes that say what is wrong with a file."""
 
+SAVING_S = 1.0
+"""How long after its last change a page that has become shorter may still be half saved."""
+
 FORGOTTEN = "it holds what was forgotten on request: take that out, or delete the file"
 
 _ATTEMPTS = 20
@@ -119,6 +122,7 @@ class HandEditRun:
         conflicts: The conflict files that were written, with their subjects.
         lost: Whether so much was missing that the folder counts as lost.
         due: Whether files have to be written.
+        unfinished: Files that an editor may still be saving.
     """
 
     def __init__(
@@ -133,6 +137,7 @@ class HandEditRun:
         self.conflicts: dict[str, dict[str, Any]] = {}
         self.lost = False
         self.due = False
+        self.unfinished: list[str] = []
         self.store = writer.store
         self.ledger = ledger
         self.disk = disk
@@ -287,6 +292,18 @@ class HandEditRun:
     def get_save_time(self, file: ChangedFile) -> datetime:
         """Return when a file was saved; never in the future."""
         return min(self.now, from_microseconds(file.stamp.mtime_ns // 1000))
+
+    def is_unfinished(self, file: ChangedFile) -> bool:
+        """Return whether an editor may have saved a beginning of a page or log, and be about to save the rest.
+
+        If it were imported, the lines of the program would be put at its end, and come once more with the rest.
+        """
+        if file.place.form not in ("page", "log") or file.base is None:
+            return False
+        age_s = self.now.timestamp() - file.stamp.mtime_ns / 1e9
+        last = file.base.rstrip().rpartition(b"\n")[2]
+        shorter = len(file.data) < len(file.base) and last not in file.data.split(b"\n")
+        return shorter and 0 <= age_s < SAVING_S
 
     def is_recent(self, file: ChangedFile, name: str) -> bool:
         """Return whether a value was added so shortly before a file was saved that an editor may lack it."""
