@@ -611,3 +611,48 @@ def test_what_a_memory_returns_can_be_pickled_and_copied(
         assert repr(again) == repr(value)
     with pytest.raises(TypeError):
         copied(result.record).metadata["from"] = "another"  # type: ignore[attr-defined]
+
+
+OFF = [Settings(recording_enabled=False), Settings(memory_enabled=False)]
+
+
+@pytest.mark.parametrize("settings", OFF, ids=["recording", "memory"])
+def test_with_recording_switched_off_a_conversation_leaves_nothing(
+    settings: Settings, tmp_path: Path
+) -> None:
+    with Memory.open(tmp_path) as memory:
+        memory.session("cli:1").add("user", "The launch is in May")
+        memory.save("Ada lives in Bern")
+        kept = memory.history.log()
+    with Memory.open(tmp_path, settings=settings) as memory:
+        chat = memory.session("cli:1")
+        chat.add("user", "We decided to use Zanzibar for the ledger.")
+        chat.add("assistant", "I will always use Zanzibar then, as we decided.")
+        chat.working.set("draft", "Zanzibar")
+        assert [turn.content for turn in chat.turns()][0] == "The launch is in May"
+        assert "Zanzibar" in chat.context("What now?").messages[-2]["content"]
+        assert memory.consolidate_session("cli:1") == []
+        names = {tool.name for tool in memory.tools(session="cli:1")}
+        assert "search_memory" in names
+        assert not names & {"save_memory", "edit_memory", "save_to_working_memory"}
+        memory.dreams.run_due()
+        chat.reset()
+    with Memory.open(tmp_path) as memory:
+        assert memory.history.log() == kept
+        assert [turn.content for turn in memory.session("cli:1").turns()] == ["The launch is in May"]
+    for file in tmp_path.rglob("*"):
+        assert not file.is_file() or b"Zanzibar" not in file.read_bytes(), file
+
+
+def test_each_switch_does_its_own(tmp_path: Path) -> None:
+    with Memory.open(tmp_path, settings=Settings(injection_enabled=False)) as memory:
+        memory.save("The harbour is in Oslo")
+        chat = memory.session("cli:1")
+        chat.add("user", "We decided to leave the harbour.")
+        chat.add("assistant", "Noted.")
+        assert memory.session("cli:2").context("Where is the harbour?").text == ""
+        assert "decision" in {record.kind for record in memory.list()}
+    with Memory.open(tmp_path, settings=Settings(recording_enabled=False)) as memory:
+        assert "Oslo" in memory.session("cli:3").context("Where is the harbour?").text
+    with Memory.open(tmp_path, settings=Settings(memory_enabled=False)) as memory:
+        assert memory.session("cli:3").context("Where is the harbour?").text == ""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from reverie.consolidation.rule_learning import ACTOR as RULES
 from reverie.consolidation.rule_learning import RuleLearner
-from reverie.domain.change import JournalEntry
+from reverie.domain.change import Change, JournalEntry
 from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.text import ids, timestamps
 from reverie.domain.text.ids import NewId
@@ -36,7 +36,7 @@ from reverie.stores.protocol import Store
 from reverie.stores.redacting import RedactingStore, keep_secrets_from_log
 from reverie.stores.sqlite import SQLiteStore
 from reverie.stores.sqlite.connections import is_on_read_only_mount
-from reverie.stores.writer import StoreWriter
+from reverie.stores.writer import StoreWriter, discard_rows
 
 if TYPE_CHECKING:
     from reverie.admin.administration import Administration
@@ -343,16 +343,31 @@ class Memory(ScopedMemory):
         return folder
 
     def _open_session(self, id: str, *, scope: str) -> Session:
+        is_recording = self.settings.is_recording
         return Session(
             id,
-            writer=self._parts.writer,
+            writer=self._parts.writer if is_recording else self._create_transient_writer(id),
             recaller=self._searcher,
             settings=self.settings,
             scope=scope,
             standing=lambda: build_static_context(self.pages, self._profile),
             look=self._refresh_files,
-            listener=self._parts.learner,
+            listener=self._parts.learner if is_recording else None,
         )
+
+    def _create_transient_writer(self, session: str) -> StoreWriter:
+        """Return a writer that stores nothing beyond this process, with the turns that are stored already."""
+        from reverie.stores.in_memory import InMemoryStore  # here: most memories record
+
+        store: Store = InMemoryStore(analyse=analyze)
+        if self.settings.redact_secrets:
+            store = RedactingStore(store, self.settings.redactor)
+        writer = replace(self._parts.writer, store=store, publish=discard_rows)
+        state = self._store.session(session)
+        if state is not None:
+            known = [state, *self._store.turns(session=session)]
+            writer.commit([Change(before=None, after=value) for value in known])
+        return writer
 
     def _create_worker(self) -> Worker:
         from reverie.consolidation.factory import create_worker  # here: a search needs no passes

@@ -381,12 +381,13 @@ class ScopedMemory(MemoryReader):
         """
         from reverie.tools import DEFAULT_GROUPS, memory_tools  # here: a search needs no tools
 
-        return memory_tools(
+        tools = memory_tools(
             self._acting(self._agent),
             session=None if session is None else self.session(session),
             groups=DEFAULT_GROUPS if groups is None else groups,
             clock=self._clock,
         )
+        return tools if self.settings.is_recording else tools.reading()
 
     def key_value(self, name: str, *, origin: Origin = "agent") -> KeyValueStore:
         """Return a key-value store of this scope. Each item is a record that people can see and change.

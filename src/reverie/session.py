@@ -364,7 +364,7 @@ class Session:
             hits: list[Hit] = []
             recent: list[Record] = []
             standing = replace(self._standing(), summary=state.summary)
-            if settings.memory_enabled:
+            if settings.is_injecting:
                 scopes = visible_scopes(state.scope)
                 hits = retrieve(self._recaller, settings, query, scopes, exclude=replayed_ids, now=now)
                 is_first = not state.summary and all(turn.position >= now_at for turn in window)

@@ -77,8 +77,13 @@ class Settings:
     """Every setting. A number of minutes or days may also be written as text, such as `"90s"` or `"1h30m"`.
 
     Attributes:
-        memory_enabled: Whether anything remembered goes into a prompt (what is recalled, pages, notes);
-            default yes. golemcore's `memory.enabled`.
+        memory_enabled: Whether the memory takes part in conversations at all; default yes. No switches both
+            `recording_enabled` and `injection_enabled` off. golemcore's `memory.enabled`.
+        recording_enabled: Whether conversations are recorded; default yes. If not, turns stay in the process
+            and end with it, nothing is learned, noted or done in the background, and models are offered
+            reading tools only. What a program saves itself is stored.
+        injection_enabled: Whether anything remembered goes into a prompt (what is recalled, pages, notes);
+            default yes.
         retain_turns: Turns in a session's window, 1 to 10,000; default 50. RockBot's `MaxTurnsPerSession`.
         replay_turns: Turns replayed into a prompt, 1 to 10,000; default 20. RockBot's
             `MaxLlmContextTurns`.
@@ -175,6 +180,8 @@ class Settings:
     """
 
     memory_enabled: bool = _define_setting(True, "flag")
+    recording_enabled: bool = _define_setting(True, "flag")
+    injection_enabled: bool = _define_setting(True, "flag")
     retain_turns: int = _define_setting(50, "int", "max_turns_per_session", low=1, high=10_000)
     replay_turns: int = _define_setting(20, "int", "max_llm_context_turns", low=1, high=10_000)
     idle_minutes: float = _define_setting(60.0, "minutes", "session_idle_timeout")
@@ -251,6 +258,16 @@ class Settings:
                 f"soft_tokens is {self.soft_tokens} and hard_tokens is {self.hard_tokens}: "
                 "lower the soft budget or raise the hard one"
             )
+
+    @property
+    def is_recording(self) -> bool:
+        """Whether conversations are recorded: `recording_enabled`, unless the whole memory is switched off."""
+        return self.memory_enabled and self.recording_enabled
+
+    @property
+    def is_injecting(self) -> bool:
+        """Whether what is remembered goes into prompts: `injection_enabled`, unless all is switched off."""
+        return self.memory_enabled and self.injection_enabled
 
     @property
     def zone(self) -> tzinfo:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from reverie import EVERY_SCOPE, AsyncMemory, InvalidInput, Memory, NotFound, Settings
 from reverie.consolidation.rule_learning import FAILED
 from reverie.domain.errors import StoreUnavailable
-from reverie.domain.record import UNTRUSTED, Record
+from reverie.domain.record import SUMMARY_TAG, UNTRUSTED, Record
 from reverie.llm.messages import ModelRequest
 from reverie.search.analyzer import analyze
 from reverie.session import Session
@@ -498,3 +498,44 @@ def test_the_day_is_that_of_the_turn_and_its_clock(memory: Memory, clock: Movabl
     session.add("assistant", "Fine.")
     [record] = learned(memory)
     assert record.created_at == clock() - timedelta(hours=3)
+
+
+LONG_DECISION = (
+    "We decided to use PostgreSQL for the ledger, because it is what the team knows, and because the "
+    "accountants already read it with their own tools."
+)
+
+
+def contents_of(memory: Memory) -> list[str]:
+    return [record.content for record in memory.list()]
+
+
+def test_an_answer_that_was_learned_is_not_stored_again_as_a_summary(memory: Memory) -> None:
+    chat = memory.session("cli:1")
+    chat.add("user", "What did we agree on?")
+    chat.add("assistant", LONG_DECISION)
+    assert contents_of(memory) == [LONG_DECISION]
+    memory.consolidate_session("cli:1")
+    (record,) = memory.list()
+    assert (record.kind, record.content) == ("decision", LONG_DECISION)
+    assert SUMMARY_TAG in record.tags
+    chat.add("user", "Thanks, and what else?")
+    chat.add("assistant", "There is a long list of things that are still open, such as the colour of the logo, " * 2)
+    memory.consolidate_session("cli:1")
+    assert {record.kind for record in memory.list()} == {"decision", "insight"}
+
+
+def test_what_a_session_concluded_is_not_stored_again_when_it_is_said_again(
+    memory: Memory, clock: MovableClock
+) -> None:
+    old = clock() - timedelta(days=9)
+    chat = memory.session("cli:1")
+    chat.add("user", "We decided to use PostgreSQL for the ledger.", at=old)
+    chat.add("assistant", "Noted.", at=old)
+    memory.consolidate_session("cli:1")
+    assert contents_of(memory) == ["We decided to use PostgreSQL for the ledger."]
+    again = memory.session("cli:2")
+    again.add("user", "We decided to use PostgreSQL for the ledger.")
+    again.add("assistant", "Noted.")
+    (record,) = memory.list()
+    assert record.seen_count == 2

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from types import MappingProxyType
 
@@ -17,7 +17,7 @@ from reverie.domain import provenance
 from reverie.domain.conversation import SIGNAL, Turn, set_signal
 from reverie.domain.errors import ReverieError
 from reverie.domain.page import MEMORY
-from reverie.domain.record import SUMMARY_TAG, Kind, Origin
+from reverie.domain.record import SUMMARY_TAG, Kind, Origin, Record
 from reverie.domain.text import ids
 from reverie.domain.text.escaping import NOTICE, unquoted_text
 from reverie.domain.text.timestamps import Clock
@@ -178,7 +178,7 @@ class RuleLearner:
             for exchange in _iter_exchanges(turns, new, self._clock()):
                 notes += self._collect_notes(exchange, turns, shown)
             if notes:
-                self._saving.save_many(notes)
+                self._saving.save_many([self._as_insight(note) for note in notes])
         except ReverieError as error:
             _log.warning("nothing could be learned from an exchange: %s", error)
             self._count()
@@ -299,7 +299,7 @@ class RuleLearner:
                 asks = sentence.endswith("?")
                 if asks or not _has_importance_word(sentence) or rules.is_likely_secret(sentence):
                     continue
-                if not rules.is_self_contained(sentence) or self._is_known(turn.scope, sentence):
+                if not rules.is_self_contained(sentence) or self._find_statement(turn.scope, sentence):
                     continue
                 rests_on: Origin = "tool" if turn.id in tooled else turn.origin
                 note = NewRecord(
@@ -315,10 +315,15 @@ class RuleLearner:
                 notes.setdefault(" ".join(sentence.lower().split()), note)
         return list(notes.values())
 
-    def _is_known(self, scope: str, sentence: str) -> bool:
-        """Whether a sentence is stored already as what it states."""
-        prints = (ids.compute_fingerprint(kind, sentence) for kind in _KINDS.values())
-        return any(self._store.record_like(scope, each) is not None for each in prints)
+    def _as_insight(self, note: NewRecord) -> NewRecord:
+        """Return the note as an insight where its text is stored as one, so that it is stored once."""
+        known = self._store.record_like(note.scope, ids.compute_fingerprint("insight", note.content))
+        return note if known is None else replace(note, kind="insight", layer=known.layer)
+
+    def _find_statement(self, scope: str, sentence: str) -> Record | None:
+        """Return the record that has a sentence already as what it states."""
+        prints = (ids.compute_fingerprint(kind, sentence.strip()) for kind in _KINDS.values())
+        return next((known for each in prints if (known := self._store.record_like(scope, each))), None)
 
     def _save_summary(self, turn: Turn, before: str, *, origin: Origin) -> SaveResult | None:
         """Save the answer that stands for its session; return None where it is secret."""
@@ -328,11 +333,14 @@ class RuleLearner:
         if rules.is_likely_secret(content):
             return None
         found = self._store.records([before]) if before else []
-        if found and not found[0].archived and found[0].source == _build_source(turn):
+        is_own = bool(found) and found[0].kind == "insight" and found[0].source == _build_source(turn)
+        if is_own and not found[0].archived:
             self._saving.archive(before, reason="the session has gone on")
+        known = self._find_statement(turn.scope, content)
         note = NewRecord(
             content=content,
-            kind="insight",
+            kind="insight" if known is None else known.kind,
+            layer=None if known is None else known.layer,
             tags=(SUMMARY_TAG,),
             confidence=0.7,
             importance=0.4,

@@ -214,7 +214,9 @@ class Worker:
     # -- the work ----------------------------------------------------------------------------------------
 
     def run_due(self) -> WorkReport:
-        """Do once what is due; do nothing where another process is at it."""
+        """Do once what is due; do nothing where another process is at it, or where nothing is recorded."""
+        if not self._settings.is_recording:
+            return WorkReport()
         due = self._find_due_sessions()
         dreams = self.is_dream_due()
         enriches = not dreams and self.is_enriching_due()
