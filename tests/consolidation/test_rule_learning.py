@@ -520,7 +520,10 @@ def test_an_answer_that_was_learned_is_not_stored_again_as_a_summary(memory: Mem
     assert (record.kind, record.content) == ("decision", LONG_DECISION)
     assert SUMMARY_TAG in record.tags
     chat.add("user", "Thanks, and what else?")
-    chat.add("assistant", "There is a long list of things that are still open, such as the colour of the logo, " * 2)
+    chat.add(
+        "assistant",
+        "There is a long list of things that are still open, such as the colour of the logo, " * 2,
+    )
     memory.consolidate_session("cli:1")
     assert {record.kind for record in memory.list()} == {"decision", "insight"}
 
