@@ -629,7 +629,7 @@ def test_with_recording_switched_off_a_conversation_leaves_nothing(
         chat.add("user", "We decided to use Zanzibar for the ledger.")
         chat.add("assistant", "I will always use Zanzibar then, as we decided.")
         chat.working.set("draft", "Zanzibar")
-        assert [turn.content for turn in chat.turns()][0] == "The launch is in May"
+        assert chat.turns()[0].content == "The launch is in May"
         assert "Zanzibar" in chat.context("What now?").messages[-2]["content"]
         assert memory.consolidate_session("cli:1") == []
         names = {tool.name for tool in memory.tools(session="cli:1")}
