@@ -365,8 +365,8 @@ class Memory(ScopedMemory):
         writer = replace(self._parts.writer, store=store, publish=discard_rows)
         state = self._store.session(session)
         if state is not None:
-            known = [state, *self._store.turns(session=session)]
-            writer.commit([Change(before=None, after=value) for value in known])
+            turns = [Change(before=None, after=turn) for turn in self._store.turns(session=session)]
+            writer.commit([Change(before=None, after=state), *turns])
         return writer
 
     def _create_worker(self) -> Worker:
