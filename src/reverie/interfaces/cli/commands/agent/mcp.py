@@ -134,12 +134,9 @@ def _serve_stdio(context: CommandContext, options: dict[str, Any]) -> None:
             "Waiting for messages on standard input; press Ctrl-C to stop.", quiet=context.quiet
         )
 
-    def serve(offer: ServedMemory) -> None:
-        from reverie.interfaces.mcp.serve import serve_stdio
+    from reverie.interfaces.mcp.serve import serve_stdio
 
-        serve_stdio(offer, handshake)
-
-    _serve_memory(context, options, serve)
+    _serve_memory(context, options, lambda offer: serve_stdio(offer, handshake))
 
 
 def _serve_http(context: CommandContext, options: dict[str, Any]) -> None:
