@@ -77,8 +77,9 @@ class TestConversations:
         assert "2024-05-01 10:00:00" in written
         assert written.index("Where is the fig tree?") < written.index("Behind the shed.")
         assert call("show", "cli:9").exit_code == 3
+        assert "`reverie page MEMORY.md`" in call("show", "MEMORY.md").stderr
 
-    def test_turns_are_listed_by_date_without_a_question(self, answer: Answer, talk: None) -> None:
+    def test_turns_are_listed_by_date_without_a_question(self, answer: Answer, talk: None, folder: Path) -> None:
         def said(*options: str) -> list[str]:
             return [hit["content"] for hit in answer("recall", *options)["hits"]]
 
@@ -86,6 +87,8 @@ class TestConversations:
         assert said("--turns-only", "--since", "2024-05-02") == ["A later word"]
         assert said("--session", "cli:1", "--before", "2024-05-01T10:00:30Z") == ["Where is the fig tree?"]
         assert said("--role", "assistant") == ["Behind the shed."]
+        _, written = run_on_terminal("recall", "--turns-only", "--folder", folder)
+        assert "0.00" not in written
 
     def test_a_thumb_is_given_by_the_id_of_an_answer(self, call: Call, answer: Answer, talk: None) -> None:
         (hit,) = answer("recall", "--role", "assistant")["hits"]
@@ -101,7 +104,9 @@ class TestTimes:
             assert len(answer("list", "--since", since)["records"]) == 1, since
             assert len(answer("history", "--since", since)["history"]) == 1, since
         assert answer("list", "--before", "yesterday")["records"] == []
-        assert call("list", "--since", "yesterdays").exit_code == 2
+        refused = call("list", "--since", "yesterdays")
+        assert refused.exit_code == 2
+        assert "or as yesterday or 7d" in refused.stderr
 
     def test_history_begins_with_the_newest(self, answer: Answer) -> None:
         answer("remember", "one")

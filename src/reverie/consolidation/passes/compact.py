@@ -86,7 +86,8 @@ def compact(view: PassInput, state: SessionState, older: Sequence[Turn], *, star
     heard = (provenance.get_summary_origin(state), *(turn.origin for turn in older))
     after = provenance.set_summary(state, summary or state.summary, origin=provenance.least_trusted(*heard))
     after = replace(after, window_start=start)
-    why = f"{len(older)} turns are summarised" if summary else f"{len(older)} turns leave the window ({note})"
+    leaving = f"turns that leave the window: {len(older)}"
+    why = f"summary of {leaving}" if summary else f"{leaving} ({note})"
     step = PlanStep(edit=Change(before=state, after=after), why=why, sources=tuple(turn.id for turn in older))
     plan = _plan(view, steps=(step,), notes=() if summary else (note,))
     return plan if usage is None else replace(plan, usage=usage)

@@ -179,7 +179,7 @@ def _build_steps(
         content=stamp_paragraph(entry, older[-1].at),
         source=build_session_source(older[-1].session, from_tools=_has_tool_source(older)),
     )
-    why = f"what {len(older)} turns came to"
+    why = f"digest of turns: {len(older)}"
     steps = [PlanStep(edit=Change(before=None, after=paragraph), why=why, sources=names)]
     before = notes.page.content if notes.page is not None else ""
     clean = validation.clean_text(update).replace("\r\n", "\n").replace("\r", "\n").strip()
@@ -238,7 +238,7 @@ def _plan(
     """Return the plan with the steps, and after them the new beginning of the window."""
     moved = PlanStep(
         edit=Change(before=state, after=replace(state, window_start=start)),
-        why=f"{len(older)} turns leave the window",
+        why=f"turns that leave the window: {len(older)}",
         sources=tuple(turn.id for turn in older),
     )
     return Plan(id=view.new_id(), name=NAME, made_at=view.now, steps=(*steps, moved))

@@ -18,7 +18,7 @@ def trim(view: PassInput, window: WindowInput) -> Plan:
         return build_skipped_plan(view, NAME, "the window is short enough")
     step = PlanStep(
         edit=Change(before=window.state, after=replace(window.state, window_start=window.start)),
-        why=f"{len(window.older)} turns leave the window",
+        why=f"turns that leave the window: {len(window.older)}",
         sources=tuple(turn.id for turn in window.older),
     )
     return Plan(id=view.new_id(), name=NAME, made_at=view.now, steps=(step,))

@@ -60,7 +60,10 @@ class TimeParam(_ParamType):
             return day
         if self.back and value[:1].isdigit() and value[-1:].isalpha() and value[-1] not in "zZ":
             return timestamps.utc_now() - timestamps.parse_duration(value, name=_get_option_name(param))
-        return timestamps.parse_time(value, name=_get_option_name(param))
+        try:
+            return timestamps.parse_time(value, name=_get_option_name(param))
+        except InvalidInput as error:
+            raise InvalidInput(f"{error}, or as yesterday or 7d" if self.back else str(error)) from None
 
 
 class ChangeParam(TimeParam):

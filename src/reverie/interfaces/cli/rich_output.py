@@ -74,7 +74,7 @@ def print_hits(
         lines: list[RenderableType] = [Text(shown), Text(_describe_hit(hit, now), style=_QUIET)]
         if explain:
             lines.append(render_reasons(hit, question, width=out.width - 8))
-        score = Text(f"{hit.score:.2f}", style=f"bold {_ACCENT}")
+        score = Text("" if question is None else f"{hit.score:.2f}", style=f"bold {_ACCENT}")
         grid.add_row(score, Padding(Group(*lines), (0, 0, 1, 0)))
     out.print(grid)
 

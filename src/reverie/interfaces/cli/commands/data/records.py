@@ -285,6 +285,8 @@ def show(context: CommandContext, /, id: str, as_json: bool) -> None:
 
 
 def _build_not_found(id: str) -> NotFound:
+    if id.endswith(".md"):
+        return NotFound(f"{id!r} is the name of a page: see `reverie page {id}`")
     return NotFound(
         f"no record, turn, paragraph or session has the id {id!r}: "
         "find it with `reverie recall WORDS`, `reverie list` or `reverie sessions`"
