@@ -79,7 +79,9 @@ class TestConversations:
         assert call("show", "cli:9").exit_code == 3
         assert "`reverie page MEMORY.md`" in call("show", "MEMORY.md").stderr
 
-    def test_turns_are_listed_by_date_without_a_question(self, answer: Answer, talk: None, folder: Path) -> None:
+    def test_turns_are_listed_by_date_without_a_question(
+        self, answer: Answer, talk: None, folder: Path
+    ) -> None:
         def said(*options: str) -> list[str]:
             return [hit["content"] for hit in answer("recall", *options)["hits"]]
 
