@@ -115,6 +115,7 @@ class Memory(ScopedMemory):
             settings=RankingSettings(),
             floor=settings.min_relevance,
             weights=to_scoring_settings(settings),
+            zone=settings.zone,
         )
         writer = StoreWriter(store=store, clock=clock, new_id=new_id, actor=actor, publish=self._publish)
         records = RecordRepository(writer, self._index, zone=settings.zone)

@@ -78,6 +78,7 @@ class Snapshot(MemoryReader):
             settings=RankingSettings(),
             floor=settings.min_relevance,
             weights=to_scoring_settings(settings),
+            zone=settings.zone,
         )
         super().__init__(then, searcher, scope="", settings=settings, clock=lambda: then.moment)
         self.at: datetime = then.moment

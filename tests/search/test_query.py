@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import doctest
-from datetime import datetime
+from datetime import UTC, date, datetime
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reverie.domain.text.tokenizer import tokenize, tokenize_date
+from reverie.domain.text.tokenizer import tokenize
 from reverie.search import query
-from reverie.search.dates import QueryDate
 from reverie.search.query import parse_query
 
 
@@ -100,43 +99,20 @@ def test_roles_are_not_names() -> None:
     assert kinds("Which user did the assistant add?", "user", "assistant")["user"] == "word"
 
 
-@pytest.mark.parametrize(
-    ("text", "days"),
-    [
-        ("on 8 May, 2023", [QueryDate(year=2023, month=5, day=8)]),
-        ("on the 8th of May 2023", [QueryDate(year=2023, month=5, day=8)]),
-        ("December 1,2023", [QueryDate(year=2023, month=12, day=1)]),
-        ("on May 3rd", [QueryDate(month=5, day=3)]),
-        ("in July", [QueryDate(month=7)]),
-        ("in may", [QueryDate(month=5)]),
-        ("last march", [QueryDate(month=3)]),
-        ("by 2024", [QueryDate(year=2024)]),
-        ("2023-05-08 or 2023-06", [QueryDate(year=2023, month=5, day=8), QueryDate(year=2023, month=6)]),
-        (
-            "between August 11 and August 15 2023",
-            [QueryDate(month=8, day=11), QueryDate(year=2023, month=8, day=15)],
-        ),
-        ("may I march?", []),
-        ("May I? Yes. March on!", []),
-        ("2023-99-99", []),
-        ("on 40 May 2023", [QueryDate(year=2023, month=5)]),
-        ("room 12345, 1850 people", []),
-    ],
-)
-def test_days_are_read(text: str, days: list[QueryDate]) -> None:
-    assert list(parse_query(text).days) == days
+def test_a_date_is_no_word_and_what_may_be_a_word_stays_one() -> None:
+    now = datetime(2026, 3, 18, 9, tzinfo=UTC)
+    assert parse_query("Was the dentist on 7 January?", now=now).tokens == ("dentist",)
+    assert parse_query("rent of May 2023", now=now).tokens[:3] == ("rent", "may", "2023")
+    assert parse_query("rent of Friday", now=now).tokens[:2] == ("rent", "friday")
 
 
-@given(st.datetimes())
-def test_a_day_named_in_a_question_has_a_token_of_that_day(at: datetime) -> None:
-    for day in (
-        QueryDate(year=at.year),
-        QueryDate(month=at.month),
-        QueryDate(year=at.year, month=at.month),
-        QueryDate(month=at.month, day=at.day),
-        QueryDate(year=at.year, month=at.month, day=at.day),
-    ):
-        assert day.token in tokenize_date(at)
+def test_a_question_with_nothing_but_a_date_is_one() -> None:
+    now = datetime(2026, 3, 18, 9, tzinfo=UTC)
+    query = parse_query("What did I do yesterday?", now=now)
+    assert query
+    assert query.terms == ()
+    assert [one.start for one in query.dates.days] == [date(2026, 3, 17)]
+    assert not parse_query("What did I do then?", now=now).dates
 
 
 def test_the_first_person_is_noticed() -> None:

@@ -7,8 +7,10 @@ from functools import lru_cache
 from reverie.domain.conversation import Turn
 from reverie.domain.page import Paragraph
 from reverie.domain.passage import AnalyzedText
-from reverie.domain.record import Record
+from reverie.domain.record import DATES, Record
 from reverie.domain.text import tokenizer
+from reverie.domain.text.relative_dates import parse_dates
+from reverie.search.dates import analyze_dates
 
 _LONGEST_REMEMBERED = 2_000
 
@@ -16,8 +18,9 @@ _LONGEST_REMEMBERED = 2_000
 def analyze(value: Record | Turn | Paragraph) -> AnalyzedText:
     """Return the tokens of a record, a turn or a paragraph, and what else is noted of it.
 
-    For all: their date, in UTC. For a turn, besides: its speaker and form. For a record: the keys that find
-    repetitions of it (`reverie.domain.similarity.comparison.compute_keys`).
+    For all: the day they were written, in UTC, and those that they name. For a turn, besides: its speaker and
+    form. For a record: the keys that find repetitions of it
+    (`reverie.domain.similarity.comparison.compute_keys`).
 
     The same value always gives the same analysis. A value that was just analysed costs next to nothing:
     the store and the index both ask.
@@ -25,9 +28,7 @@ def analyze(value: Record | Turn | Paragraph) -> AnalyzedText:
     text = value.text if isinstance(value, Paragraph) else value.to_searchable_text()
     short = len(text) <= _LONGEST_REMEMBERED
     terms, length = (_packed_again if short else _pack_tokens)(text)
-    dates = tokenizer.pack(
-        tokenizer.tokenize_date(value.created_at if isinstance(value, Record) else value.at)
-    )
+    dates = _analyze_dates(value, text)
     if isinstance(value, Paragraph):
         return AnalyzedText(terms=terms, length=length, dates=dates)
     if isinstance(value, Record):
@@ -42,6 +43,14 @@ def analyze(value: Record | Turn | Paragraph) -> AnalyzedText:
         speaker=(value.speaker or value.role).casefold(),
         dates=dates,
     )
+
+
+def _analyze_dates(value: Record | Turn | Paragraph, text: str) -> str:
+    if not isinstance(value, Record):
+        return analyze_dates(text, value.at)
+    resolved = value.metadata.get(DATES, "")
+    noted = {words: (start, end) for words, start, end in parse_dates(resolved)} if resolved else None
+    return analyze_dates(text, value.created_at, noted=noted)
 
 
 def _pack_tokens(text: str) -> tuple[str, int]:

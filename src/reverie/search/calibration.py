@@ -29,7 +29,7 @@ from collections.abc import Sequence
 from reverie.search.query import ParsedQuery
 from reverie.search.ranking import RankedPassage
 
-__all__ = ["COVERED", "FLOOR", "apply_relevance_floor"]
+__all__ = ["COVERED", "DATED", "FLOOR", "apply_relevance_floor"]
 
 FLOOR = 0.07
 """Below this relevance of the best hit there is nothing. Low, because a search that
@@ -44,6 +44,9 @@ RARE = 0.02
 
 RARE_COVERED = 0.15
 """A hit that has a rare word of the question and so much of its weight is never refused."""
+
+DATED = 0.15
+"""A hit whose date is so much of the question's weight is never refused."""
 
 _FEW = 3
 _LOOKED_AT = 10
@@ -68,6 +71,8 @@ def apply_relevance_floor(
         return []
     first = ranked[:_LOOKED_AT]
     if ranked[0].relevance >= floor or any(entry.coverage >= COVERED for entry in first):
+        return list(ranked)
+    if any(entry.dated >= DATED for entry in first) and floor < COVERED:
         return list(ranked)
     rare = max(_FEW, RARE * passages)
     if any(entry.rarest <= rare and entry.coverage >= RARE_COVERED for entry in first) and floor < COVERED:

@@ -1,141 +1,292 @@
-"""Dates of a question, and how close a time is to them."""
+"""Dates as tokens of the index, and how close a passage is to the dates of a question.
+
+A day has the names `2026-01-07`, `01-07`, `2026-01`, `january` and `2026`. A sign before each tells where it is from:
+
+| sign | meaning |
+|---|---|
+| `@` | when the passage was written, in UTC |
+| `#` | a date that its text names |
+| `+` | a day that its text counts from the day it was written, such as "tomorrow"; in UTC |
+| `~` | a day or month that its text names without a year |
+
+The index knows no time zone. So a question in another zone asks for one day more on both sides, and `Closeness`
+compares the days of that zone.
+"""
 
 from __future__ import annotations
 
 import calendar
 import math
-import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import date
+from datetime import UTC, date, datetime, timedelta, tzinfo
 
-from reverie.domain.text.tokenizer import MONTHS
+from reverie.domain.passage import Passage
+from reverie.domain.text.dates import DateMention, find_dates
+from reverie.domain.text.relative_dates import get_local_day
+from reverie.domain.text.tokenizer import MONTHS, pack, tokenize_date
 
-__all__ = ["AMBIGUOUS", "Closeness", "QueryDate", "find_dates"]
+__all__ = ["Closeness", "QueryDates", "analyze_dates", "find_query_dates"]
 
-_DAY = 86_400.0
-_EPOCH = date(1970, 1, 1).toordinal()
+_MOST_DATES = 8
+_MOST_DAYS = 31
+_DAY = timedelta(days=1)
+_QUARTER_HOUR = 900
+_OTHER_YEAR = 0.9
+"""Weight of a day without a year in another year than the nearest."""
 
-_MONTH = "|".join(MONTHS)
-_DATE = re.compile(
-    rf"(?P<iso>\b(?P<y>(?:19|20)\d\d)-(?P<m>\d\d)(?:-(?P<d>\d\d))?\b)"
-    rf"|(?:\b(?P<before>\d{{1,2}})(?:st|nd|rd|th)?(?: of)? )?\b(?P<month>{_MONTH})\b"
-    rf"(?: (?P<after>\d{{1,2}})(?:st|nd|rd|th)?(?!\d))?(?:,? ?(?P<year>(?:19|20)\d\d)\b)?"
-    rf"|\b(?P<alone>(?:19|20)\d\d)\b",
-    re.IGNORECASE,
-)
-#: Months that are English words too: a month only with a number beside it, a preposition before it, or a
-#: capital inside a sentence.
-AMBIGUOUS = frozenset({"march", "may"})
-_PREPOSITION = re.compile(
-    r"\b(?:in|of|on|by|since|until|till|during|before|after|last|next|this) $", re.IGNORECASE
-)
+
+def analyze_dates(
+    text: str, written: datetime, *, noted: Mapping[str, tuple[date, date]] | None = None
+) -> str:
+    """Return the date tokens of a text, packed.
+
+    Args:
+        text: The text.
+        written: When it was written; "tomorrow" is the day after, in UTC.
+        noted: Relative dates that were resolved in the owner's time zone: their words and their days.
+    """
+    tokens = tokenize_date(written)
+    mentions = find_dates(text, written.date())
+    if mentions:
+        for one in mentions:
+            words = " ".join(text[one.at : one.stop].split())
+            if one.counted and noted and words in noted:
+                start, end = noted[words]
+                tokens += _name_mention(DateMention(start=start, end=end, at=one.at, stop=one.stop))
+            else:
+                tokens += _name_mention(one)
+        tokens = list(dict.fromkeys(tokens))
+    return pack(tokens)
+
+
+def _name_mention(mention: DateMention) -> Iterator[str]:
+    """Yield the tokens of a date that a text names."""
+    start, end = mention.start, mention.end
+    year, month = f"{start.year:04d}", f"{start.year:04d}-{start.month:02d}"
+    if mention.unit == "year":
+        yield f"#{year}"
+    elif mention.unit == "month" or (end - start).days > _MOST_DAYS:
+        for first in _iterate_months(start, end):
+            yield from (
+                f"#{first.year:04d}-{first.month:02d}",
+                f"#{MONTHS[first.month - 1]}",
+                f"#{first.year:04d}",
+            )
+            if mention.yearly:
+                yield f"~{MONTHS[first.month - 1]}"
+    else:
+        for number in range((end - start).days + 1):
+            day = start + number * _DAY
+            yield f"{'+' if mention.counted else '#'}{day}"
+            yield f"{'~' if mention.yearly else '#'}{day:%m-%d}"
+        yield from (f"#{month}", f"#{MONTHS[start.month - 1]}", f"#{year}")
+
+
+def _iterate_months(start: date, end: date) -> Iterator[date]:
+    first = start.replace(day=1)
+    while first <= end:
+        yield first
+        first = (first + timedelta(days=31)).replace(day=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QueryDate:
-    """A day, month or year named in a question; what is not said is None."""
+class QueryDates:
+    """Dates of a question, with the place from which it is asked.
 
-    year: int | None = None
-    month: int | None = None
-    day: int | None = None
+    Attributes:
+        days: The days named.
+        today: The day of the question; None if nobody knows.
+        zone: Where days begin and end.
+        wants_next: Whether it asks for what comes next.
+    """
+
+    days: tuple[DateMention, ...] = ()
+    today: date | None = None
+    zone: tzinfo = UTC
+    wants_next: bool = False
+
+    def __bool__(self) -> bool:
+        return bool(self.days)
 
     @property
-    def token(self) -> str:
-        """The same in the words of :func:`reverie.domain.text.tokenizer.tokenize_date`."""
-        if self.month is None:
-            return f"@{self.year:04d}"
-        if self.day is None:
-            return f"@{MONTHS[self.month - 1]}" if self.year is None else f"@{self.year:04d}-{self.month:02d}"
-        return (
-            f"@{self.month:02d}-{self.day:02d}"
-            if self.year is None
-            else f"@{self.year:04d}-{self.month:02d}-{self.day:02d}"
-        )
+    def tokens(self) -> list[str]:
+        """What to ask the index for."""
+        tokens: dict[str, None] = {}
+        for mention in self.days:
+            for name in _cover(mention):
+                tokens |= dict.fromkeys((f"@{name}", f"#{name}"))
+                if len(name) == 10:
+                    tokens |= dict.fromkeys((f"+{name}", f"~{name[5:]}"))
+                elif len(name) == 7 and name[0].isdecimal():
+                    tokens[f"~{MONTHS[int(name[5:]) - 1]}"] = None
+                elif mention.yearly:
+                    tokens[f"~{name}"] = None
+            if self.zone is not UTC and mention.unit != "year":
+                for day in (mention.start - _DAY, mention.end + _DAY):
+                    tokens |= dict.fromkeys((f"@{day}", f"+{day}"))
+        return list(tokens)
+
+    def remove_from(self, text: str, *, firm: bool = False) -> str:
+        """Return the text without the dates; with `firm`, without those whose words mean nothing else."""
+        for mention in self.days:
+            if mention.firm or not firm:
+                text = text[: mention.at] + " " * (mention.stop - mention.at) + text[mention.stop :]
+        return text
 
 
-def find_dates(text: str) -> tuple[tuple[QueryDate, ...], list[tuple[int, int]]]:
-    """Return the days named in ``text`` and where they stand."""
-    dates: dict[QueryDate, None] = {}
-    spans: list[tuple[int, int]] = []
-    for match in _DATE.finditer(text):
-        if match["iso"]:
-            day = _build_day(int(match["y"]), int(match["m"]), int(match["d"]) if match["d"] else None)
-        elif match["alone"]:
-            day = QueryDate(year=int(match["alone"]))
+NO_DATES = QueryDates()
+
+
+def find_query_dates(text: str, *, now: datetime | None = None, zone: tzinfo = UTC) -> QueryDates:
+    """Return the dates of a question.
+
+    Args:
+        text: The question.
+        now: When it is asked; without it, "yesterday" means nothing.
+        zone: Where the days of the one who asks begin and end.
+    """
+    today = None if now is None else get_local_day(now, zone)
+    days = find_dates(text, today or date(2000, 1, 1), relative=today is not None)
+    return QueryDates(days=tuple(days[:_MOST_DATES]), today=today, zone=zone)
+
+
+def _cover(mention: DateMention) -> list[str]:
+    """Return the names of years, months and days that make up a date exactly."""
+    names: list[str] = []
+    start, end = mention.start, mention.end
+    while start <= end:
+        month_end = start.replace(day=calendar.monthrange(start.year, start.month)[1])
+        if start.day == start.month == 1 and start.replace(month=12, day=31) <= end:
+            names.append(f"{start.year:04d}")
+            stop = start.replace(month=12, day=31)
+        elif start.day == 1 and month_end <= end:
+            names.append(f"{start.year:04d}-{start.month:02d}")
+            stop = month_end
         else:
-            number = match["before"] or match["after"]
-            if match["month"].casefold() in AMBIGUOUS and not (
-                number or match["year"] or _is_month(text, match)
-            ):
-                continue
-            month = MONTHS.index(match["month"].casefold()) + 1
-            day = _build_day(
-                int(match["year"]) if match["year"] else None, month, int(number) if number else None
-            )
-        if day is not None:
-            dates.setdefault(day)
-            spans.append(match.span())
-    return tuple(dates), spans
-
-
-def _build_day(year: int | None, month: int, day: int | None) -> QueryDate | None:
-    """Return the day, or its month where there is no such day, or None where there is no such month."""
-    if not 1 <= month <= 12:
-        return None
-    return QueryDate(year=year, month=month, day=day if day is not None and 1 <= day <= 31 else None)
-
-
-def _is_month(text: str, match: re.Match[str]) -> bool:
-    """Return whether "may" or "march", without a number, means the month."""
-    start = match.start("month")
-    if _PREPOSITION.search(text[max(0, start - 12) : start]):
-        return True
-    return start > 0 and text[start].isupper() and not text[:start].rstrip().endswith((".", "?", "!"))
+            names.append(f"{start}")
+            stop = start
+        if stop >= date.max - _DAY:
+            break
+        start = stop + _DAY
+    if mention.yearly:
+        names += [
+            MONTHS[int(name[5:]) - 1] if len(name) == 7 else name[5:] for name in names if len(name) > 4
+        ]
+    return names
 
 
 class Closeness:
-    """Closeness of a time to the nearest of some days: 1 on the day, falling on both sides."""
+    """Closeness of passages to the dates of a question: 1 on the day, falling on both sides.
 
-    __slots__ = ("days", "days_after", "days_before", "known")
+    A passage that names one of the days in its text is on it; other days that it names do not count.
+    """
 
-    def __init__(self, days: Sequence[QueryDate], *, days_before: float, days_after: float) -> None:
-        """Compare with `days`; closeness falls to 1/e in so many days before and after them."""
-        self.days = days
-        self.days_before = days_before
-        self.days_after = days_after
-        self.known: dict[int, float] = {}  # day number -> closeness: a session's turns share their day
+    __slots__ = ("_after", "_before", "_dates", "_known", "_locals", "_named", "_written")
 
-    def of(self, at: float) -> float:
-        """Return the closeness of a time in seconds since 1970."""
-        number = int(at // _DAY)
-        if number not in self.known:
-            self.known[number] = max(self._compute_closeness(day, number) for day in self.days)
-        return self.known[number]
+    def __init__(
+        self, dates: QueryDates, *, days_before: float, days_after: float, written: float = 1.0
+    ) -> None:
+        """Compare passages with `dates`.
 
-    def _compute_closeness(self, day: QueryDate, number: int) -> float:
-        here = _EPOCH + number
-        year = date.fromordinal(here).year
-        years = (day.year,) if day.year is not None else (year - 1, year, year + 1)
+        Args:
+            dates: The dates of the question.
+            days_before: In how many days before them closeness falls to 1/e.
+            days_after: The same after them.
+            written: Closeness of what was written on such a day and names none.
+        """
+        self._dates = dates
+        self._before = days_before
+        self._after = days_after
+        self._written = written
+        self._named = _weigh_tokens(dates.days)
+        self._known: dict[int, float] = {}  # day -> closeness: a session's turns share their day
+        self._locals: dict[int, tuple[int, int]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._dates)
+
+    def compute(self, passage: Passage) -> tuple[float, bool]:
+        """Return the closeness of a passage, and whether it was written on such a day or names one."""
+        day, shift = self._find_local_day(passage.at)
+        if day not in self._known:
+            self._known[day] = max(self._compute_closeness(one, day) for one in self._dates.days)
+        written = self._known[day]
+        named = self._weigh_named(passage.dates, shift)
+        return max(self._written * written, named), named > 0.0 or (
+            written >= _OTHER_YEAR and self._is_within(day)
+        )
+
+    def _find_local_day(self, at: float) -> tuple[int, int]:
+        """Return the day of a time as an ordinal, and how many days it is ahead of UTC's."""
+        number = int(at // _QUARTER_HOUR)  # every zone is a number of quarters of an hour from UTC
+        known = self._locals.get(number)
+        if known is None:
+            moment = datetime.fromtimestamp(number * _QUARTER_HOUR, UTC)
+            day, there = moment.toordinal(), get_local_day(moment, self._dates.zone).toordinal()
+            known = self._locals[number] = there, there - day
+        return known
+
+    def _is_within(self, day: int) -> bool:
+        here = date.fromordinal(day)
+        return any(
+            (mention.start <= here <= mention.end)
+            or (
+                mention.yearly
+                and any(first <= day <= last for first, last, _ in _list_years(mention, here.year))
+            )
+            for mention in self._dates.days
+        )
+
+    def _compute_closeness(self, mention: DateMention, day: int) -> float:
         near = 0.0
-        for year in years:
-            first, last = _compute_span(day, year)
-            if here < first:
-                near = max(near, math.exp((here - first) / self.days_before))
-            elif here > last:
-                near = max(near, math.exp((last - here) / self.days_after))
-            else:
-                return 1.0
+        for first, last, weight in _list_years(mention, date.fromordinal(day).year):
+            if day < first:
+                weight *= math.exp((day - first) / self._before)
+            elif day > last:
+                weight *= math.exp((last - day) / self._after)
+            near = max(near, weight)
         return near
 
+    def _weigh_named(self, packed: str, shift: int) -> float:
+        """Return the weight of the best date that the text names."""
+        if "#" not in packed:
+            return 0.0
+        best = 0.0
+        for token in packed.split():
+            if shift and token[0] == "+":
+                token = f"+{date.fromisoformat(token[1:]) + shift * _DAY}"
+            best = max(best, self._named.get(token, 0.0))
+        return best
 
-def _compute_span(day: QueryDate, year: int) -> tuple[int, int]:
-    """Return the first and last day of a date in `year`, as ordinals."""
-    year = min(max(year, 1), 9999)
-    if day.month is None:
-        return date(year, 1, 1).toordinal(), date(year, 12, 31).toordinal()
-    last = calendar.monthrange(year, day.month)[1]
-    if day.day is None:
-        return date(year, day.month, 1).toordinal(), date(year, day.month, last).toordinal()
-    only = date(year, day.month, min(day.day, last)).toordinal()
-    return only, only
+
+def _list_years(mention: DateMention, year: int) -> list[tuple[int, int, float]]:
+    """Return first and last day of a date, and its weight; for one without a year, in the years around."""
+    if not mention.yearly:
+        return [(mention.start.toordinal(), mention.end.toordinal(), 1.0)]
+    spans = []
+    for one in (year - 1, year, year + 1):
+        step = one - mention.start.year
+        start, end = _move_years(mention.start, step), _move_years(mention.end, step)
+        spans.append((start.toordinal(), end.toordinal(), _OTHER_YEAR if step else 1.0))
+    return spans
+
+
+def _move_years(day: date, years: int) -> date:
+    year = min(max(day.year + years, 1), 9999)
+    return day.replace(year=year, day=min(day.day, calendar.monthrange(year, day.month)[1]))
+
+
+def _weigh_tokens(mentions: Iterable[DateMention]) -> dict[str, float]:
+    """Return what each date token of a text counts for."""
+    weights: dict[str, float] = {}
+    for mention in mentions:
+        for name in _cover(mention):
+            exact = 1.0 if name[:2].isdecimal() and len(name) != 5 else _OTHER_YEAR
+            weights[f"#{name}"] = max(weights.get(f"#{name}", 0.0), exact)
+            if len(name) == 10:
+                weights[f"+{name}"] = 1.0
+                weights.setdefault(f"~{name[5:]}", _OTHER_YEAR)
+            elif len(name) == 7 and name[0].isdecimal():
+                weights.setdefault(f"~{MONTHS[int(name[5:]) - 1]}", _OTHER_YEAR)
+    return weights

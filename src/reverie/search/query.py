@@ -10,13 +10,14 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime, tzinfo
 from typing import Literal, NamedTuple
 
 from reverie.domain.text.languages import DEFAULT, get_function_words
 from reverie.domain.text.tokenizer import STOP_WORDS, find_language, fold, stem, tokenize_chunks
-from reverie.search.dates import AMBIGUOUS, QueryDate, find_dates
+from reverie.search.dates import NO_DATES, QueryDates, find_query_dates
 
-__all__ = ["Alternative", "ParsedQuery", "QueryDate", "QueryTerm", "parse_query"]
+__all__ = ["Alternative", "ParsedQuery", "QueryTerm", "parse_query"]
 
 Kind = Literal["word", "whole", "joined", "name", "common"]
 
@@ -85,15 +86,13 @@ class QueryTerm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedQuery:
-    """A question, ready to be matched. Empty ``terms``: nothing in it can be looked for, and nothing is
-    found.
-    """
+    """A question, ready to be matched. With neither ``terms`` nor ``dates`` nothing is found."""
 
     text: str
     terms: tuple[QueryTerm, ...] = ()
     pairs: tuple[tuple[str, str], ...] = ()
     speakers: frozenset[str] = frozenset()
-    days: tuple[QueryDate, ...] = ()
+    dates: QueryDates = NO_DATES
     first_person: bool = False
     wants_time: bool = False
     wants_number: bool = False
@@ -118,11 +117,13 @@ class ParsedQuery:
         return tuple(term for term in self.terms if term.kind != "name")
 
     def __bool__(self) -> bool:
-        return bool(self.terms)
+        return bool(self.terms or self.dates)
 
 
-def parse_query(text: str, *, speakers: Collection[str] = ()) -> ParsedQuery:
-    """Parse a question.
+def parse_query(
+    text: str, *, speakers: Collection[str] = (), now: datetime | None = None, zone: tzinfo = UTC
+) -> ParsedQuery:
+    """Parse a question, asked at ``now`` in ``zone``.
 
     ``speakers`` are the names of those who speak in the conversations searched, in any case. The result is
     the same for every engine. A question made only of stop words keeps them (kind ``common``); one without
@@ -131,10 +132,19 @@ def parse_query(text: str, *, speakers: Collection[str] = ()) -> ParsedQuery:
     >>> parse_query("What did Ann paint in May 2023?", speakers=["Ann"]).tokens
     ('paint', 'may', '2023', 'ann')
     """
-    days, spans = find_dates(text)
-    months = {month for start, end in spans for month in AMBIGUOUS if month in text[start:end].casefold()}
+    dates = find_query_dates(text, now=now, zone=zone)
+    months = {
+        word
+        for one in dates.days
+        if one.unit == "month"
+        for word in text[one.at : one.stop].casefold().split()
+    }
     language = find_language(text)
-    chunks = list(_classify_chunks(text, language, _map_names(speakers), months))
+    speaker_names = _map_names(speakers)
+    chunks = list(_classify_chunks(dates.remove_from(text), language, speaker_names, months))
+    if dates and any(chunk.sort != "stop" for chunk in chunks):
+        # Beside other words, "May" or "last week" may as well stand in the text itself.
+        chunks = list(_classify_chunks(dates.remove_from(text, firm=True), language, speaker_names, months))
     terms: dict[str, QueryTerm] = {}
     for chunk in chunks:
         if chunk.sort == "word":
@@ -151,7 +161,7 @@ def parse_query(text: str, *, speakers: Collection[str] = ()) -> ParsedQuery:
                 for part in chunk.parts:
                     terms.setdefault(part, QueryTerm(token=part, weight=_FUNCTION_WORD))
     named = {part for chunk in chunks if chunk.sort == "name" for part in chunk.parts}
-    if not terms and not named:
+    if not terms and not named and not dates:
         terms = {
             part: QueryTerm(token=part, kind="common")
             for chunk in chunks
@@ -174,7 +184,7 @@ def parse_query(text: str, *, speakers: Collection[str] = ()) -> ParsedQuery:
         speakers=frozenset(
             name for chunk in chunks if chunk.sort == "name" for name in chunk.folded.split("\n")
         ),
-        days=days,
+        dates=dates,
         first_person=_FIRST_PERSON.search(text) is not None,
         wants_time=_WANTS_TIME.search(text) is not None,
         wants_number=_WANTS_NUMBER.search(text) is not None,

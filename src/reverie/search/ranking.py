@@ -8,7 +8,7 @@ that holds for any text, and each measured (see `RankingSettings`):
   question often stand in the turn that the answer replies to. A turn that says enough by itself takes in
   nothing;
 * the rest of the session, a little;
-* the date that a question names, against the turn's;
+* the date that a question names, against that of the record, turn or paragraph;
 * who speaks: the person named in the question, and the user himself when he says "my";
 * a time or a number where the question wants one; less for turns that only ask, and for very short ones.
 
@@ -71,8 +71,9 @@ class RankingSettings:
             .018.
         session: Share of the best score in a session that each of its turns gets; 0 to 1. LoCoMo .007, BEAM
             .008.
-        date: Bonus for the date named in the question, as a share of all its words' weight; 0 and up. LoCoMo
+        date: Weight of the date named in the question, as a share of an unknown word's; 0 and up. LoCoMo
             .020.
+        date_written: Share of it for a record that was saved on that day and does not name it; 0 to 1.
         date_before: In how many days the bonus falls to 1/e for turns before the date; over 0.
         date_after: The same for turns after it: people tell afterwards what happened; days, over 0.
         elsewhere: Factor, on top, for turns of conversations in which that person does not speak; 0 to 1.
@@ -101,7 +102,8 @@ class RankingSettings:
     taken_most: float = 1.0
     taken_length: float = 0.4
     session: float = 0.15
-    date: float = 0.25
+    date: float = 1.2
+    date_written: float = 0.8
     date_before: float = 1.0
     date_after: float = 15.0
     other_speaker: float = 0.83
@@ -167,9 +169,15 @@ class RankedPassage(NamedTuple):
 
     @property
     def coverage(self) -> float:
-        """Share of the question's weight that the matched words have; 0 to 1."""
-        scale = self.reason.scale
-        return min(1.0, sum(scale.weights[i] for i in self.reason.list_matched_terms()) / scale.attainable)
+        """Share of the question's weight that the matched words and the date have; 0 to 1."""
+        scale, reason = self.reason.scale, self.reason
+        matched = sum(scale.weights[i] for i in reason.list_matched_terms()) + reason.date
+        return min(1.0, matched / scale.attainable)
+
+    @property
+    def dated(self) -> float:
+        """Share of the question's weight that is owed to a date; 0 to 1."""
+        return self.reason.date / self.reason.scale.attainable
 
     @property
     def own_weights(self) -> dict[int, float]:
@@ -236,7 +244,7 @@ def rank(
     """
     passages = {passage.key: passage for passage in neighbours}
     passages.update((passage.key, passage) for passage in matches)
-    if not query.terms:
+    if not query:
         return []
     records = [passage for passage in passages.values() if passage.thread is None]
     scored: list[_Candidate] = []
@@ -260,7 +268,7 @@ class _Scale:
     """Counts and weights that are the same for all candidates of one kind."""
 
     __slots__ = (
-        "attainable", "evidence", "flat", "held", "joined", "needles", "others", "pairs",
+        "attainable", "dated", "evidence", "flat", "held", "joined", "needles", "others", "pairs",
         "query", "saturated", "settings", "slope", "terms", "weights",
     )  # fmt: skip
 
@@ -276,7 +284,8 @@ class _Scale:
         self.needles = [(i, f" {term.token} ") for i, term in enumerate(self.terms)]
         self.held = [_count_holders(term, frequency) for term in self.terms]
         self.weights = [term.weight * idf(frequency(term.token, 0), passages) for term in self.terms]
-        self.attainable = sum(self.weights) or 1.0
+        self.dated = settings.date * idf(0, passages) if query.dates else 0.0
+        self.attainable = max(sum(self.weights), self.dated) or 1.0
         self.evidence = (self.attainable / idf(0, passages)) ** 0.3
         self.others = [
             (
@@ -413,33 +422,48 @@ def _get_sort_key(candidate: _Candidate) -> tuple[float, float, int]:
 
 
 def _score_records(scale: _Scale, records: Iterable[Passage]) -> list[_Candidate]:
+    closeness = _build_closeness(scale, written=scale.settings.date_written)
     scored = []
     for passage in records:
         candidate = _Candidate(passage, scale)
+        near, is_on = closeness.compute(passage) if closeness else (0.0, False)
         if candidate.hits:
             candidate.norm = norm = scale.flat + scale.slope * passage.length
             candidate.base = scale.words(candidate.hits, norm)
             if scale.pairs and len(candidate.hits) > 1:
                 candidate.pairs = scale.together(candidate.hits, passage.terms, norm)
-            candidate.score = candidate.base + candidate.pairs
-            scored.append(candidate)
+        elif not is_on:
+            continue
+        candidate.date = scale.dated * near
+        candidate.score = candidate.base + candidate.pairs + candidate.date
+        scored.append(candidate)
     return scored
+
+
+def _build_closeness(scale: _Scale, *, written: float = 1.0) -> Closeness:
+    settings = scale.settings
+    return Closeness(
+        scale.query.dates,
+        days_before=settings.date_before,
+        days_after=settings.date_after,
+        written=written,
+    )
 
 
 def _score_turns(scale: _Scale, turns: Sequence[Passage]) -> list[_Candidate]:
     settings = scale.settings
     candidates = [_Candidate(passage, scale) for passage in turns]
     best = _score_with_neighbours(scale, candidates)
-    closeness = Closeness(scale.query.days, days_before=settings.date_before, days_after=settings.date_after)
+    closeness = _build_closeness(scale)
     form = _Form(scale.query, turns, settings)
     scored = []
     for candidate in candidates:
         passage = candidate.passage
-        near = closeness.of(passage.at) if closeness.days else 0.0
-        if not passage.length or (not candidate.base and near < 1.0):
+        near, is_on = closeness.compute(passage) if closeness else (0.0, False)
+        if not passage.length or (not candidate.base and not is_on):
             continue  # what has no word of its own answers nothing, whatever stands around it
         candidate.session = settings.session * best.get(passage.thread, 0.0)
-        candidate.date = settings.date * scale.attainable * near
+        candidate.date = scale.dated * near
         form.judge(candidate)
         total = candidate.base + candidate.pairs + candidate.session + candidate.date
         candidate.score = total * candidate.speaker * candidate.form * candidate.short

@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime, tzinfo
 from itertools import islice
 from typing import TYPE_CHECKING, assert_never, get_args
 
@@ -129,6 +129,7 @@ class Searcher:
         vectors: VectorIndex | None = None,
         floor: float | None = None,
         weights: scoring.ScoringSettings = scoring.DEFAULTS,
+        zone: tzinfo = UTC,
     ) -> None:
         """Search `store` through `index`.
 
@@ -140,6 +141,7 @@ class Searcher:
             vectors: What finds candidates that say the same in other words; None searches by words alone.
             floor: The relevance below which the best hit is none, 0 to 1; None takes `calibration.FLOOR`.
             weights: What relevance, recency, importance, confidence and kind count for.
+            zone: Where the days of the owner begin and end.
         """
         self._store = store
         self._index = index
@@ -147,6 +149,7 @@ class Searcher:
         self._settings = settings
         self._vectors = vectors
         self._weights = weights
+        self._zone = zone
         self._floor = calibration.FLOOR if floor is None else floor
         self._measures: dict[tuple[Searchable, tuple[str, ...] | None], tuple[int, CollectionStats]] = {}
 
@@ -281,7 +284,7 @@ class Searcher:
     ) -> list[Hit]:
         """Rank, load and check, with a larger pool if restrictions used the first one up."""
         measure = self._measure(subject, question.allowed)
-        query = parse_query(text, speakers=measure.speakers)
+        query = parse_query(text, speakers=measure.speakers, now=self._clock(), zone=self._zone)
         if not (query or self._vectors) or not measure.passages:
             return []
         query = self._expand(query, subject, question.allowed)
@@ -448,7 +451,7 @@ def _build_wanted(subject: Searchable, query: ParsedQuery) -> CandidateQuery:
             words[token] = max(words.get(token, 0.0), similarity * term.weight)
     return CandidateQuery(
         words=list(words.items()),
-        dates=[(day.token, _DATE_WEIGHT) for day in query.days] if subject == "turn" else (),
+        dates=[(token, _DATE_WEIGHT) for token in query.dates.tokens],
     )
 
 

@@ -1,31 +1,32 @@
-"""Relative dates in English, such as "next Friday", resolved against the moment of the text.
+"""Relative dates such as "next Friday" or "gestern", resolved against the moment of the text.
 
 The words stay; their meaning is computed once, when they are saved, because "yesterday" read a year later means
-another day. Only expressions with one meaning are resolved, not "on Friday", "recently" or "a few days ago".
+another day. Only expressions with one meaning are resolved, not "on Friday", "recently" or "a few days ago". The
+languages are those of `calendar_words`.
 
 Weeks begin on Monday (ISO 8601). "This Friday" is the first Friday from today on, "next Friday" that of the week
-after the present one, "last Friday" the latest before today.
+after the present one, "last Friday" the latest before today. In other languages than English the next Friday is
+the first after today.
 """
 
 from __future__ import annotations
 
 import re
 from calendar import monthrange
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 
-_DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-_MONTHS = (
-    "january", "february", "march", "april", "may", "june",
-    "july", "august", "september", "october", "november", "december",
-)  # fmt: skip
-_NUMBERS = {
-    "a": 1, "an": 1, "one": 1, "two": 2, "a couple of": 2, "couple of": 2, "three": 3, "four": 4, "five": 5,
-    "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10, "eleven": 11, "twelve": 12, "thirteen": 13,
-    "fourteen": 14, "fifteen": 15, "twenty": 20, "thirty": 30, "forty": 40, "fifty": 50, "sixty": 60,
-    "ninety": 90,
-}  # fmt: skip
+from reverie.domain.text.calendar_words import (
+    DAYS,
+    MONTHS,
+    NUMBERS,
+    STEPS,
+    UNIT_OF,
+    WEEKDAYS,
+    fold_text,
+)
+
 _MOST_FOUND = 20
 _LONGEST_TEXT = 20_000
 _FARTHEST = 36_500
@@ -40,12 +41,16 @@ class ResolvedDate:
         start: The first day.
         end: The last day; the same for a single one.
         at: Where in the text the words begin.
+        unit: How exactly the words tell it; "two months ago" names a month, although `start` is one day.
+        counted: Whether the days are counted from today, so that they move with it.
     """
 
     words: str
     start: date
     end: date
     at: int
+    unit: str = "day"
+    counted: bool = False
 
     def __str__(self) -> str:
         return f"{self.start}" if self.start == self.end else f"{self.start}/{self.end}"
@@ -64,17 +69,39 @@ def resolve_dates(text: str, said_at: datetime, *, zone: tzinfo = UTC) -> list[R
         >>> [f"{when.words} = {when}" for when in resolve_dates("Met Ann yesterday, again next week", friday)]
         ['yesterday = 2025-01-16', 'next week = 2025-01-20/2025-01-26']
     """
+    text = text[:_LONGEST_TEXT]
+    return resolve_folded(text, fold_text(text), get_local_day(said_at, zone))
+
+
+def get_local_day(moment: datetime, zone: tzinfo) -> date:
+    """Return the day of a moment in a zone; at the ends of the calendar the day it has."""
     try:
-        today = said_at.astimezone(zone).date()
+        return moment.astimezone(zone).date()
     except OverflowError:  # the first or the last day there is
-        today = said_at.date()
+        return moment.date()
+
+
+def resolve_folded(text: str, folded: str, today: date) -> list[ResolvedDate]:
+    """Return the relative dates of a text, given also as `calendar_words.fold_text` writes it."""
     resolved: list[ResolvedDate] = []
-    for match in _EXPRESSION.finditer(text[:_LONGEST_TEXT]):
-        days = _resolve_days(match, today)
-        if days is not None:
-            resolved.append(ResolvedDate(words=match.group(), start=days[0], end=days[1], at=match.start()))
-            if len(resolved) == _MOST_FOUND:
-                break
+    for match in _find_matches(folded):
+        part = {name: " ".join(words.split()) for name, words in match.groupdict().items() if words}
+        meaning = _resolve(part, today) if _is_meant(match, folded) else None
+        if meaning is None:
+            continue
+        start, end, unit, counted = meaning
+        resolved.append(
+            ResolvedDate(
+                words=text[match.start() : match.end()],
+                start=start,
+                end=end,
+                at=match.start(),
+                unit=unit,
+                counted=counted,
+            )
+        )
+        if len(resolved) == _MOST_FOUND:
+            break
     return resolved
 
 
@@ -117,38 +144,121 @@ def parse_dates(line: str) -> Iterator[tuple[str, date, date]]:
             continue
 
 
-# -- what the words mean ---------------------------------------------------------------------------------
+# -- the expressions ---------------------------------------------------------------------------------------
 
-_number = "|".join(
-    sorted((re.escape(word).replace(r"\ ", r"\s+") for word in _NUMBERS), key=len, reverse=True)
+
+def build_alternatives(words: Iterable[str]) -> str:
+    """Return a pattern for any of the words, the longest first."""
+    return "|".join(re.escape(word).replace(r"\ ", r"\s+") for word in sorted(words, key=len, reverse=True))
+
+
+_number = rf"(?:\d{{1,4}}|{build_alternatives(NUMBERS)})"
+_count_unit = build_alternatives(
+    word for word, unit in UNIT_OF.items() if unit in {"day", "week", "fortnight", "month", "year"}
 )
-_day = "|".join(_DAYS)
-_month = "|".join(_MONTHS)
-_EXPRESSION = re.compile(
+_day = build_alternatives(DAYS)
+_weekday = build_alternatives(WEEKDAYS)
+_period = build_alternatives(word for word, unit in UNIT_OF.items() if unit not in {"day", "fortnight"})
+_step = build_alternatives(STEPS)
+_after = build_alternatives(word for word in STEPS if STEPS[word] and word not in {"last", "next"})
+_LATIN = re.compile(
     rf"""\b(?:
-        (?P<before_yesterday>(?:the\s+)?day\s+before\s+yesterday)
-      | (?P<after_tomorrow>(?:the\s+)?day\s+after\s+tomorrow)
-      | (?P<yesterday>yesterday|last\s+night)
-      | (?P<today>today|tonight|this\s+(?:morning|afternoon|evening))
-      | (?P<tomorrow>tomorrow)
-      | (?P<ago_count>\d{{1,4}}|{_number})\s+(?P<ago_unit>day|week|month|year)s?\s+(?P<ago>ago|earlier)
-      | in\s+(?P<in_count>\d{{1,4}}|{_number})\s+(?P<in_unit>day|week|month|year)s?(?:'\s+time)?
-      | (?P<from_count>\d{{1,4}}|{_number})\s+(?P<from_unit>day|week|month|year)s?\s+from\s+(?:now|today)
-      | (?P<which>last|this|next|coming)\s+(?P<weekday>{_day})\b
-      | (?P<weekday_of>{_day})\s+(?P<of_week>next|last|this)\s+week
-      | a\s+week\s+from\s+(?P<week_from>{_day})
-      | (?P<period_which>last|this|next)\s+(?P<period>weekend|week|month|quarter|year)
-      | (?P<month_which>last|next)\s+(?P<month>{_month})\b
-      | (?P<month_end>(?:at\s+|by\s+)?the\s+end\s+of\s+(?:the|this)\s+(?:week|month|year))
+        (?:(?P<off_count>{_number})\s+(?P<off_unit>{_count_unit})
+            \s+(?P<off>before|after|from|vor|nach|prima\s+di|dopo|avant|apres|despues\s+de|depois\s+de)\s+)?
+        (?P<day>{_day})
+      | (?P<ago_count>{_number})\s+(?P<ago_unit>{_count_unit})\s+(?:ago|earlier|fa|atras)
+      | (?:vor|hace|il\s+y\s+a|ha|faz)\s+(?P<past_count>{_number})\s+(?P<past_unit>{_count_unit})
+      | (?:in|dentro\s+de|en|dans|fra|tra|daqui\s+a|em)\s+(?P<in_count>{_number})\s+(?P<in_unit>{_count_unit})
+            (?:'\s+time)?
+      | (?P<from_count>{_number})\s+(?P<from_unit>{_count_unit})\s+from\s+now
+      | (?P<week_of>{_weekday})\s+(?P<of_week>next|last|this)\s+week
+      | a\s+week\s+from\s+(?P<week_from>{_weekday})
+      | (?P<step>{_step}|coming)\s+(?:(?P<weekday>{_weekday})|(?P<period>{_period}))
+      | (?P<month_step>last|next)\s+(?P<month>{build_alternatives(MONTHS)})
+      | (?:(?P<weekday_after>{_weekday})|(?P<period_after>{_period}))\s+(?P<step_after>{_after})
+      | (?:at\s+|by\s+)?the\s+end\s+of\s+(?:the|this)\s+(?P<end_of>week|month|year)
     )\b(?!\s+of\b)""",
-    re.IGNORECASE | re.VERBOSE,
+    re.VERBOSE,
 )
-Days = tuple[date, date] | None
+
+HAN_DIGITS = "一二两兩三四五六七八九十"
+_HAN_DAYS = {
+    "大前天": -3, "前天": -2, "昨天": -1, "昨晚": -1, "今天": 0, "今晚": 0, "今早": 0, "明天": 1, "明晚": 1,
+    "后天": 2, "後天": 2, "大后天": 3, "大後天": 3,
+    "一昨日": -2, "おととい": -2, "昨日": -1, "昨夜": -1, "きのう": -1, "今日": 0, "本日": 0, "今夜": 0,
+    "明日": 1, "あした": 1, "明後日": 2, "あさって": 2,
+}  # fmt: skip
+_HAN_STEPS = {
+    "上上": -2, "上": -1, "这": 0, "這": 0, "本": 0, "下": 1, "下下": 2,
+    "先々": -2, "先": -1, "今": 0, "来": 1, "來": 1, "再来": 2,
+}  # fmt: skip
+_HAN_YEARS = {
+    "前年": -2, "一昨年": -2, "去年": -1, "昨年": -1, "今年": 0, "明年": 1, "来年": 1, "后年": 2, "再来年": 2,
+}  # fmt: skip
+_HAN_WEEKDAYS = {
+    char: number for chars in ("一二三四五六日", "月火水木金土天") for number, char in enumerate(chars)
+}
+_HAN_UNITS = {
+    "天": "day", "日": "day", "周": "week", "週": "week", "週間": "week", "星期": "week", "年": "year",
+    **dict.fromkeys(("个月", "個月", "か月", "ヶ月", "カ月", "ヵ月"), "month"),
+}  # fmt: skip
+_han_unit = build_alternatives(_HAN_UNITS)
+_han_step = build_alternatives(_HAN_STEPS)
+_HAN = re.compile(
+    rf"""(?:
+        (?P<han_day>{build_alternatives(_HAN_DAYS)})
+      | (?P<han_count>\d{{1,4}}|[{HAN_DIGITS}]{{1,3}})(?P<han_unit>{_han_unit})(?:以|之)?(?P<han_way>[前后後])
+      | (?P<han_week>{_han_step})[个個]?(?:星期|礼拜|禮拜|[周週])
+            (?:の?(?P<kana_weekday>[月火水木金土日])曜日?|(?P<han_weekday>[一二三四五六日天])(?![个個回次])|(?P<han_end>末))?
+      | (?P<han_month>{_han_step})[个個]?月
+      | (?P<han_year>{build_alternatives(_HAN_YEARS)})
+    )""",
+    re.VERBOSE,
+)
+_HAS_HAN = re.compile("[\u3040-\u30ff\u4e00-\u9fff]")
+_FRENCH = re.compile(
+    r"\b(?:je|nous|vous|elle|les|du|chez|avec|pour|fait|soir|matin|quoi|est-ce|dit)\b|\b[jlcdnq]u?['’]"
+)
+_GERMAN = re.compile(r"\b(?:ich|wir|ist|sind|war|der|das|und|nicht|ein|eine|was|wer|wo)\b")
+_MORNING = re.compile(
+    r"(?:\b(?:heute|gestern|guten|jeden|am|diesen|nachsten|la|las|esta|una|cada|por)|tag|woch)\s+$"
+)
+
+_Meaning = tuple[date, date, str, bool]
 
 
-def _resolve_days(match: re.Match[str], today: date) -> Days:
+def _find_matches(folded: str) -> Iterator[re.Match[str]]:
+    matches = list(_LATIN.finditer(folded)) if not _LATIN_WORDS.isdisjoint(_WORD.findall(folded)) else []
+    if not folded.isascii() and _HAS_HAN.search(folded):
+        matches = sorted([*matches, *_HAN.finditer(folded)], key=lambda match: match.start())
+    return iter(matches)
+
+
+_WORD = re.compile(r"[a-z]+")
+_LATIN_WORDS = frozenset(
+    word
+    for words in (
+        DAYS,
+        STEPS,
+        ["ago earlier fa atras in vor hace il ha faz dentro en dans fra tra daqui em from end coming"],
+    )
+    for phrase in words
+    for word in _WORD.findall(phrase)
+) - {"a", "the", "de", "que", "l"}
+
+
+def _is_meant(match: re.Match[str], folded: str) -> bool:
+    """Return whether a word of two meanings means the day here."""
+    word = match.group()
+    if word.endswith(("morgen", "manana")) and match.lastgroup == "day":
+        return not _MORNING.search(folded[max(0, match.start() - 12) : match.start()])
+    if word == "hier":  # "here" in German
+        return bool(_FRENCH.search(folded)) and not _GERMAN.search(folded)
+    return True
+
+
+def _resolve(part: dict[str, str], today: date) -> _Meaning | None:
     """Return the days that an expression means; None when it lies beyond a hundred years."""
-    part = {name: " ".join(text.lower().split()) for name, text in match.groupdict().items() if text}
     try:
         for name, meaning in _MEANINGS.items():
             if name in part:
@@ -158,25 +268,28 @@ def _resolve_days(match: re.Match[str], today: date) -> Days:
     return None
 
 
-def _build_day_resolver(offset: int) -> Callable[[dict[str, str], date], Days]:
-    def meaning(part: dict[str, str], today: date) -> Days:
-        del part
-        day = today + timedelta(days=offset)
-        return day, day
+def _resolve_day(part: dict[str, str], today: date) -> _Meaning | None:
+    day = today + timedelta(days=DAYS[part["day"].replace("’", "'")])
+    if "off" not in part:
+        return day, day, "day", True
+    sign = -1 if part["off"] in {"before", "vor", "avant", "prima di"} else 1
+    return _resolve_count(part["off_count"], part["off_unit"], day, sign)
 
-    return meaning
+
+def _resolve_count(count: str, unit_word: str, today: date, sign: int) -> _Meaning | None:
+    number = int(count) if count.isdecimal() else NUMBERS[count]
+    return _count(number, UNIT_OF[unit_word], today, sign)
 
 
-def _resolve_count(count: str, unit: str, today: date, sign: int) -> Days:
-    number = int(count) if count.isdecimal() else _NUMBERS[count]
-    days = {"day": 1, "week": 7, "month": 31, "year": 366}[unit] * number
-    if days > _FARTHEST:
+def _count(number: int, unit: str, today: date, sign: int) -> _Meaning | None:
+    length = {"day": 1, "week": 7, "fortnight": 14, "month": 31, "year": 366}[unit]
+    if length * number > _FARTHEST:
         return None
-    if unit in {"day", "week"}:
-        day = today + timedelta(days=sign * days)
-    else:
+    if unit in {"month", "year"}:
         day = _add_months(today, sign * number * (12 if unit == "year" else 1))
-    return day, day
+        return day, day, unit, True
+    day = today + timedelta(days=sign * length * number)
+    return day, day, "day" if unit == "day" or number < 3 else "week", True
 
 
 def _add_months(day: date, months: int) -> date:
@@ -186,88 +299,133 @@ def _add_months(day: date, months: int) -> date:
     return date(year, month + 1, min(day.day, monthrange(year, month + 1)[1]))
 
 
-def _resolve_weekday(part: dict[str, str], today: date) -> Days:
-    day = _DAYS.index(part["weekday"])
-    if part["which"] == "last":
+def _resolve_step(part: dict[str, str], today: date) -> _Meaning:
+    word = part.get("step") or part["step_after"]
+    step = STEPS.get(word, 0)
+    if period := part.get("period") or part.get("period_after"):
+        return _shift_period(UNIT_OF[period], step, today)
+    day = WEEKDAYS[part.get("weekday") or part["weekday_after"]]
+    if step < 0:
         target = today - timedelta(days=(today.weekday() - day - 1) % 7 + 1)
-    elif part["which"] == "next":
+    elif word == "next":
         target = _find_monday(today) + timedelta(days=7 + day)
+    elif step > 0:
+        target = today + timedelta(days=(day - today.weekday() - 1) % 7 + 1)
     else:
         target = today + timedelta(days=(day - today.weekday()) % 7)
-    return target, target
+    return target, target, "day", False
 
 
-def _resolve_weekday_of_week(part: dict[str, str], today: date) -> Days:
-    weeks = {"last": -1, "this": 0, "next": 1}[part["of_week"]]
-    target = _find_monday(today) + timedelta(days=7 * weeks + _DAYS.index(part["weekday_of"]))
-    return target, target
-
-
-def _resolve_week_from(part: dict[str, str], today: date) -> Days:
-    day = _DAYS.index(part["week_from"])
-    target = today + timedelta(days=(day - today.weekday()) % 7 + 7)
-    return target, target
-
-
-def _resolve_period(part: dict[str, str], today: date) -> Days:
-    step = {"last": -1, "this": 0, "next": 1}[part["period_which"]]
-    period = part["period"]
+def _shift_period(period: str, step: int, today: date) -> _Meaning:
     if period == "week":
         start = _find_monday(today) + timedelta(days=7 * step)
-        return start, start + timedelta(days=6)
+        return start, start + timedelta(days=6), "day", False
     if period == "weekend":
         start = _find_monday(today) + timedelta(days=7 * step + 5)
-        return start, start + timedelta(days=1)
+        return start, start + timedelta(days=1), "day", False
     if period == "month":
-        return _get_month_bounds(_add_months(today.replace(day=1), step))
+        return (*get_month_bounds(_add_months(today.replace(day=1), step)), "month", False)
     if period == "quarter":
         first = today.replace(month=3 * ((today.month - 1) // 3) + 1, day=1)
         start = _add_months(first, 3 * step)
-        return start, _get_month_bounds(_add_months(start, 2))[1]
-    return date(today.year + step, 1, 1), date(today.year + step, 12, 31)
+        return start, get_month_bounds(_add_months(start, 2))[1], "month", False
+    return date(today.year + step, 1, 1), date(today.year + step, 12, 31), "year", False
 
 
-def _resolve_named_month(part: dict[str, str], today: date) -> Days:
+def _resolve_weekday_of_week(part: dict[str, str], today: date) -> _Meaning:
+    weeks = {"last": -1, "this": 0, "next": 1}[part["of_week"]]
+    return _get_weekday(today, weeks, WEEKDAYS[part["week_of"]])
+
+
+def _get_weekday(today: date, weeks: int, day: int) -> _Meaning:
+    target = _find_monday(today) + timedelta(days=7 * weeks + day)
+    return target, target, "day", False
+
+
+def _resolve_week_from(part: dict[str, str], today: date) -> _Meaning:
+    day = WEEKDAYS[part["week_from"]]
+    target = today + timedelta(days=(day - today.weekday()) % 7 + 7)
+    return target, target, "day", False
+
+
+def _resolve_named_month(part: dict[str, str], today: date) -> _Meaning:
     """Return the latest or the first such month that does not lie in the present one."""
-    month = _MONTHS.index(part["month"]) + 1
-    if part["month_which"] == "last":
+    month = MONTHS[part["month"]]
+    if part["month_step"] == "last":
         year = today.year if month < today.month else today.year - 1
     else:
         year = today.year if month > today.month else today.year + 1
-    return _get_month_bounds(date(year, month, 1))
+    return (*get_month_bounds(date(year, month, 1)), "month", False)
 
 
-def _resolve_period_end(part: dict[str, str], today: date) -> Days:
-    if part["month_end"].endswith("week"):
+def _resolve_period_end(part: dict[str, str], today: date) -> _Meaning:
+    if part["end_of"] == "week":
         end = _find_monday(today) + timedelta(days=6)
-    elif part["month_end"].endswith("month"):
-        end = _get_month_bounds(today)[1]
+    elif part["end_of"] == "month":
+        end = get_month_bounds(today)[1]
     else:
         end = date(today.year, 12, 31)
-    return end, end
+    return end, end, "day", False
+
+
+def _resolve_han_day(part: dict[str, str], today: date) -> _Meaning:
+    day = today + timedelta(days=_HAN_DAYS[part["han_day"]])
+    return day, day, "day", True
+
+
+def _resolve_han_count(part: dict[str, str], today: date) -> _Meaning | None:
+    sign = -1 if part["han_way"] == "前" else 1
+    return _count(parse_han_number(part["han_count"]), _HAN_UNITS[part["han_unit"]], today, sign)
+
+
+def _resolve_han_week(part: dict[str, str], today: date) -> _Meaning:
+    step = _HAN_STEPS[part["han_week"]]
+    if weekday := part.get("kana_weekday"):
+        return _get_weekday(today, step, 6 if weekday == "日" else _HAN_WEEKDAYS[weekday])
+    if weekday := part.get("han_weekday"):
+        return _get_weekday(today, step, 6 if weekday == "天" else _HAN_WEEKDAYS[weekday])
+    return _shift_period("weekend" if "han_end" in part else "week", step, today)
+
+
+def parse_han_number(text: str) -> int:
+    """Return a number of 1 to 99 in digits or Chinese numerals.
+
+    >>> parse_han_number("7"), parse_han_number("十二"), parse_han_number("二十一")
+    (7, 12, 21)
+    """
+    if text.isdecimal():
+        return int(text)
+    tens, ten, ones = text.rpartition("十")
+    digits = {char: value for value, char in enumerate("一二三四五六七八九", 1)} | {"两": 2, "兩": 2}
+    if not ten:
+        return digits.get(ones, 0) if len(ones) == 1 else 0
+    return 10 * digits.get(tens, 1) + digits.get(ones, 0)
 
 
 def _find_monday(day: date) -> date:
     return day - timedelta(days=day.weekday())
 
 
-def _get_month_bounds(day: date) -> tuple[date, date]:
+def get_month_bounds(day: date) -> tuple[date, date]:
+    """Return the first and the last day of a day's month."""
     return day.replace(day=1), day.replace(day=monthrange(day.year, day.month)[1])
 
 
-_MEANINGS: dict[str, Callable[[dict[str, str], date], Days]] = {
-    "before_yesterday": _build_day_resolver(-2),
-    "after_tomorrow": _build_day_resolver(2),
-    "yesterday": _build_day_resolver(-1),
-    "today": _build_day_resolver(0),
-    "tomorrow": _build_day_resolver(1),
-    "ago": lambda part, today: _resolve_count(part["ago_count"], part["ago_unit"], today, -1),
+_MEANINGS: dict[str, Callable[[dict[str, str], date], _Meaning | None]] = {
+    "day": _resolve_day,
+    "ago_count": lambda part, today: _resolve_count(part["ago_count"], part["ago_unit"], today, -1),
+    "past_count": lambda part, today: _resolve_count(part["past_count"], part["past_unit"], today, -1),
     "in_count": lambda part, today: _resolve_count(part["in_count"], part["in_unit"], today, 1),
     "from_count": lambda part, today: _resolve_count(part["from_count"], part["from_unit"], today, 1),
-    "weekday": _resolve_weekday,
-    "weekday_of": _resolve_weekday_of_week,
+    "week_of": _resolve_weekday_of_week,
     "week_from": _resolve_week_from,
-    "period": _resolve_period,
-    "month": _resolve_named_month,
-    "month_end": _resolve_period_end,
+    "step": _resolve_step,
+    "step_after": _resolve_step,
+    "month_step": _resolve_named_month,
+    "end_of": _resolve_period_end,
+    "han_day": _resolve_han_day,
+    "han_count": _resolve_han_count,
+    "han_week": _resolve_han_week,
+    "han_month": lambda part, today: _shift_period("month", _HAN_STEPS[part["han_month"]], today),
+    "han_year": lambda part, today: _shift_period("year", _HAN_YEARS[part["han_year"]], today),
 }
