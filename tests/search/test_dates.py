@@ -147,6 +147,17 @@ def test_dates_of_a_text_have_tokens_of_their_own() -> None:
     assert "#2026-01-03" not in tokens
 
 
+@pytest.mark.parametrize("written", [datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)])
+@pytest.mark.parametrize("zone", ["Asia/Tokyo", "America/Los_Angeles"])
+def test_dates_at_the_ends_of_the_calendar_are_read(written: datetime, zone: str) -> None:
+    text = "yesterday, tomorrow, last year, next quarter, on Friday, 29 February, in May, 31 December, in 9 weeks"
+    packed = analyze_dates(text, written)
+    dates = find_query_dates(text, now=written, zone=ZoneInfo(zone))
+    assert set(dates.tokens) & set(unpack(packed))
+    passage = Passage(key=1, terms="", length=1, at=written.timestamp(), dates=packed)
+    assert Closeness(dates, days_before=1, days_after=15).compute(passage)[1]
+
+
 def test_without_a_clock_relative_dates_mean_nothing() -> None:
     assert not find_query_dates("yesterday")
     assert [one.start for one in find_query_dates("2026-01-07").days] == [date(2026, 1, 7)]

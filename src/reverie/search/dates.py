@@ -19,10 +19,10 @@ import calendar
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta, tzinfo
+from datetime import UTC, date, datetime, tzinfo
 
 from reverie.domain.passage import Passage
-from reverie.domain.text.dates import DateMention, find_dates
+from reverie.domain.text.dates import DateMention, find_dates, shift_day
 from reverie.domain.text.relative_dates import get_local_day
 from reverie.domain.text.tokenizer import MONTHS, pack, tokenize_date
 
@@ -30,8 +30,8 @@ __all__ = ["Closeness", "QueryDates", "analyze_dates", "find_query_dates"]
 
 _MOST_DATES = 8
 _MOST_DAYS = 31
-_DAY = timedelta(days=1)
 _QUARTER_HOUR = 900
+_LAST_MOMENT = 253_402_300_799  # the last second of the year 9999
 _OTHER_YEAR = 0.9
 """Weight of a day without a year in another year than the nearest."""
 
@@ -77,17 +77,15 @@ def _name_mention(mention: DateMention) -> Iterator[str]:
                 yield f"~{MONTHS[first.month - 1]}"
     else:
         for number in range((end - start).days + 1):
-            day = start + number * _DAY
+            day = shift_day(start, number)
             yield f"{'+' if mention.counted else '#'}{day}"
             yield f"{'~' if mention.yearly else '#'}{day:%m-%d}"
         yield from (f"#{month}", f"#{MONTHS[start.month - 1]}", f"#{year}")
 
 
 def _iterate_months(start: date, end: date) -> Iterator[date]:
-    first = start.replace(day=1)
-    while first <= end:
-        yield first
-        first = (first + timedelta(days=31)).replace(day=1)
+    for number in range(12 * start.year + start.month - 1, 12 * end.year + end.month):
+        yield date(number // 12, number % 12 + 1, 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +121,7 @@ class QueryDates:
                 elif mention.yearly:
                     tokens[f"~{name}"] = None
             if self.zone is not UTC and mention.unit != "year":
-                for day in (mention.start - _DAY, mention.end + _DAY):
+                for day in (shift_day(mention.start, -1), shift_day(mention.end, 1)):
                     tokens |= dict.fromkeys((f"@{day}", f"+{day}"))
         return list(tokens)
 
@@ -166,9 +164,9 @@ def _cover(mention: DateMention) -> list[str]:
         else:
             names.append(f"{start}")
             stop = start
-        if stop >= date.max - _DAY:
+        if stop == date.max:
             break
-        start = stop + _DAY
+        start = shift_day(stop, 1)
     if mention.yearly:
         names += [
             MONTHS[int(name[5:]) - 1] if len(name) == 7 else name[5:] for name in names if len(name) > 4
@@ -222,7 +220,7 @@ class Closeness:
         number = int(at // _QUARTER_HOUR)  # every zone is a number of quarters of an hour from UTC
         known = self._locals.get(number)
         if known is None:
-            moment = datetime.fromtimestamp(number * _QUARTER_HOUR, UTC)
+            moment = datetime.fromtimestamp(min(number * _QUARTER_HOUR, _LAST_MOMENT), UTC)
             day, there = moment.toordinal(), get_local_day(moment, self._dates.zone).toordinal()
             known = self._locals[number] = there, there - day
         return known
@@ -255,7 +253,7 @@ class Closeness:
         best = 0.0
         for token in packed.split():
             if shift and token[0] == "+":
-                token = f"+{date.fromisoformat(token[1:]) + shift * _DAY}"
+                token = f"+{shift_day(date.fromisoformat(token[1:]), shift)}"
             best = max(best, self._named.get(token, 0.0))
         return best
 

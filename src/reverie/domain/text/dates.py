@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import date
 
 from reverie.domain.text.calendar_words import MONTHS, SHORT_MONTHS, WEEKDAYS, fold_text
 from reverie.domain.text.relative_dates import (
@@ -20,7 +20,7 @@ from reverie.domain.text.relative_dates import (
     resolve_folded,
 )
 
-__all__ = ["DateMention", "find_dates"]
+__all__ = ["DateMention", "find_dates", "shift_day"]
 
 _LONGEST_TEXT = 20_000
 _MOST_FOUND = 40
@@ -257,6 +257,11 @@ def _build_day(year: int, month: int, day: int) -> date | None:
         return None
 
 
+def shift_day(day: date, days: int) -> date:
+    """Return the day some days later, or the first or the last day of the calendar."""
+    return date.fromordinal(min(max(day.toordinal() + days, 1), date.max.toordinal()))
+
+
 def _build_near_day(step: int, day: int, today: date) -> date | None:
     """Return a day of the month, some months from now."""
     years, month = divmod(today.month - 1 + step, 12)
@@ -279,7 +284,7 @@ def _find_relative(text: str, folded: str, today: date) -> Iterator[DateMention]
         elif when.counted and unit == "year":
             start, end = date(start.year, 1, 1), date(start.year, 12, 31)
         elif when.counted and unit == "week":
-            start, end, unit = start - timedelta(days=3), end + timedelta(days=3), "day"
+            start, end, unit = shift_day(start, -3), shift_day(end, 3), "day"
         counted = when.counted and unit == "day"
         stop = when.at + len(when.words)
         yield DateMention(
@@ -315,7 +320,7 @@ def _find_weekdays(folded: str, today: date) -> Iterator[DateMention]:
             weekday = "一二三四五六日".index(match["han"].replace("天", "日"))
         ahead = (weekday - today.weekday()) % 7
         for offset in dict.fromkeys((ahead, ahead - 7)):
-            day = today + timedelta(days=offset)
+            day = shift_day(today, offset)
             yield DateMention(start=day, end=day, at=match.start(), stop=match.end(), firm=False)
 
 
