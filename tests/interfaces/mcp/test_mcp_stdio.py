@@ -292,6 +292,7 @@ def test_the_early_answer_needs_neither_the_package_nor_the_memory() -> None:
 
 @pytest.mark.slow
 def test_everything_asked_before_the_end_of_input_is_answered_and_kept(folder: Path) -> None:
+    Memory.open(folder).close()  # of a new memory the server says so on standard error
     with Wire(folder) as wire:
         wire.shake_hands()
         for n in range(20):
@@ -307,6 +308,7 @@ def test_everything_asked_before_the_end_of_input_is_answered_and_kept(folder: P
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_it_at_once_and_quietly(folder: Path, number: signal.Signals) -> None:
+    Memory.open(folder).close()  # of a new memory the server says so on standard error
     with Wire(folder) as wire:
         wire.shake_hands()
         still_serves(wire)
