@@ -379,6 +379,7 @@ class Memory(ScopedMemory):
             model=self._model,
             profile=None if self._profile is None else self._profile.folder,
             plan_records=self._parts.records.planned,
+            conclude=self._parts.learner.consolidate,
         )
 
     def _publish(self, rows: Sequence[JournalEntry]) -> None:

@@ -21,9 +21,10 @@ def create_worker(
     model: Model | Answering | str | None,
     profile: Path | None,
     plan_records: Callable[[Sequence[NewRecord]], Sequence[Change]],
+    conclude: Callable[[str], object] | None = None,
 ) -> Worker:
-    """Return the worker over a store; the arguments are those of `ConsolidationCycle`."""
+    """Return the worker over a store; the arguments are those of `ConsolidationCycle` and `Worker`."""
     cycle = ConsolidationCycle(
         writer, settings=settings, model=resolve_model(model), profile=profile, plan_records=plan_records
     )
-    return Worker(writer, cycle, settings=settings)
+    return Worker(writer, cycle, settings=settings, conclude=conclude)

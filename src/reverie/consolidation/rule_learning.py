@@ -358,6 +358,11 @@ def build_cursor_name(session: str) -> str:
     return f"fil:{session}"
 
 
+def read_consolidated_position(store: Store, session: str) -> int:
+    """Return the position of the first turn of a session that was not consolidated by rule."""
+    return _read_mark(store.cursor(build_cursor_name(session)))[0]
+
+
 class _Echo:
     """Sentences that only repeat what was put before the speaker.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import secrets
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -14,7 +14,9 @@ from reverie.consolidation.cycle import ALL, ApplyResult, ConsolidationCycle, Pa
 from reverie.consolidation.gatherer import ACTOR
 from reverie.consolidation.plan import Plan
 from reverie.consolidation.registry import DREAM
+from reverie.consolidation.rule_learning import read_consolidated_position
 from reverie.consolidation.windows import DueWindow, WindowKind
+from reverie.context.notes import FRESH
 from reverie.domain.entry import Entry
 from reverie.domain.errors import InvalidInput, ReverieError
 from reverie.domain.record import Origin
@@ -72,7 +74,21 @@ class Worker:
     lease in the store, which expires if its owner is killed, keeps two processes from doing the same at once.
     """
 
-    def __init__(self, writer: StoreWriter, cycle: ConsolidationCycle, *, settings: Settings) -> None:
+    def __init__(
+        self,
+        writer: StoreWriter,
+        cycle: ConsolidationCycle,
+        *,
+        settings: Settings,
+        conclude: Callable[[str], object] | None = None,
+    ) -> None:
+        """Create a worker.
+
+        Args:
+            conclude: Function that saves what a session came to, by rule; None to leave idle sessions alone.
+        """
+        self._conclude = conclude
+        self._nothing_idle: tuple[int, datetime] | None = None  # as of a journal entry, until a time
         self.cycle = cycle
         self._writer = writer.acting(ACTOR)
         self._store = writer.store
@@ -220,7 +236,8 @@ class Worker:
         due = self._find_due_sessions()
         dreams = self.is_dream_due()
         enriches = not dreams and self.is_enriching_due()
-        if not due and not dreams and not enriches:
+        idle = self._find_idle_sessions()
+        if not due and not dreams and not enriches and not idle:
             return WorkReport()
         outcomes: list[PassOutcome] = []
         with self._hold_lease() as leased:
@@ -231,6 +248,10 @@ class Worker:
                     return WorkReport(outcomes=tuple(outcomes))
                 outcome = self.run_window(each.session, each.kind)
                 self._record_outcome(f"session {each.session}", outcome)
+                outcomes.append(outcome)
+            for session in idle:
+                outcome = self._conclude_session(session)
+                self._record_outcome(f"idle {session}", outcome)
                 outcomes.append(outcome)
             if (dreams or enriches) and not self._stopping.is_set():
                 outcomes += self._run_dream() if dreams else self.cycle.run(["enrich"])
@@ -246,6 +267,41 @@ class Worker:
         if not due:
             self._nothing_due_at = sequence
         return [each for each in due if not self._is_paused(f"session {each.session}")]
+
+    def _find_idle_sessions(self) -> list[str]:
+        """Return the sessions that were left today, for the idle time, with turns that nobody has summarised."""
+        now, sequence = self._clock(), self._store.sequence()
+        if self._conclude is None or not self._settings.learn:
+            return []
+        known = self._nothing_idle
+        if known is not None and known[0] == sequence and now < known[1]:
+            return []
+        idle: list[str] = []
+        until = now + self._settings.idle
+        for overview in self._store.sessions():
+            done = read_consolidated_position(self._store, overview.state.id)
+            if done >= overview.turns or abs(now - overview.last_at) > FRESH:
+                continue
+            if overview.last_at + self._settings.idle <= now:
+                idle.append(overview.state.id)
+            else:
+                until = min(until, overview.last_at + self._settings.idle)
+        if not idle:
+            self._nothing_idle = (sequence, until)
+        return [session for session in idle if not self._is_paused(f"idle {session}")]
+
+    def _conclude_session(self, session: str) -> PassOutcome:
+        assert self._conclude is not None
+        now = self._clock()
+        try:
+            self._conclude(session)
+        except ReverieError as error:
+            _log.warning("session %r could not be summarised: %s", session, error)
+            self.cycle.count("conclude.failed")
+            return PassOutcome(
+                name="conclude", at=now, state="failed", why=str(error), error=type(error).__name__
+            )
+        return PassOutcome(name="conclude", at=now, state="applied")
 
     def is_dream_due(self) -> bool:
         """Whether a dream is due: by interval or cron, with something to consider, and nobody writing."""
