@@ -747,6 +747,7 @@ def test_every_file_that_may_hold_it_is_named_once(tmp_path: Path, monkeypatch: 
         texts = {
             "sixteen.txt": SECRET.encode("utf-16"),
             "memory/big-endian.txt": SECRET.encode("utf-16-be"),
+            "binary.bin": bytes(range(256)) * 40_000 + SECRET.encode("utf-16-le"),
             "latin.txt": f"Größe: {SECRET}".encode("latin-1"),
             "large.bin": b"x" * 21_000_000 + SECRET.encode(),
             "reverie.db.broken-1": b"whatever",

@@ -129,6 +129,11 @@ class PhraseMatcher:
                 met.update(phrases.intersection(windows))
         return met
 
+    def collect_longest_words(self) -> set[str]:
+        """Return the longest word of each phrase and of the piece: a text with none of them has no match."""
+        phrases = [phrase for some in self.of_length.values() for phrase in some]
+        return {max(words, key=len) for words in (*phrases, self.piece.split()) if words}
+
     def has_match(self, text: str) -> bool:
         """Return whether any of it stands there."""
         return self.has_piece(text) or bool(self.find_phrases(text))
