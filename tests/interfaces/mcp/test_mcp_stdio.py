@@ -292,7 +292,6 @@ def test_the_early_answer_needs_neither_the_package_nor_the_memory() -> None:
 
 @pytest.mark.slow
 def test_everything_asked_before_the_end_of_input_is_answered_and_kept(folder: Path) -> None:
-    Memory.open(folder).close()  # of a new memory the server says so on standard error
     with Wire(folder) as wire:
         wire.shake_hands()
         for n in range(20):
