@@ -128,6 +128,7 @@ class Administration:
             unwrap(self._store),
             self._index,
             path=self._path,
+            vectors=self._vectors,
             files=self._files,
             forgetter=self._eraser,
             exposing=self._secret_redactor if self._settings.redact_secrets else None,

@@ -250,6 +250,29 @@ def test_a_missing_or_damaged_file_is_made_again(tmp_path, embedder, damage):
         assert contents(memory.search("which car")) == ["Drives a Volvo to work"]
 
 
+def test_the_doctor_finds_a_changed_vector_and_has_it_made_again(tmp_path, embedder):
+    with Memory.open(tmp_path, embedder=embedder) as memory:
+        memory.save("Drives a Volvo to work")
+        memory.admin.embed()
+        (file,) = (tmp_path / FOLDER).glob("*.vectors")
+        with file.open("r+b") as handle:
+            handle.seek(4096 + 40 + 3)
+            handle.write(b"\x55")
+        assert [finding.code for finding in memory.admin.doctor().findings] == ["vectors-damaged"]
+        assert [finding.code for finding in memory.admin.doctor(fix=True).repaired] == ["vectors-damaged"]
+        assert memory.admin.embed().ready == 1
+        assert memory.admin.doctor().findings == ()
+
+
+def test_the_doctor_reports_a_failing_embedder(memory, embedder):
+    embedder.error = RuntimeError("no such model")
+    memory.save("Drives a Volvo to work")
+    memory.admin.embed(timeout="1s")
+    (finding,) = memory.admin.doctor().findings
+    assert finding.code == "vectors-failing"
+    assert "no such model" in finding.what
+
+
 # -- failures --------------------------------------------------------------------------------------------
 
 

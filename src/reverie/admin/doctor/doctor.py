@@ -34,6 +34,7 @@ from reverie.files.folder import MemoryFolder
 from reverie.search.index.search_index import SearchIndex
 from reverie.search.index.tantivy_index import FORMAT, IndexCorrupt
 from reverie.search.index.verify import compare_index, find_damaged_files
+from reverie.search.vectors.vector_index import VectorIndex
 from reverie.stores.protocol import Store, StoreProblem
 
 _PART_BY_REMEDY: Mapping[Remedy, Part] = MappingProxyType(
@@ -42,6 +43,7 @@ _PART_BY_REMEDY: Mapping[Remedy, Part] = MappingProxyType(
         "leftovers": "folder",
         "database": "database",
         "index": "index",
+        "vectors": "index",
         "files": "files",
         "forgetting": "database",
     }
@@ -70,6 +72,7 @@ class Doctor:
         index: SearchIndex,
         *,
         path: Path | None,
+        vectors: VectorIndex | None = None,
         files: MemoryFolder | None = None,
         forgetter: Eraser | None = None,
         exposing: StoredSecretRedactor | None = None,
@@ -80,6 +83,7 @@ class Doctor:
             store: Its store.
             index: Its search index.
             path: Its folder; None for a memory without one.
+            vectors: Its vectors; None without an embedder.
             files: Its mirrored files; None for a memory without them.
             forgetter: Finishes an interrupted erasure.
             exposing: Finds stored secrets; None where they are allowed.
@@ -91,6 +95,7 @@ class Doctor:
         self._store = store
         self._index = index
         self._path = path
+        self._vectors = vectors
         self._checked: Counter[str] = Counter()
 
     def examine(self, *, fix: bool = False) -> Diagnosis:
@@ -139,6 +144,7 @@ class Doctor:
         if not damaged:  # otherwise these checks would report the same things again, as differences
             findings += [
                 *self._check_index_content(),
+                *self._check_vectors(),
                 *self._check_sessions(),
                 *self._check_mirror(),
                 *self._check_secrets(),
@@ -272,6 +278,33 @@ class Doctor:
                 None,
             )
 
+    def _check_vectors(self) -> Iterator[RepairableFinding]:
+        if self._vectors is None:
+            return
+        if damaged := self._vectors.count_damaged():
+            yield RepairableFinding(
+                Finding(
+                    code="vectors-damaged",
+                    part="index",
+                    severity="warning",
+                    what=f"{count(damaged, 'vector')} cannot be read as it was written",
+                    fix="have them made again with `reverie doctor --fix`, or remove the folder index/vectors/",
+                    repairable=True,
+                ),
+                "vectors",
+            )
+        if problem := self._vectors.status().problem:
+            yield RepairableFinding(
+                Finding(
+                    code="vectors-failing",
+                    part="index",
+                    severity="warning",
+                    what=f"searches go by words alone: {problem}",
+                    fix="put that right, or turn vectors off with the setting `embedder`",
+                ),
+                None,
+            )
+
     # -- files and unfinished erasures ---------------------------------------------------------------------
 
     def _check_mirror(self) -> list[RepairableFinding]:
@@ -317,6 +350,8 @@ class Doctor:
                     self._store.repair()
                 case "index":
                     self._index.rebuild()
+                case "vectors" if self._vectors is not None:
+                    self._vectors.rebuild()
                 case "files" if self._files is not None:
                     self._files.restore(self._differing_files)
                 case "forgetting" if self._forgetter is not None:

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 Severity = Literal["error", "warning", "note"]
 Part = Literal["database", "index", "files", "sessions", "folder"]
-Remedy = Literal["modes", "leftovers", "database", "index", "files", "forgetting"]
+Remedy = Literal["modes", "leftovers", "database", "index", "vectors", "files", "forgetting"]
 
 _NAMED = 20
 

@@ -491,6 +491,17 @@ class VectorIndex:
                     del digests[key]
         file.remove(list(digests))
 
+    def count_damaged(self) -> int:
+        """Return the number of vectors on disk that are not as they were written."""
+        from reverie.search.vectors.vector_file import VectorFileDamaged
+
+        try:
+            file = self._get_file()
+            return 0 if file is None else len(file.find_damaged_rows())
+        except VectorFileDamaged as error:
+            self._discard(error)
+            return 0
+
     def rebuild(self) -> None:
         """Remove the vectors, and have them made again."""
         with self._lock:
