@@ -481,3 +481,18 @@ def test_decay_can_be_slowed_and_switched_off() -> None:
     assert recency() == pytest.approx(0.5)
     assert recency(decay_days=60) == pytest.approx(0.5**0.5)
     assert recency(decay_enabled=False) == 1.0
+
+
+def test_a_list_gathers_records_of_the_category_of_the_best_hits(tmp_path: Path) -> None:
+    with Memory.open(tmp_path) as memory:
+        for text in ("The bakery is a customer", "A new customer: the garage", "I do the books of the vet"):
+            memory.save(text, category="work/clients")
+        memory.save("The vet has a dog", category="pets")
+        memory.save(
+            "Was a customer, long ago", category="work/clients", valid_to=datetime(2020, 1, 1, tzinfo=UTC)
+        )
+        asked = [hit.content for hit in memory.search("who are my customers?")]
+        assert "I do the books of the vet" in asked
+        assert "The vet has a dog" not in asked
+        assert "I do the books of the vet" not in [hit.content for hit in memory.search("customer")]
+        assert "category" in str(memory.search("who are my customers?")[2].explanation)

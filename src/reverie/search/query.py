@@ -97,6 +97,7 @@ class ParsedQuery:
     wants_time: bool = False
     wants_number: bool = False
     language: str = DEFAULT
+    is_sentence: bool = False
 
     @property
     def tokens(self) -> tuple[str, ...]:
@@ -189,6 +190,7 @@ def parse_query(
         wants_time=_WANTS_TIME.search(text) is not None,
         wants_number=_WANTS_NUMBER.search(text) is not None,
         language=language,
+        is_sentence=any(chunk.sort == "stop" for chunk in chunks) or language in ("ja", "zh"),
     )
 
 
