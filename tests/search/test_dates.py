@@ -116,6 +116,22 @@ def test_the_day_that_a_text_names_stands_before_the_day_it_was_saved(
     assert [hit.content for hit in hits] == ["Parents' evening is on 5 March", "Exam is on 20 June"]
 
 
+@pytest.mark.parametrize(
+    "question",
+    [
+        "when is the next dentist appointment?",
+        "wann ist der nächste Termin: dentist appointment?",
+        "next dentist appointment",
+    ],
+)
+def test_what_is_next_stands_first(memory: Memory, clock: MovableClock, question: str) -> None:
+    saved = datetime(2026, 1, 10, 12, tzinfo=UTC)
+    save(memory, clock, saved, "Dentist appointment on 8 September, with X-ray")
+    save(memory, clock, saved, "Dentist appointment on 2 March")
+    save(memory, clock, saved, "Dentist appointment on 20 April, bring the card")
+    assert first(memory, question) == "Dentist appointment on 20 April, bring the card"
+
+
 def test_a_birthday_without_a_year_comes_every_year(memory: Memory, clock: MovableClock) -> None:
     save(memory, clock, datetime(2023, 8, 1, 12, tzinfo=UTC), "Mila's birthday: 19 March")
     assert first(memory, "what is tomorrow?") == "Mila's birthday: 19 March"

@@ -17,17 +17,23 @@ from __future__ import annotations
 
 import calendar
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, tzinfo
 
 from reverie.domain.passage import Passage
+from reverie.domain.text.calendar_words import fold_text
 from reverie.domain.text.dates import DateMention, find_dates, shift_day
 from reverie.domain.text.relative_dates import get_local_day
 from reverie.domain.text.tokenizer import MONTHS, pack, tokenize_date
 
 __all__ = ["Closeness", "QueryDates", "analyze_dates", "find_query_dates"]
 
+_NEXT = re.compile(
+    r"\b(?:next|upcoming|nachste[nrs]?|prochaine?s?|proxim[oa]s?|prossim[oaie])\b|次の|次回|下次|下一"
+)
+_SOON = 60.0
 _MOST_DATES = 8
 _MOST_DAYS = 31
 _QUARTER_HOUR = 900
@@ -146,7 +152,10 @@ def find_query_dates(text: str, *, now: datetime | None = None, zone: tzinfo = U
     """
     today = None if now is None else get_local_day(now, zone)
     days = find_dates(text, today or date(2000, 1, 1), relative=today is not None)
-    return QueryDates(days=tuple(days[:_MOST_DATES]), today=today, zone=zone)
+    found = QueryDates(days=tuple(days[:_MOST_DATES]), today=today, zone=zone)
+    if today is not None and not days and _NEXT.search(fold_text(text)):
+        return replace(found, wants_next=True)
+    return found
 
 
 def _cover(mention: DateMention) -> list[str]:
@@ -202,11 +211,13 @@ class Closeness:
         self._locals: dict[int, tuple[int, int]] = {}
 
     def __bool__(self) -> bool:
-        return bool(self._dates)
+        return bool(self._dates) or self._dates.wants_next
 
     def compute(self, passage: Passage) -> tuple[float, bool]:
         """Return the closeness of a passage, and whether it was written on such a day or names one."""
         day, shift = self._find_local_day(passage.at)
+        if not self._dates:
+            return self._compute_upcoming(passage.dates, shift), False
         if day not in self._known:
             self._known[day] = max(self._compute_closeness(one, day) for one in self._dates.days)
         written = self._known[day]
@@ -245,6 +256,18 @@ class Closeness:
                 weight *= math.exp((last - day) / self._after)
             near = max(near, weight)
         return near
+
+    def _compute_upcoming(self, packed: str, shift: int) -> float:
+        """Return how soon the next day comes that a text names: 1 for today, .5 in a far future, else 0."""
+        today = self._dates.today
+        days = [token for token in packed.split() if len(token) == 11 and token[0] in "#+"] if today else []
+        ahead = [
+            shift_day(date.fromisoformat(token[1:]), shift if token[0] == "+" else 0).toordinal()
+            - today.toordinal()
+            for token in days
+        ]
+        soonest = min((distance for distance in ahead if distance >= 0), default=None)
+        return 0.0 if soonest is None else 0.5 + 0.5 * math.exp(-soonest / _SOON)
 
     def _weigh_named(self, packed: str, shift: int) -> float:
         """Return the weight of the best date that the text names."""

@@ -74,6 +74,8 @@ class RankingSettings:
         date: Weight of the date named in the question, as a share of an unknown word's; 0 and up. LoCoMo
             .020.
         date_written: Share of it for a record that was saved on that day and does not name it; 0 to 1.
+        date_next: Bonus for a text that names a day to come, the more the sooner, where the question wants what is
+            next; as a share of all its words' weight; 0 and up.
         date_before: In how many days the bonus falls to 1/e for turns before the date; over 0.
         date_after: The same for turns after it: people tell afterwards what happened; days, over 0.
         elsewhere: Factor, on top, for turns of conversations in which that person does not speak; 0 to 1.
@@ -104,6 +106,7 @@ class RankingSettings:
     session: float = 0.15
     date: float = 1.2
     date_written: float = 0.8
+    date_next: float = 0.3
     date_before: float = 1.0
     date_after: float = 15.0
     other_speaker: float = 0.83
@@ -285,6 +288,8 @@ class _Scale:
         self.held = [_count_holders(term, frequency) for term in self.terms]
         self.weights = [term.weight * idf(frequency(term.token, 0), passages) for term in self.terms]
         self.dated = settings.date * idf(0, passages) if query.dates else 0.0
+        if query.dates.wants_next:
+            self.dated = settings.date_next * sum(self.weights)
         self.attainable = max(sum(self.weights), self.dated) or 1.0
         self.evidence = (self.attainable / idf(0, passages)) ** 0.3
         self.others = [

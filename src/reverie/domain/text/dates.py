@@ -119,6 +119,7 @@ _AMBIGUOUS = frozenset({"march", "may", "mars", "marco", "mar"})
 _PREPOSITION = re.compile(
     r"\b(?:in|of|on|by|since|until|till|during|before|after|last|next|this|en|em|fin|debut|mi|im|ab|seit|bis)[ -]$"
 )
+_ROMANCE = re.compile(r"\b(?:en|em|fin|début|debut|mi)[ -]$")
 _NEAR_MONTHS = {"先": -1, "上": -1, "来": 1, "下": 1}
 
 
@@ -208,11 +209,12 @@ def _is_month_with_day(match: re.Match[str], text: str) -> bool:
 
 def _is_month(text: str, start: int) -> bool:
     """Return whether "may" or "march", without a number, means the month."""
-    if _PREPOSITION.search(text[max(0, start - 12) : start].lower()):
+    before = text[max(0, start - 12) : start].lower()
+    if text[start : start + 4].lower() in {"mars", "marc", "març"}:  # a planet, a name
+        return _ROMANCE.search(before) is not None
+    if _PREPOSITION.search(before):
         return True
-    if not text[start].isupper() or text[start : start + 5].lower() in {"marco", "março", "mars", "mars "}:
-        return False
-    return start > 0 and not text[:start].rstrip().endswith((".", "?", "!"))
+    return start > 0 and text[start].isupper() and not text[:start].rstrip().endswith((".", "?", "!"))
 
 
 def _build(
