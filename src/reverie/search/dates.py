@@ -260,7 +260,9 @@ class Closeness:
     def _compute_upcoming(self, packed: str, shift: int) -> float:
         """Return how soon the next day comes that a text names: 1 for today, .5 in a far future, else 0."""
         today = self._dates.today
-        days = [token for token in packed.split() if len(token) == 11 and token[0] in "#+"] if today else []
+        if today is None:
+            return 0.0
+        days = [token for token in packed.split() if len(token) == 11 and token[0] in "#+"]
         ahead = [
             shift_day(date.fromisoformat(token[1:]), shift if token[0] == "+" else 0).toordinal()
             - today.toordinal()
