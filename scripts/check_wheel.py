@@ -29,6 +29,11 @@ def main(dist: Path) -> int:
             "--disable-pip-version-check",
         ]
         subprocess.run([*install, wheel], check=True, cwd=folder)
+        lookup = (
+            "from importlib.metadata import files; from reverie.search.related_words import RelatedWords;"
+            "assert RelatedWords.open().get('doctor'); assert any(file.name == 'NOTICE' for file in files('reverie'))"
+        )
+        subprocess.run([binaries / "python", "-c", lookup], check=True, cwd=folder)
         memory = Path(folder) / "memory"
         commands: list[list[str | Path]] = [
             ["demo", "--folder", memory],

@@ -1,0 +1,337 @@
+"""Related words: a table that ships with the package, and the pairs of words that users write themselves.
+
+The table is one file, `related_words.bin`, made by `scripts/build_related_words.py`. It is mapped into memory
+at the first lookup; a lookup is a binary search and reads a few hundred bytes. The own pairs are the file
+`synonyms.txt` in the memory's folder; a change of it is noticed within a second.
+
+The file of the table, all numbers little-endian:
+
+* header: 8 bytes :data:`MAGIC`, then the number of words, of neighbours and of bytes of text, 4 bytes each;
+* for each word, in the order of its UTF-8 bytes, 4 bytes: where its text begins; and once more, where the last
+  one ends;
+* for each word 4 bytes: the number of its first neighbour, times 256, plus how many it has;
+* for each neighbour 3 bytes: the number of its word, times 64, plus the similarity, 0 (1/65) to 63 (64/65);
+* the text of all words.
+"""
+
+from __future__ import annotations
+
+import logging
+import mmap
+import re
+import struct
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from reverie.domain.errors import StoreCorrupt
+from reverie.domain.text.tokenizer import fold
+
+__all__ = ["MAGIC", "SYNONYMS_FILE", "OwnPairs", "RelatedWords", "load_related_words", "parse_pairs"]
+
+MAGIC = b"RELWORD1"
+HEADER = struct.Struct("<8sIII")
+NEIGHBOUR_BYTES = 3
+STEPS = 65
+"""Similarities are stored as multiples of 1/65."""
+
+SHIPPED_TABLE = Path(__file__).with_name("related_words.bin")
+SYNONYMS_FILE = "synonyms.txt"
+OWN_SIMILARITY = 0.9
+
+_LONGEST_TERM = 80
+_LONGEST_FILE = 1_000_000
+_RELOAD_EVERY_S = 1.0
+_LONGEST_UNSPACED_WORD = 8
+_COMMENT = re.compile(r"(?:^|\s)#.*")
+_NUMBER = struct.Struct("<I")
+_TWO_NUMBERS = struct.Struct("<II")
+
+_log = logging.getLogger("reverie")
+
+Neighbours = tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnPairs:
+    """The pairs of a `synonyms.txt`, and the lines of it that could not be read."""
+
+    by_term: dict[str, tuple[str, ...]]
+    """Folded term -> the terms that mean the same. A term is a word, or words with one space between them."""
+    problems: tuple[str, ...] = ()
+    """One message for each line that was left out, with its number."""
+
+
+_NO_PAIRS = OwnPairs(by_term={})
+
+
+def parse_pairs(text: str) -> OwnPairs:
+    """Return the pairs that `text` lists, one line each: ``k8s = kubernetes``, ``GP = doctor, physician``.
+
+    Each term on one side means the same as each term on the other. A line that is none of this is left out
+    and named in `problems`.
+
+    >>> parse_pairs("GP = doctor, physician  # UK").by_term
+    {'gp': ('doctor', 'physician'), 'doctor': ('gp',), 'physician': ('gp',)}
+    >>> parse_pairs("k8s: kubernetes").problems
+    ("line 1: write it as 'word = word' with one '='; the line was left out",)
+    """
+    by_term: dict[str, dict[str, None]] = {}
+    problems: list[str] = []
+    for number, line in enumerate(text.removeprefix("\ufeff").splitlines(), 1):
+        content = _COMMENT.sub("", line).strip()
+        if not content:
+            continue
+        sides = [[_fold_term(term) for term in side.split(",")] for side in content.split("=")]
+        problem = _find_problem(sides)
+        if problem:
+            problems.append(f"line {number}: {problem}; the line was left out")
+            continue
+        left, right = sides
+        for one in left:
+            for other in right:
+                by_term.setdefault(one, {})[other] = None
+                by_term.setdefault(other, {})[one] = None
+    return OwnPairs(
+        by_term={term: tuple(others) for term, others in by_term.items()}, problems=tuple(problems)
+    )
+
+
+class RelatedWords:
+    """Lookup of related words: the shipped table, with the pairs of one memory's `synonyms.txt` over it."""
+
+    def __init__(self, table: Path, synonyms: Path | None = None) -> None:
+        """Bind a table and a file of own pairs; neither is opened before the first lookup."""
+        self._path = table
+        self._mapped: _Table | None = None
+        self._synonyms = _SynonymsFile(synonyms) if synonyms else None
+
+    @classmethod
+    def open(cls, path: Path | None = None) -> RelatedWords:
+        """Return the table at `path`, or the shipped one, without own pairs."""
+        return cls(path or SHIPPED_TABLE)
+
+    def get(self, word: str) -> Neighbours:
+        """Return the words related to a folded word, each with its similarity, above 0 and below 1, best first.
+
+        An unknown word has none. An own pair has the similarity 0.9. A term of several words is looked up, and
+        returned, with one space between its words; see :meth:`find_terms`.
+
+        >>> [word for word, _ in RelatedWords.open().get("lawyer")[:1]]
+        ['attorneys']
+        """
+        neighbours = self._table.get(word)
+        own = self._own_pairs.by_term.get(word)
+        if not own:
+            return neighbours
+        merged = dict(neighbours) | dict.fromkeys(own, OWN_SIMILARITY)
+        return tuple(sorted(merged.items(), key=lambda pair: -pair[1]))
+
+    def items(self) -> Iterator[tuple[str, Neighbours]]:
+        """Yield every word of the table with its related words, own pairs apart.
+
+        >>> sum(1 for word, _ in RelatedWords.open().items() if word == "doctor")
+        1
+        """
+        for word in self._table.words():
+            yield word, self._table.get(word)
+
+    def find_terms(self, words: Sequence[str]) -> tuple[str, ...]:
+        """Return the terms of several words from the own pairs that stand in `words`, folded, side by side.
+
+        >>> RelatedWords.open().find_terms(["my", "own", "vehicle"])
+        ()
+        """
+        by_term = self._own_pairs.by_term
+        if not by_term or len(words) < 2:
+            return ()
+        line = f" {' '.join(words)} "
+        return tuple(term for term in by_term if " " in term and f" {term} " in line)
+
+    def split_unspaced(self, run: str) -> tuple[str, ...]:
+        """Return the words in a run of a script without spaces, the longest known one from each place on.
+
+        Characters that begin no known word are left out.
+
+        >>> RelatedWords.open().split_unspaced("")
+        ()
+        """
+        own = self._own_pairs.by_term
+        words: list[str] = []
+        start = 0
+        while start < len(run):
+            length = self._table.match_longest(run[start : start + _LONGEST_UNSPACED_WORD])
+            for longer in range(_LONGEST_UNSPACED_WORD, length, -1):
+                if own and run[start : start + longer] in own:
+                    length = min(longer, len(run) - start)
+                    break
+            if length:
+                words.append(run[start : start + length])
+            start += length or 1
+        return tuple(words)
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """The lines of `synonyms.txt` that could not be read, or why the file could not be."""
+        return self._own_pairs.problems
+
+    @property
+    def _table(self) -> _Table:
+        if self._mapped is None:
+            self._mapped = _Table(self._path)
+        return self._mapped
+
+    @property
+    def _own_pairs(self) -> OwnPairs:
+        return self._synonyms.read() if self._synonyms else _NO_PAIRS
+
+
+def load_related_words(folder: Path | None) -> RelatedWords:
+    """Return the shipped table with the own pairs of the memory in `folder`; without a folder, the table."""
+    return RelatedWords(SHIPPED_TABLE, folder / SYNONYMS_FILE if folder else None)
+
+
+class _Table:
+    """A mapped file of related words."""
+
+    def __init__(self, path: Path) -> None:
+        """Map the file; raise `StoreCorrupt` if it is not a whole table."""
+        try:
+            with path.open("rb") as file:
+                self._bytes = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        except (OSError, ValueError) as error:
+            raise StoreCorrupt(
+                f"the table of related words {str(path)!r} cannot be read ({error}): install the package again"
+            ) from error
+        size = len(self._bytes)
+        magic, self._count, neighbours, text = (
+            HEADER.unpack_from(self._bytes) if size >= HEADER.size else (b"", 0, 0, 0)
+        )
+        self._lists = HEADER.size + 4 * (self._count + 1)
+        self._neighbours = self._lists + 4 * self._count
+        self._text = self._neighbours + NEIGHBOUR_BYTES * neighbours
+        if magic != MAGIC or size != self._text + text:
+            raise StoreCorrupt(
+                f"{str(path)!r} is not a whole table of related words: install the package again"
+            )
+
+    def get(self, word: str) -> Neighbours:
+        key = word.encode("utf-8", "surrogatepass")
+        at = self._find(key, 0)
+        if at == self._count or self._read_word(at) != key:
+            return ()
+        (packed,) = _NUMBER.unpack_from(self._bytes, self._lists + 4 * at)
+        begin = self._neighbours + NEIGHBOUR_BYTES * (packed >> 8)
+        end = begin + NEIGHBOUR_BYTES * (packed & 255)
+        numbers = [
+            int.from_bytes(self._bytes[place : place + NEIGHBOUR_BYTES], "little")
+            for place in range(begin, end, NEIGHBOUR_BYTES)
+        ]
+        return tuple(
+            (self._read_word(number >> 6).decode("utf-8"), ((number & 63) + 1) / STEPS) for number in numbers
+        )
+
+    def words(self) -> Iterator[str]:
+        """Yield all words in the order of their UTF-8 bytes."""
+        for at in range(self._count):
+            yield self._read_word(at).decode("utf-8")
+
+    def match_longest(self, text: str) -> int:
+        """Return how many characters the longest word has that `text` begins with; 0 if none."""
+        longest = at = 0
+        for length in range(1, len(text) + 1):
+            key = text[:length].encode("utf-8", "surrogatepass")
+            at = self._find(key, at)
+            word = self._read_word(at) if at < self._count else b""
+            if not word.startswith(key):
+                break
+            if word == key:
+                longest = length
+        return longest
+
+    def _find(self, key: bytes, low: int) -> int:
+        """Return the number of the first word from `low` on that does not come before `key`."""
+        high = self._count
+        while low < high:
+            middle = (low + high) // 2
+            if self._read_word(middle) < key:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def _read_word(self, at: int) -> bytes:
+        begin, end = _TWO_NUMBERS.unpack_from(self._bytes, HEADER.size + 4 * at)
+        return self._bytes[self._text + begin : self._text + end]
+
+
+class _SynonymsFile:
+    """The own pairs of one file, read again when the file changed."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._pairs = _NO_PAIRS
+        self._version: tuple[int, int, int] | None = None
+        self._looked_at = float("-inf")
+
+    def read(self) -> OwnPairs:
+        """Return the pairs; look at the file at most once a second.
+
+        While the file cannot be read, the pairs read before stay valid, and `problems` says why.
+        """
+        now = time.monotonic()
+        if now - self._looked_at < _RELOAD_EVERY_S:
+            return self._pairs
+        self._looked_at = now
+        try:
+            status = self._path.stat()
+        except FileNotFoundError:
+            self._version, self._pairs = None, _NO_PAIRS
+            return self._pairs
+        except OSError as error:
+            self._report(f"cannot be read ({error.strerror})")
+            return self._pairs
+        version = (status.st_mtime_ns, status.st_size, status.st_ino)
+        if version != self._version:
+            self._load(status.st_size)
+            self._version = version
+        return self._pairs
+
+    def _load(self, size: int) -> None:
+        if size > _LONGEST_FILE:
+            self._report(f"is larger than {_LONGEST_FILE:,} bytes: shorten it")
+            return
+        try:
+            text = self._path.read_text("utf-8")
+        except UnicodeDecodeError as error:
+            self._report(f"is not UTF-8 text (byte {error.start}): save it as UTF-8")
+            return
+        except OSError as error:
+            self._report(f"cannot be read ({error.strerror})")
+            return
+        self._pairs = parse_pairs(text)
+        for problem in self._pairs.problems:
+            _log.warning("%s: %s", self._path.name, problem)
+
+    def _report(self, problem: str) -> None:
+        if self._pairs.problems != (problem,):
+            _log.warning("%s %s", self._path.name, problem)
+        self._pairs = OwnPairs(by_term=self._pairs.by_term, problems=(problem,))
+
+
+def _fold_term(term: str) -> str:
+    return " ".join(fold(term).split())
+
+
+def _find_problem(sides: Sequence[Sequence[str]]) -> str | None:
+    if len(sides) != 2:
+        return "write it as 'word = word' with one '='"
+    terms = [term for side in sides for term in side]
+    if not all(terms):
+        return "a word is missing beside '=' or ','"
+    if any(len(term) > _LONGEST_TERM for term in terms):
+        return f"a term is longer than {_LONGEST_TERM} characters"
+    if set(sides[0]) & set(sides[1]):
+        return "both sides name the same word"
+    return None

@@ -1,0 +1,249 @@
+"""The table of related words, and the pairs that users write themselves."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reverie.domain.errors import StoreCorrupt
+from reverie.domain.text.tokenizer import fold
+from reverie.search.related_words import RelatedWords, load_related_words, parse_pairs
+
+SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "build_related_words.py"
+
+
+@pytest.fixture(scope="module")
+def script():
+    spec = importlib.util.spec_from_file_location("build_related_words", SCRIPT)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def table(script, tmp_path):
+    """Write entries as a table and return it opened."""
+
+    def write(entries):
+        path = tmp_path / "table.bin"
+        path.write_bytes(script.pack_table(entries))
+        return RelatedWords.open(path)
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("asked", "wanted"),
+    [
+        ("car", "vehicle"), ("drive", "driver"), ("physician", "doctor"), ("gp", "doctor"), ("lawyer", "law"),
+        ("vegetarian", "meat"), ("salary", "wages"), ("job", "work"), ("born", "birthday"), ("wife", "married"),
+        ("pet", "dog"), ("flight", "airplane"), ("phone", "telephone"), ("frozen", "freeze"), ("lost", "lose"),
+        ("met", "meet"), ("children", "child"), ("allergy", "allergic"), ("k8s", "kubernetes"),
+    ],
+)  # fmt: skip
+def test_everyday_words_are_related_in_the_shipped_table(asked, wanted):
+    assert wanted in dict(RelatedWords.open().get(asked))
+
+
+def test_words_that_are_only_spelled_alike_are_not_related():
+    words = RelatedWords.open()
+    assert "plum" not in dict(words.get("plumber"))
+    assert "broad" not in dict(words.get("board"))
+    assert "vetted" not in dict(words.get("vet"))
+
+
+def test_a_lookup_is_sorted_and_bounded():
+    for word in ("car", "child", "work"):
+        similarities = [similarity for _, similarity in RelatedWords.open().get(word)]
+        assert similarities == sorted(similarities, reverse=True)
+        assert 8 <= len(similarities) <= 30
+        assert all(0 < similarity < 1 for similarity in similarities)
+
+
+def test_every_word_of_the_shipped_table_is_folded():
+    listed = [word for word, _ in RelatedWords.open().items()]
+    assert len(listed) > 30_000
+    assert [word for word in listed if fold(word) != word] == []
+    assert listed == sorted(listed, key=str.encode)
+
+
+def test_an_unknown_word_has_no_related_words():
+    words = RelatedWords.open()
+    for word in ("", "qwxzj", "\ud800", "\U0010ffff", "zzzzzzzzzzzz", "a" * 10_000):
+        assert words.get(word) == ()
+
+
+@given(
+    st.dictionaries(
+        st.text(min_size=1, max_size=8).filter(lambda text: text.isprintable()),
+        st.lists(
+            st.tuples(st.text("abcé字", min_size=1, max_size=4), st.floats(0.01, 0.99)),
+            max_size=5,
+            unique_by=lambda pair: pair[0],
+        ),
+        max_size=20,
+    )
+)
+def test_a_table_returns_what_was_packed(script, tmp_path_factory, entries):
+    path = tmp_path_factory.mktemp("table") / "table.bin"
+    path.write_bytes(script.pack_table(entries))
+    words = RelatedWords.open(path)
+    for word, neighbours in entries.items():
+        got = dict(words.get(word))
+        assert got.keys() == {other for other, _ in neighbours}
+        for other, similarity in neighbours:
+            assert got[other] == pytest.approx(similarity, abs=0.02)
+
+
+def test_a_run_without_spaces_is_cut_into_its_longest_known_words(table):
+    words = table({"東京": [("京都", 0.5)], "東京駅": [("駅", 0.6)], "猫": [("犬", 0.8)]})
+    assert words.split_unspaced("私は東京駅で猫と東京へ") == ("東京駅", "猫", "東京")
+
+
+def test_own_pairs_take_part_in_cutting_a_run(tmp_path):
+    (tmp_path / "synonyms.txt").write_text("左京区 = 家\n", "utf-8")
+    assert "左京区" in load_related_words(tmp_path).split_unspaced("私は左京区に")
+
+
+def test_importing_the_module_and_binding_a_memory_opens_no_table():
+    code = (
+        "import sys; sys.addaudithook(lambda event, args: sys.exit(f'opened {args[0]}') if event == 'open' and"
+        " str(args[0]).endswith('.bin') else None);"
+        "from reverie.search.related_words import load_related_words; load_related_words(None);"
+        "assert 'numpy' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("content", [b"", b"RELWORD1", b"something else entirely, longer than a header"])
+def test_a_damaged_table_is_named(tmp_path, content):
+    path = tmp_path / "table.bin"
+    path.write_bytes(content)
+    with pytest.raises(StoreCorrupt, match=r"table\.bin"):
+        RelatedWords.open(path).get("car")
+
+
+def test_a_table_cut_short_is_named(script, tmp_path):
+    path = tmp_path / "table.bin"
+    path.write_bytes(script.pack_table({"car": [("vehicle", 0.8)]})[:-1])
+    with pytest.raises(StoreCorrupt):
+        RelatedWords.open(path).get("car")
+
+
+def test_own_pairs_hold_in_both_directions_and_stand_before_weaker_neighbours(tmp_path):
+    (tmp_path / "synonyms.txt").write_text("K8s = Kubernetes\nCafé = bar, tavern\n", "utf-8")
+    words = load_related_words(tmp_path)
+    assert ("kubernetes", 0.9) in words.get("k8s")
+    assert ("k8s", 0.9) in words.get("kubernetes")
+    assert {word for word, _ in words.get("cafe")[:2]} == {"bar", "tavern"}
+
+
+def test_terms_on_the_same_side_are_not_paired():
+    assert parse_pairs("GP = doctor, physician").by_term["doctor"] == ("gp",)
+
+
+def test_a_term_of_several_words_is_found_where_its_words_stand_side_by_side(tmp_path):
+    (tmp_path / "synonyms.txt").write_text("own   Vehicle = car\n", "utf-8")
+    words = load_related_words(tmp_path)
+    assert words.find_terms(["my", "own", "vehicle", "costs"]) == ("own vehicle",)
+    assert words.find_terms(["vehicle", "own"]) == ()
+    assert words.find_terms(["disown", "vehicle"]) == ()
+    assert ("car", 0.9) in words.get("own vehicle")
+    assert ("own vehicle", 0.9) in words.get("car")
+
+
+def test_a_bad_line_costs_only_itself_and_is_named_with_its_number():
+    pairs = parse_pairs(
+        "\ufeffGP = doctor\nk8s kubernetes\n = x\na = b = c\na = A\n# note\nx = y,\nc# = csharp # ok\n"
+    )
+    assert pairs.by_term == {"gp": ("doctor",), "doctor": ("gp",), "c#": ("csharp",), "csharp": ("c#",)}
+    assert [problem.split(":")[0] for problem in pairs.problems] == [
+        "line 2",
+        "line 3",
+        "line 4",
+        "line 5",
+        "line 7",
+    ]
+
+
+@given(st.text())
+def test_any_text_can_be_parsed_and_every_pair_is_symmetric(text):
+    pairs = parse_pairs(text)
+    for term, others in pairs.by_term.items():
+        assert term == " ".join(fold(term).split())
+        assert others
+        assert all(term in pairs.by_term[other] for other in others)
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Let time pass without waiting: the returned function moves the clock on by seconds."""
+    now = [1000.0]
+    monkeypatch.setattr("reverie.search.related_words.time.monotonic", lambda: now[0])
+
+    def advance(seconds):
+        now[0] += seconds
+
+    return advance
+
+
+def test_a_change_of_the_own_pairs_is_noticed_after_a_second(tmp_path, clock):
+    words = load_related_words(tmp_path)
+    assert words.get("zzyx") == ()
+    file = tmp_path / "synonyms.txt"
+    file.write_text("zzyx = car\n", "utf-8")
+    assert words.get("zzyx") == ()
+    clock(1.1)
+    assert words.get("zzyx") == (("car", 0.9),)
+    other = tmp_path / "other"
+    other.write_text("zzyx = dog\n", "utf-8")
+    os.utime(other, ns=(file.stat().st_atime_ns, file.stat().st_mtime_ns))
+    other.replace(file)
+    clock(1.1)
+    assert words.get("zzyx") == (("dog", 0.9),)
+    file.unlink()
+    clock(1.1)
+    assert words.get("zzyx") == ()
+    assert words.problems == ()
+
+
+def test_an_unreadable_file_keeps_the_pairs_read_before_and_says_why(tmp_path, clock, caplog):
+    file = tmp_path / "synonyms.txt"
+    file.write_text("zzyx = car\n", "utf-8")
+    words = load_related_words(tmp_path)
+    assert words.get("zzyx") == (("car", 0.9),)
+    file.write_bytes(b"zzyx = caf\xe9\n")
+    clock(1.1)
+    assert words.get("zzyx") == (("car", 0.9),)
+    assert "UTF-8" in words.problems[0]
+    clock(1.1)
+    words.get("zzyx")
+    assert len(caplog.records) == 1
+
+
+def test_the_builder_keeps_one_form_of_a_stem_and_drops_what_is_only_spelled_alike(script):
+    candidates = [
+        ("plumbers", 0.9, 0),
+        ("plum", 0.8, 1),
+        ("pipes", 0.6, 2),
+        ("pipe", 0.5, 3),
+        ("plumbing", 0.4, 4),
+    ]
+    candidates += [("sink", 0.29, 5)]
+    chosen = script.choose_neighbours(
+        "plumber", candidates, lambda word: word.rstrip("s"), {1: 0.1, 4: 0.5}.get
+    )
+    assert chosen == [("pipes", 0.6), ("plumbing", 0.4)]
+
+
+def test_pairs_are_added_before_weaker_neighbours_and_not_between_forms_of_a_stem(script):
+    table = {"lost": [("gone", 0.4)], "drive": []}
+    script.add_pairs(table, {"lost": ["lose"], "drive": ["drives"]}, 0.85)
+    assert table == {"lost": [("lose", 0.85), ("gone", 0.4)], "drive": []}
