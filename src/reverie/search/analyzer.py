@@ -9,7 +9,6 @@ from reverie.domain.page import Paragraph
 from reverie.domain.passage import AnalyzedText
 from reverie.domain.record import DATES, Record
 from reverie.domain.text import tokenizer
-from reverie.domain.text.relative_dates import parse_dates
 from reverie.search.dates import analyze_dates
 
 _LONGEST_REMEMBERED = 2_000
@@ -28,7 +27,11 @@ def analyze(value: Record | Turn | Paragraph) -> AnalyzedText:
     text = value.text if isinstance(value, Paragraph) else value.to_searchable_text()
     short = len(text) <= _LONGEST_REMEMBERED
     terms, length = (_packed_again if short else _pack_tokens)(text)
-    dates = _analyze_dates(value, text)
+    if isinstance(value, Record):
+        written, noted = value.created_at, value.metadata.get(DATES, "")
+    else:
+        written, noted = value.at, ""
+    dates = (_dates_again if short else analyze_dates)(text, written, noted)
     if isinstance(value, Paragraph):
         return AnalyzedText(terms=terms, length=length, dates=dates)
     if isinstance(value, Record):
@@ -45,20 +48,13 @@ def analyze(value: Record | Turn | Paragraph) -> AnalyzedText:
     )
 
 
-def _analyze_dates(value: Record | Turn | Paragraph, text: str) -> str:
-    if not isinstance(value, Record):
-        return analyze_dates(text, value.at)
-    resolved = value.metadata.get(DATES, "")
-    noted = {words: (start, end) for words, start, end in parse_dates(resolved)} if resolved else None
-    return analyze_dates(text, value.created_at, noted=noted)
-
-
 def _pack_tokens(text: str) -> tuple[str, int]:
     tokens = tokenizer.tokenize(text)
     return tokenizer.pack(tokens), len(tokens)
 
 
 _packed_again = lru_cache(maxsize=2_048)(_pack_tokens)
+_dates_again = lru_cache(maxsize=2_048)(analyze_dates)
 _cues_again = lru_cache(maxsize=2_048)(tokenizer.extract_cues)
 
 

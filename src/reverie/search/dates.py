@@ -18,14 +18,14 @@ from __future__ import annotations
 import calendar
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, tzinfo
 
 from reverie.domain.passage import Passage
 from reverie.domain.text.calendar_words import fold_text
 from reverie.domain.text.dates import DateMention, find_dates, shift_day
-from reverie.domain.text.relative_dates import get_local_day
+from reverie.domain.text.relative_dates import get_local_day, parse_dates
 from reverie.domain.text.tokenizer import MONTHS, pack, tokenize_date
 
 __all__ = ["Closeness", "QueryDates", "analyze_dates", "find_query_dates"]
@@ -42,23 +42,23 @@ _OTHER_YEAR = 0.9
 """Weight of a day without a year in another year than the nearest."""
 
 
-def analyze_dates(
-    text: str, written: datetime, *, noted: Mapping[str, tuple[date, date]] | None = None
-) -> str:
+def analyze_dates(text: str, written: datetime, noted: str = "") -> str:
     """Return the date tokens of a text, packed.
 
     Args:
         text: The text.
         written: When it was written; "tomorrow" is the day after, in UTC.
-        noted: Relative dates that were resolved in the owner's time zone: their words and their days.
+        noted: Relative dates that were resolved in the owner's time zone, as `relative_dates.format_dates`
+            writes them.
     """
     tokens = tokenize_date(written)
     mentions = find_dates(text, written.date())
     if mentions:
+        resolved = {words: (start, end) for words, start, end in parse_dates(noted)} if noted else {}
         for one in mentions:
             words = " ".join(text[one.at : one.stop].split())
-            if one.counted and noted and words in noted:
-                start, end = noted[words]
+            if one.counted and words in resolved:
+                start, end = resolved[words]
                 tokens += _name_mention(DateMention(start=start, end=end, at=one.at, stop=one.stop))
             else:
                 tokens += _name_mention(one)
