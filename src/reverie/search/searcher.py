@@ -341,12 +341,11 @@ class Searcher:
         # change places by what else is known of them.
         most = 2 * pool if subject == "turn" else None
         ranked = rank(query, passages, statistics=statistics, settings=self._settings, limit=most)
-        if near is None:
-            relevant: Sequence[RankedPassage | FusedPassage] = calibration.apply_relevance_floor(
-                ranked, query, passages=measure.passages, floor=self._floor
-            )
-        else:
-            relevant = fusion.fuse(ranked, passages, near, floor=self._floor)
+        relevant: Sequence[RankedPassage | FusedPassage] = calibration.apply_relevance_floor(
+            ranked, query, passages=measure.passages, floor=self._floor
+        )
+        if near is not None:
+            relevant = fusion.fuse(ranked, passages, near, has_words=bool(relevant), floor=self._floor)
         by_key = {passage.key: passage for passage in passages}
         now = self._clock().timestamp()
         scored = [
