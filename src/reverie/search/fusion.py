@@ -137,7 +137,9 @@ def fuse(
             square = total * total
             relevance = square / (square + settings.half * settings.half)
             cosine = cosines.get(passage.key)
-            fused.append((passage.at, FusedPassage(passage.key, relevance, own, sure / settings.words, cosine)))
+            fused.append(
+                (passage.at, FusedPassage(passage.key, relevance, own, sure / settings.words, cosine))
+            )
     fused.sort(key=lambda entry: (-entry[1].relevance, -entry[0], -entry[1].key))
     if not fused or not (has_words or fused[0][1].relevance >= floor):
         return []
