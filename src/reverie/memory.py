@@ -28,6 +28,7 @@ from reverie.search.analyzer import analyze
 from reverie.search.index.search_index import SearchIndex
 from reverie.search.index.tantivy_index import FORMAT
 from reverie.search.ranking import RankingSettings
+from reverie.search.related_words import load_related_words
 from reverie.search.searcher import Searcher, to_scoring_settings
 from reverie.session import Session, build_static_context
 from reverie.settings import Settings
@@ -111,6 +112,7 @@ class Memory(ScopedMemory):
             store,
             self._index,
             vectors=self._vectors,
+            related=load_related_words(path),
             clock=clock,
             settings=RankingSettings(),
             floor=settings.min_relevance,

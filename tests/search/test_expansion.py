@@ -23,6 +23,22 @@ def test_the_examples_in_the_docstrings_hold() -> None:
     assert doctest.testmod(expansion).failed == 0
 
 
+class Pairs:
+    """Related words of a test."""
+
+    def __init__(self, pairs: dict[str, list[tuple[str, float]]]) -> None:
+        self.pairs = pairs
+
+    def get(self, word: str) -> list[tuple[str, float]]:
+        return self.pairs.get(word, [])
+
+    def find_terms(self, words: Sequence[str]) -> tuple[str, ...]:
+        return tuple(term for term in self.pairs if " " in term and term in " ".join(words))
+
+    def split_unspaced(self, run: str) -> tuple[str, ...]:
+        return tuple(word for word in self.pairs if not word.isascii() and word in run)
+
+
 def expand(
     question: str, texts: Sequence[str], related: dict[str, list[tuple[str, float]]] | None = None
 ) -> set[str]:
@@ -37,7 +53,7 @@ def expand(
         parse_query(question),
         count=lambda tokens: {token: counts[token] for token in tokens},
         collect_words=collect,
-        get_related=lambda word: (related or {}).get(word, []),
+        related=Pairs(related or {}),
     )
     return {alternative.token for term in query.terms for alternative in term.alternatives}
 
@@ -74,13 +90,26 @@ def test_related_words_are_alternatives_where_somebody_uses_them() -> None:
     assert expand("which car?", ["drives a Volvo"], related) == {"volvo"}
 
 
+def test_terms_of_several_words_and_words_without_spaces_are_related() -> None:
+    assert expand("is it my own vehicle?", ["the car"], {"own vehicle": [("car", 0.9)]}) == {"car"}
+    assert expand("飼い猫の名前は?", ["キティ"], {"飼い": [("キティ", 0.9)]}) == {"キテ", "ティ"}
+
+
+def test_a_users_own_pairs_are_found(tmp_path: Path) -> None:
+    (tmp_path / "synonyms.txt").write_text("k8s = kubernetes\n")
+    with Memory.open(tmp_path) as memory:
+        memory.save("The kubernetes cluster has three nodes")
+        [hit] = memory.search("k8s nodes?")
+        assert "k8s ≈ kubernet" in str(hit.explanation)
+
+
 def test_a_known_word_is_trusted_more_than_its_neighbours_in_spelling() -> None:
     counts = {"house": 1}
     query = expand_query(
         parse_query("horse"),
         count=lambda tokens: {token: counts.get(token, 0) for token in tokens},
         collect_words=lambda word, pattern: ["hous"],
-        get_related=lambda word: [("stable", 0.5)],
+        related=Pairs({"horse": [("stable", 0.5)]}),
     )
     assert all(alternative.similarity <= 0.5 for alternative in query.terms[0].alternatives)
 

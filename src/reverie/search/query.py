@@ -98,6 +98,7 @@ class ParsedQuery:
     wants_number: bool = False
     language: str = DEFAULT
     is_sentence: bool = False
+    words: tuple[str, ...] = ()
 
     @property
     def tokens(self) -> tuple[str, ...]:
@@ -190,6 +191,7 @@ def parse_query(
         wants_time=_WANTS_TIME.search(text) is not None,
         wants_number=_WANTS_NUMBER.search(text) is not None,
         language=language,
+        words=tuple(chunk.folded for chunk in chunks if chunk.sort != "name"),
         is_sentence=any(chunk.sort == "stop" for chunk in chunks) or language in ("ja", "zh"),
     )
 

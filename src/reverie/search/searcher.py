@@ -37,6 +37,7 @@ from reverie.search.hits import SOURCES, Explanation, Hit, SearchMode, Source, U
 from reverie.search.index.search_index import SearchIndex
 from reverie.search.query import ParsedQuery, parse_query
 from reverie.search.ranking import RankedPassage, RankingSettings, TermStatistics, rank
+from reverie.search.related_words import RelatedWords, load_related_words
 from reverie.settings import Settings
 from reverie.stores.protocol import Store, read_or_none
 
@@ -134,6 +135,7 @@ class Searcher:
         clock: Clock,
         settings: RankingSettings,
         vectors: VectorIndex | None = None,
+        related: RelatedWords | None = None,
         floor: float | None = None,
         weights: scoring.ScoringSettings = scoring.DEFAULTS,
         zone: tzinfo = UTC,
@@ -146,6 +148,7 @@ class Searcher:
             clock: What tells the time.
             settings: The constants of ranking.
             vectors: What finds candidates that say the same in other words; None searches by words alone.
+            related: Related words; None takes the shipped table.
             floor: The relevance below which the best hit is none, 0 to 1; None takes `calibration.FLOOR`.
             weights: What relevance, recency, importance, confidence and kind count for.
             zone: Where the days of the owner begin and end.
@@ -155,6 +158,7 @@ class Searcher:
         self._clock = clock
         self._settings = settings
         self._vectors = vectors
+        self._related = related or load_related_words(None)
         self._weights = weights
         self._zone = zone
         self._floor = calibration.FLOOR if floor is None else floor
@@ -315,7 +319,7 @@ class Searcher:
             query,
             count=lambda tokens: self._index.frequencies(subject, tokens, allowed.scopes),
             collect_words=lambda word, pattern: self._index.collect_words(subject, word, allowed, pattern),
-            get_related=lambda word: (),
+            related=self._related,
         )
 
     def _score_passages(

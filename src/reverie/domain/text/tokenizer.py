@@ -44,6 +44,7 @@ __all__ = [
     "pack",
     "stem",
     "tokenize",
+    "tokenize_as",
     "tokenize_chunks",
     "tokenize_date",
     "unpack",
@@ -172,6 +173,12 @@ def tokenize(text: str) -> list[str]:
     flat = [part for parts, _ in analyzed for part in parts]
     flat += [whole for _, wholes in analyzed for whole in wholes]
     return flat
+
+
+def tokenize_as(text: str, language: str) -> list[str]:
+    """Return the tokens of ``text`` in reading order, without wholes, as of a text in that language."""
+    chunks = _chunks_of[language]
+    return [part for chunk in _cut(text) for part in chunks[chunk][0]]
 
 
 def tokenize_chunks(
