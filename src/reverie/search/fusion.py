@@ -84,13 +84,12 @@ class FusedPassage(NamedTuple):
 
     @property
     def matched(self) -> tuple[str, ...]:
-        """Tokens of the question found in it."""
-        return () if self.words is None else self.words.matched
+        """Tokens of the question, or that stand for one, found in it."""
+        return tuple(self.list_matches())
 
-    @property
-    def stands_for(self) -> Mapping[str, str]:
-        """Matched tokens that stand for a token of the question, and that token."""
-        return {} if self.words is None else self.words.stands_for
+    def list_matches(self) -> dict[str, str]:
+        """Return the matched tokens, and for each the token of the question that it is or stands for."""
+        return {} if self.words is None else self.words.list_matches()
 
     @property
     def own_weights(self) -> dict[int, float]:

@@ -158,17 +158,13 @@ class RankedPassage(NamedTuple):
     @property
     def matched(self) -> tuple[str, ...]:
         """Tokens of the question, or that stand for one, found in it or, for a turn, in what it takes in."""
-        return tuple(token for token, _ in self._list_matches())
+        return tuple(self.list_matches())
 
-    @property
-    def stands_for(self) -> Mapping[str, str]:
-        """Matched tokens that stand for a token of the question, and that token."""
-        return {token: term for token, term in self._list_matches() if token != term}
-
-    def _list_matches(self) -> list[tuple[str, str]]:
+    def list_matches(self) -> dict[str, str]:
+        """Return the matched tokens, and for each the token of the question that it is or stands for."""
         text = self.reason.passage.terms
         terms = [self.reason.scale.terms[i] for i in self.reason.list_matched_terms()]
-        return [(_find_matching_token(term, text), term.token) for term in terms]
+        return {_find_matching_token(term, text): term.token for term in terms}
 
     @property
     def coverage(self) -> float:
@@ -292,16 +288,12 @@ class _Scale:
             self.dated = settings.date_next * sum(self.weights)
         self.attainable = max(sum(self.weights), self.dated) or 1.0
         self.evidence = (self.attainable / idf(0, passages)) ** 0.3
-        self.others = [
-            (
-                f" {other.token} ",
-                i,
-                other.similarity * min(1.0, idf(held, passages) / (self.weights[i] or 1.0)),
-            )
-            for i, term in enumerate(self.terms)
-            for other in term.alternatives
-            if (held := frequency(other.token, 0))
-        ]
+        self.others: dict[str, list[tuple[int, float]]] = {}
+        for i, term in enumerate(self.terms):
+            for other in term.alternatives:
+                if held := frequency(other.token, 0):
+                    rarity = min(1.0, idf(held, passages) / (self.weights[i] or 1.0))
+                    self.others.setdefault(other.token, []).append((i, other.similarity * rarity))
         places = {term.token: i for i, term in enumerate(self.terms)}
         self.pairs = [
             (
@@ -341,11 +333,12 @@ class _Scale:
                 for i in places:
                     counts[i] = counts.get(i, 0) + count
                 hits = list(counts.items())
-        others: dict[int, float] = {}
-        for needle, i, factor in self.others:
-            if (count := count_of(needle)) and factor * count > others.get(i, 0.0):
-                others[i] = factor * count
-        if others:
+        if self.others and (held := self.others.keys() & terms.split()):
+            others: dict[int, float] = {}
+            for token in held:
+                count = count_of(f" {token} ")
+                for i, factor in self.others[token]:
+                    others[i] = max(factor * count, others.get(i, 0.0))
             for i, exact in hits:
                 others[i] = max(exact, others.get(i, 0.0))
             hits = list(others.items())

@@ -522,8 +522,10 @@ def _score(
 
 def _build_hit(entry: _Scored, value: _Value, now: datetime | None) -> Hit:
     ranked = entry.ranked
+    matches = ranked.list_matches()
+    stands_for = {token: term for token, term in matches.items() if token != term}
     why = Explanation(
-        matched=ranked.matched, stands_for=ranked.stands_for, parts=entry.score.parts, evidence=ranked.parts
+        matched=tuple(matches), stands_for=stands_for, parts=entry.score.parts, evidence=ranked.parts
     )
     if now is not None and isinstance(value, Record) and not is_valid_at(value, now):
         why = replace(why, note="does not hold now: it did before, or will later")

@@ -68,6 +68,7 @@ FOLD_ON_CLOSE = 200
 
 _BATCH = 1_000
 _MOST_EXTENTS = 10_000
+_MOST_COUNTS = 50_000
 _REBUILD_AT = 2_000
 _WAIT_FOR_REBUILD_S = 60.0
 _WAIT_FOR_SCRUB_S = 30.0
@@ -130,6 +131,8 @@ class SearchIndex:
         self._followed = 0
         self._extents: dict[tuple[Searchable, tuple[str, ...]], tuple[int, bool]] = {}
         self._extents_at = 0
+        self._counts: dict[tuple[Searchable, tuple[str, ...] | None, str], int] = {}
+        self._counts_at = 0
         self._forget_tail(0)
 
     def _reset_after_fork(self) -> None:
@@ -193,14 +196,20 @@ class SearchIndex:
             committed = self._catch_up()
             if scopes is not None and self._measure_extent(subject, scopes)[1]:
                 scopes = None
+            if self._counts_at != self._followed or len(self._counts) >= _MOST_COUNTS:
+                self._counts_at = self._followed
+                self._counts.clear()
+            known, where = self._counts, None if scopes is None else tuple(scopes)
             fresh, stale, gone = self._fresh[subject], self._stale[subject], sorted(self._gone[subject])
-            return {
-                word: committed.compute_frequency(subject, word, scopes)
-                + fresh.compute_frequency(word, scopes)
-                - stale.compute_frequency(word, scopes)
-                - (committed.among(subject, word, scopes, gone) if gone else 0)
-                for word in words
-            }
+            for word in words:
+                if (subject, where, word) not in known:
+                    known[subject, where, word] = (
+                        committed.compute_frequency(subject, word, scopes)
+                        + fresh.compute_frequency(word, scopes)
+                        - stale.compute_frequency(word, scopes)
+                        - (committed.among(subject, word, scopes, gone) if gone else 0)
+                    )
+            return {word: known[subject, where, word] for word in words}
 
     def collect_words(
         self, subject: Searchable, word: str, allowed: Filter, pattern: re.Pattern[str]
