@@ -86,7 +86,7 @@ def test_the_stable_part_comes_first_and_is_the_same_from_turn_to_turn(
 @given(hits(), budgets, shapes)
 def test_every_candidate_is_accounted_for_and_every_selected_one_stands_in_the_text(found, budget, shape):
     pack = packed(candidates=found, budget=budget, replay=conversation(shape))
-    assert [choice.hit for choice in pack.choices] == found
+    assert sorted(choice.hit.id for choice in pack.choices) == sorted(hit.id for hit in found)
     numbers = pack.diagnostics
     assert (
         numbers.candidates
@@ -96,6 +96,7 @@ def test_every_candidate_is_accounted_for_and_every_selected_one_stands_in_the_t
         + (
             numbers.replayed
             + numbers.untrusted
+            + numbers.repeated
             + numbers.weak
             + numbers.over_layer_limit
             + numbers.over_budget
@@ -266,3 +267,35 @@ def test_a_pack_reads_as_it_did(name, written):
     if REWRITE:
         (GOLDEN / name).write_text(text, encoding="utf-8")
     assert text == (GOLDEN / name).read_text(encoding="utf-8")
+
+
+def test_what_several_candidates_say_is_one_line_and_the_record_is_preferred():
+    said = "The user's sister Ada lives in Bergen"
+    pack = packed(
+        candidates=[
+            hit(turn(4, content=f"{said}."), score=0.9),
+            hit(record(1, "The spare key hangs in the boat house"), score=0.8),
+            hit(record(2, said), score=0.3),
+            hit(record(3, f"{said}", kind="insight"), score=0.2),
+            hit(turn(7, content="The user's sister Ada lives in Bergen with 3 cats"), score=0.2),
+        ],
+        now_at=9,
+    )
+    verdicts = {choice.hit.id: choice.verdict for choice in pack.choices}
+    assert verdicts[identifier(2)] == verdicts[identifier(1)] == "selected"
+    assert verdicts[turn(4).id] == verdicts[identifier(3)] == "says the same"
+    assert verdicts[turn(7).id] == "selected"  # it says more
+    assert pack.hits[0].id == identifier(2)
+    assert pack.text.count("lives in Bergen") == 2
+    assert pack.diagnostics.repeated == 2
+
+
+def test_what_a_standing_record_says_is_not_recalled_again():
+    rule = record(1, "Answers are to be short", kind="constraint")
+    pack = packed(
+        candidates=[hit(turn(4, content="Answers are to be short!"), score=0.9)],
+        standing=StaticContext(records=(rule,)),
+        now_at=9,
+    )
+    assert [choice.verdict for choice in pack.choices] == ["says the same"]
+    assert pack.text.count("Answers are to be short") == 1

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reverie.context import render
-from tests.context.values import NOW, call, entry, record, texts, turn
+from tests.context.values import NOW, call, entry, hit, record, texts, turn
 
 
 def test_a_record_stands_on_one_line_with_its_id_and_category():
@@ -130,3 +130,17 @@ def test_no_live_entry_gives_no_inventory():
 )
 def test_a_countdown_has_two_units(seconds, shown):
     assert render.format_countdown(timedelta(seconds=seconds)) == shown
+
+
+def test_of_a_long_record_the_passage_that_matched_is_shown():
+    filler = "Nothing of note happened at the harbour that day and the boats stayed in. " * 30
+    text = f"{filler}The spare key hangs behind the barometer. {filler}"
+    found = hit(record(1, text), 0.5, "spare", "key", "barometer")
+    line = render.render_hit(found)
+    assert "The spare key hangs behind the barometer" in line
+    assert len(line) < 450
+    assert f"characters of {record(1).id}]" in line
+    assert "The spare key hangs behind the barometer" in found.passage
+    assert len(found.passage) <= 300
+    assert found.to_dict()["passage"] == found.passage
+    assert hit(record(1, "short")).passage == "short"

@@ -362,3 +362,16 @@ def test_the_weight_of_a_word_is_never_negative() -> None:
     assert idf(10, 10) > 0
     assert idf(12, 10) == idf(10, 10)
     assert idf(1, 10) > idf(2, 10)
+
+
+def test_a_long_record_ranks_as_its_best_part() -> None:
+    filler = "nothing of note happened at the harbour that day and the boats stayed in " * 40
+    long = record(1, f"{filler} the spare key hangs behind the barometer {filler}")
+    short = [record(key, f"the key of cabin {key} is green") for key in range(2, 6)]
+    query = parse_query("where does the spare key hang?")
+    statistics = TermStatistics(passages=5, mean_length=60.0, frequencies={"spare": 1, "key": 5, "hang": 1})
+    assert rank(query, [long, *short], statistics=statistics)[0].key == 1
+    whole = rank(query, [long], statistics=statistics, settings=RankingSettings(long=100_000))[0]
+    (best,) = rank(query, [long], statistics=statistics)
+    assert best.relevance > 1.5 * whole.relevance
+    assert set(best.matched) >= {"spare", "key"}

@@ -30,6 +30,7 @@ from reverie.context.budget import (
     format_left_out,
 )
 from reverie.context.ledger import ShownLedger
+from reverie.context.repetitions import find_repetitions
 from reverie.context.window import ReplayWindow, to_chat_messages
 from reverie.domain.conversation import Turn
 from reverie.domain.entry import Entry
@@ -48,6 +49,7 @@ Verdict = Literal[
     "empty",
     "weak",
     "in every prompt",
+    "says the same",
     "in the replayed turns",
     "already shown",
     "over the layer's limit",
@@ -128,6 +130,7 @@ class PackDiagnostics:
         already_shown: Left out because this session has been shown them and still replays that turn.
         replayed: Left out because they are themselves replayed.
         untrusted: Left out because a tool, the web or an import said them.
+        repeated: Left out because another line says the same.
         not_holding: Left out because they held until an earlier moment, or hold from a later one on.
         weak: Left out because others answer ten times as well, or because they say nothing.
         over_layer_limit: Left out because their layer had its share.
@@ -148,6 +151,7 @@ class PackDiagnostics:
     already_shown: int
     replayed: int
     untrusted: int
+    repeated: int
     not_holding: int
     weak: int
     over_layer_limit: int
@@ -264,6 +268,7 @@ class Pack:
             already_shown=count["already shown"],
             replayed=count["in the replayed turns"],
             untrusted=count["untrusted"],
+            repeated=count["says the same"],
             not_holding=count["does not hold now"],
             weak=count["weak"] + count["empty"],
             over_layer_limit=count["over the layer's limit"],
@@ -386,6 +391,9 @@ def build(given: PackInput) -> Pack:
     found = [(hit, False) for hit in given.candidates] + [(_to_hit(record), True) for record in given.recent]
     judged = _judge(
         found, standing_ids=standing_ids, replay=given.replay, shown=given.shown, now_at=given.now_at, now=now
+    )
+    judged = _collapse_repetitions(
+        judged, [_to_hit(record) for record in standing.records if record.id in standing_ids]
     )
     choices, used = _choose(judged, budget, room=room - reserved)
     recalled = _render_recalled(choices)
@@ -546,6 +554,29 @@ def _judge(
             )
         )
     return choices
+
+
+def _collapse_repetitions(
+    choices: Sequence[CandidateDecision], standing: Sequence[Hit]
+) -> list[CandidateDecision]:
+    """Return the choices with one line for what several say; it takes the place of the best of them."""
+    places = [place for place, choice in enumerate(choices) if choice.verdict == "selected"]
+    known = [*standing, *(choice.hit for choice in choices if choice.verdict == "already shown")]
+    repetitions = find_repetitions([choices[place].hit for place in places], known)
+    collapsed = list(choices)
+    order = {place: (place, 0) for place in range(len(choices))}
+    for repeated, kept in repetitions.items():
+        place = places[repeated]
+        collapsed[place] = replace(collapsed[place], verdict="says the same")
+        if kept is None:
+            continue
+        preferred = places[kept]
+        score = max(collapsed[place].hit.score, collapsed[preferred].hit.score)
+        collapsed[preferred] = replace(
+            collapsed[preferred], hit=replace(collapsed[preferred].hit, score=score)
+        )
+        order[preferred] = min(order[preferred], (place, -1))
+    return [collapsed[place] for place in sorted(order, key=order.__getitem__)]
 
 
 def _choose(

@@ -6,8 +6,6 @@ list item, a role, a fence) nor end its list. `reverie.domain.text.escaping` doe
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from collections.abc import Collection, Iterable
 from datetime import datetime, timedelta
 
@@ -15,8 +13,9 @@ from reverie.domain.conversation import Turn
 from reverie.domain.entry import Entry
 from reverie.domain.page import Paragraph
 from reverie.domain.record import DATES, UNTRUSTED, Record
-from reverie.domain.text import escaping, tokenizer
-from reverie.search.hits import Hit
+from reverie.domain.text import escaping
+from reverie.domain.text.excerpts import find_excerpt_start
+from reverie.search.hits import LONGEST_PASSAGE, LONGEST_WHOLE, Hit
 
 RECORDS_HEADER = "Recalled from long-term memory (relevant to this message):"
 """RockBot's header."""
@@ -39,7 +38,7 @@ RELATED_HEADER = "# Relevant Memory"
 SUMMARY_HEADER = "[Conversation summary]"
 """golemcore's header of what stands for the older turns."""
 
-LONGEST_QUOTE = 800
+LONGEST_QUOTE = LONGEST_WHOLE
 """Characters of one record or turn that are shown; the rest is named by its id."""
 
 _LONGEST_LABEL = 80
@@ -55,7 +54,14 @@ def fold_text(text: str) -> str:
     return escaping.escape_line(text)
 
 
-def quote_text(text: str, *, id: str, matched: Collection[str] = (), longest: int = LONGEST_QUOTE) -> str:
+def quote_text(
+    text: str,
+    *,
+    id: str,
+    matched: Collection[str] = (),
+    longest: int = LONGEST_QUOTE,
+    most_matched: int = LONGEST_QUOTE,
+) -> str:
     """Return `text` folded; a long one is cut to the part with most of the matched words.
 
     Args:
@@ -63,11 +69,14 @@ def quote_text(text: str, *, id: str, matched: Collection[str] = (), longest: in
         id: Its id, named where text was left out so that the rest can be fetched.
         matched: The words of the question that it has, in the analyzer's form.
         longest: The most characters shown of it, 40 or more; the remark about the rest comes on top.
+        most_matched: The most characters of a longer text of which words matched.
     """
     line = fold_text(text[:_LONGEST_LOOKED_AT])
     if len(line) <= longest and len(text) <= _LONGEST_LOOKED_AT:
         return line
-    start = _find_best_start(line, frozenset(matched), longest)
+    if matched:
+        longest = min(longest, most_matched)
+    start = find_excerpt_start(line, matched, longest)
     shown = line[start : start + longest]
     if start + longest < len(line) and " " in shown[longest // 2 :]:
         shown = shown[: shown.rindex(" ")]
@@ -80,7 +89,7 @@ def quote_text(text: str, *, id: str, matched: Collection[str] = (), longest: in
 def render_record(record: Record, *, matched: Collection[str] = ()) -> str:
     """Return `- [id] (category): content` (RockBot), with the time of validity if there is one."""
     category = f" ({record.category})" if record.category else ""
-    quoted = quote_text(record.content, id=record.id, matched=matched)
+    quoted = quote_text(record.content, id=record.id, matched=matched, most_matched=LONGEST_PASSAGE)
     return f"- [{record.id}]{category}: {quoted}{_render_validity(record)}"
 
 
@@ -98,7 +107,7 @@ def render_turn(turn: Turn, *, matched: Collection[str] = ()) -> str:
 
 def render_paragraph(paragraph: Paragraph, *, matched: Collection[str] = ()) -> str:
     """Return `- [id] (HISTORY.md, 2025-01-15 10:31): text`, the time in UTC."""
-    quoted = quote_text(paragraph.text, id=paragraph.id, matched=matched)
+    quoted = quote_text(paragraph.text, id=paragraph.id, matched=matched, most_matched=LONGEST_PASSAGE)
     doubt = f", {escaping.NOT_CONFIRMED}" if paragraph.origin in UNTRUSTED else ""
     return f"- [{paragraph.id}] ({_render_bracketed(paragraph.page)}, {paragraph.at:%Y-%m-%d %H:%M}{doubt}): {quoted}"
 
@@ -177,33 +186,3 @@ def _render_validity(record: Record) -> str:
     meant = record.metadata.get(DATES, "")
     dated = f" ({render_label(meant)})" if meant else ""
     return f"{dated} (holds{since}{until})" if since or until else dated
-
-
-def _find_best_start(line: str, matched: frozenset[str], longest: int) -> int:
-    """Return the earliest place from which most different matched words fit.
-
-    The place is half of `longest`; a quarter before it is shown too, since a sentence rarely begins with
-    the word that was looked for.
-    """
-    if not matched:
-        return 0
-    places = [
-        (match.start(), term)
-        for match in re.finditer(r"\S+", line)
-        for term in matched.intersection(tokenizer.tokenize(match.group()))
-    ]
-    inside: Counter[str] = Counter()
-    best, most, end = 0, 0, 0
-    for first, (at, term) in enumerate(places):
-        while end < len(places) and places[end][0] < at + longest // 2:
-            inside[places[end][1]] += 1
-            end += 1
-        if len(inside) > most:
-            best, most = at, len(inside)
-        assert end > first
-        inside[term] -= 1
-        if not inside[term]:
-            del inside[term]
-    if best < longest // 2:
-        return 0
-    return line.rfind(" ", 0, max(0, best - longest // 4)) + 1

@@ -12,6 +12,13 @@ from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.page import Paragraph
 from reverie.domain.record import NOTHING, UNTRUSTED, Layer, Record
 from reverie.domain.text import timestamps
+from reverie.domain.text.excerpts import find_excerpt_start
+
+LONGEST_WHOLE = 800
+"""Characters of a text that is shown as a whole."""
+
+LONGEST_PASSAGE = 300
+"""Characters that are shown of a longer one around what matched."""
 
 _NO_PARTS: Mapping[str, float] = MappingProxyType({})
 _NO_WORDS: Mapping[str, str] = MappingProxyType({})
@@ -85,6 +92,18 @@ class Hit:
         return self._value.content
 
     @property
+    def passage(self) -> str:
+        """The part of the content that matched: at most 300 characters of a text over 800, all of a shorter one."""
+        content = self.content
+        if len(content) <= LONGEST_WHOLE:
+            return content
+        start = find_excerpt_start(content, self.explanation.matched, LONGEST_PASSAGE)
+        passage = content[start : start + LONGEST_PASSAGE]
+        if start + LONGEST_PASSAGE < len(content) and " " in passage[LONGEST_PASSAGE // 2 :]:
+            passage = passage[: passage.rindex(" ")]
+        return passage.strip()
+
+    @property
     def at(self) -> datetime:
         """Time of creation, of the message, or of what the paragraph reports."""
         value = self._value
@@ -120,6 +139,7 @@ class Hit:
             "type": self.type,
             "score": round(self.score, 6),
             "content": self.content,
+            "passage": self.passage,
             "at": timestamps.format_time(self.at),
             "kind": self.kind,
             "layer": self.layer,

@@ -3,6 +3,7 @@
 The base is BM25 (Robertson and Zaragoza 2009, idf as Lucene has it). On it stand, each with an argument
 that holds for any text, and each measured (see `RankingSettings`):
 
+* the best part of a record that is long beside the others: its length must not hide it;
 * words standing together: a pair counts extra, and two words written as one count as both;
 * for turns, what was said just before and just after. Turns of a chat are fragments: the words of the
   question often stand in the turn that the answer replies to. A turn that says enough by itself takes in
@@ -29,6 +30,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from reverie.domain.passage import Passage
+from reverie.domain.text.tokenizer import pack
 from reverie.search.dates import Closeness
 from reverie.search.query import ParsedQuery, QueryTerm
 
@@ -55,6 +57,9 @@ class RankingSettings:
         k1: How slowly repeats of a word stop counting; 0 and up. At 1.2: LoCoMo .005, BEAM .022,
             Cranfield .004.
         b: How much a longer text must repeat a word; 0 to 1. At .5: LoCoMo .006, BEAM .022.
+        long: A record of more tokens, and of more than twice the mean, ranks as its best part of half as many if
+            that ranks higher; over 1. A part counts as a text of twice the mean length; as one of the mean,
+            recall@5 of the shipped questions falls by .005.
         background: Passages without any of the words, added to the collection; 0 and up. In a memory of five
             records the one known word would else weigh nothing beside an unknown one; large ones do not
             notice.
@@ -96,6 +101,7 @@ class RankingSettings:
 
     k1: float = 2.5
     b: float = 0.8
+    long: int = 120
     background: int = 100
     pair: float = 0.3
     before: tuple[float, ...] = (0.75, 0.5, 0.25)
@@ -267,7 +273,7 @@ class _Scale:
     """Counts and weights that are the same for all candidates of one kind."""
 
     __slots__ = (
-        "attainable", "dated", "evidence", "flat", "held", "joined", "needles", "others", "pairs",
+        "attainable", "dated", "evidence", "flat", "held", "joined", "long", "needles", "others", "pairs",
         "query", "saturated", "settings", "slope", "terms", "weights",
     )  # fmt: skip
 
@@ -311,6 +317,7 @@ class _Scale:
             if term.kind == "joined" and frequency(term.token, 0)
         ]
         mean = max(1.0, statistics.mean_length)
+        self.long = max(float(settings.long), 2 * mean)
         if turns:  # the length of a mean turn among mean turns, with what it takes in
             room = min(mean, max(0.0, settings.enough - mean))
             mean += settings.taken_length * room * (sum(settings.before) + sum(settings.after))
@@ -430,12 +437,29 @@ def _score_records(scale: _Scale, records: Iterable[Passage]) -> list[_Candidate
             candidate.base = scale.words(candidate.hits, norm)
             if scale.pairs and len(candidate.hits) > 1:
                 candidate.pairs = scale.together(candidate.hits, passage.terms, norm)
+            if passage.length > scale.long:
+                _rank_as_best_part(candidate)
         elif not is_on:
             continue
         candidate.date = scale.dated * near
         candidate.score = candidate.base + candidate.pairs + candidate.date
         scored.append(candidate)
     return scored
+
+
+def _rank_as_best_part(candidate: _Candidate) -> None:
+    """Score a long record as its best part, as a text of twice the mean length, if that is better than as a whole."""
+    scale = candidate.scale
+    size = scale.settings.long // 2
+    norm = scale.settings.k1 * (1.0 + scale.settings.b)
+    tokens = candidate.passage.terms.split()
+    for start in range(0, max(1, len(tokens) - size // 2), size // 2):
+        terms = pack(tokens[start : start + size])
+        hits = scale.hits(terms)
+        base = scale.words(hits, norm)
+        pairs = scale.together(hits, terms, norm) if scale.pairs and len(hits) > 1 else 0.0
+        if base + pairs > candidate.base + candidate.pairs:
+            candidate.hits, candidate.norm, candidate.base, candidate.pairs = hits, norm, base, pairs
 
 
 def _build_closeness(scale: _Scale, *, written: float = 1.0) -> Closeness:

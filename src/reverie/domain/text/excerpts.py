@@ -1,0 +1,45 @@
+"""Excerpts: the part of a long text that has most of some words."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection
+
+from reverie.domain.text import tokenizer
+
+
+def find_excerpt_start(text: str, matched: Collection[str], longest: int) -> int:
+    """Return the start of the part of `text` with most different matched words; 0 without any.
+
+    The words stand within half of `longest`. A quarter before them belongs to the part too, since a sentence rarely
+    begins with the word that was looked for.
+
+    Args:
+        text: The text.
+        matched: Words in the analyzer's form.
+        longest: The characters of the part.
+    """
+    wanted = frozenset(matched)
+    if not wanted:
+        return 0
+    places = [
+        (match.start(), term)
+        for match in re.finditer(r"\S+", text)
+        for term in wanted.intersection(tokenizer.tokenize(match.group()))
+    ]
+    inside: Counter[str] = Counter()
+    best, most, end = 0, 0, 0
+    for first, (at, term) in enumerate(places):
+        while end < len(places) and places[end][0] < at + longest // 2:
+            inside[places[end][1]] += 1
+            end += 1
+        if len(inside) > most:
+            best, most = at, len(inside)
+        assert end > first
+        inside[term] -= 1
+        if not inside[term]:
+            del inside[term]
+    if best < longest // 2:
+        return 0
+    return text.rfind(" ", 0, max(0, best - longest // 4)) + 1
