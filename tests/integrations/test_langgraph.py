@@ -29,6 +29,7 @@ from langgraph.store.memory import InMemoryStore
 from reverie import AsyncMemory, Memory
 from reverie.domain.errors import InvalidInput
 from reverie.integrations.langgraph import ReverieStore
+from reverie.stores.sqlite import reading
 from reverie.stores.sqlite.connections import ConnectionPool
 from tests.factories import MovableClock
 
@@ -47,6 +48,20 @@ def _statements() -> Iterator[list[str]]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ConnectionPool, "rows", rows)
+        yield found
+
+
+@contextmanager
+def _records_read() -> Iterator[list[int]]:
+    """The keys of the records that the store decodes for lists meanwhile."""
+    found: list[int] = []
+
+    def decode(table: Any, key: int, row: Any) -> Any:
+        found.append(key)
+        return reading.decode_or_skip(table, key, row)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("reverie.stores.sqlite.store.decode_or_skip", decode)
         yield found
 
 
@@ -688,3 +703,27 @@ def test_a_filter_key_with_periods_is_a_path(
     store.put(USERS, "plain", {"meta": "Ada"})
     store.put(USERS, "flat", {"with.period": 1})
     assert sorted(item.key for item in store.search(USERS, filter=wanted)) == sorted(keys)
+
+
+def test_namespaces_are_listed_without_reading_an_item(tmp_path: Path) -> None:
+    with Memory.open(tmp_path) as memory:
+        store = ReverieStore(memory)
+        store.batch([PutOp(("users", f"u{n % 40}"), f"k{n}", {"n": n}) for n in range(200)])
+        with _records_read() as keys:
+            assert len(store.list_namespaces(limit=100)) == 40
+            assert store.list_namespaces(max_depth=1) == [("users",)]
+        assert keys == []
+
+
+def test_a_search_by_filter_reads_its_own_namespace_and_no_more_than_it_needs(tmp_path: Path) -> None:
+    with Memory.open(tmp_path) as memory:
+        store = ReverieStore(memory)
+        store.batch(
+            [PutOp(("users", f"u{n % 4}"), f"k{n}", {"n": n, "even": n % 8 == 0}) for n in range(800)]
+        )
+        with _records_read() as keys:
+            assert [item.key for item in store.search(("users", "u0"), filter={"n": 400})] == ["k400"]
+        assert len(keys) == 200
+        with _records_read() as keys:
+            assert len(store.search(("users", "u0"), filter={"even": True}, limit=5)) == 5
+        assert len(keys) < 20

@@ -245,8 +245,20 @@ class KeyValueStore:
         return self._store.reading()
 
     def namespaces(self) -> list[Namespace]:
-        """The namespaces in which anything stands, in order."""
-        return sorted({found.namespace for found in self._iterate_items(())})
+        """The namespaces in which anything stands, in order. Items are not read for it."""
+        wanted = self._build_filter((), alive=self._clock())
+        categories = self._store.tally("category", wanted)
+        return sorted({space for each in categories if (space := self._read_namespace(each)) is not None})
+
+    def _read_namespace(self, category: str) -> Namespace | None:
+        """The namespace of a category; None if nothing in it is of this shelf."""
+        namespace = key_value_codec.decode_category(self.name, category)
+        if namespace is not None:
+            return namespace
+        for record in self._store.find(Filter(scopes=(self.scope,), categories=(category,))):
+            if (place := key_value_codec.decode_place(self.name, record)) is not None:
+                return place[0][: key_value_codec.count_levels(self.name, category)]
+        return None
 
     # -- expiry ------------------------------------------------------------------------------------------
 
@@ -386,15 +398,17 @@ class KeyValueStore:
     def _search_items(self, query: str, namespace: Namespace, wanted: int) -> Iterator[Item]:
         """The values that may be in the namespace and answer a question, best first."""
         now = self._clock()
+        allowed = self._build_filter(namespace, alive=now)
         seen: set[str] = set()
         limit = min(wanted + _SPARE, MOST_HITS)
         while True:
             question = SearchRequest(
                 text=query,
-                allowed=self._build_filter(namespace, alive=now),
+                allowed=allowed,
                 limit=limit,
                 exclude=frozenset(seen),
                 repeats=True,
+                isolated_category=allowed.categories[0],
             )
             hits = self._searching.records(question)
             for hit in hits:

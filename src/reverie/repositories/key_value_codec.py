@@ -35,7 +35,11 @@ PROBES = 2
 _OURS = re.compile(r"kept(-how|-value(-\d+)?)?")
 _LONGEST_PARTS = (50_000, 47_000, 44_000, 41_000)
 _UNPRINTED = re.compile(r"[\x7f\ud800-\udfff]")
-_NOT_IN_A_CATEGORY = re.compile(r"[^A-Za-z0-9_-]+")
+_NOT_IN_A_CATEGORY = re.compile(r"[^A-Za-z0-9_-]|(?<=-)-")
+_ENCODED = re.compile(r"--([0-9a-f]+|x)-")
+_DIGEST = re.compile(r"--h[0-9a-f]{16}-")
+_NO_LABEL = "--x-"
+_LONGEST_LABEL = 48
 _NOTHING = re.compile(r"[\s\u200b-\u200f\u2028-\u202e\u2060-\u2064\ufeff]*")
 _SPEAKING = frozenset({"content", "text", "memory", "message", "data", "value", "note", "summary"})
 """Keys that say nothing about what stands under them."""
@@ -119,15 +123,43 @@ def _iterate_ids(scope: str, where: str) -> Iterator[str]:
 def build_category(shelf: str, namespace: Namespace) -> str:
     """The category of what is kept there: one of a longer namespace lies under that of its beginning.
 
-    Characters that a category cannot have become `-`; what would make it too long is left out.
+    No two namespaces have the same. A character that a category cannot have becomes its code, `--40-` for `@`;
+    a label that is too long so becomes a digest, as `--h0123456789abcdef-`.
+
+    Raises:
+        InvalidInput: the namespace has too many labels for a category.
     """
-    category = shelf
-    for label in namespace:
-        segment = _NOT_IN_A_CATEGORY.sub("-", label) or "-"
-        if len(category) + 1 + len(segment) > LONGEST:
-            break
-        category = f"{category}/{segment}"
+    category = "/".join((shelf, *map(_encode_label, namespace)))
+    if len(category) > LONGEST:
+        raise InvalidInput(
+            f"a namespace of {len(namespace)} labels makes a category of {len(category)} characters, and at most "
+            f"{LONGEST} are allowed: use fewer or shorter labels"
+        )
     return category
+
+
+def decode_category(shelf: str, category: str) -> Namespace | None:
+    """The namespace of a category; None if one of its labels is a digest, which only an item can tell."""
+    if _DIGEST.search(category):
+        return None
+    segments = category[len(shelf) + 1 :].split("/") if category != shelf else []
+    return tuple(_ENCODED.sub(_decode_character, segment) for segment in segments)
+
+
+def count_levels(shelf: str, category: str) -> int:
+    """How many labels the namespace of a category has."""
+    return category.count("/") - shelf.count("/")
+
+
+def _encode_label(label: str) -> str:
+    segment = _NOT_IN_A_CATEGORY.sub(lambda found: f"--{ord(found.group()):x}-", label) or _NO_LABEL
+    if len(segment) <= _LONGEST_LABEL:
+        return segment
+    return f"--h{hashlib.sha256(label.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}-"
+
+
+def _decode_character(found: re.Match[str]) -> str:
+    return "" if found.group() == _NO_LABEL else chr(int(found[1], 16))
 
 
 def decode_place(shelf: str, record: Record) -> Place | None:

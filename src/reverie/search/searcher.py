@@ -96,6 +96,8 @@ class SearchRequest:
         exclude: Ids of records, turns and paragraphs that must not be found.
         mode: How the text is read.
         repeats: Whether records that say the same are all found, not just the best of them.
+        isolated_category: A category that is searched as if there were nothing else: `allowed` has it and the
+            scopes; words are counted in it alone, and vectors are not used.
     """
 
     text: str | None
@@ -105,6 +107,7 @@ class SearchRequest:
     exclude: frozenset[str] = field(default_factory=frozenset)
     mode: SearchMode = "words"
     repeats: bool = False
+    isolated_category: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +165,9 @@ class Searcher:
         self._weights = weights
         self._zone = zone
         self._floor = calibration.FLOOR if floor is None else floor
-        self._measures: dict[tuple[Searchable, tuple[str, ...] | None], tuple[int, CollectionStats]] = {}
+        self._measures: dict[
+            tuple[Searchable, tuple[str, ...] | None, str | None], tuple[int, CollectionStats]
+        ] = {}
 
     # -- the ways to search ----------------------------------------------------------------------------
 
@@ -294,11 +299,11 @@ class Searcher:
         distinct: Callable[[Passage], int | None],
     ) -> list[Hit]:
         """Rank, load and check, with a larger pool if restrictions used the first one up."""
-        measure = self._measure(subject, question.allowed)
+        measure = self._measure(subject, question)
         query = parse_query(text, speakers=measure.speakers, now=self._clock(), zone=self._zone)
         if not (query or self._vectors) or not measure.passages:
             return []
-        query = self._expand(query, subject, question.allowed)
+        query = self._expand(query, subject, question)
         pool = max(POOL, question.limit + _MORE_THAN_WANTED)
         while True:
             scored, full = self._score_passages(subject, query, question, pool)
@@ -313,12 +318,14 @@ class Searcher:
                 return hits
             pool = min(4 * pool, _LARGEST_POOL)
 
-    def _expand(self, query: ParsedQuery, subject: Searchable, allowed: Filter) -> ParsedQuery:
+    def _expand(self, query: ParsedQuery, subject: Searchable, question: SearchRequest) -> ParsedQuery:
         """Return the query with alternatives for its words."""
         return expand_query(
             query,
-            count=lambda tokens: self._index.frequencies(subject, tokens, allowed.scopes),
-            collect_words=lambda word, pattern: self._index.collect_words(subject, word, allowed, pattern),
+            count=lambda tokens: self._count_words(subject, tokens, question),
+            collect_words=lambda word, pattern: self._index.collect_words(
+                subject, word, question.allowed, pattern, category=question.isolated_category
+            ),
             related=self._related,
         )
 
@@ -326,16 +333,18 @@ class Searcher:
         self, subject: Searchable, query: ParsedQuery, question: SearchRequest, pool: int
     ) -> tuple[list[_Scored], bool]:
         """Return the relevant passages, best first, and whether the index had more than `pool` to offer."""
-        allowed = question.allowed
-        candidates_query, measure = _build_wanted(subject, query), self._measure(subject, allowed)
+        allowed, category = question.allowed, question.isolated_category
+        candidates_query, measure = _build_wanted(subject, query), self._measure(subject, question)
         statistics = TermStatistics(
             passages=measure.passages,
             mean_length=measure.mean_length,
-            frequencies=self._index.frequencies(subject, query.tokens, allowed.scopes),
+            frequencies=self._count_words(subject, query.tokens, question),
         )
-        keys = self._index.search_any(subject, candidates_query, allowed, pool)
+        keys = self._index.search_any(subject, candidates_query, allowed, pool, category=category)
         is_full = len(keys) >= pool
-        near = None if self._vectors is None else self._vectors.search(subject, query.text, allowed.scopes)
+        near = None
+        if self._vectors is not None and category is None:
+            near = self._vectors.search(subject, query.text, allowed.scopes)
         if near is not None:
             keys = list(dict.fromkeys((*keys, *near.list_nearest(pool))))
             is_full = is_full or near.count > pool
@@ -431,15 +440,21 @@ class Searcher:
         }
         return read_or_none(read[subject], keys)
 
-    def _measure(self, subject: Searchable, allowed: Filter) -> CollectionStats:
+    def _count_words(
+        self, subject: Searchable, words: Sequence[str], question: SearchRequest
+    ) -> dict[str, int]:
+        return self._index.frequencies(subject, words, question.allowed.scopes, question.isolated_category)
+
+    def _measure(self, subject: Searchable, question: SearchRequest) -> CollectionStats:
         """Return how much there is in the scopes, remembered until the journal moves."""
         sequence = self._store.sequence()
-        known = self._measures.get((subject, allowed.scopes))
+        scopes, category = question.allowed.scopes, question.isolated_category
+        known = self._measures.get((subject, scopes, category))
         if known is None or known[0] != sequence:
             if len(self._measures) > _MOST_MEASURES:
                 self._measures.clear()
-            known = (sequence, self._store.measure(subject, allowed.scopes))
-            self._measures[(subject, allowed.scopes)] = known
+            known = (sequence, self._store.measure(subject, scopes, category=category))
+            self._measures[(subject, scopes, category)] = known
         return known[1]
 
 

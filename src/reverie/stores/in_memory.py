@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal
 
+from reverie.domain.category import is_within_category
 from reverie.domain.change import Change, JournalEntry, Subject, Value, get_subject
 from reverie.domain.conversation import SessionOverview, SessionState, Turn
 from reverie.domain.entry import Entry
@@ -74,8 +75,8 @@ class _Data:
     counters: Counter[str] = field(default_factory=Counter)
     tombstones: set[str] = field(default_factory=set)
     names: dict[int, tuple[Subject, str]] = field(default_factory=dict)  # of every key there ever was
-    measures: dict[tuple[Searchable, tuple[str, ...] | None], tuple[int, CollectionStats]] = field(
-        default_factory=dict
+    measures: dict[tuple[Searchable, tuple[str, ...] | None, str | None], tuple[int, CollectionStats]] = (
+        field(default_factory=dict)
     )
     readers: int = 0
 
@@ -544,17 +545,21 @@ class InMemoryStore:
                     found.append((passage, value))
             return found
 
-    def measure(self, subject: Searchable, scopes: Sequence[str] | None) -> CollectionStats:
+    def measure(
+        self, subject: Searchable, scopes: Sequence[str] | None, *, category: str | None = None
+    ) -> CollectionStats:
         """Count the live passages and tokens of some scopes (None: of all), exactly."""
         with self._open():
-            asked = (subject, None if scopes is None else tuple(scopes))
+            asked = (subject, None if scopes is None else tuple(scopes), category)
             sequence, measure = self._data.measures.get(asked, (-1, None))
             if measure is None or sequence != len(self._data.journal):
-                measure = self._compute_stats(subject, scopes)
+                measure = self._compute_stats(subject, scopes, category)
                 self._data.measures[asked] = (len(self._data.journal), measure)
             return measure
 
-    def _compute_stats(self, subject: Searchable, scopes: Sequence[str] | None) -> CollectionStats:
+    def _compute_stats(
+        self, subject: Searchable, scopes: Sequence[str] | None, category: str | None
+    ) -> CollectionStats:
         found = [
             kept.analysis
             for kept in self._data.keys.values()
@@ -562,6 +567,7 @@ class InMemoryStore:
             and _is(subject, kept.value)
             and kept.scope is not None
             and (scopes is None or kept.scope in scopes)
+            and (category is None or is_within_category(getattr(kept.value, "category", None), category))
         ]
         return CollectionStats(
             passages=len(found),

@@ -295,8 +295,16 @@ class Store(Protocol):
         """
         ...
 
-    def measure(self, subject: Searchable, scopes: Sequence[str] | None) -> CollectionStats:
-        """Count the live passages and tokens of some scopes (None: of all), exactly."""
+    def measure(
+        self, subject: Searchable, scopes: Sequence[str] | None, *, category: str | None = None
+    ) -> CollectionStats:
+        """Count the live passages and tokens of some scopes (None: of all), exactly.
+
+        Args:
+            subject: Records, turns, or paragraphs of `HISTORY.md`.
+            scopes: The scopes.
+            category: Only records of this category and those below it; turns and paragraphs have none.
+        """
         ...
 
     # -- working memory --------------------------------------------------------------------------------

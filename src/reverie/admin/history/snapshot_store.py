@@ -121,10 +121,12 @@ class SnapshotStore(InMemoryStore):
         self._load_words()
         return super().live(subject, after=after, limit=limit)
 
-    def measure(self, subject: Searchable, scopes: Sequence[str] | None) -> CollectionStats:
+    def measure(
+        self, subject: Searchable, scopes: Sequence[str] | None, *, category: str | None = None
+    ) -> CollectionStats:
         """Return the exact number of live passages and tokens in those scopes (None: in all)."""
         self._load_words()
-        return super().measure(subject, scopes)
+        return super().measure(subject, scopes, category=category)
 
     def analysis(self, value: Record | Turn | Paragraph) -> AnalyzedText:
         """Return the analysis of a value, of this store or any other."""

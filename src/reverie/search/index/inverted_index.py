@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, S
 from dataclasses import dataclass
 from itertools import islice
 
+from reverie.domain.category import is_within_category
 from reverie.domain.conversation import Turn
 from reverie.domain.page import Paragraph
 from reverie.domain.passage import AnalyzedText, CandidateQuery, TermWeight, get_scope
@@ -128,16 +129,28 @@ class InvertedIndex:
             if not self._in_scopes[scope, token]:
                 del self._in_scopes[scope, token]
 
-    def compute_frequency(self, word: str, scopes: Collection[str] | None) -> int:
-        """Return how many passages in those scopes (None: in all) have the word."""
+    def compute_frequency(
+        self, word: str, scopes: Collection[str] | None, category: str | None = None
+    ) -> int:
+        """Return how many passages in those scopes (None: in all) have the word; see `SearchIndex`."""
+        if category is not None:
+            values = (self._leaves[key].value for key in self._words.get(word, ()))
+            return sum(
+                isinstance(value, Record)
+                and (scopes is None or value.scope in scopes)
+                and is_within_category(value.category, category)
+                for value in values
+            )
         if scopes is None:
             return len(self._words.get(word, ()))
         return sum(self._in_scopes.get((scope, word), 0) for scope in set(scopes))
 
-    def find_words(self, pattern: re.Pattern[str], scopes: Collection[str] | None) -> list[str]:
+    def find_words(
+        self, pattern: re.Pattern[str], scopes: Collection[str] | None, category: str | None = None
+    ) -> list[str]:
         """Return the words of passages in those scopes (None: in all) that match, looked for in a packed text."""
         words = pattern.findall(pack(self._words))
-        return [word for word in words if self.compute_frequency(word, scopes)]
+        return [word for word in words if self.compute_frequency(word, scopes, category)]
 
     def search_any(self, query: CandidateQuery, passes: Callable[[Value], bool], limit: int) -> list[int]:
         """Return the keys of at most `limit` passages that fit best by BM25 over this index."""

@@ -129,9 +129,9 @@ class SearchIndex:
         self._lost = False
         self._problem = ""
         self._followed = 0
-        self._extents: dict[tuple[Searchable, tuple[str, ...]], tuple[int, bool]] = {}
+        self._extents: dict[tuple[Searchable, tuple[str, ...], str | None], tuple[int, bool]] = {}
         self._extents_at = 0
-        self._counts: dict[tuple[Searchable, tuple[str, ...] | None, str], int] = {}
+        self._counts: dict[tuple[Searchable, tuple[str, ...] | None, str | None, str], int] = {}
         self._counts_at = 0
         self._forget_tail(0)
 
@@ -142,7 +142,13 @@ class SearchIndex:
     # -- reading -----------------------------------------------------------------------------------
 
     def search_any(
-        self, subject: Searchable, query: CandidateQuery, allowed: Filter, limit: int
+        self,
+        subject: Searchable,
+        query: CandidateQuery,
+        allowed: Filter,
+        limit: int,
+        *,
+        category: str | None = None,
     ) -> list[int]:
         """Return the keys of passages that may answer best, the newest changes included.
 
@@ -151,11 +157,12 @@ class SearchIndex:
             query: The query.
             allowed: What the result is restricted to.
             limit: At most so many from the commit, and so many from what changed since.
+            category: With scopes, count words in this category alone, to which the filter is restricted.
         """
         with self._lock:
             committed = self._catch_up()
             if allowed.scopes is not None:
-                weights = self._compute_rarities(subject, query, allowed.scopes)
+                weights = self._compute_rarities(subject, query, allowed.scopes, category)
                 return self._search_weighted(subject, weights, allowed, limit, brief=True)
             passes = _build_predicate(subject, allowed)
             fresh = self._fresh[subject].search_any(query, passes, limit)
@@ -189,12 +196,19 @@ class SearchIndex:
             return fresh + keys, self._followed
 
     def frequencies(
-        self, subject: Searchable, words: Sequence[str], scopes: Collection[str] | None
+        self,
+        subject: Searchable,
+        words: Sequence[str],
+        scopes: Collection[str] | None,
+        category: str | None = None,
     ) -> dict[str, int]:
-        """Return the exact number of live passages in those scopes (None: in all) with each word."""
+        """Return the exact number of live passages in those scopes (None: in all) with each word.
+
+        With a category, only records of it and those below it count.
+        """
         with self._lock:
             committed = self._catch_up()
-            if scopes is not None and self._measure_extent(subject, scopes)[1]:
+            if scopes is not None and self._measure_extent(subject, scopes, category)[1]:
                 scopes = None
             if self._counts_at != self._followed or len(self._counts) >= _MOST_COUNTS:
                 self._counts_at = self._followed
@@ -202,17 +216,23 @@ class SearchIndex:
             known, where = self._counts, None if scopes is None else tuple(scopes)
             fresh, stale, gone = self._fresh[subject], self._stale[subject], sorted(self._gone[subject])
             for word in words:
-                if (subject, where, word) not in known:
-                    known[subject, where, word] = (
-                        committed.compute_frequency(subject, word, scopes)
-                        + fresh.compute_frequency(word, scopes)
-                        - stale.compute_frequency(word, scopes)
-                        - (committed.among(subject, word, scopes, gone) if gone else 0)
+                if (subject, where, category, word) not in known:
+                    known[subject, where, category, word] = (
+                        committed.compute_frequency(subject, word, scopes, category)
+                        + fresh.compute_frequency(word, scopes, category)
+                        - stale.compute_frequency(word, scopes, category)
+                        - (committed.among(subject, word, scopes, gone, category) if gone else 0)
                     )
-            return {word: known[subject, where, word] for word in words}
+            return {word: known[subject, where, category, word] for word in words}
 
     def collect_words(
-        self, subject: Searchable, word: str, allowed: Filter, pattern: re.Pattern[str]
+        self,
+        subject: Searchable,
+        word: str,
+        allowed: Filter,
+        pattern: re.Pattern[str],
+        *,
+        category: str | None = None,
     ) -> list[str]:
         """Return words near a word that match a pattern, in order of the alphabet.
 
@@ -221,10 +241,11 @@ class SearchIndex:
             word: The word, in the analyzer's form.
             allowed: Whose passages are looked at: the newest that have a word near it.
             pattern: What the words are like, with the spaces around them in a packed text.
+            category: Only words of this category, to which the filter is restricted.
         """
         with self._lock:
             committed = self._catch_up()
-            words = set(self._fresh[subject].find_words(pattern, allowed.scopes))
+            words = set(self._fresh[subject].find_words(pattern, allowed.scopes, category))
             keys = committed.search_near(subject, word, allowed, _NEAR)
         for passage in self._store.passages(subject, keys):
             words.update(pattern.findall(passage.terms))
@@ -267,11 +288,11 @@ class SearchIndex:
         return (committed - stale) | in_range
 
     def _compute_rarities(
-        self, subject: Searchable, query: CandidateQuery, scopes: Collection[str]
+        self, subject: Searchable, query: CandidateQuery, scopes: Collection[str], category: str | None
     ) -> list[TermWeight]:
         """Return the terms, each weighted by its rarity in these scopes. The caller holds the lock."""
-        passages, _ = self._measure_extent(subject, scopes)
-        held = self.frequencies(subject, [word for word, _ in query.words], scopes)
+        passages, _ = self._measure_extent(subject, scopes, category)
+        held = self.frequencies(subject, [word for word, _ in query.words], scopes, category)
         rarities: list[tuple[Among, str, float]] = [
             ("words", word, weight * log(1 + max(0, passages - held[word] + 0.5) / (held[word] + 0.5)))
             for word, weight in query.words
@@ -339,20 +360,23 @@ class SearchIndex:
         stale, gone = self._stale[subject].collect_keys(), self._gone[subject]
         return stale | gone if stale or gone else frozenset()
 
-    def _measure_extent(self, subject: Searchable, scopes: Collection[str]) -> tuple[int, bool]:
+    def _measure_extent(
+        self, subject: Searchable, scopes: Collection[str], category: str | None = None
+    ) -> tuple[int, bool]:
         """Return how many passages those scopes hold, and whether that is all there are: then the scopes need
         not be looked at. Remembered until something changes; the caller has the lock and has caught up.
         """
         if self._extents_at != self._followed or len(self._extents) >= _MOST_EXTENTS:
             self._extents_at = self._followed
             self._extents.clear()
-        known = self._extents.get((subject, tuple(scopes)))
+        asked = (subject, tuple(scopes), category)
+        known = self._extents.get(asked)
         if known is None:
-            passages = self._store.measure(subject, tuple(scopes)).passages
+            passages = self._store.measure(subject, asked[1], category=category).passages
             known = passages, passages == self._store.measure(subject, None).passages
             if self._store.sequence() != self._followed:  # counted later than what is followed here
                 return passages, False
-            self._extents[(subject, tuple(scopes))] = known
+            self._extents[asked] = known
         return known
 
     def _search_without_stale(

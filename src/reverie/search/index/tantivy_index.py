@@ -122,7 +122,7 @@ class TantivyIndex:
         alive = self._searcher.num_docs
         counted = sum(self._searcher.doc_freq("all", subject) for subject in (*_WORDS, "marker"))
         self._exact = counted == alive
-        self._frequencies: dict[tuple[Searchable, str, str | None], int] = {}
+        self._frequencies: dict[tuple[Searchable, str, str | None, str | None], int] = {}
         self.passages = alive - marked
 
     def _read_sequence(self, searcher: tantivy.Searcher) -> int:
@@ -260,12 +260,19 @@ class TantivyIndex:
         return Query.boolean_query(clauses)
 
     def among(
-        self, subject: Searchable, word: str, scopes: Collection[str] | None, keys: Sequence[int]
+        self,
+        subject: Searchable,
+        word: str,
+        scopes: Collection[str] | None,
+        keys: Sequence[int],
+        category: str | None = None,
     ) -> int:
         """Return in how many of these passages, within those scopes (None: any), the word stands."""
         holding = [(Occur.Must, self._build_term_query(_WORDS[subject], word))]
         if scopes is not None:
             holding.append((Occur.Must, self._build_scope_query(scopes)))
+        if category is not None:
+            holding.append((Occur.Must, self._build_term_query("category", category)))
         matched = 0
         for start in range(0, len(keys), _KEYS_AT_ONCE):
             some = [
@@ -313,7 +320,9 @@ class TantivyIndex:
             (int(key), round(score)) for key, (score, _) in zip(keys, hits, strict=True) if key is not None
         ]
 
-    def compute_frequency(self, subject: Searchable, word: str, scopes: Collection[str] | None) -> int:
+    def compute_frequency(
+        self, subject: Searchable, word: str, scopes: Collection[str] | None, category: str | None = None
+    ) -> int:
         """Return the exact number of live passages in those scopes (None: in all) with the word.
 
         tantivy's own figure still counts passages that were deleted but not yet merged away, so it is
@@ -321,24 +330,26 @@ class TantivyIndex:
         """
         field = _WORDS[subject]
         most = self._searcher.doc_freq(field, word)
-        if not most or (scopes is None and self._exact):
+        if not most or (scopes is None and category is None and self._exact):
             return most
         if scopes is None:
-            return self._count_cached(subject, word, None)
-        return sum(self._count_cached(subject, word, scope) for scope in set(scopes))
+            return self._count_cached(subject, word, None, category)
+        return sum(self._count_cached(subject, word, scope, category) for scope in set(scopes))
 
-    def _count_cached(self, subject: Searchable, word: str, scope: str | None) -> int:
+    def _count_cached(self, subject: Searchable, word: str, scope: str | None, category: str | None) -> int:
         """Return how many live passages have the word, in one scope or (None) in all; remembered."""
-        known = (subject, word, scope)
+        known = (subject, word, scope, category)
         if known not in self._frequencies:
             if len(self._frequencies) >= _MOST_FREQUENCIES:
                 self._frequencies.clear()
-            query = self._build_term_query(_WORDS[subject], word)
+            queries = [self._build_term_query(_WORDS[subject], word)]
             if scope is not None:
-                query = Query.boolean_query(
-                    [(Occur.Must, query), (Occur.Must, self._build_scope_query([scope]))]
-                )
-            self._frequencies[known] = self._count(query)
+                queries.append(self._build_scope_query([scope]))
+            if category is not None:
+                queries.append(self._build_term_query("category", category))
+            self._frequencies[known] = self._count(
+                Query.boolean_query([(Occur.Must, query) for query in queries])
+            )
         return self._frequencies[known]
 
     def _build_term_query(self, field: str, value: str | int) -> Query:

@@ -613,6 +613,20 @@ class StoreContract(PagesContract, ErasingContract, ReadingContract):
         store.commit(make_change(moved, replace(moved, archived_at=NOW)), actor="test", at=NOW)
         assert store.measure("record", None) == CollectionStats(passages=1, tokens=2)
 
+    def test_a_category_is_measured_with_those_below_it(self, store: Store) -> None:
+        records = [
+            make_record(1, content="a b c", category="x"),
+            make_record(2, content="d e", category="x/y", scope="s"),
+            make_record(3, content="f", category="x-z"),
+            make_record(4, content="g h i j"),
+            make_record(5, content="k", category="x/y", archived_at=NOW),
+        ]
+        store.commit(make_additions(*records, make_session(), make_turn(0)), actor="test", at=NOW)
+        assert store.measure("record", None, category="x") == CollectionStats(passages=2, tokens=5)
+        assert store.measure("record", ["s", ""], category="x/y") == CollectionStats(passages=1, tokens=2)
+        assert store.measure("record", [""], category="x/y") == CollectionStats(passages=0, tokens=0)
+        assert store.measure("turn", None, category="x") == CollectionStats(passages=0, tokens=0)
+
     # -- working memory and cursors --------------------------------------------------------------------
 
     def test_entries_live_until_they_expire(self, store: Store) -> None:

@@ -238,10 +238,17 @@ _SECOND = (
     "CREATE TABLE counters (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID",
 )
 
+# Lists, counts and measures of a category are read from this index alone.
+_FOURTH = (
+    "CREATE INDEX records_category ON records "
+    "(category, scope, archived_at, expires_at, updated_at, length) WHERE category IS NOT NULL",
+)
+
 MIGRATIONS: tuple[Migration, ...] = (
     Migration(name="the first tables", statements=_FIRST),
     Migration(name="pages, paragraphs, and a journal that can forget", statements=_SECOND),
     Migration(name="dates of records and paragraphs", analysed=True),
+    Migration(name="an index of categories", statements=_FOURTH),
 )
 """Every step, in order; the position from 1 is its version."""
 

@@ -416,8 +416,12 @@ class SQLiteStore:
             after = keys[-1]  # not one of them can be read: an empty answer would mean the end
         return []
 
-    def measure(self, subject: Searchable, scopes: Sequence[str] | None) -> CollectionStats:
+    def measure(
+        self, subject: Searchable, scopes: Sequence[str] | None, *, category: str | None = None
+    ) -> CollectionStats:
         """Count the live passages and tokens of some scopes (None: of all), exactly."""
+        if category is not None:
+            return self._measure_category(subject, scopes, category)
         areas = ["*"] if scopes is None else [f"={scope}" for scope in dict.fromkeys(scopes)]
         view = self._connections.view
         known = {} if view is None else view.measures
@@ -444,6 +448,19 @@ class SQLiteStore:
             tokens=sum(row[3] for row in counted),
             speakers=frozenset(row[1] for row in counted if row[1]),
         )
+
+    def _measure_category(
+        self, subject: Searchable, scopes: Sequence[str] | None, category: str
+    ) -> CollectionStats:
+        if subject != "record":
+            return CollectionStats(passages=0, tokens=0)
+        where = build_records_where(
+            Filter(scopes=None if scopes is None else tuple(scopes), categories=(category,))
+        )
+        ((passages, tokens),) = self._connections.rows(
+            f"SELECT count(*), total(length) FROM records WHERE {where}", where.values
+        )
+        return CollectionStats(passages=passages, tokens=int(tokens))
 
     # -- working memory --------------------------------------------------------------------------------
 

@@ -80,8 +80,9 @@ def build_records_where(wanted: Filter, containing: str | None = None) -> WhereC
     if wanted.scopes is not None:
         where.among("scope", wanted.scopes)
     if wanted.categories:
-        within = "(category = ? OR (category >= ? AND category < ?))"
-        bounds = [(each, f"{each}/", f"{each}0") for each in wanted.categories]  # `0` follows `/`
+        # A range, for the index of categories, and less what only begins with the same signs.
+        within = "(category >= ? AND category < ? AND (category = ? OR category >= ?))"
+        bounds = [(each, f"{each}0", each, f"{each}/") for each in wanted.categories]  # `0` follows `/`
         where.add_condition(f"({' OR '.join([within] * len(bounds))})", *chain.from_iterable(bounds))
     for tag in wanted.tags:
         folded = tag.casefold()

@@ -1,0 +1,116 @@
+"""A search in one namespace depends on nothing outside of it."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reverie import Memory
+from reverie.repositories.key_value import KeyValueStore
+from reverie.repositories.key_value_codec import Namespace, PutItem, build_category, decode_category
+from tests.factories import MovableClock
+from tests.profiles import examples
+
+WORDS = ["tea", "teas", "green", "garden", "gardens", "harbour", "ferry", "nine", "2024-05-01", "the"]
+ALICE: Namespace = ("users", "a@b")
+OTHERS: list[Namespace] = [("users", "a-b"), ("users", "a@b-c"), ("users",), ("users", "A@B"), ("a@b",)]
+
+texts = st.lists(st.sampled_from(WORDS), min_size=1, max_size=8).map(" ".join)
+own = st.lists(st.tuples(st.sampled_from([(), ("notes",)]), st.sampled_from("xyz"), texts), max_size=6)
+questions = st.lists(st.sampled_from([*WORDS, "gardne", "teaa"]), min_size=1, max_size=4).map(" ".join)
+steps = st.lists(
+    st.tuples(st.sampled_from(OTHERS), st.sampled_from("xyz"), st.none() | texts, st.booleans()),
+    min_size=1,
+    max_size=12,
+)
+
+
+def _ask(shelf: KeyValueStore, asked: Sequence[str]) -> list[str]:
+    """Return everything that a reader of Alice's namespace can see, scores included."""
+    return [
+        *(repr(shelf.search(query, namespace=ALICE, limit=limit)) for query in asked for limit in (1, 10)),
+        repr(shelf.search(namespace=ALICE)),
+        repr(shelf.search("tea", namespace=(*ALICE, "notes"))),
+    ]
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "in memory"])
+@given(items=own, asked=st.lists(questions, min_size=1, max_size=3), changes=steps, is_plain=st.booleans())
+@settings(max_examples=examples(100), deadline=None)
+def test_no_change_elsewhere_changes_a_byte_of_an_answer(
+    kind: str,
+    items: list[tuple[Namespace, str, str]],
+    asked: list[str],
+    changes: list[tuple[Namespace, str, str | None, bool]],
+    is_plain: bool,
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        where = ":memory:" if kind == "in memory" else Path(folder)
+        with Memory.open(where, clock=MovableClock()) as memory:
+            shelf = memory.key_value("app")
+            for below, key, text in items:
+                shelf.put((*ALICE, *below), key, {"text": text})
+            expected = _ask(shelf, asked)
+            if is_plain:
+                memory.save("tea in the garden, green as the harbour", category="app-other")
+                assert _ask(shelf, asked) == expected
+            for namespace, key, text, is_committed in changes:
+                if text is None:
+                    shelf.delete(namespace, key)
+                else:
+                    shelf.put(namespace, key, {"text": text})
+                if is_committed:
+                    memory._index.fold()
+                assert _ask(shelf, asked) == expected
+
+
+def test_an_erased_item_of_another_namespace_leaves_an_answer_as_it_is(memory: Memory) -> None:
+    shelf = memory.key_value("app")
+    for number in range(3):
+        shelf.put(ALICE, f"k{number}", {"text": f"green tea of harbour {number}"})
+    expected = _ask(shelf, ["green tea", "harbour"])
+    for key in ("k", "l"):
+        shelf.put(("users", "a-b"), key, {"text": "green tea of a zither"})
+    memory._index.fold()
+    found = shelf.get(("users", "a-b"), "k")
+    assert found is not None
+    memory.admin.forget(found.record)
+    assert _ask(shelf, ["green tea", "harbour"]) == expected
+    memory._index.fold()
+    assert _ask(shelf, ["green tea", "harbour"]) == expected
+
+
+def test_many_matches_elsewhere_do_not_hide_the_own_one(memory: Memory) -> None:
+    shelf = memory.key_value("app")
+    shelf.put(ALICE, "own", {"text": "a long story of the green ferry that goes to the harbour at nine"})
+    expected = repr(shelf.search("ferry", namespace=ALICE))
+    assert "own" in expected
+    shelf.put_many(_put(("users", "a-b"), str(number), "ferry") for number in range(300))
+    assert repr(shelf.search("ferry", namespace=ALICE)) == expected
+
+
+def test_a_category_tells_its_namespace(memory: Memory) -> None:
+    shelf = memory.key_value("app")
+    names: list[Namespace] = [
+        ("a@b",), ("a-b",), ("a--b",), ("a-", "b"), ("a", "-b"), ("ä",), ("",), ("--40-",), ("a/b",), ("x",),
+        ("a-@",), ("@-b",), ("@--",), ("x" * 300, "y"), ("x" * 300, "z"), ("A@B",), (),
+    ]  # fmt: skip
+    shelf.put_many(_put(name, "k", "v") for name in names)
+    assert shelf.namespaces() == sorted(names)
+    categories = {record.category for record in memory.list(limit=100)}
+    assert len(categories) == len(names)
+
+
+@given(namespace=st.lists(st.text(st.sampled_from("-@aA_x4/.0é"), max_size=6), max_size=5).map(tuple))
+def test_every_short_namespace_is_read_from_its_category(namespace: Namespace) -> None:
+    assert decode_category("app", build_category("app", namespace)) == namespace
+
+
+def _put(namespace: Namespace, key: str, text: str, **others: Any) -> PutItem:
+    return PutItem(namespace=namespace, key=key, value={"text": text, **others})
