@@ -363,7 +363,7 @@ def test_a_question_looks_at_the_fields_that_put_names(memory: Memory) -> None:
     value = {
         "metadata": {"title": "Lighthouses"},
         "chapters": [{"content": "Bremerhaven"}, {"content": "Cuxhaven"}],
-        "secret": "passphrase",
+        "other": "passphrase",
     }
     store.put(("b",), "default", value)
     store.put(("b",), "chapters", value, index=["chapters[*].content"])
