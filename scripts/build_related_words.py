@@ -118,7 +118,7 @@ def list_english_words(lookups: Path, spelling: Path) -> tuple[list[str], list[s
             kind[word.lower()] += math.exp(log_probability)  # type: ignore[assignment]
     written = {word: lower[word] + title[word] + upper[word] for word in {*lower, *title, *upper}}
     names = {word for word in written if title[word] > 3 * (lower[word] + upper[word])}
-    all_spoken, all_written = sum(spoken.values()), sum(written.values())
+    all_spoken, all_written = math.fsum(spoken.values()), math.fsum(written.values())
     share = {
         word: spoken.get(word, 0) / all_spoken + written.get(word, 0) / all_written
         for word in {*spoken, *written} - names - STOP_WORDS

@@ -362,7 +362,7 @@ def _rank(words: Sequence[str], key: Callable[[str], float]) -> dict[str, int]:
 
 
 def _normalize(counts: dict[str, Any]) -> dict[str, float]:
-    total = sum(counts.values())
+    total = math.fsum(counts.values())
     return {word: count / total for word, count in counts.items()}
 
 

@@ -261,3 +261,15 @@ def test_pairs_are_added_before_weaker_neighbours_and_not_between_forms_of_a_ste
     table = {"lost": [("gone", 0.4)], "drive": []}
     script.add_pairs(table, {"lost": ["lose"], "drive": ["drives"]}, 0.85)
     assert table == {"lost": [("lose", 0.85), ("gone", 0.4)], "drive": []}
+
+
+def test_the_builder_of_other_languages_groups_forms_and_prefers_the_accented_spelling(script, monkeypatch):
+    monkeypatch.syspath_prepend(str(SCRIPT.parent))
+    languages = importlib.import_module("build_related_words_languages")
+    share = {"trabajo": 0.5, "trabajos": 0.05, "médico": 0.3, "medico": 0.1, "ño": 0.001, "no": 0.9}
+    words = languages._group_forms(share, 10, lambda word: word.rstrip("s"), set())
+    assert [(word.spelling, word.forms) for word in words] == [
+        ("no", ("no",)),
+        ("trabajo", ("trabajo", "trabajos")),
+        ("médico", ("medico",)),
+    ]
