@@ -336,7 +336,7 @@ def pages(memory: Memory) -> None:
     sizes: list[PageOverview] = pages.overview()
     context: str = pages.context(NOW)
     hits: list[Hit] = memory.search(
-        "text", limit=3, mode="literal", created_after=NOW, created_before=None, sources="history"
+        "text", limit=3, mode="literal", created_after=NOW, created_before=None, sources="pages"
     )
     told: list[Paragraph] = [hit.paragraph for hit in hits if hit.paragraph is not None]
     assert_type(memory.get_paragraph("0123456789ab"), Paragraph | None)

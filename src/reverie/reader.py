@@ -163,8 +163,8 @@ class MemoryReader:
 
         Args:
             query: The question, up to 10,000 characters; None returns what changed last.
-            sources: One or several of `records`, `turns` (of conversations) and `history` (paragraphs of
-                `HISTORY.md`).
+            sources: One or several of `records`, `turns` (of conversations) and `pages` (paragraphs of
+                `HISTORY.md`, `MEMORY.md` and other pages; not of daily notes, which repeat turns).
             limit: Most hits to return, 1 to 1,000.
             min_score: Lowest score of a hit, 0 to 1.
             mode: `words` ranks by words; `literal` finds the text as it stands; `regex` finds a pattern.

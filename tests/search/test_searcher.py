@@ -321,7 +321,7 @@ def test_paragraphs_of_the_history_are_found_by_their_words(memory: Memory) -> N
         "[2025-01-15 10:31] User asked about deployment. Decided on GitHub Actions.",
         "[2025-02-01 09:00] Moved the database to port 5433.",
     )
-    (hit,) = memory.search("which deployment did we decide on?", sources="history")
+    (hit,) = memory.search("which deployment did we decide on?", sources="pages")
     assert (hit.kind, hit.type, hit.layer, hit.is_trusted) == ("paragraph", "paragraph", "episodic", True)
     assert hit.content.startswith("[2025-01-15 10:31] User asked")
     assert hit.at == datetime(2025, 1, 15, 10, 31, tzinfo=UTC)
@@ -329,31 +329,31 @@ def test_paragraphs_of_the_history_are_found_by_their_words(memory: Memory) -> N
     assert hit.metadata == {}
     assert hit.to_dict()["paragraph"]["page"] == "HISTORY.md"
     assert memory.get_paragraph(hit.id) == hit.paragraph
-    assert memory.search("chess tournament in Reykjavik", sources="history") == []
-    assert memory.search("31", sources="history") == []  # the time at its beginning is no word of it
+    assert memory.search("chess tournament in Reykjavik", sources="pages") == []
+    assert memory.search("31", sources="pages") == []  # the time at its beginning is no word of it
 
 
 def test_the_history_can_be_searched_literally_by_pattern_and_by_time(memory: Memory) -> None:
     tell(memory, "[2025-01-15 10:31] Run `make deploy --fast`.", "[2025-03-02 08:00] Fast again.")
-    assert contents(memory.search("deploy --FAST", mode="literal", sources="history")) == [
+    assert contents(memory.search("deploy --FAST", mode="literal", sources="pages")) == [
         "[2025-01-15 10:31] Run `make deploy --fast`."
     ]
-    assert contents(memory.search("2025-03", mode="literal", sources="history")) == [
+    assert contents(memory.search("2025-03", mode="literal", sources="pages")) == [
         "[2025-03-02 08:00] Fast again."
     ]
-    assert len(memory.search(r"fast\b", mode="regex", sources="history")) == 2
+    assert len(memory.search(r"fast\b", mode="regex", sources="pages")) == 2
     march = datetime(2025, 3, 1, tzinfo=UTC)
-    assert contents(memory.search("fast", created_after=march, sources="history")) == [
+    assert contents(memory.search("fast", created_after=march, sources="pages")) == [
         "[2025-03-02 08:00] Fast again."
     ]
-    assert contents(memory.search("fast", created_before=march, mode="literal", sources="history")) == [
+    assert contents(memory.search("fast", created_before=march, mode="literal", sources="pages")) == [
         "[2025-01-15 10:31] Run `make deploy --fast`."
     ]
-    assert [hit.at.month for hit in memory.search(sources="history")] == [3, 1]
-    assert len(memory.search(limit=1, sources="history")) == 1
-    assert memory.search("fast", min_score=1.0, sources="history") == []
+    assert [hit.at.month for hit in memory.search(sources="pages")] == [3, 1]
+    assert len(memory.search(limit=1, sources="pages")) == 1
+    assert memory.search("fast", min_score=1.0, sources="pages") == []
     with pytest.raises(InvalidInput, match="swap them"):
-        memory.search("fast", created_after=march, created_before=march, sources="history")
+        memory.search("fast", created_after=march, created_before=march, sources="pages")
 
 
 def test_recall_has_paragraphs_among_records_and_turns(memory: Memory) -> None:
@@ -403,7 +403,7 @@ def test_daily_notes_are_not_searched_because_they_repeat_turns(memory: Memory) 
     chat.add("assistant", "At the harbour.")
     memory.pages.append("2025-06-02.md", "green tea is sold out")
     assert {hit.kind for hit in memory.search("green tea", sources=SOURCES)} == {"turn"}
-    assert memory.search("green tea", sources="history") == []
+    assert memory.search("green tea", sources="pages") == []
 
 
 def test_a_paragraph_in_a_prompt_is_named_with_its_page_and_time(memory: Memory) -> None:
@@ -422,7 +422,7 @@ def test_paragraphs_are_found_the_same_before_and_after_a_commit_and_when_the_in
     tmp_path: Path, clock: MovableClock
 ) -> None:
     def found(memory: Memory) -> list[tuple[str, float]]:
-        hits = memory.search("tea in the garden on day 7", limit=20, sources="history")
+        hits = memory.search("tea in the garden on day 7", limit=20, sources="pages")
         return [(hit.id, hit.score) for hit in hits]
 
     with Memory.open(tmp_path, clock=clock) as memory:
@@ -496,3 +496,45 @@ def test_a_list_gathers_records_of_the_category_of_the_best_hits(tmp_path: Path)
         assert "The vet has a dog" not in asked
         assert "I do the books of the vet" not in [hit.content for hit in memory.search("garage")]
         assert "category" in str(memory.search("who are my customers?")[-1].explanation)
+
+
+# -- pages -------------------------------------------------------------------------------------------------
+
+
+def test_paragraphs_of_every_page_are_found(memory: Memory) -> None:
+    memory.pages.write("MEMORY.md", "# Staging\n- Runs on tern, port 5432\n- Never deploy on Fridays\n")
+    memory.pages.write(
+        "projects/atlas.md", "Atlas is due in May.\n\nThe printer of Atlas jams on humid days."
+    )
+    tell(memory, "[2025-01-15 10:31] They spoke of the weather.")
+    (hit,) = memory.search("when does the printer jam?", sources="pages", limit=1)
+    assert hit.paragraph is not None
+    assert (hit.paragraph.page, hit.content) == (
+        "projects/atlas.md",
+        "The printer of Atlas jams on humid days.",
+    )
+    assert not hit.is_trusted  # anybody may have written it
+    assert (
+        contents(memory.search("which port does staging use?", sources="pages"))[0]
+        == "Runs on tern, port 5432"
+    )
+    assert contents(memory.search("never deploy", mode="literal", sources="pages")) == [
+        "Never deploy on Fridays"
+    ]
+    assert "printer" in memory.search("printer humid", sources=SOURCES)[0].content
+    memory.pages.write("projects/atlas.md", "Atlas is done.")
+    assert memory.search("printer humid", sources="pages") == []
+    assert contents(memory.search("is atlas done?", sources="pages"))[0] == "Atlas is done."
+    assert memory.scoped("users/ines").search("port staging", sources="turns") == []
+
+
+def test_a_paragraph_of_the_page_in_the_prompt_is_not_recalled_again(memory: Memory) -> None:
+    filler = "".join(f"- Cabin {number} of the harbour is painted green\n" for number in range(300))
+    page = f"- The lighthouse lamp burns paraffin\n{filler}- The foghorn runs on compressed air\n"
+    memory.pages.write("MEMORY.md", page)
+    pack = memory.session("s").context("what does the lighthouse lamp burn?")
+    assert {c.verdict for c in pack.choices if "lighthouse" in c.hit.content} == {"in every prompt"}
+    assert pack.text.count("lighthouse lamp burns") == 1
+    pack = memory.session("s").context("what does the foghorn run on?")
+    assert pack.text.count("foghorn runs on compressed air") == 1
+    assert [hit.paragraph.page for hit in pack.hits if hit.paragraph] == ["MEMORY.md"]

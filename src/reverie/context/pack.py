@@ -13,6 +13,7 @@ packed last, so they take no room from recalled hits.
 from __future__ import annotations
 
 import copy
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -35,7 +36,7 @@ from reverie.context.window import ReplayWindow, to_chat_messages
 from reverie.domain.conversation import Turn
 from reverie.domain.entry import Entry
 from reverie.domain.filter import is_valid_at
-from reverie.domain.page import Paragraph
+from reverie.domain.page import MEMORY, Paragraph
 from reverie.domain.record import Record
 from reverie.domain.text import escaping, timestamps, validation
 from reverie.search.hits import Explanation, Hit
@@ -390,7 +391,13 @@ def build(given: PackInput) -> Pack:
 
     found = [(hit, False) for hit in given.candidates] + [(_to_hit(record), True) for record in given.recent]
     judged = _judge(
-        found, standing_ids=standing_ids, replay=given.replay, shown=given.shown, now_at=given.now_at, now=now
+        found,
+        standing_ids=standing_ids,
+        pages=_get_section_text(stable, "pages"),
+        replay=given.replay,
+        shown=given.shown,
+        now_at=given.now_at,
+        now=now,
     )
     judged = _collapse_repetitions(
         judged, [_to_hit(record) for record in standing.records if record.id in standing_ids]
@@ -511,6 +518,7 @@ def _judge(
     found: Sequence[tuple[Hit, bool]],
     *,
     standing_ids: frozenset[str],
+    pages: str,
     replay: Sequence[Turn],
     shown: ShownLedger,
     now_at: int,
@@ -519,6 +527,7 @@ def _judge(
     """Return every candidate with what speaks against it, before its cost is looked at."""
     replayed = {turn.id for turn in replay}
     replayed_from = replay[0].position if replay else now_at
+    words_of_pages = _fold_words(pages)
     ids: set[str] = set()
     least = _WEAK * max((hit.score for hit, _ in found), default=0.0)
     choices = []
@@ -531,7 +540,7 @@ def _judge(
             verdict = "untrusted"
         elif hit.record is not None and not is_valid_at(hit.record, now):
             verdict = "does not hold now"
-        elif hit.id in standing_ids:
+        elif hit.id in standing_ids or _is_shown_page(hit, words_of_pages):
             verdict = "in every prompt"
         elif hit.turn is not None and hit.turn.id in replayed:
             verdict = "in the replayed turns"
@@ -554,6 +563,24 @@ def _judge(
             )
         )
     return choices
+
+
+def _get_section_text(sections: Sequence[PackSection], name: SectionName) -> str:
+    return next((section.text for section in sections if section.name == name), "")
+
+
+def _is_shown_page(hit: Hit, words_of_pages: str) -> bool:
+    """Return whether the hit is a paragraph of `MEMORY.md` that stands in the section of pages."""
+    paragraph = hit.paragraph
+    return (
+        paragraph is not None
+        and paragraph.page == MEMORY
+        and f" {_fold_words(paragraph.content)} " in f" {words_of_pages} "
+    )
+
+
+def _fold_words(text: str) -> str:
+    return " ".join(re.findall(r"\w+", text.casefold()))
 
 
 def _collapse_repetitions(

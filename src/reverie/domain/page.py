@@ -19,7 +19,7 @@ from reverie.domain.text import ids, timestamps
 from reverie.domain.text.validation import validate_raw_text, validate_text
 
 MEMORY = "MEMORY.md"
-"""The page that stands in every prompt."""
+"""The page that stands in every prompt, as far as the budget goes; its paragraphs are searched."""
 
 HISTORY = "HISTORY.md"
 """The log of what conversations came to; searched by recall."""

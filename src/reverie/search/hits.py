@@ -61,7 +61,7 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hit:
-    """One record, turn, session or paragraph of `HISTORY.md` that a search found.
+    """One record, turn, session or paragraph of a page that a search found.
 
     Attributes:
         score: 0 to 1, comparable between searches; larger is better.
@@ -69,7 +69,7 @@ class Hit:
         record: The record found; None for anything else.
         turn: The turn found; for a session, its best turn; None for anything else.
         session: The session found, when sessions were searched for; None otherwise.
-        paragraph: The paragraph of `HISTORY.md` found; None for anything else.
+        paragraph: The paragraph of `HISTORY.md` or of a page found; None for anything else.
     """
 
     score: float
@@ -174,8 +174,8 @@ class Hit:
         return value
 
 
-Source = Literal["records", "turns", "history"]
-"""Where a search looks: records, turns of conversations, paragraphs of `HISTORY.md`."""
+Source = Literal["records", "turns", "pages"]
+"""Where a search looks: records, turns of conversations, paragraphs of `HISTORY.md` and of pages."""
 
 SOURCES: tuple[Source, ...] = get_args(Source)
 

@@ -35,6 +35,7 @@ from reverie.search.expansion import expand_query
 from reverie.search.fusion import FusedPassage
 from reverie.search.hits import SOURCES, Explanation, Hit, SearchMode, Source, Unit
 from reverie.search.index.search_index import SearchIndex
+from reverie.search.page_index import EMPTY, PageIndex, PageParagraphs
 from reverie.search.query import ParsedQuery, parse_query
 from reverie.search.ranking import RankedPassage, RankingSettings, TermStatistics, rank
 from reverie.search.related_words import RelatedWords, load_related_words
@@ -165,6 +166,7 @@ class Searcher:
         self._weights = weights
         self._zone = zone
         self._floor = calibration.FLOOR if floor is None else floor
+        self._pages = PageIndex(store)
         self._measures: dict[
             tuple[Searchable, tuple[str, ...] | None, str | None], tuple[int, CollectionStats]
         ] = {}
@@ -180,7 +182,7 @@ class Searcher:
         return self._search_hits("turn", question)
 
     def paragraphs(self, question: SearchRequest) -> list[Hit]:
-        """Return paragraphs of `HISTORY.md` that answer the question, best first."""
+        """Return paragraphs of `HISTORY.md` and of pages that answer the question, best first."""
         return self._search_hits("paragraph", question)
 
     def everything(self, question: SearchRequest) -> list[Hit]:
@@ -208,7 +210,7 @@ class Searcher:
                 hits += self.records(question)
             if "turns" in sources and not only_records:
                 hits += self.sessions(question) if unit == "session" else self.turns(question)
-            if "history" in sources and not (only_turns or only_records):
+            if "pages" in sources and not (only_turns or only_records):
                 hits += self.paragraphs(question)
         if len(sources) == 1:
             return hits
@@ -274,7 +276,7 @@ class Searcher:
             case "turn":
                 return self._store.scan_turns(question.allowed, containing=containing)
             case "paragraph":
-                paragraphs = self._store.paragraphs(page=HISTORY)
+                paragraphs = [*self._pages.read().list_all(), *self._store.paragraphs(page=HISTORY)]
                 paragraphs = [one for one in paragraphs if is_paragraph_allowed(question.allowed, one)]
                 return iter(sorted(reversed(paragraphs), key=lambda one: one.at, reverse=True))
             case _:
@@ -350,6 +352,8 @@ class Searcher:
             is_full = is_full or near.count > pool
         around = NEIGHBOURS if subject == "turn" else 0
         passages = self._store.passages(subject, keys, around=around)
+        wanted = (*candidates_query.words, *candidates_query.dates)
+        passages += self._get_pages(subject, allowed).find(token for token, _ in wanted)
         # Turns keep the order of relevance, so those far behind need not be looked at; records may still
         # change places by what else is known of them.
         most = 2 * pool if subject == "turn" else None
@@ -433,6 +437,10 @@ class Searcher:
     def _load_values(self, subject: Searchable, batch: Sequence[_Scored]) -> list[_Value | None]:
         """Return the values of the passages; None for one that has gone since, or cannot be read."""
         keys = [entry.passage.key for entry in batch]
+        if any(key < 0 for key in keys):
+            pages = self._pages.read()
+            stored = iter(self._load_values(subject, [entry for entry in batch if entry.passage.key >= 0]))
+            return [pages.get(key) if key < 0 else next(stored) for key in keys]
         read: dict[Searchable, Callable[[Sequence[int]], Sequence[_Value]]] = {
             "record": self._store.records,
             "turn": self._store.turns,
@@ -440,10 +448,19 @@ class Searcher:
         }
         return read_or_none(read[subject], keys)
 
+    def _get_pages(self, subject: Searchable, allowed: Filter) -> PageParagraphs:
+        """Return the paragraphs of pages if they are searched; they belong to everybody."""
+        is_searched = subject == "paragraph" and (allowed.scopes is None or "" in allowed.scopes)
+        return self._pages.read() if is_searched else EMPTY
+
     def _count_words(
         self, subject: Searchable, words: Sequence[str], question: SearchRequest
-    ) -> dict[str, int]:
-        return self._index.frequencies(subject, words, question.allowed.scopes, question.isolated_category)
+    ) -> Mapping[str, int]:
+        """Return in how many passages of the scopes each word stands."""
+        allowed = question.allowed
+        frequencies = self._index.frequencies(subject, words, allowed.scopes, question.isolated_category)
+        pages = self._get_pages(subject, allowed)
+        return pages.add_frequencies(frequencies, words) if len(pages) else frequencies
 
     def _measure(self, subject: Searchable, question: SearchRequest) -> CollectionStats:
         """Return how much there is in the scopes, remembered until the journal moves."""
@@ -453,7 +470,12 @@ class Searcher:
         if known is None or known[0] != sequence:
             if len(self._measures) > _MOST_MEASURES:
                 self._measures.clear()
-            known = (sequence, self._store.measure(subject, scopes, category=category))
+            measure = self._store.measure(subject, scopes, category=category)
+            if pages := self._get_pages(subject, question.allowed):
+                measure = replace(
+                    measure, passages=measure.passages + len(pages), tokens=measure.tokens + pages.tokens
+                )
+            known = (sequence, measure)
             self._measures[(subject, scopes, category)] = known
         return known[1]
 

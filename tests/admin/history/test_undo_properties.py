@@ -336,7 +336,7 @@ def answers(memory: Memory | Snapshot) -> dict[str, Any]:
         "sessions found": [
             memory.search(question, unit="session", sources="turns") for question in QUESTIONS
         ],
-        "history found": [memory.search(question, sources="history") for question in QUESTIONS],
+        "history found": [memory.search(question, sources="pages") for question in QUESTIONS],
         "recall": [memory.search(question, sources=SOURCES) for question in QUESTIONS],
         "fil": [memory.search("measure", kind=kind) for kind in FIL],
         "sessions": memory.sessions(),

@@ -142,19 +142,19 @@ def test_what_is_changed_while_the_editor_is_open_stays(
 def test_history_is_searched_and_shown(call: Call, answer: Answer) -> None:
     call("remember", "The harbour is in Oslo")
     call("append", "HISTORY.md", "They spoke of the harbour.", "--at", "2025-01-15T10:31:00Z")
-    (hit,) = answer("recall", "harbour", "--history-only")["hits"]
+    (hit,) = answer("recall", "harbour", "--pages-only")["hits"]
     assert (hit["type"], hit["paragraph"]["page"]) == ("paragraph", "HISTORY.md")
-    cells = call("recall", "harbour", "--history-only", "--since", "2025-01-01").output.split("\t")
+    cells = call("recall", "harbour", "--pages-only", "--since", "2025-01-01").output.split("\t")
     assert cells[2:5] == ["paragraph", "HISTORY.md", "2025-01-15T10:31:00Z"]
     assert len(answer("recall", "harbour")["hits"]) == 2
-    assert call("recall", "harbour", "--history-only", "--before", "2025-01-01").exit_code == 1
-    assert call("recall", "2025-01", "--history-only", "--literal").exit_code == 0
+    assert call("recall", "harbour", "--pages-only", "--before", "2025-01-01").exit_code == 1
+    assert call("recall", "2025-01", "--pages-only", "--literal").exit_code == 0
     shown = answer("show", hit["id"])
     assert (shown["type"], shown["paragraph"]["id"]) == ("paragraph", hit["id"])
     for option in (["--tag", "x"], ["--session", "x"], ["--scope", "x"]):
-        result = call("recall", "harbour", "--history-only", *option)
+        result = call("recall", "harbour", "--pages-only", *option)
         assert result.exit_code == 2
-        assert "cannot be combined with --history-only" in result.output
+        assert "cannot be combined with --pages-only" in result.output
 
 
 def test_a_hit_of_the_history_is_drawn_with_its_page(call: Call, folder: Path) -> None:

@@ -68,7 +68,7 @@ def test_turns_and_paragraphs_are_found_too(memory):
     memory.pages.append("HISTORY.md", "The kitchen was painted")
     memory.admin.embed()
     assert contents(memory.search("what about money", sources="turns")) == ["My salary went up in May"]
-    assert "kitchen" in memory.search("cooking", sources="history")[0].content
+    assert "kitchen" in memory.search("cooking", sources="pages")[0].content
 
 
 def test_what_is_not_embedded_yet_is_found_by_words(memory, embedder):

@@ -158,7 +158,7 @@ def seen(world: World, scoped: ScopedMemory, queries: list[str]) -> dict[str, st
                 note(f"search {told}", lambda q=query, h=here: scoped.search(q, **h))
                 note(f"turns {told}", lambda q=query, h=here: scoped.search(q, **h, sources="turns"))
                 note(f"recall {told}", lambda q=query, h=here: scoped.search(q, **h, sources=SOURCES))
-                note(f"history {told}", lambda q=query, h=here: scoped.search(q, **h, sources="history"))
+                note(f"history {told}", lambda q=query, h=here: scoped.search(q, **h, sources="pages"))
     for query in queries:
         note(f"sessions {query}", lambda q=query: scoped.search(q, unit="session", sources="turns"))
         note(f"within a session {query}", lambda q=query: scoped.search(q, session="chat:1", sources="turns"))

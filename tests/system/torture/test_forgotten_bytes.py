@@ -175,7 +175,7 @@ with Memory.open(sys.argv[1]) as memory:
             for one in memory.sessions():
                 chats[one.state.id] = memory.session(one.state.id)
                 chats[one.state.id].turns()
-            everywhere = ("records", "turns", "history")
+            everywhere = ("records", "turns", "pages")
             print(json.dumps([len(memory.search(each, sources=everywhere)) for each in about]), flush=True)
         elif what == "count":
             sorts = ("record", "turn", "paragraph")

@@ -65,7 +65,7 @@ def _search_turns(memory: MemoryLike, given: Mapping[str, Any], this: str | None
     only_turns = session is not None or role is not None
     return memory.search(
         query,
-        sources="turns" if only_turns else ("turns", "history"),
+        sources="turns" if only_turns else ("turns", "pages"),
         limit=limit,
         mode=mode,
         session=session,

@@ -126,7 +126,7 @@ def remember(
 @click.option("--regex", "mode", flag_value="regex", help="QUERY is a regular expression.")
 @click.option("--records-only", "only", flag_value="records", help="Search records only.")
 @click.option("--turns-only", "only", flag_value="turns", help="Search conversations only.")
-@click.option("--history-only", "only", flag_value="history", help="Search HISTORY.md only.")
+@click.option("--pages-only", "only", flag_value="pages", help="Search pages only.")
 @click.option("--explain", is_flag=True, help="Show the matched words and the parts of each score.")
 @as_of
 @as_json
@@ -143,9 +143,9 @@ def recall(
 ) -> None:
     """Find memories about QUERY, best first.
 
-    Records, turns and HISTORY.md are searched together. `-` reads QUERY from standard input. Without QUERY,
+    Records, turns and pages are searched together. `-` reads QUERY from standard input. Without QUERY,
     the newest records are listed; with --turns-only, --session or --role the newest turns, and with
-    --history-only the newest paragraphs. Exits with 1 if nothing relevant is found.
+    --pages-only the newest paragraphs. Exits with 1 if nothing relevant is found.
 
     In a pipe, one line per hit: score, id, kind, category or session or page, time, content, and with
     --explain the explanation.
@@ -174,12 +174,12 @@ def _search(
     memory: MemoryReader, question: str | None, only: Source | None, filters: dict[str, Any]
 ) -> list[Hit]:
     """Search the sources that the options name; by default all."""
-    if only == "history":
+    if only == "pages":
         if filters["session"] or filters["role"]:
-            raise InvalidInput("--session and --role select turns and cannot be combined with --history-only")
-        _refuse_record_options(filters, excluded_by="--history-only")
+            raise InvalidInput("--session and --role select turns and cannot be combined with --pages-only")
+        _refuse_record_options(filters, excluded_by="--pages-only")
         if filters["scope"]:
-            raise InvalidInput("--scope cannot be combined with --history-only: the history has no scopes")
+            raise InvalidInput("--scope cannot be combined with --pages-only: pages have no scopes")
     elif question is None and only is None:
         only = "turns" if filters["session"] or filters["role"] else "records"
     if only == "records" and (filters["session"] or filters["role"]):
