@@ -194,7 +194,7 @@ def searching(memory: Memory) -> None:
     everything: list[Hit] = memory.search("launch", mode="regex", session="a", kind=["fact"], sources=SOURCES)
     memory.search("x", kind=["thought"])  # type: ignore[list-item]
     memory.search("x", scope="a")  # type: ignore[call-arg]
-    memory.search("x", sources="pages")  # type: ignore[arg-type]
+    memory.search("x", sources="notes")  # type: ignore[arg-type]
     memory.search("x", mode="fuzzy")  # type: ignore[arg-type]
     newest_of_both: list[Hit] = memory.search(None, sources=SOURCES)
     del hits, newest, restricted, turns, everything, newest_of_both
