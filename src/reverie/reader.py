@@ -90,9 +90,9 @@ class MemoryReader:
         return turns[0] if turns and self._is_visible(turns[0].scope) else None
 
     def get_paragraph(self, id: str) -> Paragraph | None:
-        """Return the paragraph of that id from a log; None if there is none. Logs belong to everybody."""
+        """Return the paragraph of that id from a log or a page; None if there is none. Pages belong to everybody."""
         paragraphs = self._store.paragraphs([validate_text(id, "id")])
-        return paragraphs[0] if paragraphs else None
+        return paragraphs[0] if paragraphs else self._searcher.find_page_paragraph(id)
 
     # -- lists -------------------------------------------------------------------------------------------
 

@@ -514,6 +514,7 @@ def test_paragraphs_of_every_page_are_found(memory: Memory) -> None:
         "The printer of Atlas jams on humid days.",
     )
     assert not hit.is_trusted  # anybody may have written it
+    assert memory.get_paragraph(hit.id) == hit.paragraph
     assert (
         contents(memory.search("which port does staging use?", sources="pages"))[0]
         == "Runs on tern, port 5432"

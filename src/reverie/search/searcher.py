@@ -185,6 +185,10 @@ class Searcher:
         """Return paragraphs of `HISTORY.md` and of pages that answer the question, best first."""
         return self._search_hits("paragraph", question)
 
+    def find_page_paragraph(self, id: str) -> Paragraph | None:
+        """Return the paragraph of that id from a page that is no log; None if there is none."""
+        return next((paragraph for paragraph in self._pages.read().list_all() if paragraph.id == id), None)
+
     def everything(self, question: SearchRequest) -> list[Hit]:
         """Search records, turns and paragraphs together; see `search`."""
         return self.search(question, SOURCES)
