@@ -555,13 +555,13 @@ def test_an_item_goes_when_its_time_is_over_and_is_archived(
 
 def test_reading_begins_the_time_anew(memory: Memory, clock: MovableClock) -> None:
     store = ReverieStore(memory, ttl={"default_ttl": 10, "refresh_on_read": True})
-    store.put(USERS, "got", {"text": "apples"})
-    store.put(USERS, "found", {"text": "pears"})
-    store.put(USERS, "left", {"text": "plums"})
+    store.put(USERS, "got", {"text": "violins"})
+    store.put(USERS, "found", {"text": "concrete"})
+    store.put(USERS, "left", {"text": "taxes"})
     for _ in range(3):
         clock.move(minutes=7)
         assert store.get(USERS, "got") is not None
-        assert [item.key for item in store.search(USERS, query="pears")] == ["found"]
+        assert [item.key for item in store.search(USERS, query="concrete")] == ["found"]
     assert store.get(USERS, "left") is None
     clock.move(minutes=11)
     assert store.get(USERS, "got") is None
