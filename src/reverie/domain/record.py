@@ -163,11 +163,9 @@ class Record:
     def fingerprint(self) -> str:
         """Hash of kind and content without case and spacing (24 hexadecimal characters).
 
-        What stands for a value under a key is the same as nothing else.
+        What stands for a value under a key is the same as nothing else: there it is of kind and id.
         """
-        return ids.compute_fingerprint(
-            self.kind, f"{self.id} {self.content}" if self.is_kept else self.content
-        )
+        return ids.compute_fingerprint(self.kind, self.id if self.is_kept else self.content)
 
     @property
     def is_kept(self) -> bool:

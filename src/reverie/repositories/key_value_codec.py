@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from enum import Enum
+from json.encoder import encode_basestring
 from types import MappingProxyType
 from typing import Any, TypeAlias
 from uuid import UUID
@@ -101,7 +102,9 @@ class PutItem:
 
 def encode_place(shelf: str, place: Place) -> str:
     """The place as the metadata of a record has it."""
-    return _to_json([shelf, list(place[0]), place[1]])
+    namespace, key = place
+    labels = ", ".join(map(encode_basestring, namespace))
+    return _escape_unprinted(f"[{encode_basestring(shelf)}, [{labels}], {encode_basestring(key)}]")
 
 
 def compute_ids(scope: str, where: str) -> list[str]:
@@ -261,8 +264,11 @@ def encode_document(value: object) -> str:
 
 
 def _to_json(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False, default=_to_json_value)
-    return _UNPRINTED.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
+    return _escape_unprinted(_ENCODER.encode(value))
+
+
+def _escape_unprinted(document: str) -> str:
+    return _UNPRINTED.sub(lambda found: f"\\u{ord(found.group()):04x}", document)
 
 
 def _to_json_value(value: object) -> Any:
@@ -275,6 +281,9 @@ def _to_json_value(value: object) -> Any:
     if isinstance(value, Enum):
         return value.value
     raise TypeError(f"{type(value).__name__} cannot be written as JSON")
+
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False, default=_to_json_value)
 
 
 def _check_keys(value: object) -> None:

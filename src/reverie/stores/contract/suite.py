@@ -622,8 +622,13 @@ class StoreContract(PagesContract, ErasingContract, ReadingContract):
             make_record(5, content="k", category="x/y", archived_at=NOW),
         ]
         store.commit(make_additions(*records, make_session(), make_turn(0)), actor="test", at=NOW)
-        assert store.measure("record", None, category="x") == CollectionStats(passages=2, tokens=5)
-        assert store.measure("record", ["s", ""], category="x/y") == CollectionStats(passages=1, tokens=2)
+        lengths = {passage.key: passage.length for passage in store.passages("record", [1, 2])}
+        assert store.measure("record", None, category="x") == CollectionStats(
+            passages=2, tokens=lengths[1] + lengths[2]
+        )
+        assert store.measure("record", ["s", ""], category="x/y") == CollectionStats(
+            passages=1, tokens=lengths[2]
+        )
         assert store.measure("record", [""], category="x/y") == CollectionStats(passages=0, tokens=0)
         assert store.measure("turn", None, category="x") == CollectionStats(passages=0, tokens=0)
 
