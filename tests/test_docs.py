@@ -371,8 +371,12 @@ def test_every_public_method_and_attribute_is_in_the_reference(owner: type) -> N
         assert f"`{owner.__name__}.{name}`" in REFERENCE["api"], f"{owner.__name__}.{name} is missing"
 
 
+def _is_error(value: object) -> bool:
+    return inspect.isclass(value) and issubclass(value, Exception)
+
+
 def test_every_error_is_in_the_reference_and_no_other() -> None:
-    known = {name for name, value in vars(errors).items() if inspect.isclass(value)}
+    known = {name for name, value in vars(errors).items() if _is_error(value)}
     assert set(re.findall(r"^\| `(\w+)` \|", REFERENCE["errors"], re.MULTILINE)) == known
 
 
@@ -467,6 +471,9 @@ def test_options_named_anywhere_in_the_docs_exist() -> None:
 _PROPERTIES = {
     "default_ttl_minutes": "default_ttl",
     "time_zone": "zone",
+    "memory_enabled": "is_recording",
+    "recording_enabled": "is_recording",
+    "injection_enabled": "is_injecting",
     "profile_path": "names_paths",
     "base_path": "names_paths",
 } | {f"{layer}_top_k": "layer_limits" for layer in ("episodic", "semantic", "procedural")}

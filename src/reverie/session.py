@@ -43,7 +43,7 @@ from reverie.domain.conversation import (
 )
 from reverie.domain.entry import build_session_namespace
 from reverie.domain.errors import InvalidInput, NotFound
-from reverie.domain.filter import Filter, validate_filter
+from reverie.domain.filter import Filter, is_record_allowed, validate_filter
 from reverie.domain.record import Origin, Record
 from reverie.domain.scope import validate_scope, visible_scopes
 from reverie.domain.text import timestamps, validation
@@ -129,6 +129,7 @@ class Session:
         self._stored: SessionState | None = None
         self._window: tuple[Turn, ...] = ()
         self._next = 0
+        self._standing_records: tuple[tuple[int, tuple[str, ...]], list[Record]] | None = None
         self._shown = ShownLedger()
         self._shown_is_stored = True
         self._stored_shown = ShownLedger()  # as the store has it
@@ -341,10 +342,12 @@ class Session:
         self._look()
         given = self._gather(message, budget, extra_context)
         pack = self._redact_pack(build(given))
-        if record_shown and pack.hits:
+        if record_shown and (pack.hits or pack.standing):
             with self._lock:
                 begin = given.replay[0].position if given.replay else given.now_at
-                self._shown = self._shown.since(begin).add_shown(pack.hits, at=given.now_at)
+                self._shown = self._shown.since(begin).add_shown(
+                    [*pack.hits, *pack.standing], at=given.now_at
+                )
                 self._shown_is_stored = False
         return pack
 
@@ -372,7 +375,7 @@ class Session:
                     recent = retrieve_recent(self._recaller, settings, scopes, now=now)
                 standing = replace(
                     standing,
-                    records=tuple(retrieve_standing(self._recaller, settings, scopes, now=now)),
+                    records=self._retrieve_standing(scopes, now),
                     notes=drop_replayed(standing.notes, replayed_ids),
                 )
             else:
@@ -391,6 +394,14 @@ class Session:
                 related=related,
                 related_tokens=settings.rag_tokens,
             )
+
+    def _retrieve_standing(self, scopes: tuple[str, ...], now: datetime) -> tuple[Record, ...]:
+        """Return the records that stand in every prompt now; read again when the store has changed."""
+        key = self._store.sequence(), scopes
+        if self._standing_records is None or self._standing_records[0] != key:
+            self._standing_records = key, retrieve_standing(self._recaller, self._settings, scopes)
+        holding = Filter(alive_at=now, valid_at=now)
+        return tuple(record for record in self._standing_records[1] if is_record_allowed(holding, record))
 
     def _redact(self, text: str) -> str:
         """A text as this session would store it: with secrets replaced, unless that is switched off."""

@@ -184,7 +184,7 @@ def test_what_was_shown_and_comes_back_is_not_learned_again(memory: Memory) -> N
     saved = memory.save("Prefers the quiet carriage on trains", kind="preference").record
     session = memory.session("cli:1")
     session.add("user", "Which carriage on trains do I like?")
-    assert session.context().hits
+    assert session.context().standing
     session.add("assistant", "You prefer the quiet carriage on trains.")
     assert learned(memory) == [saved]
 

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -363,6 +364,7 @@ def test_pages_that_people_write_are_files_and_files_are_pages(tmp_path: Path) -
         file = tmp_path / "memory/memory/progress.txt..md"
         assert file.read_bytes() == b"half\ndone"
         file.write_text("all done")
+        os.utime(file, ns=(0, time.time_ns() - 5_000_000_000))  # long enough ago to be a whole save
         assert "all done" in done(tool, "view", path="/memories/progress.txt")
 
 

@@ -177,6 +177,7 @@ class Pack:
         sections: The parts of the text, in order; empty ones are not there.
         choices: Every candidate and what became of it, best first.
         replay: The replayed turns as messages.
+        standing: Records in the section `standing`, as hits without a score.
         budget: The budgets it was made under.
         notice: What says that the sections after the profile are data and no instructions; empty where there
             are none.
@@ -189,6 +190,7 @@ class Pack:
     choices: tuple[CandidateDecision, ...]
     replay: ReplayWindow
     budget: TokenBudget
+    standing: tuple[Hit, ...] = ()
     notice: str = ""
     cut: tuple[SectionName, ...] = ()
     entries_left_out: int = 0
@@ -383,7 +385,8 @@ def build(given: PackInput) -> Pack:
     """Return the pack for an input; the same input gives the same pack."""
     budget, now, standing = given.budget, given.now, given.standing
     replayed = to_chat_messages(given.replay)
-    stable, cut, standing_ids = _build_stable_sections(standing, budget)
+    stable, cut, standing_records = _build_stable_sections(standing, budget)
+    standing_ids = frozenset(record.id for record in standing_records)
     room = budget.hard_tokens - sum(section.tokens for section in stable) - _NOTICE_TOKENS
     lines = [render.render_entry(entry, now) for entry in given.entries if entry.live(now)]
     sure = min(budget.working, count_fitting_lines(render.WORKING_HEADER, lines, room))
@@ -432,6 +435,9 @@ def build(given: PackInput) -> Pack:
         sections=tuple(sections),
         choices=tuple(choices),
         replay=replayed,
+        standing=tuple(
+            Hit(score=0.0, explanation=Explanation(), record=record) for record in standing_records
+        ),
         budget=budget,
         notice=escaping.NOTICE if any(section.name != "profile" for section in sections) else "",
         cut=tuple(cut),
@@ -441,8 +447,8 @@ def build(given: PackInput) -> Pack:
 
 def _build_stable_sections(
     standing: StaticContext, budget: TokenBudget
-) -> tuple[list[PackSection], list[SectionName], frozenset[str]]:
-    """Return profile, pages, standing records and summary, what was cut, and the ids of those records.
+) -> tuple[list[PackSection], list[SectionName], list[Record]]:
+    """Return profile, pages, standing records and summary, what was cut, and those records.
 
     They are cut by rules that look at nothing else, so that they stay the same.
 
@@ -458,7 +464,7 @@ def _build_stable_sections(
     left = budget.hard_tokens
     built: dict[SectionName, PackSection] = {}
     cut: list[SectionName] = []
-    ids: frozenset[str] = frozenset()
+    chosen: list[Record] = []
     for name in ("profile", "summary", "pages", "standing"):
         if name == "summary":
             left = max(0, left - _NOTICE_TOKENS)
@@ -470,7 +476,6 @@ def _build_stable_sections(
         elif name == "standing":
             room = min(budget.standing_tokens, max(left - budget.soft_tokens, left // 4))
             chosen = _choose_standing(standing.records, room)
-            ids = frozenset(record.id for record in chosen)
             texts[name] = _render_standing(chosen, left_out=len(standing.records) - len(chosen))
         whole = validation.clean_text(texts[name])
         text = cut_section(whole, room)
@@ -480,7 +485,7 @@ def _build_stable_sections(
         if text != whole:
             cut.append(name)
         left -= cost
-    return [built[name] for name in _STABLE if name in built], cut, ids
+    return [built[name] for name in _STABLE if name in built], cut, chosen
 
 
 def _choose_standing(records: Sequence[Record], room: int) -> list[Record]:

@@ -102,22 +102,20 @@ def retrieve_recent(
     return recaller.recent(allowed=allowed, limit=limit) if limit else []
 
 
-def retrieve_standing(
-    recaller: Retriever, settings: Settings, scopes: tuple[str, ...], *, now: datetime
-) -> list[Record]:
-    """Return the trusted records that hold whatever is asked, the most important first.
+def retrieve_standing(recaller: Retriever, settings: Settings, scopes: tuple[str, ...]) -> list[Record]:
+    """Return the trusted records that stand in every prompt while they hold, the most important first.
 
-    They are pinned records, preferences and constraints. Of equally important ones the newest is first.
+    They are pinned records, preferences and constraints. Of equally important ones the newest is first. Whether they
+    hold at a moment is left to the caller, who can keep the answer until something changes.
 
     Args:
         recaller: What searches.
         settings: The settings.
         scopes: Whose memory is seen.
-        now: The moment.
     """
     if not settings.standing_tokens:
         return []
-    allowed = Filter(scopes=scopes, origins=_TRUSTED, alive_at=now, valid_at=now)
+    allowed = Filter(scopes=scopes, origins=_TRUSTED)
     found = [
         *recaller.recent(allowed=replace(allowed, pinned=True), limit=_MOST_STANDING),
         *recaller.recent(allowed=replace(allowed, kinds=_STANDING, pinned=False), limit=_MOST_STANDING),

@@ -488,6 +488,7 @@ def is_moment(count: Any) -> TypeGuard[int]:
 
 
 def decode_moment(count: Any) -> datetime:
+    """Return the moment of a column; raise `UnreadableRow` if it is none."""
     if type(count) is not int:
         raise UnreadableRow("a time is not a number")
     try:
