@@ -1,7 +1,7 @@
 """Asynchronous operations of the LangGraph store beside `AsyncSqliteStore`: `python -m benchmarks.langgraph`.
 
 Both stores run the same puts, gets and searches in one process, each kind all at once, as the nodes of many graphs
-do. Both write to files with their own defaults. They take turns, and of each kind the fastest round counts, since other
+do. Both write to files with their own defaults, and neither embeds texts. They take turns, and of each kind the fastest round counts, since other
 programs slow down some. The ratio is Reverie's time over that of `AsyncSqliteStore`.
 """
 
@@ -55,7 +55,7 @@ async def _run_all(store: BaseStore, count: int) -> tuple[dict[str, float], list
 
 
 async def _measure_reverie(folder: Path, count: int) -> tuple[dict[str, float], list[Any]]:
-    with Memory.open(folder) as memory:
+    with Memory.open(folder, embedder="none") as memory:
         return await _run_all(ReverieStore(memory), count)
 
 
