@@ -1,8 +1,9 @@
 """Asynchronous operations of the LangGraph store beside `AsyncSqliteStore`: `python -m benchmarks.langgraph`.
 
 Both stores run the same puts, gets and searches in one process, each kind all at once, as the nodes of many graphs
-do. Both write to files with their own defaults, and neither embeds texts. They take turns, and of each kind the fastest round counts, since other
-programs slow down some. The ratio is Reverie's time over that of `AsyncSqliteStore`.
+do. Both write to files with their own defaults, and neither embeds texts. They take turns, and of each kind the
+fastest round counts, since other programs slow down some. The ratio is Reverie's time over that of
+`AsyncSqliteStore`.
 """
 
 from __future__ import annotations
