@@ -336,7 +336,7 @@ class MiniLM:
 
     def embed(self, words: Sequence[str]) -> Any:
         """Return one normalised vector for each word."""
-        vectors = self._numpy.zeros((len(words), self.WIDTH), self._numpy.float32)
+        vectors: Any = self._numpy.zeros((len(words), self.WIDTH), self._numpy.float32)
         by_length: dict[int, list[tuple[int, list[int]]]] = {}
         for row, word in enumerate(words):
             pieces = [self._pieces["[CLS]"], *self._cut(word), self._pieces["[SEP]"]]
@@ -412,8 +412,8 @@ def _find_nearest(vectors: Any, count: int) -> tuple[Any, Any]:
     """Return for each row the numbers of the nearest other rows and their cosines, best first."""
     import numpy
 
-    nearest = numpy.zeros((len(vectors), count), numpy.int32)
-    cosines = numpy.zeros((len(vectors), count), numpy.float32)
+    nearest: Any = numpy.zeros((len(vectors), count), numpy.int32)
+    cosines: Any = numpy.zeros((len(vectors), count), numpy.float32)
     for begin in range(0, len(vectors), 1000):
         block = vectors[begin : begin + 1000] @ vectors.T
         rows = numpy.arange(len(block))

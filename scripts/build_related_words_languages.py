@@ -152,6 +152,8 @@ def fit_scale(table: dict[str, Neighbours], words: Sequence[Word], vectors: Any)
     here = numpy.sort(cosines, axis=1)[:, -10:]
     there = [similarity for word in words for _, similarity in table.get(word.forms[0], [])[:10]]
     low, high = numpy.percentile(here, (10, 90))
+    low_there: Any
+    high_there: Any
     low_there, high_there = numpy.percentile(there, (10, 90))
     slope = float((high_there - low_there) / (high - low))
     sys.stdout.write(f"similarity = {low_there:.3f} + {slope:.3f} (cosine - {low:.3f})\n")

@@ -273,7 +273,7 @@ class VectorFile:
         with self._lock:
             places, keys, scales = self._select(subject, None if scopes is None else tuple(scopes))
             rows = self._rows()
-        cosines = np.empty(len(places), np.float32)
+        cosines: Any = np.empty(len(places), np.float32)
         for start in range(0, len(places), _BLOCK):
             block = places[start : start + _BLOCK]
             if block[-1] - block[0] == len(block) - 1:
