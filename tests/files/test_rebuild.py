@@ -118,7 +118,7 @@ def reopened(folder: Path) -> Iterator[SQLiteStore]:
     store.close()
 
 
-def content_of(folder: Path) -> dict[str, object]:
+def content_of(folder: Path) -> dict[str, Any]:
     store = SQLiteStore(folder / "reverie.db", analyse=analyze, create=False)
     try:
         assert store.check() == []

@@ -97,7 +97,12 @@ def test_the_first_batch_is_small_and_the_rest_follows_by_itself(tmp_path, embed
             memory.save(f"Fact number {number} about harbour {number * 7}")
     sizes = []
     plain = embedder.embed_passages
-    embedder.embed_passages = lambda texts: sizes.append(len(texts)) or plain(texts)
+
+    def embed(texts):
+        sizes.append(len(texts))
+        return plain(texts)
+
+    embedder.embed_passages = embed
     with Memory.open(tmp_path, embedder=embedder) as memory:
         memory.search("harbour")
         wait_until(lambda: count_ready(memory) == 60)

@@ -96,7 +96,7 @@ def detect_language(words: Iterable[str], text: str) -> str:
                 return language
     evidence: dict[str, float] = {}
     table = _list_languages_by_word()
-    for word in words:
+    for word in set(words):
         languages = table.get(word, ())
         for language in languages:
             share = (1.0 if language in WIDESPREAD else _LESS_LIKELY) / len(languages)
