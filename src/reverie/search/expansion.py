@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import Protocol
 
 from reverie.domain.text.languages import DEFAULT, WIDESPREAD
-from reverie.domain.text.tokenizer import stem, tokenize_as
+from reverie.domain.text.tokenizer import STOP_WORDS, stem, tokenize_as
 from reverie.search.query import Alternative, ParsedQuery, QueryTerm
 
 __all__ = ["compute_distance", "expand_query"]
@@ -143,6 +143,8 @@ def _list_related(neighbours: Iterable[tuple[str, float]], language: str) -> lis
     """Return the tokens of related words; of a term of several words, each word stands for it a little less."""
     alternatives = []
     for other, similarity in neighbours:
+        if other in STOP_WORDS:  # "thé" in texts of another language, but "the" in most
+            continue
         weight = similarity if similarity >= _OWN else _RELATED * similarity
         tokens = tokenize_as(other, language)
         alternatives += [Alternative(token, weight / len(tokens) ** 0.5, "related") for token in tokens]
