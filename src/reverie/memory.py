@@ -112,7 +112,7 @@ class Memory(ScopedMemory):
             store,
             self._index,
             vectors=self._vectors,
-            related=load_related_words(path),
+            related=load_related_words(profile or path),
             clock=clock,
             settings=RankingSettings(),
             floor=settings.min_relevance,

@@ -3,7 +3,8 @@
 A backup is a zip archive:
 
     reverie.db             the database as it was at one moment, whatever was written meanwhile
-    profile/soul.md, …     the Markdown files of the profile's folder: who the agent is, and its own prompts
+    profile/soul.md, …     the Markdown files of the profile's folder: who the agent is, and its own prompts;
+                           `synonyms.txt` beside them
     manifest.json          when it was made, of what format, and the size and SHA-256 of every file
 
 The database holds everything else: records, turns, pages, the journal, working memory and tombstones. The
@@ -41,6 +42,7 @@ from reverie.domain.text import timestamps
 from reverie.files.disk.paths import resolve_path
 from reverie.files.disk.state import FILES_DATABASE, FileState, StateUnavailable
 from reverie.search.analyzer import analyze
+from reverie.search.related_words import SYNONYMS_FILE
 from reverie.stores.protocol import Store
 from reverie.stores.redacting import unwrap
 from reverie.stores.sqlite import SQLiteStore
@@ -61,7 +63,7 @@ _LARGEST_MANIFEST = 10_000_000
 _LARGEST_PROFILE_FILE = 10_000_000
 _CHUNK = 1 << 20
 _COUNTS = ("sequence", "records", "sessions", "turns", "problems")
-_PROFILE_NAME = re.compile(r"(?:[\w.-]+/)*[\w.-]+\.md")
+_PROFILE_NAME = re.compile(rf"(?:[\w.-]+/)*[\w.-]+\.md|{re.escape(SYNONYMS_FILE)}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -208,12 +210,11 @@ def _examine_copy(database: Path) -> dict[str, int]:
 
 
 def _list_profile_files(profile: Path | None, also: Iterable[str]) -> list[tuple[str, Path]]:
-    """Return the profile's Markdown files; follow links, because profiles are often mounted as links."""
+    """Return the profile's Markdown files and `synonyms.txt`; follow links, because profiles are often mounted as links."""
     if profile is None or not profile.is_dir():
         return []
-    names = {file.name for file in profile.glob("*.md")} | {
-        name for name in also if not Path(name).is_absolute()
-    }
+    names = {SYNONYMS_FILE, *(file.name for file in profile.glob("*.md"))}
+    names |= {name for name in also if not Path(name).is_absolute()}
     files = []
     for name in sorted(names):
         file = profile / name
