@@ -499,7 +499,7 @@ def test_the_profile_stands_first_in_every_prompt_and_edits_to_it_are_seen(
         (lambda memory: memory.search("tea", sources="turns", unit="page"), "unit is 'page'"),
         (lambda memory: memory.scoped(5), "scope is int"),
         (lambda memory: memory.scoped("s" * 201), "scope has 201 characters"),
-        (lambda memory: memory.search("tea", sources="pages"), "source is 'pages'"),
+        (lambda memory: memory.search("tea", sources="diary"), "source is 'diary'"),
         (lambda memory: memory.search("tea", sources=()), "sources is \\(\\)"),
         (lambda memory: memory.search("tea", session="a"), "add 'turns'"),
         (lambda memory: memory.search("tea", unit="session"), "add 'turns'"),

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from reverie.domain.passage import Passage
 from reverie.domain.text.tokenizer import pack, tokenize
 from reverie.search import calibration
-from reverie.search.calibration import FLOOR, apply_relevance_floor
+from reverie.search.calibration import apply_relevance_floor
 from reverie.search.query import ParsedQuery, parse_query
 from reverie.search.ranking import RankedPassage, TermStatistics, rank
 
@@ -63,7 +63,6 @@ def test_a_question_about_something_else_gets_nothing_though_a_word_of_it_stands
 
 def test_a_rare_word_alone_finds_even_a_very_long_text() -> None:
     ranked, query = found("cello", (*MEMORY[:2] * 800, "cello " + "filler " * 20_000))
-    assert ranked[0].relevance < FLOOR
     assert apply_relevance_floor(ranked, query) == ranked != []
 
 
