@@ -210,7 +210,7 @@ def _examine_copy(database: Path) -> dict[str, int]:
 
 
 def _list_profile_files(profile: Path | None, also: Iterable[str]) -> list[tuple[str, Path]]:
-    """Return the profile's Markdown files and `synonyms.txt`; follow links, because profiles are often mounted as links."""
+    """Return the Markdown files of the profile and `synonyms.txt`; follow links, since profiles are often linked."""
     if profile is None or not profile.is_dir():
         return []
     names = {SYNONYMS_FILE, *(file.name for file in profile.glob("*.md"))}
