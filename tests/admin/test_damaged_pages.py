@@ -132,8 +132,8 @@ def find_root(folder: Path, name: str) -> int:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1_800)
-@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-def test_after_any_zeroed_page_the_advice_of_every_command_leads_to_a_sound_memory(
+@pytest.mark.parametrize("command", COMMANDS[:3], ids=" ".join)
+def test_after_any_zeroed_page_the_advice_of_each_repair_leads_to_a_sound_memory(
     whole: Path, tmp_path: Path, command: list[str]
 ) -> None:
     assert count_pages(whole) > 100

@@ -755,7 +755,8 @@ def test_what_was_forgotten_is_not_in_the_past_either(memory: Memory, clock: Mov
 def big(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Memory, datetime]]:
     """More changes than an index follows one by one."""
     now = [datetime(2025, 6, 2, tzinfo=UTC)]
-    with Memory.open(tmp_path_factory.mktemp("big"), clock=lambda: now[0]) as memory:
+    settings = Settings(embedder="none")
+    with Memory.open(tmp_path_factory.mktemp("big"), clock=lambda: now[0], settings=settings) as memory:
         memory.save_many({"content": f"Locker {n} belongs to number {n * 7}"} for n in range(2_500))
         memory.session("cli:1").add("user", "Which locker is mine?")
         then = now[0]

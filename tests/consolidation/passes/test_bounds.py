@@ -194,6 +194,7 @@ def test_a_window_that_cannot_become_shorter_is_left_alone(tmp_path: Path, clock
             session.add("user" if number % 2 == 0 else "assistant", f"{number} " + "word " * 20_000)
         clock.now += timedelta(hours=1)
         memory.dreams.run()
+        memory.dreams.run_due()  # concludes the session that was left
         sequence = memory._store.sequence()
         assert memory.dreams.run_due().outcomes == ()
         assert memory._store.sequence() == sequence
