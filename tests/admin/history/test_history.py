@@ -15,6 +15,7 @@ import pytest
 from reverie import AsyncMemory, Conflict, InvalidInput, Memory, NotFound, Record
 from reverie.admin.history.diff import format_unified_diff
 from reverie.domain.change import Change
+from reverie.settings import Settings
 from tests.factories import MovableClock
 
 PORT = "The staging database listens on port 5433"
