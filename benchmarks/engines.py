@@ -66,7 +66,7 @@ class Reverie:
     def __init__(self, folder: Path) -> None:
         from reverie import Memory
 
-        self.memory = Memory.open(folder)
+        self.memory = Memory.open(folder, embedder="none")
 
     def load(self, texts: Iterable[Text]) -> None:
         groups: dict[str, list[dict[str, str]]] = {}

@@ -151,7 +151,7 @@ def _decode_block(block: bytes, words: Collection[str]) -> Iterator[str]:
     wide = ("utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be") if b"\0" in block else ()
     for encoding in ("utf-8", "latin-1", *wide):
         text = block.decode(encoding, "replace")
-        folded = text.casefold()  # a hundred times as fast as the comparison of words
+        folded = text.casefold()  # about twenty times as fast as the comparison of words
         if any(word in folded for word in words):
             yield text
 
