@@ -70,9 +70,12 @@ def watch(kind: type[Engine], folder: Path, size: int, texts: Texts) -> dict[str
 
 
 def wait_until_found(engine: Engine, word: str) -> float:
-    """Search until the word is found and return the time on the monotonic clock that all processes share."""
+    """Search until a text with the word is found; return the time on the monotonic clock of all processes.
+
+    An engine that corrects spelling may find another text first.
+    """
     deadline = time.monotonic() + PATIENCE
-    while not engine.search(word):
+    while not any(word in text for text in engine.search(word)):
         if time.monotonic() > deadline:
             raise TimeoutError(f"{engine.name}: not found within {PATIENCE:.0f} s of the write")
         time.sleep(0.0005)

@@ -25,10 +25,12 @@ from reverie.domain.errors import InvalidInput, NotFound, StoreIncompatible, Sto
 from reverie.domain.filter import Filter
 from reverie.domain.page import Page, Paragraph
 from reverie.domain.record import Record
+from reverie.domain.secrets.redactor import Redactor
 from reverie.files.rebuild import RebuildReport, rebuild
 from reverie.search.analyzer import analyze
 from reverie.stores.contract.factories import NOW, make_record, make_session, make_time, make_turn
 from reverie.stores.protocol import Store
+from reverie.stores.redacting import redact_value
 from reverie.stores.sqlite import SQLiteStore
 from reverie.stores.tombstones import make_key, tombstone_keys
 from tests.files.hand_edit_fixture import (
@@ -158,7 +160,11 @@ def test_records_of_every_kind_come_back(
     made: list[Record], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder = tmp_path_factory.mktemp("memory")
-    numbered = [replace(each, id=f"{n:012x}", content=f"{n} {each.content}") for n, each in enumerate(made)]
+    redactor = Redactor()
+    numbered = [
+        redact_value(replace(each, id=f"{n:012x}", content=f"{n} {each.content}"), redactor)
+        for n, each in enumerate(made)
+    ]
     with open_edited_folder(folder) as edited_folder:
         edited_folder.add(*numbered)
         assert everything(edited_folder.store)["records"] == numbered
