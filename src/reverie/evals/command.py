@@ -29,11 +29,24 @@ _EMBEDDER = click.option(
 )
 _JSON = click.option("--json", "out", metavar="OUT", help="Also write all figures to this file.")
 
-_MERGE_HELP = """Measure how well saving tells a repetition from another fact.
+_FOLD_HELP = """Measure how well saving tells a repetition from another fact.
 
     Judges the labelled pairs of the repository, or those of FILE: one JSON object a line with id, group,
     label (repeats, extends, differs), old and new. Precision is the share of the folded pairs that lost
     nothing. Recall is the share of the pairs that may fold that did. Each has Wilson's 95 % interval.
+    """
+_LEARN_HELP = """Measure what is learned from a turn without a model.
+
+    Plays the labelled turns of the repository, or those of FILE: one JSON object a line with id, before (turns
+    with role and text), text and learn (what has to be learned: the words that stand in the record, and its
+    kind). Precision is the share of the records that were wanted. Recall is the share of what is wanted that
+    became a record. Each has Wilson's 95 % interval.
+    """
+_SUPERSEDE_HELP = """Measure whether saving what has changed ends the record of what held before.
+
+    Saves the labelled pairs of the repository, or those of FILE: one JSON object a line with id, old, new and
+    expect (ends, stands). Recall is the share of the outdated records that ended. "wrong" counts the
+    records that ended although they hold. Each share has Wilson's 95 % interval.
     """
 _SENTENCES_HELP = """Measure how often the rules that learn from conversations are right.
 
@@ -59,7 +72,14 @@ _ATTACKS_HELP = """Test whether text written by others can become a trusted memo
 
 
 def _build_command(
-    name: str, module: str, help: str, *, errors: str, group: str | None = None, has_speed: bool = False
+    name: str,
+    module: str,
+    help: str,
+    *,
+    errors: str,
+    group: str | None = None,
+    has_speed: bool = False,
+    has_sealed: bool = False,
 ) -> click.Command:
     """Build the command of a labelled evaluation.
 
@@ -70,6 +90,7 @@ def _build_command(
         errors: What `--show-errors` lists.
         group: The option that selects a group of items; None for none.
         has_speed: Whether there is an option `--speed`.
+        has_sealed: Whether there is an option `--sealed`.
     """
 
     def run(file: str | None, data: str | None, speed: bool = False, **options: Any) -> None:
@@ -89,6 +110,8 @@ def _build_command(
         ),
         *([click.option(f"--{group}", help=f"Only items of this {group}.")] if group is not None else []),
         click.option("--show-errors", is_flag=True, help=f"Also list {errors}."),
+        *([click.option("--sealed", is_flag=True, help="Judge the items that are kept for final figures.")]
+          if has_sealed else []),
         *([click.option("--speed", is_flag=True, help="Also measure the time beside a durable save.")]
           if has_speed else []),
         _JSON,
@@ -98,8 +121,29 @@ def _build_command(
     return click.command(name, help=help, context_settings=_HELP)(run)
 
 
-merge_command = _build_command(
-    "merge", "deduplication", _MERGE_HELP, group="group", errors="pairs folded wrongly, and pairs not folded"
+fold_command = _build_command(
+    "fold",
+    "deduplication",
+    _FOLD_HELP,
+    group="group",
+    has_sealed=True,
+    errors="pairs folded wrongly, and pairs not folded",
+)
+learn_command = _build_command(
+    "learn",
+    "learned_turns",
+    _LEARN_HELP,
+    group="language",
+    has_sealed=True,
+    errors="what was learned wrongly, and what was missed",
+)
+supersede_command = _build_command(
+    "supersede",
+    "superseded_records",
+    _SUPERSEDE_HELP,
+    group="language",
+    has_sealed=True,
+    errors="records ended wrongly, and outdated records that stand",
 )
 sentences_command = _build_command(
     "sentences", "sentence_rules", _SENTENCES_HELP, errors="what was found wrongly, and what was missed"
@@ -151,10 +195,12 @@ class _EvalCommand(click.Command):
 
     others: ClassVar[Mapping[str, click.Command]] = {
         "attacks": attacks_command,
-        "merge": merge_command,
+        "fold": fold_command,
+        "learn": learn_command,
         "questions": questions_command,
         "sentences": sentences_command,
         "secrets": secrets_command,
+        "supersede": supersede_command,
     }
 
     def make_context(
@@ -204,9 +250,9 @@ def eval_command(path: str, **options: Any) -> None:
     PATH is a test collection: a LoCoMo file, or a folder of BEAM, Cranfield, TREC or BEIR. Its conversations
     or documents are stored in new memories in a temporary folder. Then its questions are asked.
 
-    Four more evaluations judge labelled items of the repository: `reverie eval attacks` (prompt injection),
-    `merge` (deduplication on save), `sentences` (rules that learn from conversations) and `secrets`
-    (redaction). Each has its own `--help`.
+    Further evaluations judge labelled items of the repository: `reverie eval attacks` (prompt injection),
+    `fold` (deduplication on save), `supersede` (changed facts), `learn` and `sentences` (rules that learn from
+    conversations) and `secrets` (redaction). Each has its own `--help`.
     """
     try:
         code = main_eval(path, **options)

@@ -225,7 +225,9 @@ def _format_verdict(error: str, verdict: PairVerdict) -> tuple[str, str, str]:
 EVALUATION = Evaluation(
     noun="pair",
     files={"pairs": "merge-pairs.jsonl", "held out": "merge-pairs-heldout.jsonl"},
+    sealed_files={"sealed": "fold-sealed.jsonl"},
     fields=_FIELDS,
+    optional=("language", "why"),
     parse=_parse,
     judge=judge_pair,
     columns=_COLUMNS,
@@ -236,4 +238,4 @@ EVALUATION = Evaluation(
     describe=_describe,
     group_of=lambda pair: pair.group,
 )
-"""The evaluation that `reverie eval merge` runs."""
+"""The evaluation that `reverie eval fold` runs."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
@@ -38,7 +38,9 @@ class Evaluation(Generic[Item, Verdict]):
     Attributes:
         noun: The name of an item, such as `pair`.
         files: The file of each set in the repository, by the name of the set.
+        sealed_files: The file of each set that is kept for final figures.
         fields: The fields of an item in a file.
+        optional: Fields that an item may have besides; they are for readers, and `parse` does not see them.
         parse: Build an item from its fields; the second argument names the place, for messages.
         judge: Judge one item.
         columns: The columns of the table.
@@ -55,7 +57,9 @@ class Evaluation(Generic[Item, Verdict]):
 
     noun: str
     files: Mapping[str, str]
+    sealed_files: Mapping[str, str] = field(default_factory=dict)
     fields: Sequence[str]
+    optional: Sequence[str] = ()
     parse: Callable[[dict[str, Any], str], Item]
     judge: Callable[[Item], Verdict]
     columns: Sequence[str]
@@ -73,14 +77,14 @@ class Evaluation(Generic[Item, Verdict]):
         """Read a set of the repository.
 
         Args:
-            name: A name of `files`.
+            name: A name of `files` or `sealed_files`.
             data: The folder with the sets; None for the one in the checkout.
 
         Raises:
             InvalidInput: the folder has no such file, or the file has another form.
         """
         folder = CHECKOUT_DATA if data is None else Path(data).expanduser()
-        file = folder / self.files[name]
+        file = folder / {**self.files, **self.sealed_files}[name]
         if not file.is_file():
             raise InvalidInput(
                 f"{file}: no such file. The labelled {self.noun}s are in the repository, not in the package: "
@@ -116,16 +120,18 @@ class Evaluation(Generic[Item, Verdict]):
             fields = json.loads(line)
         except json.JSONDecodeError as error:
             raise InvalidInput(f"{at} is not JSON: {error.msg}") from None
-        if not isinstance(fields, dict) or sorted(fields) != sorted(self.fields):
+        known = fields.keys() - set(self.optional) if isinstance(fields, dict) else None
+        if known != set(self.fields):
             needed = ", ".join(self.fields)
             raise InvalidInput(f"{at} is not a {self.noun}: it needs {needed} and nothing else")
-        return self.parse(fields, at)
+        return self.parse({name: fields[name] for name in self.fields}, at)
 
     def run(
         self,
         path: str | Path | None = None,
         *,
         data: str | Path | None = None,
+        sealed: bool = False,
         group: str | None = None,
         show_errors: bool = False,
         out: str | Path | None = None,
@@ -137,6 +143,7 @@ class Evaluation(Generic[Item, Verdict]):
         Args:
             path: A file of your own items; None for the sets of the repository.
             data: The folder with the sets; None for the one in the checkout.
+            sealed: Judge the sets that are kept for final figures, in place of the others.
             group: Judge only items of this group.
             show_errors: Also print each wrong verdict.
             out: The JSON file to write; None for none.
@@ -152,7 +159,8 @@ class Evaluation(Generic[Item, Verdict]):
         console = console or Console()
         file = check_output_file(out)
         if path is None:
-            sets = {name: self.load_set(name, data) for name in self.files}
+            names = self.sealed_files if sealed else self.files
+            sets = {name: self.load_set(name, data) for name in names}
         else:
             sets = {str(path): self.read_file(path)}
         results = {

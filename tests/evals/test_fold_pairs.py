@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from reverie.domain.errors import InvalidInput
 from reverie.domain.similarity.comparison import is_repetition, normalize
-from reverie.evals.command import eval_command, merge_command
+from reverie.evals.command import eval_command, fold_command
 from reverie.evals.recall import metrics
 from reverie.evals.rules.deduplication import (
     EVALUATION,
@@ -29,7 +29,7 @@ from reverie.interfaces.cli.main import cli
 PAIRS = {name: EVALUATION.load_set(name) for name in EVALUATION.files}
 EVERY = [pair for pairs in PAIRS.values() for pair in pairs]
 DEVELOPMENT = Path(__file__).parents[1] / "domain/similarity/pairs.jsonl"
-HELP = Path(__file__).with_name("merge-help.txt")
+HELP = Path(__file__).with_name("fold-help.txt")
 REQUIRED_PRECISION = 0.995
 
 
@@ -234,14 +234,14 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 
 def test_its_help_is_as_written_down() -> None:
-    result = CliRunner().invoke(cli, ["eval", "merge", "--help"], prog_name="reverie", env={"COLUMNS": "80"})
+    result = CliRunner().invoke(cli, ["eval", "fold", "--help"], prog_name="reverie", env={"COLUMNS": "80"})
     assert result.exit_code == 0
     assert result.output == HELP.read_text(encoding="utf-8"), f"if it should read so, write it to {HELP}"
 
 
 def test_it_prints_a_line_for_each_set_and_group(tmp_path: Path) -> None:
     out = tmp_path / "merge.json"
-    result = CliRunner().invoke(eval_command, ["merge", "--json", str(out)])
+    result = CliRunner().invoke(eval_command, ["fold", "--json", str(out)])
     assert result.exit_code == 0, result.output
     rows = {line.split("\t")[0].strip(): line.split("\t")[1:] for line in result.output.splitlines()}
     said = json.loads(out.read_text(encoding="utf-8"))
@@ -266,32 +266,32 @@ def test_it_shows_what_went_wrong_when_asked(written: Callable[..., Path]) -> No
         {**GOOD, "id": "a-2", "new": "Enjoys a cup of tea"},
         {**GOOD, "id": "b-1", "group": "b", "label": "differs"},
     )
-    plain = CliRunner().invoke(merge_command, [str(file)])
+    plain = CliRunner().invoke(fold_command, [str(file)])
     assert "a-2" not in plain.output
-    shown = CliRunner().invoke(merge_command, [str(file), "--show-errors"])
+    shown = CliRunner().invoke(fold_command, [str(file), "--show-errors"])
     assert "folded wrongly: b-1 (differs)\n  old: Likes tea\n  new: likes tea.\n" in shown.output
     assert "not folded: a-2 (repeats)\n  old: Likes tea\n  new: Enjoys a cup of tea\n" in shown.output
     assert "a-1" not in shown.output
 
 
 def test_it_can_be_asked_about_one_group() -> None:
-    result = CliRunner().invoke(merge_command, ["--group", "lists"])
+    result = CliRunner().invoke(fold_command, ["--group", "lists"])
     lines = result.output.splitlines()
     assert [line.split("\t")[0] for line in lines[:3]] == ["", "pairs", "held out"]
     assert lines[1].split("\t")[1] == str(sum(pair.group == "lists" for pair in PAIRS["pairs"]))
-    unknown = CliRunner().invoke(merge_command, ["--group", "nothing"])
+    unknown = CliRunner().invoke(fold_command, ["--group", "nothing"])
     assert unknown.exit_code == 1
     assert "there is no group 'nothing': use one of exact, wording" in unknown.output
 
 
-def test_a_collection_is_measured_as_before_when_it_is_not_called_merge(tmp_path: Path) -> None:
-    result = CliRunner().invoke(eval_command, [str(tmp_path / "merge")])
+def test_a_collection_is_measured_as_before_when_it_is_not_called_fold(tmp_path: Path) -> None:
+    result = CliRunner().invoke(eval_command, [str(tmp_path / "fold")])
     assert result.exit_code == 1
-    assert "merge" in result.output
+    assert "fold" in result.output
     assert "precision" not in result.output
 
 
 def test_figures_that_cannot_be_written_are_told_before_anything_is_measured(tmp_path: Path) -> None:
-    result = CliRunner().invoke(merge_command, ["--json", str(tmp_path / "no" / "out.json")])
+    result = CliRunner().invoke(fold_command, ["--json", str(tmp_path / "no" / "out.json")])
     assert result.exit_code == 1
     assert "no such folder" in result.output

@@ -1,0 +1,172 @@
+"""Evaluation of what is learned from a turn without a model.
+
+Each turn is said in a conversation of its own, after the turns before it, and answered with a few words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from reverie import Memory
+from reverie.domain.errors import InvalidInput
+from reverie.evals.recall import metrics
+from reverie.evals.rules.harness import Evaluation, Results, format_share, has_blank
+
+_COLUMNS = ("turns", "wanted", "learned", "wrong", "precision", "95 %", "recall", "95 %")
+_ANSWER = "All right."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Something that has to be learned: the words that stand in the record, and its kind."""
+
+    words: tuple[str, ...]
+    kind: str
+
+    def is_in(self, content: str) -> bool:
+        """Return whether a record with this content says it."""
+        return all(word.casefold() in content.casefold() for word in self.words)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelledTurn:
+    """A turn of the user's, and what has to be learned from it.
+
+    Attributes:
+        id: Its name, such as `l017`.
+        language: Its language, such as `en`.
+        before: Role and text of the turns before it.
+        text: The turn.
+        learn: What has to be learned; empty for nothing.
+    """
+
+    id: str
+    language: str
+    before: tuple[tuple[str, str], ...]
+    text: str
+    learn: tuple[Wanted, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnVerdict:
+    """A turn, and the contents of the records that were learned from it."""
+
+    turn: LabelledTurn
+    contents: tuple[str, ...]
+
+    @property
+    def wrong(self) -> list[str]:
+        """Contents that nobody wanted."""
+        return [each for each in self.contents if not any(want.is_in(each) for want in self.turn.learn)]
+
+    @property
+    def missed(self) -> list[Wanted]:
+        """What was wanted and is in no record."""
+        return [want for want in self.turn.learn if not any(map(want.is_in, self.contents))]
+
+
+def judge_turn(turn: LabelledTurn) -> TurnVerdict:
+    """Say a turn in a conversation, and read which records come of it."""
+    with Memory.open(":memory:") as memory:
+        session = memory.session("eval:1")
+        for role, text in turn.before:
+            session.add(role, text)  # type: ignore[arg-type]
+        said = session.add("user", turn.text)
+        session.add("assistant", _ANSWER)
+        learned = [each.content for each in memory.list(limit=100) if said.id in each.references]
+    return TurnVerdict(turn=turn, contents=tuple(sorted(learned)))
+
+
+def _count(verdicts: Sequence[TurnVerdict]) -> tuple[int, int, int, int]:
+    """Return how much is wanted and missed, and how much was learned and how much of it wrongly."""
+    wanted, missed = (sum(len(each.turn.learn) for each in verdicts), sum(len(each.missed) for each in verdicts))
+    learned, wrong = (sum(len(each.contents) for each in verdicts), sum(len(each.wrong) for each in verdicts))
+    return wanted, missed, learned, wrong
+
+
+def _parse(fields: dict[str, Any], at: str) -> LabelledTurn:
+    if has_blank(fields, ("id", "language", "text")):
+        raise InvalidInput(f"{at} is not a turn: id, language and text must be texts that are not empty")
+    try:
+        before = tuple((each["role"], each["text"]) for each in fields["before"])
+        learn = tuple(Wanted(words=tuple(each["words"]), kind=each["kind"]) for each in fields["learn"])
+    except (TypeError, KeyError):
+        raise InvalidInput(
+            f"{at} is not a turn: before has objects with role and text, learn objects with words and kind"
+        ) from None
+    return LabelledTurn(
+        id=fields["id"], language=fields["language"], before=before, text=fields["text"], learn=learn
+    )
+
+
+def _summarize(verdicts: Sequence[TurnVerdict]) -> dict[str, Any]:
+    wanted, missed, learned, wrong = _count(verdicts)
+    return {
+        "turns": len(verdicts),
+        "wanted": wanted,
+        "learned": learned,
+        "wrong": wrong,
+        "precision_interval": metrics.compute_wilson_interval(learned - wrong, learned),
+        "missed": missed,
+        "recall_interval": metrics.compute_wilson_interval(wanted - missed, wanted),
+    }
+
+
+def _describe(verdict: TurnVerdict) -> dict[str, Any]:
+    return {"id": verdict.turn.id, "learned": list(verdict.contents)}
+
+
+def _iterate_rows(results: Results[TurnVerdict]) -> Iterator[tuple[str, ...]]:
+    for name, verdicts in results.items():
+        yield _format_row(name, verdicts)
+        for language in dict.fromkeys(each.turn.language for each in verdicts):
+            yield _format_row(f" {language}", [each for each in verdicts if each.turn.language == language])
+
+
+def _format_row(name: str, verdicts: Sequence[TurnVerdict]) -> tuple[str, ...]:
+    wanted, missed, learned, wrong = _count(verdicts)
+    return (
+        name,
+        *map(str, (len(verdicts), wanted, learned, wrong)),
+        *format_share(learned - wrong, learned),
+        *format_share(wanted - missed, wanted),
+    )
+
+
+def _iterate_remarks(results: Results[TurnVerdict]) -> Iterator[str]:
+    for name, verdicts in results.items():
+        silent = [each for each in verdicts if not each.turn.learn]
+        wrong = sum(bool(each.contents) for each in silent)
+        yield f"{name}: {len(silent)} turns teach nothing; something was learned from {wrong} of them"
+
+
+def _iterate_errors(results: Results[TurnVerdict]) -> Iterator[str]:
+    verdicts = [each for those in results.values() for each in those]
+    for each in verdicts:
+        for content in each.wrong:
+            yield f"learned wrongly: {content} ({each.turn.id}): {each.turn.text}"
+    for each in verdicts:
+        for want in each.missed:
+            yield f"missed: {', '.join(want.words)} ({want.kind}, {each.turn.id}): {each.turn.text}"
+
+
+EVALUATION = Evaluation(
+    noun="turn",
+    files={"turns": "learn.jsonl"},
+    sealed_files={"sealed": "learn-sealed.jsonl"},
+    fields=("id", "language", "before", "text", "learn"),
+    optional=("why", "group"),
+    parse=_parse,
+    judge=judge_turn,
+    columns=_COLUMNS,
+    rows=_iterate_rows,
+    remarks=_iterate_remarks,
+    errors=_iterate_errors,
+    summarize=_summarize,
+    describe=_describe,
+    group_of=lambda turn: turn.language,
+    group_name="language",
+)
+"""The evaluation that `reverie eval learn` runs."""
