@@ -21,7 +21,12 @@ def write(file: Path, *items: Mapping[str, Any]) -> Path:
 
 
 def test_superseding_counts_what_ended_and_what_ended_wrongly(tmp_path: Path) -> None:
-    pair = {"id": "a", "language": "en", "old": "The staging port is 5432", "new": "The staging port is 5433 now"}
+    pair = {
+        "id": "a",
+        "language": "en",
+        "old": "The staging port is 5432",
+        "new": "The staging port is 5433 now",
+    }
     file = write(
         tmp_path / "mine.jsonl",
         {**pair, "expect": "ends", "why": "the same port"},

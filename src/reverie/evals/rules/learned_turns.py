@@ -81,7 +81,10 @@ def judge_turn(turn: LabelledTurn) -> TurnVerdict:
 
 def _count(verdicts: Sequence[TurnVerdict]) -> tuple[int, int, int, int]:
     """Return how much is wanted and missed, and how much was learned and how much of it wrongly."""
-    wanted, missed = (sum(len(each.turn.learn) for each in verdicts), sum(len(each.missed) for each in verdicts))
+    wanted, missed = (
+        sum(len(each.turn.learn) for each in verdicts),
+        sum(len(each.missed) for each in verdicts),
+    )
     learned, wrong = (sum(len(each.contents) for each in verdicts), sum(len(each.wrong) for each in verdicts))
     return wanted, missed, learned, wrong
 
