@@ -18,12 +18,13 @@ from reverie.domain.category import is_within_category
 from reverie.domain.change import Change, JournalEntry, Subject, Value, get_subject
 from reverie.domain.conversation import SessionOverview, SessionState, Turn
 from reverie.domain.entry import Entry
-from reverie.domain.errors import Conflict, InvalidInput, StoreUnavailable
+from reverie.domain.errors import InvalidInput, StoreUnavailable
 from reverie.domain.filter import Filter, is_record_allowed, is_turn_allowed
 from reverie.domain.page import HISTORY, Page, Paragraph
 from reverie.domain.passage import Analyse, AnalyzedText, CollectionStats, Passage, Searchable
 from reverie.domain.record import Record
 from reverie.domain.text.timestamps import to_microseconds
+from reverie.stores.conflicts import build_conflict
 from reverie.stores.forks import renew_lock_after_fork
 from reverie.stores.protocol import Order, StoreProblem, refuse_nested_change
 
@@ -260,24 +261,19 @@ class InMemoryStore:
         if since is not None:
             for row in self._data.journal[since:]:
                 if row.subject == "record":
-                    raise Conflict(
-                        f"a record was changed (change {row.sequence}) after change {since}: "
-                        "search again and retry"
-                    )
+                    raise build_conflict("since", sequence=row.sequence, since=since)
 
     def _get_expected_item(self, edit: Change) -> _Kept | None:
         """Return the stored value that a change expects; raise `Conflict` if it differs."""
         old = self._data.things.get((edit.subject, edit.id))
         if edit.before is None:
             if old is not None:
-                raise Conflict(f"{edit.subject} {edit.id!r} exists already: read it, or take another id")
+                raise build_conflict("exists", subject=edit.subject, id=edit.id)
             return None
         if old is None:
-            raise Conflict(f"{edit.subject} {edit.id!r} is not there any more: read again and retry")
+            raise build_conflict("missing", subject=edit.subject, id=edit.id)
         if old.value != edit.before:
-            raise Conflict(
-                f"{edit.subject} {edit.id!r} has changed since it was read: read it again and retry"
-            )
+            raise build_conflict("changed", subject=edit.subject, id=edit.id)
         return old
 
     def _build_item(self, key: int, value: Value) -> _Kept:
@@ -292,26 +288,20 @@ class InMemoryStore:
                 and isinstance(old.value, SessionState)
                 and self._data.places.get(old.value.id)
             ):
-                raise Conflict(f"session {old.value.id!r} still has turns: delete them first")
+                raise build_conflict("has turns", id=old.value.id)
             return
         value = new.value
         if new.saying is not None:
             other = self._data.sayings.get(new.saying)
             if other is not None and other is not old:
-                raise Conflict(
-                    f"record {value.id!r} says the same as the live record {other.value.id!r}: "
-                    "read that one and change it"
-                )
+                raise build_conflict("same words", id=value.id, other=other.value.id)
         if isinstance(value, Turn):
             if ("session", value.session) not in self._data.things:
-                raise Conflict(
-                    f"there is no session {value.session!r} to put turn {value.id!r} in: create it first"
-                )
+                raise build_conflict("no session", session=value.session, id=value.id)
             there = self._data.places.get(value.session, {}).get(value.position)
             if there is not None and there is not old:
-                raise Conflict(
-                    f"turn {value.id!r}: position {value.position} of session {value.session!r} is taken: "
-                    "read the session again and retry"
+                raise build_conflict(
+                    "place taken", id=value.id, position=value.position, session=value.session
                 )
 
     def _refuse_gaps(self, edits: Sequence[Change]) -> None:
@@ -320,10 +310,7 @@ class InMemoryStore:
             places = self._data.places.get(session, {})
             for position in range(len(places)):
                 if position not in places:
-                    raise Conflict(
-                        f"session {session!r} would have later turns but none at position {position}: "
-                        "read it again and retry"
-                    )
+                    raise build_conflict("gap", session=session, position=position)
 
     def _swap(self, old: _Kept | None, new: _Kept | None) -> None:
         """Replace one item by another; the reverse call undoes it."""

@@ -25,11 +25,12 @@ from typing import Any
 import pytest
 
 from reverie.domain.change import undo_of
-from reverie.domain.conversation import ToolCall, Turn
-from reverie.domain.errors import Conflict, InvalidInput, StoreUnavailable
+from reverie.domain.conversation import ToolCall
+from reverie.domain.errors import Conflict, StoreUnavailable
 from reverie.domain.filter import Filter
-from reverie.domain.passage import CollectionStats, Passage, Searchable
+from reverie.domain.passage import CollectionStats
 from reverie.domain.record import Record
+from reverie.stores.contract.conversations import ConversationsContract
 from reverie.stores.contract.erasing import ErasingContract
 from reverie.stores.contract.factories import (
     NOW,
@@ -45,6 +46,7 @@ from reverie.stores.contract.factories import (
 )
 from reverie.stores.contract.pages import PagesContract
 from reverie.stores.contract.reading import ReadingContract
+from reverie.stores.contract.searching import SearchingContract
 from reverie.stores.contract.state_machine import StoreStateMachine
 from reverie.stores.protocol import Store
 
@@ -76,7 +78,9 @@ FULL_RECORD = make_record(
 """A record with no field left as it is by default."""
 
 
-class StoreContract(PagesContract, ErasingContract, ReadingContract):
+class StoreContract(
+    ConversationsContract, SearchingContract, PagesContract, ErasingContract, ReadingContract
+):
     """What every store has to do, one behaviour a test.
 
     Attributes:
@@ -391,246 +395,6 @@ class StoreContract(PagesContract, ErasingContract, ReadingContract):
         assert [row.edit for row in store.journal(id=one.id)] == [*make_additions(one), *make_removals(one)]
         store.commit(undo_of(store.journal(after=1)), actor="test", at=NOW)
         assert store.records([one.id]) == [one]
-
-    # -- conversations -------------------------------------------------------------------------------
-
-    def test_turns_of_a_session_can_be_cut(self, store: Store) -> None:
-        said = [make_turn(position) for position in range(6)]
-        store.commit(
-            make_additions(make_session(), *said, make_session("chat:2"), make_turn(0, "chat:2")),
-            actor="test",
-            at=NOW,
-        )
-        assert store.turns(session="chat:1") == said
-        assert store.turns(session="chat:1", start=2, stop=4) == said[2:4]
-        assert store.turns(session="chat:1", start=-2) == said[-2:]
-        assert store.turns(session="chat:1", start=-99, stop=99) == said
-        assert store.turns(session="chat:1", start=6) == []
-        assert store.turns([said[3].id, 2, "f" * 12, 99, 1]) == [said[3], said[0]]
-        assert store.turns([]) == []
-        assert store.turns(session="chat:3") == []
-        with pytest.raises(InvalidInput):
-            store.turns()
-
-    def test_positions_leave_no_gap(self, store: Store) -> None:
-        store.commit(make_additions(make_session(), make_turn(0), make_turn(1)), actor="test", at=NOW)
-        taken = make_turn(1, id="e" * 12)
-        for edits in (
-            make_additions(make_turn(3)),
-            make_additions(make_turn(2), make_turn(4)),
-            make_additions(taken),
-            make_removals(make_turn(0)),
-            make_additions(make_turn(0, "chat:9")),
-            make_additions(make_session("chat:2"), make_turn(1, "chat:2")),
-            make_change(make_turn(1), make_turn(2, id=make_turn(1).id)),
-        ):
-            with pytest.raises(Conflict, match="chat:"):
-                store.commit(edits, actor="test", at=NOW)
-        assert store.turns(session="chat:1") == [make_turn(0), make_turn(1)]
-        store.commit(
-            [
-                *make_removals(make_turn(0), make_turn(1)),
-                *make_additions(make_turn(1), make_turn(2), make_turn(0)),
-            ],
-            actor="test",
-            at=NOW,
-        )
-        assert store.turns(session="chat:1") == [make_turn(0), make_turn(1), make_turn(2)]
-
-    def test_a_turn_can_be_changed_in_its_place(self, store: Store) -> None:
-        later = replace(make_turn(0), content="Other words entirely", speaker="Bo")
-        store.commit(make_additions(make_session(), make_turn(0), make_turn(1)), actor="test", at=NOW)
-        store.commit(make_change(make_turn(0), later), actor="test", at=NOW)
-        assert store.turns(session="chat:1") == [later, make_turn(1)]
-        assert store.measure("turn", None) == CollectionStats(
-            passages=2, tokens=7, speakers=frozenset({"bo", "user"})
-        )
-
-    def test_a_session_goes_only_after_its_turns(self, store: Store) -> None:
-        store.commit(make_additions(make_session(), make_turn(0), make_turn(1)), actor="test", at=NOW)
-        with pytest.raises(Conflict, match="still has turns"):
-            store.commit(make_removals(make_session()), actor="test", at=NOW)
-        with pytest.raises(Conflict, match="create it first"):
-            store.commit(
-                [*make_removals(make_turn(0), make_turn(1), make_session()), *make_additions(make_turn(0))],
-                actor="test",
-                at=NOW,
-            )
-        rows = store.commit(make_removals(make_turn(0), make_turn(1), make_session()), actor="test", at=NOW)
-        assert store.sessions() == []
-        assert list(store.scan_turns(Filter())) == []
-        assert store.measure("turn", None) == CollectionStats(passages=0, tokens=0)
-        store.commit(undo_of(rows), actor="test", at=NOW)
-        assert store.turns(session="chat:1") == [make_turn(0), make_turn(1)]
-
-    def test_sessions_come_latest_active_first(self, store: Store) -> None:
-        quiet, older, newer = (
-            make_session("quiet", scope="b", created_at=make_time(5)),
-            make_session("older"),
-            make_session("newer"),
-        )
-        store.commit(
-            make_additions(
-                newer, older, quiet,
-                make_turn(0, "older", at=make_time(3)),
-                make_turn(0, "newer", at=make_time(8)),
-                make_turn(1, "newer", at=make_time(4)),
-            ),
-            actor="test", at=NOW,
-        )  # fmt: skip
-        found = [(one.state, one.turns, one.last_at) for one in store.sessions()]
-        assert found == [(quiet, 0, make_time(5)), (newer, 2, make_time(4)), (older, 1, make_time(3))]
-        assert [one.state for one in store.sessions(limit=1)] == [quiet]
-        assert [one.state for one in store.sessions(scopes=[""])] == [newer, older]
-        assert store.sessions(scopes=[]) == []
-
-    @pytest.mark.parametrize(
-        ("wanted", "picked"),
-        [
-            (Filter(), [2, 3, 1, 0]),
-            (Filter(scopes=("a",)), [3]),
-            (Filter(sessions=("chat:1",)), [2, 1, 0]),
-            (Filter(sessions=("chat:1", "other", "none")), [2, 3, 1, 0]),
-            (Filter(roles=("assistant",)), [1]),
-            (Filter(created_after=make_time(1), created_before=make_time(2)), [3, 1]),
-            (Filter(categories=("a",)), []),
-            (Filter(kinds=("fact",)), []),
-            (Filter(pinned=False), []),
-        ],
-        ids=repr,
-    )
-    def test_scan_turns_gives_what_the_filter_lets_through_newest_first(
-        self, store: Store, wanted: Filter, picked: list[int]
-    ) -> None:
-        said = [
-            make_turn(0),
-            make_turn(1, role="assistant"),
-            make_turn(2),
-            make_turn(0, "other", scope="a", at=make_time(1)),
-        ]
-        store.commit(
-            make_additions(make_session(), make_session("other", scope="a"), *said), actor="test", at=NOW
-        )
-        assert list(store.scan_turns(wanted)) == [said[number] for number in picked]
-
-    # -- what search needs ---------------------------------------------------------------------------
-
-    def test_a_passage_has_what_ranking_needs(self, store: Store) -> None:
-        known = make_record(
-            1,
-            content="Is it?",
-            kind="fix",
-            importance=0.25,
-            confidence=1,
-            pinned=True,
-            expires_at=make_time(1.5),
-        )
-        store.commit(
-            make_additions(known, make_session(), make_turn(0, speaker="Bo", content="Hello there")),
-            actor="test",
-            at=NOW,
-        )
-        seconds = NOW.timestamp()
-        assert store.passages("record", [1]) == [
-            Passage(key=1, terms=" is  it? ", length=2, at=seconds, cues="asks", importance=0.25,
-                    confidence=1.0, kind="fix", pinned=True, expires_at=seconds + 1.5)
-        ]  # fmt: skip
-        assert store.passages("turn", [3]) == [
-            Passage(key=3, terms=" hello  there ", length=2, thread=2, speaker="bo", at=seconds,
-                    dates=" @2026 ", kind="turn")
-        ]  # fmt: skip
-
-    def test_passages_are_of_their_subject_and_live(self, store: Store) -> None:
-        old = make_record(2, archived_at=NOW)
-        store.commit(make_additions(make_record(1), old, make_session(), make_turn(0)), actor="test", at=NOW)
-        assert {one.key for one in store.passages("record", [1, 2, 3, 4, 99])} == {1}
-        assert {one.key for one in store.passages("turn", [1, 2, 3, 4, 99])} == {4}
-        assert store.passages("record", []) == []
-        store.commit(make_change(old, replace(old, archived_at=None)), actor="test", at=NOW)
-        assert {one.key for one in store.passages("record", [1, 2], around=3)} == {1, 2}
-
-    def test_neighbours_are_of_the_same_session_and_none_twice(self, store: Store) -> None:
-        store.commit(
-            make_additions(
-                make_session(),
-                *(make_turn(position) for position in range(10)),
-                make_session("chat:2"),
-                make_turn(0, "chat:2"),
-            ),
-            actor="test",
-            at=NOW,
-        )
-        found = store.passages("turn", [3, 4, 11, 13], around=2)
-        assert sorted((one.thread, one.position) for one in found) == [
-            (1, 0), (1, 1), (1, 2), (1, 3), (1, 4), (1, 7), (1, 8), (1, 9), (12, 0),
-        ]  # fmt: skip
-        touching = store.passages("turn", [3, 7, 11], around=2)
-        assert sorted(one.position for one in touching) == list(range(10))
-        everything = store.passages("turn", list(range(2, 12)), around=50)
-        assert len(everything) == len(set(everything)) == 10
-
-    def test_many_passages_come_at_once(self, store: Store) -> None:
-        store.commit(
-            make_additions(*(make_record(number) for number in range(1, 2101))), actor="test", at=NOW
-        )
-        assert {one.key for one in store.passages("record", range(1, 2101))} == set(range(1, 2101))
-
-    def test_live_passages_come_with_their_values_by_key(self, store: Store) -> None:
-        one, two, three = make_record(1), make_record(2, archived_at=NOW), make_record(3)
-        store.commit(make_additions(one, two, make_session(), make_turn(0), three), actor="test", at=NOW)
-        subjects: tuple[tuple[Searchable, list[Record | Turn]], ...] = (
-            ("record", [one, three]),
-            ("turn", [make_turn(0)]),
-        )
-        for subject, values in subjects:
-            found = store.live(subject)
-            assert [value for _, value in found] == values
-            assert [passage for passage, _ in found] == sorted(
-                store.passages(subject, [passage.key for passage, _ in found])
-            )
-        assert [value for _, value in store.live("record", after=1)] == [three]
-        assert [value for _, value in store.live("record", limit=1)] == [one]
-        assert store.live("turn", after=4) == []
-
-    def test_measures_are_exact_through_every_change(self, store: Store) -> None:
-        one, two = make_record(1, content="a b c", scope="s"), make_record(2, content="d e")
-        store.commit(
-            make_additions(one, two, make_session(), make_turn(0, speaker="Bo", content="f")),
-            actor="test",
-            at=NOW,
-        )
-        assert store.measure("record", None) == CollectionStats(passages=2, tokens=5)
-        assert store.measure("record", ["s"]) == CollectionStats(passages=1, tokens=3)
-        assert store.measure("record", ["s", "", "s", "none"]) == CollectionStats(passages=2, tokens=5)
-        assert store.measure("record", []) == CollectionStats(passages=0, tokens=0)
-        assert store.measure("turn", [""]) == CollectionStats(
-            passages=1, tokens=1, speakers=frozenset({"bo"})
-        )
-        moved = replace(one, scope="t", content="a b c d e f")
-        store.commit(make_change(one, moved), actor="test", at=NOW)
-        assert store.measure("record", ["s"]) == CollectionStats(passages=0, tokens=0)
-        assert store.measure("record", ["t"]) == CollectionStats(passages=1, tokens=6)
-        store.commit(make_change(moved, replace(moved, archived_at=NOW)), actor="test", at=NOW)
-        assert store.measure("record", None) == CollectionStats(passages=1, tokens=2)
-
-    def test_a_category_is_measured_with_those_below_it(self, store: Store) -> None:
-        records = [
-            make_record(1, content="a b c", category="x"),
-            make_record(2, content="d e", category="x/y", scope="s"),
-            make_record(3, content="f", category="x-z"),
-            make_record(4, content="g h i j"),
-            make_record(5, content="k", category="x/y", archived_at=NOW),
-        ]
-        store.commit(make_additions(*records, make_session(), make_turn(0)), actor="test", at=NOW)
-        lengths = {passage.key: passage.length for passage in store.passages("record", [1, 2])}
-        assert store.measure("record", None, category="x") == CollectionStats(
-            passages=2, tokens=lengths[1] + lengths[2]
-        )
-        assert store.measure("record", ["s", ""], category="x/y") == CollectionStats(
-            passages=1, tokens=lengths[2]
-        )
-        assert store.measure("record", [""], category="x/y") == CollectionStats(passages=0, tokens=0)
-        assert store.measure("turn", None, category="x") == CollectionStats(passages=0, tokens=0)
 
     # -- working memory and cursors --------------------------------------------------------------------
 

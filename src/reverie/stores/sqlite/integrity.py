@@ -12,22 +12,22 @@ from reverie.domain.conversation import SessionState, Turn, validate_session, va
 from reverie.domain.errors import InvalidInput
 from reverie.domain.page import Page, Paragraph, validate_page, validate_paragraph
 from reverie.domain.record import Record, validate_record
-from reverie.stores.protocol import StoreProblem
-from reverie.stores.sqlite.codec import (
+from reverie.stores.codec import (
     CHANGE_COLUMNS,
     ENTRY_COLUMNS,
     PARAGRAPHS,
     RECORDS,
-    SEARCHED,
     TABLES,
     TURNS,
     TableCodec,
     UnreadableRow,
     decode_entry,
     decode_journal_entry,
-    fetch_rows_tolerantly,
     from_document,
 )
+from reverie.stores.protocol import StoreProblem
+from reverie.stores.sqlite.reading import fetch_rows_tolerantly
+from reverie.stores.sqlite.where import SEARCHED
 
 _BATCH = 500
 

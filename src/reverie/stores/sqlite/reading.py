@@ -7,6 +7,7 @@ warning that names it where many were asked for.
 from __future__ import annotations
 
 import logging
+import sqlite3
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
@@ -16,7 +17,7 @@ from reverie.domain.errors import StoreCorrupt
 from reverie.domain.page import Page, Paragraph
 from reverie.domain.passage import Searchable
 from reverie.domain.record import Record
-from reverie.stores.sqlite.codec import (
+from reverie.stores.codec import (
     SESSIONS,
     Row,
     TableCodec,
@@ -36,6 +37,22 @@ _PASSAGE_TYPES = (
     _FLOAT, _FLOAT, _TEXT, _INTEGER, _FLOAT | {type(None)},
 )  # fmt: skip
 """The types of the fields of a `Passage`, as the database has them."""
+
+
+def fetch_rows_tolerantly(file: sqlite3.Connection, sql: str, values: Sequence[Any]) -> list[Row]:
+    """Rows of a query, where text that is not UTF-8 comes as bytes, which no `decode` here takes for text."""
+    file.text_factory = _decode_text_or_bytes
+    try:
+        return file.execute(sql, values).fetchall()
+    finally:
+        file.text_factory = str
+
+
+def _decode_text_or_bytes(stored: bytes) -> str | bytes:
+    try:
+        return stored.decode()
+    except UnicodeDecodeError:
+        return stored
 
 
 def decode_or_raise(table: TableCodec[Any], row: Sequence[Any]) -> Any:

@@ -18,7 +18,7 @@ from reverie.domain.conversation import SessionState
 from reverie.domain.page import HISTORY, Page, Paragraph
 from reverie.domain.passage import Analyse
 from reverie.domain.record import Record
-from reverie.stores.sqlite.codec import (
+from reverie.stores.codec import (
     ANALYSIS_COLUMNS,
     PAGES,
     PARAGRAPHS,
@@ -28,7 +28,6 @@ from reverie.stores.sqlite.codec import (
     Row,
     TableCodec,
     encode_analyzed_text,
-    fetch_rows_tolerantly,
 )
 from reverie.stores.sqlite.integrity import (
     COUNTED,
@@ -39,6 +38,7 @@ from reverie.stores.sqlite.integrity import (
     is_contradicted,
     is_journal_sound,
 )
+from reverie.stores.sqlite.reading import fetch_rows_tolerantly
 
 _TABLES: tuple[TableCodec[Any], ...] = (SESSIONS, RECORDS, PAGES, TURNS, PARAGRAPHS)
 """Sessions before their turns."""

@@ -24,14 +24,12 @@ from reverie.domain.page import Page, Paragraph
 from reverie.domain.passage import Analyse, CollectionStats, Passage, Searchable
 from reverie.domain.record import Record
 from reverie.domain.text.timestamps import to_microseconds
-from reverie.stores.protocol import Order, StoreProblem
-from reverie.stores.sqlite.codec import (
+from reverie.stores.codec import (
     CHANGE_COLUMNS,
     ENTRY_COLUMNS,
     PAGES,
     PARAGRAPHS,
     RECORDS,
-    SEARCHED,
     SESSIONS,
     TABLES,
     TURNS,
@@ -41,8 +39,8 @@ from reverie.stores.sqlite.codec import (
     count_positions,
     decode_entry,
     encode_entry,
-    fetch_rows_tolerantly,
 )
+from reverie.stores.protocol import Order, StoreProblem
 from reverie.stores.sqlite.connections import ConnectionPool, not_forking
 from reverie.stores.sqlite.errors import is_undecodable
 from reverie.stores.sqlite.integrity import RESTORE, find_problems
@@ -52,6 +50,7 @@ from reverie.stores.sqlite.reading import (
     decode_change,
     decode_or_raise,
     decode_or_skip,
+    fetch_rows_tolerantly,
     skip_unreadable_passages,
 )
 from reverie.stores.sqlite.repair import find_stale_analyses, repair_file
@@ -59,6 +58,7 @@ from reverie.stores.sqlite.transaction import WriteTransaction, prepare_change
 from reverie.stores.sqlite.where import (
     EACH_TAG,
     EVERYTHING,
+    SEARCHED,
     WhereClause,
     build_placeholders,
     build_records_where,

@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 
 from reverie.domain.change import Change, JournalEntry, Subject
 from reverie.domain.conversation import SessionState, Turn
-from reverie.domain.errors import Conflict, StoreCorrupt
+from reverie.domain.errors import StoreCorrupt
 from reverie.domain.page import HISTORY, Page, Paragraph
 from reverie.domain.passage import Analyse
 from reverie.domain.record import Record
 from reverie.domain.text.timestamps import to_microseconds
-from reverie.stores.sqlite.codec import (
+from reverie.stores.codec import (
     ANALYSIS_COLUMNS,
     PARAGRAPHS,
     RECORDS,
@@ -29,6 +29,7 @@ from reverie.stores.sqlite.codec import (
     encode_analyzed_text,
     to_document,
 )
+from reverie.stores.conflicts import build_conflict
 
 _ARCHIVED_AT = RECORDS.columns.index("archived_at")
 _RECORD_SCOPE, _TURN_SCOPE = RECORDS.columns.index("scope"), TURNS.columns.index("scope")
@@ -164,9 +165,7 @@ class WriteTransaction:
             "SELECT sequence FROM journal WHERE sequence > ? AND subject = 'record' LIMIT 1", (since,)
         ).fetchone()
         if found:
-            raise Conflict(
-                f"a record was changed (change {found[0]}) after change {since}: search again and retry"
-            )
+            raise build_conflict("since", sequence=found[0], since=since)
 
     def make(self, edit: PreparedChange) -> None:
         """Make one edit."""
@@ -264,11 +263,11 @@ class WriteTransaction:
         table, name = edit.table, edit.edit.id
         found = self._file.execute(_SELECT[table.subject], (name,)).fetchone()
         if found is None:
-            raise Conflict(f"{table.subject} {name!r} is not there any more: read again and retry")
+            raise build_conflict("missing", subject=table.subject, id=name)
         key, length, voice, *columns = found
         stored = tuple(columns)
         if stored != edit.before and not _is_same_value(table, stored, edit.edit):
-            raise Conflict(f"{table.subject} {name!r} has changed since it was read: read it again and retry")
+            raise build_conflict("changed", subject=table.subject, id=name)
         self._count(table, stored, (length if type(length) is int else 0, voice), -1)
         if table is TURNS:
             place = self._resolve_session_key(stored)
@@ -320,7 +319,7 @@ class WriteTransaction:
         if key is None:
             found = self._file.execute("SELECT key FROM sessions WHERE id = ?", (name,)).fetchone()
             if found is None:
-                raise Conflict(f"there is no session {name!r} to put turn {row[0]!r} in: create it first")
+                raise build_conflict("no session", session=name, id=row[0])
             key = self._sessions[name] = found[0]
         if key not in self._places:
             (last,) = self._file.execute(
@@ -333,10 +332,7 @@ class WriteTransaction:
         gap = places.find_gap()
         if gap is not None:
             found = self._file.execute("SELECT id FROM sessions WHERE key = ?", (session,)).fetchone()
-            raise Conflict(
-                f"session {found[0]!r} would have later turns but none at position {gap}: "
-                "read it again and retry"
-            )
+            raise build_conflict("gap", session=found[0], position=gap)
 
     def _count(self, table: TableCodec[Any], row: Row, analysis: Row, sign: int) -> None:
         scope = _get_counted_scope(table, row)
@@ -366,24 +362,18 @@ class WriteTransaction:
         """What a violated constraint means; the error itself when it is none of these."""
         value, subject = edit.edit.value, edit.table.subject
         if edit.table is SESSIONS and edit.after is None:
-            return Conflict(f"session {value.id!r} still has turns: delete them first")
+            return build_conflict("has turns", id=value.id)
         if edit.before is None and self._file.execute(_SELECT[subject], (value.id,)).fetchone():
-            return Conflict(f"{subject} {value.id!r} exists already: read it, or take another id")
+            return build_conflict("exists", subject=subject, id=value.id)
         if isinstance(value, Record):
             found = self._file.execute(
                 "SELECT id FROM records WHERE scope = ? AND fingerprint = ? AND archived_at IS NULL",
                 (value.scope, value.fingerprint),
             ).fetchone()
             if found:
-                return Conflict(
-                    f"record {value.id!r} says the same as the live record {found[0]!r}: "
-                    "read that one and change it"
-                )
+                return build_conflict("same words", id=value.id, other=found[0])
         if isinstance(value, Turn):
-            return Conflict(
-                f"turn {value.id!r}: position {value.position} of session {value.session!r} is taken: "
-                "read the session again and retry"
-            )
+            return build_conflict("place taken", id=value.id, position=value.position, session=value.session)
         return error
 
 

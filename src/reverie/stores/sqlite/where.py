@@ -8,11 +8,15 @@ from itertools import chain
 from typing import Any
 
 from reverie.domain.filter import Filter
+from reverie.domain.page import HISTORY
 from reverie.domain.text.timestamps import to_microseconds
-from reverie.stores.sqlite.codec import to_json
+from reverie.stores.codec import to_json
 
 NOTHING = "0"
 EVERYTHING = "1"
+
+SEARCHED = f"+page = '{HISTORY}'"
+"""Which paragraphs are searched. The plus keeps SQLite from walking the whole log to find one key."""
 
 EACH_TAG = "json_each(CASE WHEN json_valid(tags) THEN tags ELSE '[]' END)"
 """The tags of a row of `records`, each a row with the column `value`."""

@@ -1,4 +1,4 @@
-"""Conversion between values and rows of the database.
+"""Conversion between values and rows or documents of a database, the same for all stores in SQL.
 
 Times are whole microseconds since 1970, flags 0 or 1, lists and mappings JSON text. The journal keeps a
 value as a JSON object of the same columns, without those that are NULL.
@@ -7,7 +7,6 @@ value as a JSON object of the same columns, without those that are NULL.
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -19,7 +18,7 @@ from reverie.domain.change import Change, JournalEntry, Subject, Value
 from reverie.domain.conversation import ROLES, SESSION_STATUSES, SessionState, ToolCall, Turn
 from reverie.domain.entry import Entry
 from reverie.domain.errors import StoreCorrupt
-from reverie.domain.page import HISTORY, Page, Paragraph
+from reverie.domain.page import Page, Paragraph
 from reverie.domain.passage import AnalyzedText
 from reverie.domain.record import KINDS, LAYERS, NOTHING, ORIGINS, Record
 from reverie.domain.text.timestamps import from_microseconds, to_microseconds
@@ -75,22 +74,6 @@ class TableCodec(Generic[T]):
         object.__setattr__(self, "plain", self.columns[: len(self.columns) - len(self.json)])
         nested = "".join(f',"{name}":%s' for name in self.json)
         object.__setattr__(self, "nesting", f"%s{nested}}}")
-
-
-def fetch_rows_tolerantly(file: sqlite3.Connection, sql: str, values: Sequence[Any]) -> list[Row]:
-    """Rows of a query, where text that is not UTF-8 comes as bytes, which no `decode` here takes for text."""
-    file.text_factory = _decode_text_or_bytes
-    try:
-        return file.execute(sql, values).fetchall()
-    finally:
-        file.text_factory = str
-
-
-def _decode_text_or_bytes(stored: bytes) -> str | bytes:
-    try:
-        return stored.decode()
-    except UnicodeDecodeError:
-        return stored
 
 
 def encode_analyzed_text(analysis: AnalyzedText) -> Row:
@@ -354,9 +337,6 @@ PAGES: TableCodec[Page] = TableCodec(
 )
 
 _PARAGRAPH_COLUMNS = ("id", "page", "position", "at", "source", "content")
-
-SEARCHED = f"+page = '{HISTORY}'"
-"""Which paragraphs are searched, in SQL. The plus keeps SQLite from walking the whole log to find one key."""
 
 
 def _encode_paragraph(paragraph: Paragraph) -> Row:
