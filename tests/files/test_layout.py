@@ -263,3 +263,10 @@ def test_a_session_is_a_line_of_what_is_kept_and_a_line_a_turn() -> None:
     read = [Turn.from_dict({"session": state.id, **json.loads(line)}) for line in lines[1:]]
     assert read == spoken
     assert render_session(state, spoken[:2]) + render_turns(spoken[2:]) == render_session(state, spoken)
+
+
+def test_the_file_of_a_headline_names_its_parts_and_no_other_file_has_the_field() -> None:
+    value = make_record(parts=("e" * 12, "f" * 12))
+    assert json.loads(render_record(value))["parts"] == ["e" * 12, "f" * 12]
+    assert Record.from_dict(json.loads(render_record(value))) == value
+    assert "parts" not in json.loads(render_record(make_record()))

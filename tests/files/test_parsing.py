@@ -67,6 +67,7 @@ TEXT = st.text(
 WORDS = TEXT.map(lambda text: f"w{text}")
 MOMENTS = st.integers(0, 7 * 10**15).map(timestamps.from_microseconds)
 LABELS = st.lists(WORDS.map(str.strip), max_size=3, unique=True).map(tuple)
+PARTS = st.lists(st.from_regex(r"e[0-9a-f]{11}", fullmatch=True), max_size=3, unique=True).map(tuple)
 METADATA = st.dictionaries(WORDS, TEXT, max_size=3)
 RECORDS = st.builds(
     make_record,
@@ -88,6 +89,7 @@ RECORDS = st.builds(
     metadata=METADATA,
     archived_at=st.none() | MOMENTS,
     archive_reason=TEXT,
+    parts=PARTS,
 )
 
 

@@ -133,6 +133,8 @@ class Record:
         metadata: Text to text, for the caller's own use.
         archived_at: When it was taken out of search; None while it is live.
         archive_reason: Why it was.
+        parts: Ids of the records that it sums up; only a headline has any. They stay live, and it stands for them
+            where it says what they say (`decisions/0022`).
     """
 
     id: str
@@ -158,14 +160,22 @@ class Record:
     metadata: Mapping[str, str] = field(default_factory=lambda: NOTHING)
     archived_at: datetime | None = None
     archive_reason: str = ""
+    parts: tuple[str, ...] = ()
 
     @property
     def fingerprint(self) -> str:
         """Hash of kind and content without case and spacing (24 hexadecimal characters).
 
-        What stands for a value under a key is the same as nothing else: there it is of kind and id.
+        What stands for a value under a key, and a headline, is the same as nothing else: there it is of kind
+        and id.
         """
-        return ids.compute_fingerprint(self.kind, self.id if self.is_kept else self.content)
+        is_own = self.is_kept or self.is_headline
+        return ids.compute_fingerprint(self.kind, self.id if is_own else self.content)
+
+    @property
+    def is_headline(self) -> bool:
+        """Whether it sums up other records: it is found through these alone, and no save adds to it."""
+        return bool(self.parts)
 
     @property
     def is_kept(self) -> bool:
@@ -195,9 +205,9 @@ class Record:
 
     def to_dict(self) -> dict[str, Any]:
         """Return every field in a fixed order, as JSON has it; `from_dict` reads it back to an equal
-        record.
+        record. Only a headline has `parts`.
         """
-        values = {name: _to_json(getattr(self, name)) for name in _FIELDS}
+        values = {name: _to_json(getattr(self, name)) for name in _FIELDS if name != "parts" or self.parts}
         return values | {"confidence": float(self.confidence), "importance": float(self.importance)}
 
     @classmethod
@@ -215,7 +225,7 @@ class Record:
         for name in _TIMES & set(values):
             if values[name] is not None:
                 values[name] = timestamps.parse_time(values[name], name=name)
-        for name in ("tags", "references"):
+        for name in ("tags", "references", "parts"):
             if name in values:
                 values[name] = tuple(values[name])
         values["metadata"] = MappingProxyType(dict(values.get("metadata") or {}))
@@ -267,6 +277,7 @@ def validate_record(record: Record) -> Record:
     validate_fraction(record.importance, name="importance")
     normalize_labels(record.tags, name="tag")
     normalize_labels(record.references, name="reference", longest=2_000)
+    validate_parts(record.parts, of=record.id)
     validate_text(record.source, name="source", longest=LONGEST_LABEL, empty=True)
     validate_scope(record.scope)
     validate_text(record.archive_reason, name="reason", longest=2_000, empty=True)
@@ -284,6 +295,16 @@ def validate_record(record: Record) -> Record:
         validate_text(key, name="metadata key", longest=LONGEST_LABEL)
         validate_text(text, name=f"metadata {key!r}", longest=LONGEST_CONTENT, empty=True)
     return record
+
+
+def validate_parts(parts: Iterable[str], *, of: str = "") -> tuple[str, ...]:
+    """Return the ids of a headline's parts; raise `InvalidInput` if they are not of their form."""
+    names = normalize_labels(parts, name="part")
+    for name in names:
+        ids.validate_id(name, name="part")
+    if of in names:
+        raise InvalidInput(f"{of!r} is a part of itself: leave it out of parts")
+    return names
 
 
 def validate_choice(value: object, allowed: tuple[str, ...], *, name: str) -> None:

@@ -27,6 +27,7 @@ from reverie.domain.record import (
     infer_kind,
     normalize_labels,
     validate_choice,
+    validate_parts,
     validate_record,
 )
 from reverie.domain.text import timestamps
@@ -417,6 +418,7 @@ _RECORD: Mapping[str, Callable[[Any], Any]] = MappingProxyType(
         "metadata": _is_mapping,
         "archived_at": _make_nullable(_is_moment),
         "archive_reason": _is_text,
+        "parts": lambda value: validate_parts(_is_list(value)),
     }
 )
 _STATE: Mapping[str, Callable[[Any], Any]] = MappingProxyType(

@@ -12,6 +12,7 @@ from reverie.domain.text import tokenizer
 from reverie.search.dates import analyze_dates
 
 _LONGEST_REMEMBERED = 2_000
+_HEADLINE = AnalyzedText(terms="", length=0)
 
 
 def analyze(value: Record | Turn | Paragraph) -> AnalyzedText:
@@ -21,9 +22,13 @@ def analyze(value: Record | Turn | Paragraph) -> AnalyzedText:
     form. For a record: the keys that find repetitions of it
     (`reverie.domain.similarity.comparison.compute_keys`).
 
+    A headline has nothing: it is found through its parts.
+
     The same value always gives the same analysis. A value that was just analysed costs next to nothing:
     the store and the index both ask.
     """
+    if isinstance(value, Record) and value.is_headline:
+        return _HEADLINE
     text = value.text if isinstance(value, Paragraph) else value.to_searchable_text()
     short = len(text) <= _LONGEST_REMEMBERED
     terms, length = (_packed_again if short else _pack_tokens)(text)

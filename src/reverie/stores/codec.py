@@ -103,7 +103,7 @@ def from_document(table: TableCodec[T], document: str) -> T:
 _RECORD_COLUMNS = (
     "id", "scope", "kind", "layer", "origin", "category", "pinned", "confidence", "importance",
     "created_at", "updated_at", "last_seen_at", "seen_count", "valid_from", "valid_to", "expires_at",
-    "archived_at", "content", "source", "archive_reason", "tags", "refs", "metadata",
+    "archived_at", "content", "source", "archive_reason", "parts", "tags", "refs", "metadata",
 )  # fmt: skip
 
 
@@ -129,6 +129,7 @@ def _encode_record(record: Record) -> Row:
         record.content,
         record.source,
         record.archive_reason,
+        " ".join(record.parts) or None,
         _list(record.tags) if record.tags else "[]",
         _list(record.references) if record.references else "[]",
         to_json(dict(record.metadata)) if record.metadata else "{}",
@@ -139,10 +140,12 @@ def _decode_record(row: Sequence[Any]) -> Record:
     (
         name, scope, kind, layer, origin, category, pinned, confidence, importance,
         created_at, updated_at, last_seen_at, seen_count, valid_from, valid_to, expires_at,
-        archived_at, content, source, archive_reason, tags, refs, metadata,
+        archived_at, content, source, archive_reason, parts, tags, refs, metadata,
     ) = row  # fmt: skip
     if not (str is type(name) is type(scope) is type(content) is type(source) is type(archive_reason)):
         raise UnreadableRow("a text is not text")
+    if not (parts is None or type(parts) is str):
+        raise UnreadableRow("its parts are not text")
     if kind not in _KINDS or layer not in _LAYERS or origin not in _ORIGINS:
         raise UnreadableRow("its kind, layer or origin is unknown")
     if not (category is None or type(category) is str):
@@ -175,6 +178,7 @@ def _decode_record(row: Sequence[Any]) -> Record:
         metadata=_decode_metadata(metadata),
         archived_at=None if archived_at is None else decode_moment(archived_at),
         archive_reason=archive_reason,
+        parts=() if parts is None else tuple(parts.split()),
     )
 
 

@@ -147,6 +147,7 @@ RECORDS = st.builds(
     updated_at=st.integers(0, 3).map(make_time),
     valid_from=st.sampled_from([None, make_time(0), make_time(9)]),
     valid_to=st.sampled_from([None, make_time(10), make_time(5)]).map(lambda moment: moment),
+    parts=st.sampled_from([(), ("e" * 12,), ("e" * 12, "f" * 12)]),
     metadata=st.dictionaries(st.sampled_from("kl"), st.sampled_from("xy")),
     archived_at=st.sampled_from([None, make_time(3)]),
 ).filter(lambda made: not (made.valid_from and made.valid_to and made.valid_to < made.valid_from))

@@ -66,6 +66,7 @@ record_fields = st.fixed_dictionaries(
         "expires_at": st.none() | SECONDS.map(make_time),
         "archived_at": st.none() | SECONDS.map(make_time),
         "metadata": st.dictionaries(st.sampled_from(("k", "l")), st.sampled_from(("", "v")), max_size=2),
+        "parts": st.sampled_from(((), ("e" * 12,), ("e" * 12, "f" * 12))),
     },
 )
 turn_fields = st.fixed_dictionaries(
@@ -110,6 +111,7 @@ FILTER_FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "alive_at": SECONDS.map(make_time),
     "archived": st.sampled_from((None, True)),
     "pinned": st.booleans(),
+    "headlines": st.booleans(),
 }
 # One or two restrictions at a time: with more, most filters let nothing through and so show nothing.
 filters = (

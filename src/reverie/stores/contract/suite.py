@@ -74,6 +74,7 @@ FULL_RECORD = make_record(
     valid_to=make_time(10),
     expires_at=make_time(99.5),
     metadata=MappingProxyType({"z": "1", "a": ""}),
+    parts=("00000000aaaa", "00000000bbbb"),
 )
 """A record with no field left as it is by default."""
 

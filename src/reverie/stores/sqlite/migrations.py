@@ -244,11 +244,18 @@ _FOURTH = (
     "(category, scope, archived_at, expires_at, updated_at, length) WHERE category IS NOT NULL",
 )
 
+# Headlines are few: their index is not touched when another record is written.
+_FIFTH = (
+    "ALTER TABLE records ADD COLUMN parts TEXT",
+    "CREATE INDEX records_headlines ON records (scope) WHERE parts IS NOT NULL",
+)
+
 MIGRATIONS: tuple[Migration, ...] = (
     Migration(name="the first tables", statements=_FIRST),
     Migration(name="pages, paragraphs, and a journal that can forget", statements=_SECOND),
     Migration(name="dates of records and paragraphs", analysed=True),
     Migration(name="an index of categories", statements=_FOURTH),
+    Migration(name="parts of headlines", statements=_FIFTH),
 )
 """Every step, in order; the position from 1 is its version."""
 

@@ -96,6 +96,8 @@ def build_records_where(wanted: Filter, containing: str | None = None) -> WhereC
             where.among(column, allowed)
     if wanted.pinned is not None:
         where.add_condition("pinned = ?", int(wanted.pinned))
+    if wanted.headlines is not None:
+        where.add_condition(f"parts IS {'NOT ' if wanted.headlines else ''}NULL")
     where.since("created_at", wanted)
     _add_validity(where, wanted.valid_at, wanted.alive_at)
     where.add_text_match(containing)

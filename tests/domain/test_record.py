@@ -1,0 +1,26 @@
+"""What a record may hold."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from reverie.domain.errors import InvalidInput
+from reverie.domain.record import validate_record
+from reverie.stores.contract.factories import make_record
+
+ONE, TWO = make_record(1), make_record(2)
+
+
+def test_a_headline_names_records_and_not_itself() -> None:
+    headline = validate_record(make_record(3, parts=(ONE.id, TWO.id)))
+    assert headline.is_headline and not ONE.is_headline
+    for parts in (("no id",), (headline.id,), (ONE.id, "")):
+        with pytest.raises(InvalidInput, match="part|id"):
+            validate_record(replace(headline, parts=parts))
+
+
+def test_a_headline_is_the_same_as_no_other_record() -> None:
+    headline = make_record(3, content=ONE.content, parts=(ONE.id, TWO.id))
+    assert headline.fingerprint != ONE.fingerprint
