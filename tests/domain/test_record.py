@@ -15,9 +15,10 @@ ONE, TWO = make_record(1), make_record(2)
 
 def test_a_headline_names_records_and_not_itself() -> None:
     headline = validate_record(make_record(3, parts=(ONE.id, TWO.id)))
-    assert headline.is_headline and not ONE.is_headline
+    assert headline.is_headline
+    assert not ONE.is_headline
     for parts in (("no id",), (headline.id,), (ONE.id, "")):
-        with pytest.raises(InvalidInput, match="part|id"):
+        with pytest.raises(InvalidInput, match="part"):
             validate_record(replace(headline, parts=parts))
 
 
