@@ -78,7 +78,8 @@ def can_deduplicate(old: Record, new: Record) -> bool:
     """Return whether `new` may disappear into `old` when their texts say the same.
 
     Same scope, kind and layer; the same category or none for the new one; the same time of validity; neither
-    archived, a headline, nor a value under a key; no metadata that contradicts; labels that fit together into one record.
+    archived, a headline, nor a value under a key; no metadata that contradicts; labels that fit together into
+    one record.
     What is kept for ever does not disappear into what expires, nor the owner's word into an untrusted record.
     Where the new one's source is not trusted and the old one's is, nothing may be asked of the old one that
     this could not grant.
