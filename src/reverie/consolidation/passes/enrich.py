@@ -15,7 +15,8 @@ from reverie.consolidation.plan import Plan, PlanStep, Rejection
 from reverie.consolidation.planning.driver import NO_MODEL, Flow
 from reverie.consolidation.planning.inputs import PassInput, build_cursor_name
 from reverie.consolidation.planning.plan_combination import apply_changes, build_skipped_plan, combine_plans
-from reverie.consolidation.planning.reply_parsing import UnusableReply, parse_json, to_text, to_texts
+from reverie.consolidation.planning.questions import build_question
+from reverie.consolidation.planning.reply_parsing import UnusableReply, parse_answer, to_text, to_texts
 from reverie.domain.category import validate_category
 from reverie.domain.change import Change
 from reverie.domain.errors import InvalidInput
@@ -24,7 +25,7 @@ from reverie.domain.similarity.attribution import find_subject_mismatch, find_un
 from reverie.domain.similarity.specifics import extract_specifics
 from reverie.domain.text import validation
 from reverie.domain.text.escaping import fence
-from reverie.llm.messages import ChatMessage, ModelReply, ModelRequest
+from reverie.llm.messages import ModelReply
 
 NAME = "enrich"
 PROMPT = "memory-rules.md"
@@ -42,7 +43,20 @@ _SLACK = 40  # characters of each record, for what makes it understandable witho
 SCHEMA: Mapping[str, Any] = MappingProxyType(
     {
         "type": "object",
-        "properties": {"records": {"type": "array", "items": {"type": "object"}}},
+        "properties": {
+            "records": {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "properties": {
+                        "content": {"type": "string"},
+                        "category": {"type": "string"},
+                        "tags": {"type": "array", "items": {"type": "string"}},
+                    },
+                    "required": ["content", "category", "tags"],
+                },
+            }
+        },
         "required": ["records"],
     }
 )
@@ -96,17 +110,11 @@ def enrich(view: PassInput, note: Record, *, categories: Sequence[str] = ()) -> 
     if note.archived or note.pinned:
         return build_skipped_plan(view, NAME, "the note is archived or pinned")
     known = ", ".join(categories[:_MOST_CATEGORIES]) or "(none)"
-    reply = yield ModelRequest(
-        messages=(
-            ChatMessage(
-                role="user",
-                content=view.fill_prompt(PROMPT, note=fence(note.content), categories=known),
-            ),
-        ),
+    reply = yield build_question(
+        view.fill_prompt(PROMPT, note=fence(note.content), categories=known),
         purpose=NAME,
         schema=SCHEMA,
-        max_tokens=1_000 + 2 * validation.estimate_tokens(note.content),
-        temperature=0.2,
+        answer_tokens=1_000 + 2 * validation.estimate_tokens(note.content),
         timeout_s=60.0,
     )
     if not isinstance(reply, ModelReply):
@@ -142,10 +150,7 @@ def build_unchanged_plan(view: PassInput, note: Record, plan: Plan) -> Plan:
 
 def _build_records(view: PassInput, note: Record, reply: ModelReply) -> list[Record]:
     """Return the records in a reply. Trust, scope, times and confidence are those of the draft."""
-    if reply.finish in {"length", "refused"}:
-        raise UnusableReply("the answer was cut off or refused")
-    answer = parse_json(reply.answer, keys=("records",))
-    proposals = answer.get("records") if isinstance(answer, Mapping) else answer
+    proposals = parse_answer(reply, SCHEMA).get("records")
     if not isinstance(proposals, list) or not proposals:
         raise UnusableReply("the answer has no records")
     if len(proposals) > MOST_RECORDS:

@@ -14,11 +14,12 @@ from typing import Any
 
 from reverie.consolidation.planning.driver import Flow
 from reverie.consolidation.planning.inputs import PassInput
-from reverie.consolidation.planning.reply_parsing import UnusableReply, parse_json, to_texts
+from reverie.consolidation.planning.questions import build_question
+from reverie.consolidation.planning.reply_parsing import UnusableReply, parse_answer, to_texts
 from reverie.domain.similarity.specifics import Specifics, extract_specifics
 from reverie.domain.text import validation
 from reverie.domain.text.escaping import escape_line, fence
-from reverie.llm.messages import ChatMessage, ModelReply, ModelRequest, TokenUsage
+from reverie.llm.messages import ModelReply, TokenUsage
 
 NAME = "extract"
 PROMPT = "extract.md"
@@ -87,20 +88,11 @@ def extract(view: PassInput, output: str, *, step: str = "") -> Flow[Extraction]
         return Extraction(note=f"the output has fewer than {SHORTEST_OUTPUT} characters")
     text = text[:LONGEST_OUTPUT]
     asked = view.fill_prompt(PROMPT, step=escape_line(step) or "(unnamed)", output=fence(text))
-    reply = yield ModelRequest(
-        messages=(ChatMessage(role="user", content=asked),),
-        purpose=NAME,
-        schema=SCHEMA,
-        max_tokens=1_000,
-        temperature=0.2,
-        timeout_s=60.0,
-    )
+    reply = yield build_question(asked, purpose=NAME, schema=SCHEMA, answer_tokens=1_000, timeout_s=60.0)
     if not isinstance(reply, ModelReply):
         return _extract_by_rule(text, note=reply.why, usage=reply.usage)
     try:
-        answer = parse_json(reply.answer, keys=_LISTS)
-        if not isinstance(answer, Mapping) or reply.finish == "length":
-            raise UnusableReply("the answer is no JSON object, or was cut off")
+        answer = parse_answer(reply, SCHEMA)
     except UnusableReply as error:
         return _extract_by_rule(text, note=str(error), usage=reply.usage)
     known = extract_specifics(text)

@@ -1,7 +1,8 @@
 """Parse JSON out of a model's reply.
 
-Reasoning before the answer, code fences, prose around it, line breaks within strings and trailing commas are
-accepted. An answer that breaks off is not: what is missing may have said something else.
+Reasoning before the answer, code fences, prose around it, wrappers, comments, single quotes, capitalised keys, line
+breaks within strings and trailing commas are accepted. An answer that breaks off is not: what is missing may have
+said something else. The time is linear in the length of the answer.
 """
 
 from __future__ import annotations
@@ -9,25 +10,67 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterator, Mapping
+from itertools import chain
 from typing import Any
 
-_REASONING = re.compile(
-    r"<(think|thinking|thought|reasoning|reflection|scratchpad)\b[^>]*>.*?</\1\s*>", re.S | re.I
+from reverie.llm.messages import ModelReply
+
+_REASONING_MARK = re.compile(
+    r"<(/?)(think|thinking|thought|reasoning|reflection|scratchpad)\b[^>]{0,200}>", re.IGNORECASE
 )
-_REASONING_OPEN = re.compile(r"<(think|thinking|thought|reasoning|reflection|scratchpad)\b[^>]*>", re.I)
-_REASONING_CLOSE = re.compile(
-    r"\A.*</(think|thinking|thought|reasoning|reflection|scratchpad)\s*>", re.S | re.I
+_FENCE = re.compile(r"```[ \t]*+[\w+-]*+[ \t]*+\n(.*?)(?:\n[ \t]*```|\Z)", re.DOTALL)
+_GAP = r"(?:\s|//[^\n]{0,500}\n|/\*.{0,500}?\*/)*+"
+_VALUE = r"""(?:["'{\[\d-]|(?:true|false|null|none)\b|[0-9a-f]{12}\b)"""
+_BEGINS_LIKE_JSON = re.compile(
+    rf"""\{{{_GAP}(?:["'}}]|\w++\s*+:\s*+{_VALUE})|\[{_GAP}(?:\]|{_VALUE})""", re.IGNORECASE | re.DOTALL
 )
-_FENCE = re.compile(r"```[ \t]*[\w+-]*[ \t]*\n(.*?)(?:\n[ \t]*```|\Z)", re.S)
-_TRAILING_COMMA = re.compile(r",(\s*[}\]])")
-_BEGINS_LIKE_JSON = re.compile(r'\{\s*(?:"|\})|\[\s*(?:["{\[\]\d-]|true\b|false\b|null\b)')
-_DECODER = json.JSONDecoder(strict=False)
+_SPACE = re.compile(r"(?:\s++|//[^\n]*+)++")
+_STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+_SINGLE_QUOTED_END = re.compile(r"(?<!\\)'(?=\s*+(?:[,:}\]]|\Z))")
+_QUOTE_OR_ESCAPE = re.compile(r'\\.|"', re.DOTALL)
+_KEY = re.compile(r"[A-Za-z_][\w-]*+")
+_ID = re.compile(r"(?=0|\d*+[a-f])[0-9a-f]{12}\b")
+_NUMBER = re.compile(r"-?\d++(?:\.\d++)?(?:[eE][+-]?\d++)?(?![\w.])")
+_CONSTANT = re.compile(r"(?:true|false|null|none)\b", re.IGNORECASE)
+_CONSTANTS: Mapping[str, bool | None] = {"true": True, "false": False, "null": None, "none": None}
+_BRACKET_OR_STRING = re.compile(r'[{}\[\]]|"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\Z)', re.DOTALL)
+_WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _MOST_CHARACTERS = 2_000_000
+_DEEPEST = 100
+_DEEPEST_WRAPPER = 3
 _TEXT_KEYS = ("content", "text", "summary", "value", "message", "description", "name")
 
 
 class UnusableReply(Exception):
     """A reply that cannot be used. The message says why and never quotes it."""
+
+
+def parse_answer(reply: ModelReply, schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the JSON object in a reply that was asked for with a schema.
+
+    Keys are spelled as the schema spells them, at every level. Where the schema has one list only, a bare list
+    stands for it. Arguments of a tool call count where the text has no JSON.
+
+    Raises:
+        UnusableReply: the reply was refused, was cut off, or has no such object.
+    """
+    if reply.finish == "length":
+        raise UnusableReply("the answer was cut off at the limit of its length")
+    if reply.finish == "refused":
+        raise UnusableReply("the model would not answer")
+    properties: Mapping[str, Any] = schema["properties"]
+    try:
+        value = _as_object(parse_json(reply.text, keys=properties), properties)
+    except UnusableReply:
+        if not reply.tool_calls or _BEGINS_LIKE_JSON.search(reply.text):
+            raise
+        value = None
+    if value is None and reply.tool_calls:
+        arguments = "\n".join(call.arguments for call in reply.tool_calls)
+        value = _as_object(parse_json(arguments, keys=properties), properties)
+    if value is None:
+        raise UnusableReply(f"the answer has none of: {', '.join(properties)}")
+    return {key: _spell_keys(each, properties.get(key, {})) for key, each in value.items()}
 
 
 def strip_reasoning(text: str) -> str:
@@ -36,11 +79,21 @@ def strip_reasoning(text: str) -> str:
     Raises:
         UnusableReply: the reasoning never ends.
     """
-    kept = _REASONING.sub("", text)
-    kept = _REASONING_CLOSE.sub("", kept)  # some servers cut the opening mark off
-    if _REASONING_OPEN.search(kept):
+    kept: list[str] = []
+    at, within = 0, ""
+    for mark in _REASONING_MARK.finditer(text):
+        name = mark[2].lower()
+        if not mark[1]:
+            if not within:
+                kept.append(text[at : mark.start()])
+                within = name
+        elif within in ("", name):
+            if not within:
+                kept.clear()  # some servers cut the opening mark off
+            at, within = mark.end(), ""
+    if within:
         raise UnusableReply("the answer ends within its reasoning")
-    return kept.strip()
+    return "".join((*kept, text[at:])).strip()
 
 
 def parse_json(text: str, *, keys: Collection[str] = ()) -> Any:
@@ -49,10 +102,10 @@ def parse_json(text: str, *, keys: Collection[str] = ()) -> Any:
     Args:
         text: The answer.
         keys: What the wanted object has; of several values the one that has most of them is taken, of equal
-            ones the last.
+            ones the last. An object around the wanted one, or a list of such objects, is unwrapped.
 
     Raises:
-        Unusable: the answer is empty, has no JSON, or breaks off within it.
+        UnusableReply: the answer is empty, has no JSON, or breaks off within it.
     """
     if len(text) > _MOST_CHARACTERS:
         raise UnusableReply(f"the answer has {len(text):,} characters")
@@ -61,8 +114,9 @@ def parse_json(text: str, *, keys: Collection[str] = ()) -> Any:
         raise UnusableReply("the answer is empty")
     wanted = frozenset(keys)
     found: list[Any] = []
-    for part in (*(fence.group(1) for fence in _FENCE.finditer(text)), text):
-        found = list(_iter_values(part))
+    for parts in (_split_fences(text), [text]):
+        values = chain.from_iterable(_Parser(part).iter_values() for part in parts)
+        found = [_unwrap(value, wanted) for value in values]
         if found and (not wanted or any(_has(value, wanted) for value in found)):
             break
     if not found:
@@ -99,65 +153,228 @@ def to_texts(value: Any) -> list[str]:
     return list(dict.fromkeys(text for text in map(to_text, value) if text))
 
 
+def to_ids(value: Any) -> list[str]:
+    """Return the ids in a value, each once. Models repeat the brackets in which a prompt shows ids.
+
+    >>> to_ids(["[3f2a9c81d04b]", "3f2a9c81d04c, 3f2a9c81d04d"]), to_ids({"id": "[t1]"})
+    (['3f2a9c81d04b', '3f2a9c81d04c', '3f2a9c81d04d'], ['t1'])
+    """
+    if isinstance(value, Mapping):
+        value = value.get("id")
+    if isinstance(value, list):
+        return list(dict.fromkeys(name for each in value for name in to_ids(each)))
+    words = to_text(value).replace(",", " ").split()
+    return list(dict.fromkeys(name for word in words if (name := word.strip("[]()<>`'\"#."))))
+
+
+# -- the shape of an answer ------------------------------------------------------------------------------
+
+
+def _split_fences(text: str) -> list[str]:
+    """Return the contents of the code fences and what follows the last; empty for a text without any."""
+    fences = list(_FENCE.finditer(text))
+    return [*(fence[1] for fence in fences), text[fences[-1].end() :]] if fences else []
+
+
+def _normalize_key(key: str) -> str:
+    """Return a key as schemas spell theirs: `historyEntry`, `History Entry` and `history-entry` are one."""
+    return _WORD_START.sub("_", key).lower().replace("-", "_").replace(" ", "_")
+
+
 def _has(value: Any, wanted: frozenset[str]) -> int:
     return len(wanted.intersection(value)) if isinstance(value, dict) else 0
 
 
-def _iter_values(text: str) -> Iterator[Any]:
-    """Yield the outermost JSON objects and lists in a text."""
-    at = 0
-    while (start := _find_next_opening(text, at)) is not None:
+def _unwrap(value: Any, wanted: frozenset[str], depth: int = 0) -> Any:
+    """Return the object with wanted keys within a wrapper; the value itself where there is none."""
+    if not wanted:
+        return value
+    if isinstance(value, dict):
+        spelled = {_select_spelling(key, wanted): each for key, each in value.items()}
+        if _has(spelled, wanted):
+            return spelled
+        inner = (
+            [_unwrap(each, wanted, depth + 1) for each in value.values()] if depth < _DEEPEST_WRAPPER else []
+        )
+        return next((each for each in inner if _has(each, wanted)), value)
+    if isinstance(value, str) and 0 < depth < _DEEPEST_WRAPPER and value.lstrip().startswith(("{", "[")):
         try:
-            value, at = _decode_value(text, start)
-        except json.JSONDecodeError:
-            if _BEGINS_LIKE_JSON.match(text, start) and not _is_closed(text, start):
-                raise UnusableReply("the answer breaks off") from None
-            at = start + 1
-        except RecursionError:
-            raise UnusableReply("the answer is nested too deeply") from None
-        else:
-            yield value
+            return _unwrap(json.loads(value), wanted, depth + 1)  # arguments of a tool call
+        except (ValueError, RecursionError):
+            return value
+    if isinstance(value, list) and value and depth < _DEEPEST_WRAPPER:
+        inner = [_unwrap(each, wanted, depth + 1) for each in value]
+        if all(_has(each, wanted) for each in inner):
+            return _join_objects(inner)
+    return value
 
 
-def _find_next_opening(text: str, at: int) -> int | None:
-    places = [place for place in (text.find("{", at), text.find("[", at)) if place >= 0]
-    return min(places) if places else None
-
-
-def _decode_value(text: str, start: int) -> tuple[Any, int]:
-    try:
-        value, end = _DECODER.raw_decode(text, start)
-    except json.JSONDecodeError:
-        stop = _find_closing(text, start)
-        if stop is None:
-            raise
-        value, _ = _DECODER.raw_decode(_TRAILING_COMMA.sub(r"\1", text[start:stop]))
-        return value, stop
-    return value, end
-
-
-def _is_closed(text: str, start: int) -> bool:
-    return _find_closing(text, start) is not None
-
-
-def _find_closing(text: str, start: int) -> int | None:
-    """Return the position after the bracket that closes the one at `start`; None if none does."""
-    depth, within, escaped = 0, False, False
-    for place in range(start, len(text)):
-        character = text[place]
-        if within:
-            if escaped:
-                escaped = False
-            elif character == "\\":
-                escaped = True
-            elif character == '"':
-                within = False
-        elif character == '"':
-            within = True
-        elif character in "{[":
-            depth += 1
-        elif character in "}]":
-            depth -= 1
-            if not depth:
-                return place + 1
+def _as_object(value: Any, properties: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the value as an object with some of these properties; None where it is none."""
+    if isinstance(value, dict) and _has(value, frozenset(properties)):
+        return value
+    lists = [name for name, each in properties.items() if each.get("type") == "array"]
+    if isinstance(value, list) and len(lists) == 1 and all(isinstance(each, dict) for each in value):
+        return {lists[0]: value}
     return None
+
+
+def _join_objects(values: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return several objects as one, with their lists joined."""
+    joined: dict[str, Any] = {}
+    for value in values:
+        for key, each in value.items():
+            known = joined.get(key)
+            joined[key] = [*known, *each] if isinstance(known, list) and isinstance(each, list) else each
+    return joined
+
+
+def _select_spelling(key: str, wanted: Collection[str]) -> str:
+    normalized = _normalize_key(key)
+    return normalized if key not in wanted and normalized in wanted else key
+
+
+def _spell_keys(value: Any, schema: Mapping[str, Any]) -> Any:
+    """Return a value with its keys as a schema spells them."""
+    if isinstance(value, list):
+        items: Mapping[str, Any] = schema.get("items", {})
+        return [_spell_keys(each, items) for each in value]
+    properties: Mapping[str, Any] = schema.get("properties", {})
+    if not isinstance(value, dict) or not properties:
+        return value
+    spelled = {_select_spelling(key, properties): each for key, each in value.items()}
+    return {key: _spell_keys(each, properties.get(key, {})) for key, each in spelled.items()}
+
+
+# -- the text of an answer -------------------------------------------------------------------------------
+
+
+class _SyntaxFault(Exception):
+    """What is read is no JSON."""
+
+
+class _Parser:
+    """Parser of the JSON values in a text, as strict as it can be with what models write."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._last_comment_end = text.rfind("*/")
+
+    def iter_values(self) -> Iterator[Any]:
+        """Yield the outermost objects and lists.
+
+        What begins like JSON and is never closed makes the text unusable. What is closed and no JSON is skipped
+        as a whole, so that no place is read more than a few times.
+        """
+        at = 0
+        while (opening := _BEGINS_LIKE_JSON.search(self._text, at)) is not None:
+            try:
+                value, at = self._parse_value(opening.start(), 0)
+            except _SyntaxFault:
+                at = self._find_closing(opening.start())
+            else:
+                yield value
+
+    def _find_closing(self, start: int) -> int:
+        """Return the position after the bracket that closes the one at `start`."""
+        depth = 0
+        for match in _BRACKET_OR_STRING.finditer(self._text, start):
+            depth += match[0] in "{[" or -(match[0] in "}]")
+            if not depth:
+                return match.end()
+        raise UnusableReply("the answer breaks off")
+
+    def _skip_space(self, at: int) -> int:
+        """Return the position of the next token."""
+        while at < len(self._text):
+            if (space := _SPACE.match(self._text, at)) is not None:
+                at = space.end()
+            elif self._text.startswith("/*", at) and at < self._last_comment_end:
+                at = self._text.index("*/", at) + 2
+            else:
+                break
+        return at
+
+    def _parse_value(self, at: int, depth: int) -> tuple[Any, int]:
+        if depth > _DEEPEST:
+            raise UnusableReply("the answer is nested too deeply")
+        sign = self._text[at : at + 1]
+        if sign == "{":
+            return self._parse_object(at, depth)
+        if sign == "[":
+            return self._parse_list(at, depth)
+        if sign in ('"', "'"):
+            return self._parse_string(at)
+        if (match := _ID.match(self._text, at)) is not None:
+            return match[0], match.end()
+        if (match := _CONSTANT.match(self._text, at)) is not None:
+            return _CONSTANTS[match[0].lower()], match.end()
+        if (match := _NUMBER.match(self._text, at)) is not None:
+            try:
+                return json.loads(match[0]), match.end()
+            except ValueError:
+                raise _SyntaxFault from None
+        raise _SyntaxFault
+
+    def _parse_object(self, start: int, depth: int) -> tuple[dict[str, Any], int]:
+        value: dict[str, Any] = {}
+        at = self._skip_space(start + 1)
+        while not self._text.startswith("}", at):
+            key, at = self._parse_key(at)
+            at = self._expect(":", at)
+            value[key], at = self._parse_value(at, depth + 1)
+            at = self._skip_separator(at, "}")
+        return value, at + 1
+
+    def _parse_list(self, start: int, depth: int) -> tuple[list[Any], int]:
+        values: list[Any] = []
+        at = self._skip_space(start + 1)
+        while not self._text.startswith("]", at):
+            value, at = self._parse_value(at, depth + 1)
+            values.append(value)
+            at = self._skip_separator(at, "]")
+        return values, at + 1
+
+    def _parse_key(self, at: int) -> tuple[str, int]:
+        if self._text[at : at + 1] in ('"', "'"):
+            return self._parse_string(at)
+        if (match := _KEY.match(self._text, at)) is None:
+            raise _SyntaxFault
+        return match[0], match.end()
+
+    def _parse_string(self, at: int) -> tuple[str, int]:
+        if self._text[at] == "'":
+            return self._parse_single_quoted(at)
+        if (match := _STRING.match(self._text, at)) is None:
+            raise _SyntaxFault
+        try:
+            value: str = json.loads(match[0], strict=False)
+        except ValueError:
+            raise _SyntaxFault from None
+        return value, match.end()
+
+    def _parse_single_quoted(self, at: int) -> tuple[str, int]:
+        end = _SINGLE_QUOTED_END.search(self._text, at + 1)
+        if end is None:
+            raise _SyntaxFault
+        inner = _QUOTE_OR_ESCAPE.sub(_convert_quote, self._text[at + 1 : end.start()])
+        try:
+            value: str = json.loads(f'"{inner}"', strict=False)
+        except ValueError:
+            raise _SyntaxFault from None
+        return value, end.end()
+
+    def _expect(self, sign: str, at: int) -> int:
+        at = self._skip_space(at)
+        if not self._text.startswith(sign, at):
+            raise _SyntaxFault
+        return self._skip_space(at + 1)
+
+    def _skip_separator(self, at: int, closing: str) -> int:
+        at = self._skip_space(at)
+        return at if self._text.startswith(closing, at) else self._expect(",", at)
+
+
+def _convert_quote(match: re.Match[str]) -> str:
+    """Return a piece of a single-quoted string as a double-quoted one has it."""
+    return {'"': '\\"', "\\'": "'"}.get(match[0], match[0])

@@ -1,0 +1,50 @@
+"""A question that is answered at too great a length is asked in parts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from reverie.consolidation.planning.driver import run_pass
+from reverie.consolidation.planning.questions import (
+    REASONING_TOKENS,
+    ask_in_parts,
+    build_question,
+    build_repair_question,
+)
+from reverie.llm.messages import ModelFailure, ModelReply, ModelRequest, TokenUsage
+
+
+def _build(items: Sequence[str]) -> ModelRequest:
+    return build_question(" ".join(items), purpose="test", schema={}, answer_tokens=100)
+
+
+def _ask(items: Sequence[str], longest: int) -> tuple[list[tuple[str, ...]], int]:
+    asked: list[int] = []
+
+    def answer(request: ModelRequest) -> ModelReply | ModelFailure:
+        count = len(request.messages[0].content.split())
+        asked.append(count)
+        finish = "length" if count > longest else "stop"
+        return ModelReply(text="{}", finish=finish, usage=TokenUsage(requests=1))  # type: ignore[arg-type]
+
+    parts = run_pass(ask_in_parts(items, _build), answer)
+    assert sum(reply.usage.requests for _, _, reply in parts) == len(asked)
+    return [tuple(part) for part, _, reply in parts], len(asked)
+
+
+def test_an_answer_that_is_cut_off_splits_the_question_and_no_item_is_left_out() -> None:
+    assert _ask("abcd", longest=4) == ([("a", "b", "c", "d")], 1)
+    assert _ask("abcd", longest=2) == ([("a", "b"), ("c", "d")], 3)
+    assert _ask("abcde", longest=1) == ([("a",), ("b",), ("c",), ("d", "e")], 7)
+    assert _ask("a", longest=0) == ([("a",)], 1)
+
+
+def test_a_question_leaves_room_for_reasoning() -> None:
+    assert _build("a").max_tokens == 100 + REASONING_TOKENS
+
+
+def test_a_repair_question_shows_the_answer_and_the_reasons() -> None:
+    request = build_repair_question(_build("a"), ModelReply(text='{"lines": []}'), ["no turn says: Rome"])
+    assert [message.role for message in request.messages] == ["user", "assistant", "user"]
+    assert request.messages[1].content == '{"lines": []}'
+    assert "- no turn says: Rome" in request.messages[2].content
