@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import doctest
-import re
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reverie.domain.text.tokenizer import pack, tokenize
+from reverie.domain.text.tokenizer import tokenize
 from reverie.memory import Memory
 from reverie.search import expansion
 from reverie.search.expansion import compute_distance, expand_query
@@ -44,15 +43,10 @@ def expand(
 ) -> set[str]:
     """Return the alternatives of all words of a question over some texts."""
     counts = Counter(token for text in texts for token in set(tokenize(text)))
-    words = pack(counts)
-
-    def collect(word: str, pattern: re.Pattern[str]) -> list[str]:
-        return pattern.findall(words)
-
     query = expand_query(
         parse_query(question),
         count=lambda tokens: {token: counts[token] for token in tokens},
-        collect_words=collect,
+        collect_words=lambda word: counts,
         related=Pairs(related or {}),
     )
     return {alternative.token for term in query.terms for alternative in term.alternatives}
@@ -108,7 +102,7 @@ def test_a_known_word_is_trusted_more_than_its_neighbours_in_spelling() -> None:
     query = expand_query(
         parse_query("horse"),
         count=lambda tokens: {token: counts.get(token, 0) for token in tokens},
-        collect_words=lambda word, pattern: ["hous"],
+        collect_words=lambda word: ["hous"],
         related=Pairs({"horse": [("stable", 0.5)]}),
     )
     assert all(alternative.similarity <= 0.5 for alternative in query.terms[0].alternatives)
@@ -126,6 +120,22 @@ def test_words_of_another_scope_are_no_alternatives(tmp_path: Path) -> None:
         memory.scoped("user:bob").save("Lindqvist repaired the boiler")
         memory.scoped("user:alice").save("The lindens bloom")
         assert memory.scoped("user:alice").search("Lindquist") == []
+
+
+@pytest.mark.parametrize(
+    ("question", "text"),
+    [
+        ("impfung", "Die Grippeimpfung ist am Montag und nicht im Mai"),
+        ("Wo ist meine Versicherung?", "Die Versicherungsnummer ist 4711 und steht auf der Karte"),
+        ("did Lindquist call?", "Lindqvist is the plumber"),
+    ],
+)
+def test_words_near_an_unknown_one_are_found_in_the_commit(tmp_path: Path, question: str, text: str) -> None:
+    with Memory.open(tmp_path) as memory:
+        memory.save(text)
+        memory._index.fold()
+        [hit] = memory.search(question)
+        assert hit.explanation.stands_for
 
 
 @given(st.text("abc", max_size=6), st.text("abc", max_size=6))

@@ -59,8 +59,8 @@ _MOST_UNKNOWN = 8
 _ONE_SOUND = ("ckq", "fpv", "sz", "vw", "ijy")
 """First letters that are easily exchanged."""
 
-CollectWords = Callable[[str, re.Pattern[str]], Iterable[str]]
-"""Gives the words of the searched scopes near a word that match a pattern."""
+CollectWords = Callable[[str], Iterable[str]]
+"""Gives words of the searched scopes, among them those near a word."""
 
 
 class WordRelations(Protocol):
@@ -181,21 +181,25 @@ def _list_spellings(
     """Return words in use that are spelled or sound nearly like a word that is not, or are composed with it."""
     simple = stem(re.sub(r"(.)\1+", r"\1", term.surface), language)
     alternatives = [Alternative(simple, _SPELLING, "spelling")]
-    for token in collect_words(term.token, _compile_near(term.token)):
+    for token in _select_near(term.token, collect_words(term.token)):
         similarity, reason = _compare(term.token, token)
         if similarity:
             alternatives.append(Alternative(token, trust * similarity, reason))
     return alternatives
 
 
-def _compile_near(word: str) -> re.Pattern[str]:
-    """Return a pattern of words in packed text that may be near a word; `_compare` decides."""
-    first, rest = word[0], re.escape(word[1:])
-    firsts = "".join({first, *(letter for letters in _ONE_SOUND if first in letters for letter in letters)})
-    size = len(word)
-    return re.compile(
-        f" ([{re.escape(firsts)}]\\S{{{max(1, size - 4)},{size + 2}}}|\\S?{rest}|{re.escape(first)}{rest}\\S+|\\S+"
-        f"{re.escape(first)}{rest}) "
+def _select_near(word: str, tokens: Iterable[str]) -> list[str]:
+    """Return the tokens that may be near a word, in order; `_compare` decides."""
+    first, rest, size = word[0], word[1:], len(word)
+    firsts = {first, *(letter for letters in _ONE_SOUND if first in letters for letter in letters)}
+    shortest, longest = max(2, size - 3), size + 3
+    return sorted(
+        token
+        for token in tokens
+        if (token[0] in firsts and shortest <= len(token) <= longest)
+        or token.endswith(word)
+        or token.startswith(word)
+        or (len(token) <= size and token.endswith(rest))
     )
 
 

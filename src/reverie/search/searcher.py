@@ -329,8 +329,8 @@ class Searcher:
         return expand_query(
             query,
             count=lambda tokens: self._count_words(subject, tokens, question),
-            collect_words=lambda word, pattern: self._index.collect_words(
-                subject, word, question.allowed, pattern, category=question.isolated_category
+            collect_words=lambda word: self._index.collect_words(
+                subject, word, question.allowed, category=question.isolated_category
             ),
             related=self._related,
         )

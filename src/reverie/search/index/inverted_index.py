@@ -6,7 +6,6 @@ It holds thousands, not millions, of passages, and its order is approximate: the
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
@@ -17,7 +16,6 @@ from reverie.domain.conversation import Turn
 from reverie.domain.page import Paragraph
 from reverie.domain.passage import AnalyzedText, CandidateQuery, TermWeight, get_scope
 from reverie.domain.record import Record
-from reverie.domain.text.tokenizer import pack
 
 Value = Record | Turn | Paragraph
 
@@ -145,12 +143,11 @@ class InvertedIndex:
             return len(self._words.get(word, ()))
         return sum(self._in_scopes.get((scope, word), 0) for scope in set(scopes))
 
-    def find_words(
-        self, pattern: re.Pattern[str], scopes: Collection[str] | None, category: str | None = None
-    ) -> list[str]:
-        """Return the words of passages in those scopes (None: in all) that match, looked for in a packed text."""
-        words = pattern.findall(pack(self._words))
-        return [word for word in words if self.compute_frequency(word, scopes, category)]
+    def list_words(self, scopes: Collection[str] | None, category: str | None = None) -> Iterable[str]:
+        """Return the words of passages in those scopes (None: in all); see `SearchIndex`."""
+        if scopes is None and category is None:
+            return self._words
+        return [word for word in self._words if self.compute_frequency(word, scopes, category)]
 
     def search_any(self, query: CandidateQuery, passes: Callable[[Value], bool], limit: int) -> list[int]:
         """Return the keys of at most `limit` passages that fit best by BM25 over this index."""

@@ -14,7 +14,6 @@ if the disk refuses it.
 from __future__ import annotations
 
 import logging
-import re
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set, Sized
@@ -230,26 +229,24 @@ class SearchIndex:
         subject: Searchable,
         word: str,
         allowed: Filter,
-        pattern: re.Pattern[str],
         *,
         category: str | None = None,
-    ) -> list[str]:
-        """Return words near a word that match a pattern, in order of the alphabet.
+    ) -> set[str]:
+        """Return the words of passages that have a word near this one, and all words that no commit holds yet.
 
         Args:
             subject: Records, turns, or paragraphs.
             word: The word, in the analyzer's form.
             allowed: Whose passages are looked at: the newest that have a word near it.
-            pattern: What the words are like, with the spaces around them in a packed text.
             category: Only words of this category, to which the filter is restricted.
         """
         with self._lock:
             committed = self._catch_up()
-            words = set(self._fresh[subject].find_words(pattern, allowed.scopes, category))
+            words = set(self._fresh[subject].list_words(allowed.scopes, category))
             keys = committed.search_near(subject, word, allowed, _NEAR)
         for passage in self._store.passages(subject, keys):
-            words.update(pattern.findall(passage.terms))
-        return sorted(words)
+            words.update(passage.terms.split())
+        return words
 
     def status(self) -> IndexStatus:
         """Return the state of the index."""

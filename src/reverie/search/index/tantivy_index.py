@@ -7,7 +7,6 @@ inside the index, so that it always agrees with the documents.
 
 from __future__ import annotations
 
-import re
 import shutil
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
@@ -25,7 +24,7 @@ from reverie.domain.record import Record
 from reverie.domain.text.timestamps import to_microseconds
 from reverie.search.index.inverted_index import OFTEN, ONCE, IndexedPassage, compute_brevity
 
-FORMAT = "4"
+FORMAT = "5"
 """Part of the folder's name; another schema or analyzer gets another folder and is built anew."""
 
 _NEVER = (1 << 62) - 1
@@ -44,6 +43,14 @@ _DATES: dict[Searchable, str] = {
     "turn": "turn_dates",
     "paragraph": "paragraph_dates",
 }
+_ENDS: dict[Searchable, str] = {
+    "record": "record_ends",
+    "turn": "turn_ends",
+    "paragraph": "paragraph_ends",
+}
+"""Long words spelled backwards, so that what ends with a word is found as quickly as what begins with it."""
+
+_SHORTEST_REVERSED = 7  # letters; a part at the end of a shorter word is not looked for
 
 
 class IndexCorrupt(Exception):
@@ -59,6 +66,8 @@ def build_schema() -> tantivy.Schema:
     builder = tantivy.SchemaBuilder()
     for field in (*_WORDS.values(), *_DATES.values(), "alike", "often"):
         builder.add_text_field(field, tokenizer_name="whitespace", index_option="freq")
+    for field in _ENDS.values():
+        builder.add_text_field(field, tokenizer_name="whitespace", index_option="basic")
     for field in ("speaker", "scope", "category", "tag", "kind", "layer", "origin", "session", "role", "all"):
         builder.add_text_field(field, tokenizer_name="raw", index_option="basic")
     builder.add_unsigned_field("key", indexed=True, fast=True)
@@ -227,12 +236,13 @@ class TantivyIndex:
     def search_near(self, subject: Searchable, word: str, allowed: Filter, limit: int) -> list[int]:
         """Return the keys of at most `limit` passages with a word near this one, the newest first.
 
-        Near is what can be made of it with two changes of a letter, begins with it, or ends with it.
+        Near is what can be made of it with two changes of a letter, begins with it, or is a long word that ends
+        with it.
         """
-        field, exact = _WORDS[subject], re.escape(word)
         queries = [
-            Query.fuzzy_term_query(self._schema, field, word, distance=2),
-            Query.regex_query(self._schema, field, f"{exact}.*|.*{exact}"),
+            Query.fuzzy_term_query(self._schema, _WORDS[subject], word, distance=2),
+            Query.fuzzy_term_query(self._schema, _WORDS[subject], word, distance=0, prefix=True),
+            Query.fuzzy_term_query(self._schema, _ENDS[subject], word[::-1], distance=0, prefix=True),
         ]
         near = Query.boolean_query([(Occur.Should, query) for query in queries])
         query = Query.boolean_query([(Occur.Must, near), *self._build_filter_clauses(subject, allowed)])
@@ -502,6 +512,8 @@ def _build_document(leaf: IndexedPassage) -> tantivy.Document:
         if counts[word] >= least
     ]
     document.add_text("often", " ".join(often))
+    long = (word for word in counts if len(word) >= _SHORTEST_REVERSED and word.isalpha())
+    document.add_text(_ENDS[subject], " ".join(word[::-1] for word in long))
     document.add_text("scope", f"={get_scope(value)}")
     document.add_unsigned("key", leaf.key)
     # tantivy multiplies by log2(2 + field), which is to be the brevity.
