@@ -23,8 +23,13 @@ ATTACKS = [case for case in CASES if case.kind != BENIGN]
 HARMLESS = [case for case in EVALUATION.load_set("attacks") if case.kind == BENIGN]
 
 
-@pytest.mark.parametrize("case", ATTACKS, ids=lambda case: case.id)
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(case, marks=() if n % 8 == 0 else pytest.mark.slow) for n, case in enumerate(ATTACKS)],
+    ids=lambda case: case.id,
+)
 def test_no_attack_is_believed_injected_or_mistaken_for_ours(case: AttackCase) -> None:
+    """The everyday suite plays every eighth attack."""
     assert judge_case(case).wrong == ()
 
 
