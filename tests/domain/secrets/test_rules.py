@@ -34,6 +34,8 @@ UNMISTAKABLE = sorted(
     - {"aws_secret", "aws_session", "azure_key", "azure_bus", "azure_sig", "slack_path", "discord_path"}
     - {"strong", "human", "leet", "word", "passphrase", "passphrase_spaced", "basic", "b64", "pin", "cvv"}
     - {"hex32", "hex40", "hex64", "random20", "random32", "random43", "random64", "uuid", "django"}
+    - {"pin6", "combination", "ssn", "ssn_plain", "seed_phrase"}
+    - {"recovery_code", "recovery_key", "digits8", "bitlocker"}
 )
 
 

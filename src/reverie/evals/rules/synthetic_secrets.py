@@ -26,6 +26,12 @@ _WORDS = tuple(
     anchor pepper violet canyon otter breeze clover
     """.split()  # noqa: SIM905 - as a list it would take a page
 )
+_SEED_WORDS = tuple(
+    """
+    canyon fossil glide harvest ivory jungle kitten ladder lunar magnet marble noodle
+    orbit oyster pepper quantum raven ribbon saddle timber umbrella velvet walnut window
+    """.split()  # noqa: SIM905 - as a list it would take a page
+)
 Maker = Callable[[Random], str]
 
 
@@ -264,6 +270,15 @@ SECRETS: Mapping[str, Maker] = MappingProxyType(
         "amex_spaced": _build_grouped_maker(_build_card_maker("3714", 15), " ", (4, 6, 5)),
         "pin": lambda rng: str(rng.randrange(1357, 9864)),
         "cvv": lambda rng: str(rng.randrange(123, 987)),
+        "pin6": lambda rng: str(rng.randrange(135_790, 986_420)),
+        "combination": lambda rng: "-".join(str(rng.randrange(10, 99)) for _ in range(3)),
+        "ssn": lambda rng: f"{rng.randrange(101, 665)}-{rng.randrange(10, 99)}-{rng.randrange(1000, 9999)}",
+        "ssn_plain": lambda rng: str(rng.randrange(101_101_001, 665_999_999)),
+        "seed_phrase": lambda rng: " ".join(rng.sample(_SEED_WORDS, 12)),
+        "recovery_code": lambda rng: f"{_run(_HEX, 5)(rng)}-{_run(_HEX, 5)(rng)}",
+        "recovery_key": lambda rng: "-".join(_run(_UPPER, 4)(rng) for _ in range(7)),
+        "digits8": lambda rng: str(rng.randrange(10_234_567, 98_765_432)),
+        "bitlocker": lambda rng: "-".join(f"{11 * rng.randrange(2**16):06}" for _ in range(8)),
     }
 )
 """What makes secrets, by name."""
