@@ -102,14 +102,16 @@ class MemoryReader:
         limit: int | None = 50,
         offset: int = 0,
         order: Order = "newest",
+        parts: bool = False,
         **filters: Unpack[ListFilters],
     ) -> builtins.list[Record]:
-        """Return records in the order of their last change.
+        """Return records in the order of their last change; a headline stands for its parts.
 
         Args:
             limit: Most records to return; None for all.
             offset: Number of records to skip.
             order: `newest` or `oldest` first.
+            parts: Whether to return all records and no headlines.
             **filters: Restrictions; see `reverie.domain.filter.ListFilters`.
 
         Raises:
@@ -122,9 +124,16 @@ class MemoryReader:
         validate_count(offset, name="offset", least=0)
         if limit is not None:
             validate_count(limit, name="limit", least=0)
-        if order == "newest":
+        if parts:
+            allowed = replace(allowed, headlines=False)
+        folds = not parts and allowed.archived is False and self._searcher.has_headlines()
+        if order == "newest" and not folds:
             return builtins.list(self._store.find(allowed, limit=limit, offset=offset))
-        records = builtins.list(self._store.find(allowed))[::-1]
+        records = builtins.list(self._store.find(allowed))
+        if order == "oldest":
+            records.reverse()
+        if folds:
+            records = builtins.list(self._searcher.fold(records, allowed))
         return records[offset:] if limit is None else records[offset : offset + limit]
 
     def categories(self) -> dict[str, int]:

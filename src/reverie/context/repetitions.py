@@ -16,7 +16,7 @@ _NEARLY_WHOLE = 0.8
 def find_repetitions(hits: Sequence[Hit], known: Sequence[Hit] = ()) -> Mapping[int, int | None]:
     """Return the places of hits that say the same as a preferred one, with the place of that one.
 
-    A record is preferred, then an insight, a paragraph and a turn; of two of one type the one that says more, then the
+    A record is preferred, then an insight, a paragraph, a turn and a headline; of two of one type the one that says more, then the
     first. The place is None for what one of `known` says.
 
     Args:
@@ -44,6 +44,8 @@ def find_repetitions(hits: Sequence[Hit], known: Sequence[Hit] = ()) -> Mapping[
 
 
 def _get_rank(hit: Hit) -> int:
+    if hit.record is not None and hit.record.is_headline:
+        return 4  # so that no other one is left out for it
     if hit.record is not None:
         return int(hit.record.kind == "insight")
     return 2 if hit.paragraph is not None else 3

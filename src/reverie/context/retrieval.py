@@ -115,7 +115,7 @@ def retrieve_standing(recaller: Retriever, settings: Settings, scopes: tuple[str
     """
     if not settings.standing_tokens:
         return []
-    allowed = Filter(scopes=scopes, origins=_TRUSTED)
+    allowed = Filter(scopes=scopes, origins=_TRUSTED, headlines=False)
     found = [
         *recaller.recent(allowed=replace(allowed, pinned=True), limit=_MOST_STANDING),
         *recaller.recent(allowed=replace(allowed, kinds=_STANDING, pinned=False), limit=_MOST_STANDING),

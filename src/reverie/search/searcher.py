@@ -33,6 +33,7 @@ from reverie.domain.text.validation import validate_text
 from reverie.search import calibration, fusion, scoring, updates
 from reverie.search.expansion import expand_query
 from reverie.search.fusion import FusedPassage
+from reverie.search.headlines import HeadlineIndex, fold_hits, fold_records
 from reverie.search.hits import SOURCES, Explanation, Hit, SearchMode, Source, Unit
 from reverie.search.index.search_index import SearchIndex
 from reverie.search.page_index import EMPTY, PageIndex, PageParagraphs
@@ -96,7 +97,8 @@ class SearchRequest:
         min_score: Only hits that score at least so much, 0 to 1.
         exclude: Ids of records, turns and paragraphs that must not be found.
         mode: How the text is read.
-        repeats: Whether records that say the same are all found, not just the best of them.
+        repeats: Whether records that say the same are all found, not just the best of them, and those under a
+            headline.
         isolated_category: A category that is searched as if there were nothing else: `allowed` has it and the
             scopes; words are counted in it alone, and vectors are not used.
     """
@@ -167,6 +169,7 @@ class Searcher:
         self._zone = zone
         self._floor = calibration.FLOOR if floor is None else floor
         self._pages = PageIndex(store)
+        self._headlines = HeadlineIndex(store)
         self._measures: dict[
             tuple[Searchable, tuple[str, ...] | None, str | None], tuple[int, CollectionStats]
         ] = {}
@@ -235,8 +238,19 @@ class Searcher:
         return self.everything(SearchRequest(text=query, allowed=allowed, limit=limit, exclude=exclude))
 
     def recent(self, *, allowed: Filter, limit: int) -> list[Record]:
-        """Return the records changed last, newest first."""
-        return list(self._store.find(_restrict_to_alive(allowed, self._clock()), limit=limit))
+        """Return the records changed last, newest first; a headline stands for its parts."""
+        allowed = _restrict_to_alive(allowed, self._clock())
+        if allowed.headlines is False or self._headlines.is_empty():
+            return list(self._store.find(allowed, limit=limit))
+        return list(islice(self.fold(self._store.find(allowed), allowed), limit))
+
+    def has_headlines(self) -> bool:
+        """Return whether there are headlines, so that `fold` may change a list."""
+        return not self._headlines.is_empty()
+
+    def fold(self, records: Iterable[Record], allowed: Filter) -> Iterator[Record]:
+        """Yield the records of a list, each current headline in place of the first of its parts."""
+        return fold_records(records, self._headlines, allowed, self._clock())
 
     def _search_hits(
         self,
@@ -257,9 +271,10 @@ class Searcher:
 
     def _list_newest(self, subject: Searchable, question: SearchRequest) -> list[Hit]:
         """Return what changed last, newest first."""
-        return self._build_hits(
-            self._iterate_values(subject, question, None), question, note="newest first", score=0.0
-        )
+        values = self._iterate_values(subject, question, None)
+        if subject == "record" and not question.repeats:
+            values = self.fold((value for value in values if isinstance(value, Record)), question.allowed)
+        return self._build_hits(values, question, note="newest first", score=0.0)
 
     def _search_pattern(
         self, subject: Searchable, question: SearchRequest, pattern: re.Pattern[str]
@@ -267,7 +282,7 @@ class Searcher:
         """Return what has the text or matches the pattern, newest first."""
         containing = question.text if question.mode == "literal" else None
         values = self._iterate_values(subject, question, containing)
-        matching = (value for value in values if pattern.search(value.content))
+        matching = (value for value in values if pattern.search(value.content) and not _is_headline(value))
         note = f"has {question.text!r}" if question.mode == "literal" else f"matches /{question.text}/"
         return self._build_hits(matching, question, note=note, score=1.0)
 
@@ -311,14 +326,18 @@ class Searcher:
             return []
         query = self._expand(query, subject, question)
         pool = max(POOL, question.limit + _MORE_THAN_WANTED)
+        folds = subject == "record" and not question.repeats and not self._headlines.is_empty()
+        wanted = replace(question, limit=question.limit + _MORE_THAN_WANTED) if folds else question
         while True:
             scored, full = self._score_passages(subject, query, question, pool)
             firsts: dict[int | None, _Scored] = {}
             for entry in scored:
                 firsts.setdefault(distinct(entry.passage), entry)
-            hits = self._load(subject, list(firsts.values()), question)
+            hits = self._load(subject, list(firsts.values()), wanted)
             if subject == "record" and query.is_sentence:
-                hits = self._gather(hits, question)
+                hits = self._gather(hits, wanted)
+            if folds:
+                hits = self._fold_hits(hits, question)[: question.limit]
             exhausted = not full or not scored or scored[-1].score.total < question.min_score
             if len(hits) >= question.limit or exhausted or pool >= _LARGEST_POOL:
                 return hits
@@ -428,7 +447,7 @@ class Searcher:
         known = {hit.id for hit in hits} | question.exclude
         texts = {_normalize_words(hit.content) for hit in hits}
         valid_at = question.allowed.valid_at or self._clock()
-        allowed = replace(question.allowed, categories=(category,), valid_at=valid_at)
+        allowed = replace(question.allowed, categories=(category,), valid_at=valid_at, headlines=False)
         members = self._store.find(allowed, limit=_MOST_GATHERED)
         why = Explanation(note=f"in the category {category}, as the best hits are")
         gathered = [
@@ -437,6 +456,12 @@ class Searcher:
             if record.id not in known and (question.repeats or _normalize_words(record.content) not in texts)
         ]
         return sorted([*hits, *gathered], key=lambda hit: -hit.score)[: question.limit]
+
+    def _fold_hits(self, hits: list[Hit], question: SearchRequest) -> list[Hit]:
+        """Return the hits with one for those that their headline stands for."""
+        records = [hit.record for hit in hits if hit.record is not None]
+        clusters = self._headlines.find(records, question.allowed, self._clock())
+        return fold_hits(hits, clusters, question.exclude) if clusters else hits
 
     def _load_values(self, subject: Searchable, batch: Sequence[_Scored]) -> list[_Value | None]:
         """Return the values of the passages; None for one that has gone since, or cannot be read."""
@@ -539,12 +564,19 @@ def _restrict_to_alive(allowed: Filter, now: datetime) -> Filter:
 
 
 def _is_allowed(allowed: Filter, value: _Value) -> bool:
-    """Return whether the value passes the filter now: neighbors were never filtered, and time has passed."""
+    """Return whether the value passes the filter now: neighbors were never filtered, and time has passed.
+
+    A headline is found through its parts only.
+    """
     if isinstance(value, Record):
-        return is_record_allowed(allowed, value)
+        return is_record_allowed(allowed, value) and not value.is_headline
     return (
         is_turn_allowed(allowed, value) if isinstance(value, Turn) else is_paragraph_allowed(allowed, value)
     )
+
+
+def _is_headline(value: _Value) -> bool:
+    return isinstance(value, Record) and value.is_headline
 
 
 def _score(

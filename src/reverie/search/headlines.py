@@ -1,0 +1,214 @@
+"""Headlines in results: which records are shown as they are, and for which their headline stands.
+
+What a question matched is what is shown. A headline never hides what somebody asked for: it stands for a record
+only where it has every word through which that record was found, and where, besides, it repeats the record word
+for word, or another record, shown as it is, was found through all of these words and more. So the worst
+headline costs tokens, and never a fact.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from reverie.domain.change import JournalEntry
+from reverie.domain.filter import Filter, is_record_allowed
+from reverie.domain.headlines import is_current, list_left_out
+from reverie.domain.record import Record
+from reverie.domain.text import tokenizer
+from reverie.domain.text.validation import estimate_item_cost
+from reverie.search.hits import Hit
+from reverie.stores.protocol import Store
+
+_MOST_ENTRIES = 1_000  # of the journal, beyond which headlines are read again
+_SENTENCE_END = re.compile(r"[.!?;。！？]+(?=\s|$)|\n+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """A current headline with its parts.
+
+    Attributes:
+        headline: The headline.
+        parts: Its parts.
+        tokens: Words of the headline, in the analyzer's form.
+        sentences: Its sentences.
+    """
+
+    headline: Record
+    parts: tuple[Record, ...]
+    tokens: frozenset[str]
+    sentences: frozenset[str]
+
+    def has_words_of(self, hit: Hit) -> bool:
+        """Return whether the headline has everything through which one of its parts was found.
+
+        What was found by its date, or in another way than by words, was not found through words alone.
+        """
+        why = hit.explanation
+        return (
+            bool(why.matched)
+            and not why.note
+            and "date" not in why.evidence
+            and self.tokens.issuperset(why.matched)
+        )
+
+    def repeats(self, part: Record) -> bool:
+        """Return whether every sentence of a part is a sentence of the headline."""
+        return self.sentences.issuperset(_split_sentences(part.content))
+
+
+class HeadlineIndex:
+    """Current headlines of a store, by their parts. Safe to use from several threads."""
+
+    def __init__(self, store: Store) -> None:
+        """Index the headlines of `store`."""
+        self._store = store
+        self._known: tuple[int, Mapping[str, Record]] = (-1, {})
+
+    def is_empty(self) -> bool:
+        """Return whether there are no headlines."""
+        return not self._read()
+
+    def find(self, records: Iterable[Record], allowed: Filter, now: datetime) -> dict[str, Cluster]:
+        """Return the cluster of each record that is part of a current headline, by the record's id.
+
+        Args:
+            records: The records.
+            allowed: What a headline has to pass.
+            now: The moment.
+        """
+        by_part = self._read()
+        if not by_part:
+            return {}
+        headlines = {
+            headline.id: headline
+            for record in records
+            if (headline := by_part.get(record.id)) is not None and is_record_allowed(allowed, headline)
+        }
+        clusters: dict[str, Cluster] = {}
+        for headline in headlines.values():
+            parts = [part for part in self._store.records(headline.parts) if by_part[part.id] is headline]
+            if is_current(headline, parts, now):
+                cluster = Cluster(
+                    headline=headline,
+                    parts=tuple(parts),
+                    tokens=frozenset(tokenizer.tokenize(headline.content)),
+                    sentences=frozenset(_split_sentences(headline.content)),
+                )
+                left_out = list_left_out(headline)
+                clusters |= {part.id: cluster for part in parts if part.id not in left_out}
+        return clusters
+
+    def _read(self) -> Mapping[str, Record]:
+        """Return the live headlines by the ids of their parts; of several over one part, the newest."""
+        sequence = self._store.sequence()
+        known_at, by_part = self._known
+        if known_at == sequence:
+            return by_part
+        if known_at < 0 or sequence - known_at > _MOST_ENTRIES or self._has_changed(known_at, sequence):
+            headlines = list(self._store.find(Filter(headlines=True), order="created"))
+            headlines.sort(key=lambda headline: (headline.updated_at, headline.id))
+            by_part = {part: headline for headline in headlines for part in headline.parts}
+        self._known = (sequence, by_part)
+        return by_part
+
+    def _has_changed(self, after: int, until: int) -> bool:
+        """Return whether the journal tells of a headline, or may have done so before it was erased."""
+        entries = self._store.journal(after=after, until=until, limit=_MOST_ENTRIES)
+        return len(entries) < until - after or any(map(_may_be_headline, entries))
+
+
+def fold_hits(hits: Sequence[Hit], clusters: Mapping[str, Cluster], known: Collection[str] = ()) -> list[Hit]:
+    """Return the hits with one hit for what a headline stands for.
+
+    Args:
+        hits: Records that a question found, best first.
+        clusters: The clusters of those that are part of a headline, by id.
+        known: Ids that may not be returned.
+    """
+    terms = {hit.id: _collect_terms(hit) for hit in hits}
+    shown: list[Hit] = []
+    folded: dict[str, list[Hit]] = defaultdict(list)
+    for hit in sorted(hits, key=lambda hit: -len(terms[hit.id])):
+        cluster = clusters.get(hit.id)
+        if (
+            cluster is not None
+            and hit.record is not None
+            and cluster.headline.id not in known
+            and cluster.has_words_of(hit)
+            and (cluster.repeats(hit.record) or _is_answered_better(hit, cluster, shown, clusters, terms))
+        ):
+            folded[cluster.headline.id].append(hit)
+        else:
+            shown.append(hit)
+    for group in folded.values():
+        headline = clusters[group[0].id].headline
+        if estimate_item_cost(headline.content) < sum(estimate_item_cost(hit.content) for hit in group):
+            best = max(group, key=lambda hit: hit.score)
+            why = replace(best.explanation, note=f"headline over {', '.join(sorted(hit.id for hit in group))}")
+            shown.append(replace(best, record=headline, explanation=why))
+        else:
+            shown += group
+    places = {hit.id: place for place, hit in enumerate(hits)}
+    return sorted(shown, key=lambda hit: (-hit.score, places.get(hit.id, 0)))
+
+
+def fold_records(records: Iterable[Record], index: HeadlineIndex, allowed: Filter, now: datetime) -> Iterator[Record]:
+    """Yield the records of a list: each headline in place of the first of its parts.
+
+    Args:
+        records: The records in their order.
+        index: The headlines.
+        allowed: What the list is restricted to.
+        now: The moment.
+    """
+    seen: set[str] = set()
+    for record in records:
+        if record.is_headline and not record.archived:
+            continue
+        cluster = None if record.archived else index.find([record], allowed, now).get(record.id)
+        if cluster is None:
+            yield record
+        elif cluster.headline.id not in seen:
+            seen.add(cluster.headline.id)
+            yield cluster.headline
+
+
+def _is_answered_better(
+    hit: Hit,
+    cluster: Cluster,
+    shown: Iterable[Hit],
+    clusters: Mapping[str, Cluster],
+    terms: Mapping[str, frozenset[str]],
+) -> bool:
+    """Return whether a record outside the cluster was found through all words of the hit and more, and is no
+    less near in meaning.
+    """
+    return any(
+        terms[hit.id] < terms[other.id]
+        and clusters.get(other.id) is not cluster
+        and other.explanation.evidence.get("vector", 0.0) >= hit.explanation.evidence.get("vector", 0.0)
+        for other in shown
+    )
+
+
+def _collect_terms(hit: Hit) -> frozenset[str]:
+    """Return the words of the question that a hit has, or has another word for."""
+    why = hit.explanation
+    return frozenset(why.stands_for.get(word, word) for word in why.matched)
+
+
+def _split_sentences(text: str) -> list[str]:
+    """Return the sentences of a text, lower-case, with single spaces."""
+    return [" ".join(part.lower().split()) for part in _SENTENCE_END.split(text) if part.strip()]
+
+
+def _may_be_headline(entry: JournalEntry) -> bool:
+    values = () if entry.edit is None else (entry.edit.before, entry.edit.after)
+    return entry.edit is None or any(isinstance(value, Record) and value.is_headline for value in values)
+
+
