@@ -117,7 +117,8 @@ def test_a_headline_takes_no_repetition_and_hinders_no_save(memory: Memory) -> N
 
 def test_a_filter_that_the_headline_does_not_pass_shows_its_parts(memory: Memory) -> None:
     parts = [
-        memory.save(text, category=category).record for text, category in zip(FAMILY, ("a", "b", "b"), strict=True)
+        memory.save(text, category=category).record
+        for text, category in zip(FAMILY, ("a", "b", "b"), strict=True)
     ]
     add_headline(memory, parts, SUM, category="a")
     assert {each.id for each in memory.list(category="b")} == {parts[1].id, parts[2].id}
@@ -146,7 +147,9 @@ TEXTS = st.lists(st.sampled_from(WORDS), min_size=2, max_size=6, unique=True).ma
 
 @given(
     clusters=st.lists(
-        st.tuples(st.lists(TEXTS, min_size=2, max_size=4, unique=True), st.lists(TEXTS, min_size=1, max_size=3)),
+        st.tuples(
+            st.lists(TEXTS, min_size=2, max_size=4, unique=True), st.lists(TEXTS, min_size=1, max_size=3)
+        ),
         min_size=1,
         max_size=3,
     ),
@@ -168,7 +171,11 @@ def test_what_the_question_matched_is_what_is_shown(
                 under |= {part.id: headline for part in chosen}
         after = memory.search(question, limit=50)
         shown = {hit.id for hit in after}
-        best = [hit for hit in before if not any(set(hit.explanation.matched) < set(o.explanation.matched) for o in before)]
+        best = [
+            hit
+            for hit in before
+            if not any(set(hit.explanation.matched) < set(o.explanation.matched) for o in before)
+        ]
         for hit in before:
             if hit.id in shown:
                 continue
@@ -176,5 +183,7 @@ def test_what_the_question_matched_is_what_is_shown(
             assert headline.id in shown
             assert set(hit.explanation.matched) <= {*tokenizer.tokenize(headline.content)}
             if hit in best:
-                assert hit.content in re.split(r"\. ", headline.content), "what was asked for is shown in full"
+                assert hit.content in re.split(r"\. ", headline.content), (
+                    "what was asked for is shown in full"
+                )
         assert shown <= {hit.id for hit in before} | {each.id for each in under.values()}

@@ -149,7 +149,9 @@ def fold_hits(hits: Sequence[Hit], clusters: Mapping[str, Cluster], known: Colle
         headline = clusters[group[0].id].headline
         if estimate_item_cost(headline.content) < sum(estimate_item_cost(hit.content) for hit in group):
             best = max(group, key=lambda hit: hit.score)
-            why = replace(best.explanation, note=f"headline over {', '.join(sorted(hit.id for hit in group))}")
+            why = replace(
+                best.explanation, note=f"headline over {', '.join(sorted(hit.id for hit in group))}"
+            )
             shown.append(replace(best, record=headline, explanation=why))
         else:
             shown += group
@@ -157,7 +159,9 @@ def fold_hits(hits: Sequence[Hit], clusters: Mapping[str, Cluster], known: Colle
     return sorted(shown, key=lambda hit: (-hit.score, places.get(hit.id, 0)))
 
 
-def fold_records(records: Iterable[Record], index: HeadlineIndex, allowed: Filter, now: datetime) -> Iterator[Record]:
+def fold_records(
+    records: Iterable[Record], index: HeadlineIndex, allowed: Filter, now: datetime
+) -> Iterator[Record]:
     """Yield the records of a list: each headline in place of the first of its parts.
 
     Args:
@@ -210,5 +214,3 @@ def _split_sentences(text: str) -> list[str]:
 def _may_be_headline(entry: JournalEntry) -> bool:
     values = () if entry.edit is None else (entry.edit.before, entry.edit.after)
     return entry.edit is None or any(isinstance(value, Record) and value.is_headline for value in values)
-
-
