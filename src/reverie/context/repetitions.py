@@ -16,8 +16,8 @@ _NEARLY_WHOLE = 0.8
 def find_repetitions(hits: Sequence[Hit], known: Sequence[Hit] = ()) -> Mapping[int, int | None]:
     """Return the places of hits that say the same as a preferred one, with the place of that one.
 
-    A record is preferred, then an insight, a paragraph, a turn and a headline; of two of one type the one that says more, then the
-    first. The place is None for what one of `known` says.
+    A record is preferred, then an insight, a paragraph, a turn and a headline; of two of one type the one that says
+    more, then the first. The place is None for what one of `known` says.
 
     Args:
         hits: The hits, best first.
