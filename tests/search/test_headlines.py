@@ -141,24 +141,10 @@ def test_undo_removes_the_headline(memory: Memory) -> None:
     assert {each.id for each in memory.list()} == {part.id for part in parts}
 
 
-WORDS = [
-    "bea",
-    "tom",
-    "mia",
-    "rex",
-    "dog",
-    "cat",
-    "tea",
-    "port",
-    "80",
-    "443",
-    "may",
-    "june",
-    "not",
-    "never",
-    "likes",
-    "runs",
-]
+WORDS = (
+    *("bea", "tom", "mia", "rex", "dog", "cat", "tea", "port"),
+    *("80", "443", "may", "june", "not", "never", "likes", "runs"),
+)
 TEXTS = st.lists(st.sampled_from(WORDS), min_size=2, max_size=6, unique=True).map(" ".join)
 
 
