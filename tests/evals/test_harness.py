@@ -13,7 +13,7 @@ from reverie.evals.rules import deduplication, harness, prompt_attacks, secret_d
 
 EVALUATIONS = {
     "attacks": prompt_attacks.EVALUATION,
-    "merge": deduplication.EVALUATION,
+    "fold": deduplication.EVALUATION,
     "secrets": secret_detection.EVALUATION,
     "sentences": sentence_rules.EVALUATION,
 }
@@ -40,6 +40,6 @@ def test_the_sets_are_read_from_another_folder(tmp_path: Path, monkeypatch: pyte
     for file in deduplication.EVALUATION.files.values():
         shutil.copy(harness.CHECKOUT_DATA / file, tmp_path)
     monkeypatch.setattr(harness, "CHECKOUT_DATA", tmp_path / "none")
-    result = CliRunner().invoke(eval_command, ["merge", "--data", str(tmp_path), "--group", "lists"])
+    result = CliRunner().invoke(eval_command, ["fold", "--data", str(tmp_path), "--group", "lists"])
     assert result.exit_code == 0
     assert "held out" in result.output
