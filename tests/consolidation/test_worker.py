@@ -88,8 +88,9 @@ def window(store: SQLiteStore, session: str = "chat:1") -> int:
     return len(store.turns(session=session)) - state.window_start
 
 
-def digesting(update: str = "- They talk.\n") -> Callable[[ModelRequest], str]:
-    return lambda ask: json.dumps({"history_entry": "They talked.", "memory_update": update})
+def digesting(line: str = "The first is message 0") -> Callable[[ModelRequest], str]:
+    change = {"do": "add", "line": None, "text": line, "turns": ["t1"]}
+    return lambda ask: json.dumps({"history_entry": "They talked.", "changes": [change]})
 
 
 # -- windows -------------------------------------------------------------------------------------------
@@ -107,7 +108,7 @@ def test_a_window_over_its_size_is_digested_and_ten_messages_stay(
     assert len(store.turns(session="chat:1")) == 51, "turns are never removed"
     (paragraph,) = store.paragraphs(page=HISTORY)
     assert paragraph.content.endswith("They talked.")
-    assert [page.content for page in store.pages()] == ["- They talk.\n"]
+    assert [page.content for page in store.pages()] == ["- The first is message 0\n"]
     assert worker(store, now, digesting()).run_due().outcomes == ()
 
 
@@ -158,11 +159,11 @@ def test_a_person_who_edits_the_notes_meanwhile_loses_nothing(store: SQLiteStore
 
     def answer(ask: ModelRequest) -> str:
         store.commit([Change(before=before, after=mine)], actor="owner, by hand", at=NOW)
-        return digesting("- Ada lives in Oslo\n- CI is Jenkins\n- The launch is on 4 April\n")(ask)
+        return digesting()(ask)
 
     worker(store, now, answer).run_due()
     (page,) = store.pages()
-    for line in ("Ada lives in Oslo", "CI is Jenkins", "Bob joins in May", "The launch is on 4 April"):
+    for line in ("Ada lives in Oslo", "CI is Jenkins", "Bob joins in May", "The first is message 0"):
         assert line in page.content
     assert window(store) == 10
 

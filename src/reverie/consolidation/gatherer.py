@@ -80,7 +80,9 @@ class InputGatherer:
 
     def gather_basics(self) -> PassInput:
         """Return the moment and the prompts."""
-        return PassInput(now=self._clock(), prompts=self._load_prompts(), new_id=self._new_id)
+        return PassInput(
+            now=self._clock(), zone=self._settings.zone, prompts=self._load_prompts(), new_id=self._new_id
+        )
 
     def gather_news(self, registered: Pass) -> News:
         """Return what changed since a pass last read the journal."""

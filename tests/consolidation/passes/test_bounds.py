@@ -17,6 +17,7 @@ from reverie.consolidation.plan import Plan
 from reverie.consolidation.planning.plan_builder import LONGEST_MERGED
 from reverie.consolidation.planning.signals import Signal
 from reverie.domain.errors import ModelUnavailable
+from reverie.domain.page import Page
 from reverie.llm import model_from_function
 from reverie.llm.messages import ModelReply, ModelRequest
 from tests.consolidation.passes import test_digest, test_enrich, test_infer
@@ -117,13 +118,12 @@ def test_a_preference_is_one_sentence() -> None:
 
 
 def test_a_model_makes_no_book_of_the_notes() -> None:
-    line = "- They spoke of the deployment again.\n"
-    grown = test_digest.PAGE.content + line * (LONGEST_NOTES // len(line) + 1)
-    plan, _ = test_digest.passed(test_digest.said(update=grown))
-    paragraph, page, _ = test_digest.parts(plan)
+    page = Page(name="MEMORY.md", content="- word\n" * (LONGEST_NOTES // 7), updated_at=test_digest.NOW)
+    plan, _ = test_digest.passed(test_digest.said("Done.", test_digest.CI), page=page)
+    paragraph, changed, _ = test_digest.parts(plan)
     assert paragraph.content
-    assert page is None
-    assert "they would have" in why(plan)
+    assert changed is None
+    assert "too long" in why(plan)
 
 
 def test_a_note_does_not_become_longer_by_being_split() -> None:

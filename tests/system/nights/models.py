@@ -22,6 +22,8 @@ from reverie.llm.protocol import OnText
 
 _RECORD = re.compile(r"^\d+\. (NEW )?\[([0-9a-f]{12})\] \((.*?)\): (.*)$", re.MULTILINE)
 _TURN = re.compile(r"^- \[([0-9a-f]{12})\](?: \(after “.*?”\))?: (.*)$", re.MULTILINE)
+_LABELLED = re.compile(r"^\[(t\d+)\] \[.*?\] USER: (.*)$", re.MULTILINE)
+_LINE = re.compile(r"^(L\d+): (.*)$", re.MULTILINE)
 _SIGNAL = re.compile(r"^- (?:correction|tool_failure|thumbs_down) \[([0-9a-f]{12})\]", re.MULTILINE)
 _ID = re.compile(r"\b[0-9a-f]{12}\b")
 _NUMBER = re.compile(r"\b\d{4,}\b")
@@ -80,8 +82,11 @@ def seen(ask: ModelRequest) -> Seen:
     elif ask.purpose == "infer":
         turns = tuple((found[1], found[2]) for found in _TURN.finditer(text))
     elif ask.purpose == "digest":
-        notes = text.rpartition("Long-term notes:")[2].partition("Conversation:\n")[0].strip()
+        notes = text.rpartition("Notes:\n")[2].partition("Conversation:\n")[0].strip()
         notes = "" if notes == "(empty)" else notes
+        turns = tuple(
+            (found[1], found[2]) for found in _LABELLED.finditer(text.rpartition("Conversation:\n")[2])
+        )
     elif ask.purpose == "enrich":
         note = text.rpartition("Note:\n")[2].strip()
     signals = tuple(found[1] for found in _SIGNAL.finditer(text))
@@ -136,6 +141,12 @@ class Actor:
 def merging(**lists: Any) -> str:
     """The answer to a question about merges."""
     return json.dumps({name: lists.get(name, []) for name in _LISTS}, ensure_ascii=False)
+
+
+def patching(entry: str, lines: Sequence[tuple[str, str | None, str, list[str]]]) -> str:
+    """The answer to a question about the notes."""
+    changes = [{"do": do, "line": line, "text": text, "turns": names} for do, line, text, names in lines]
+    return json.dumps({"history_entry": entry, "changes": changes}, ensure_ascii=False)
 
 
 def one_merge(records: Sequence[Shown], content: str, **more: Any) -> dict[str, Any]:
@@ -206,10 +217,8 @@ def good(actor: Actor, shown: Seen) -> str:
         )
     if shown.purpose == "digest":
         actor.merges.append("")
-        line = f"- Talk {len(actor.merges)} was about runs; do not touch the database without asking.\n"
-        return json.dumps(
-            {"history_entry": "They talked about runs.", "memory_update": f"{shown.notes}\n{line}"}
-        )
+        lines = [("add", None, text, [name]) for name, text in shown.turns[:2]]
+        return patching("They talked about runs.", lines)
     if shown.purpose == "enrich":
         parts = [part.strip().rstrip(".") for part in shown.note.split(". ") if part.strip()]
         return json.dumps({"records": [{"content": part, "category": "general"} for part in parts]})
@@ -230,7 +239,11 @@ def _everywhere(content: str, actor: Actor, shown: Seen, *, records: Sequence[Sh
             {"preferences": [{"content": content, "strength": "very_irritated", "evidence": evidence}]}
         )
     if shown.purpose == "digest":
-        return json.dumps({"history_entry": content or "-", "memory_update": content})
+        names = [name for name, _ in shown.turns]
+        lines = [
+            (do, label, content, names) for label, _ in _LINE.findall(shown.notes) for do in ("change", "end")
+        ]
+        return patching(content or "-", [("add", None, content, names), *lines])
     if shown.purpose == "enrich":
         return json.dumps({"records": [content]})
     return content
@@ -249,8 +262,10 @@ def _spoiling(spoil: Callable[[str, random.Random], str]) -> Personality:
                 pair["content"] = spoil(whole, actor.chance)
             return merging(merge=pairs, archive=[{"id": name} for pair in pairs for name in pair["sources"]])
         if shown.purpose == "digest":
-            spoilt = spoil(shown.notes, actor.chance)
-            return json.dumps({"history_entry": "They talked.", "memory_update": spoilt})
+            names = [name for name, _ in shown.turns]
+            notes = _LINE.findall(shown.notes)
+            lines = [("change", label, spoil(text, actor.chance), names) for label, text in notes]
+            return patching("They talked.", lines)
         text = shown.note or " ".join(text for _, text in shown.turns[:2]) or "They talked."
         return _everywhere(spoil(text, actor.chance), actor, shown)
 
@@ -493,7 +508,8 @@ def duplicates(actor: Actor, shown: Seen) -> str:
     if shown.purpose == "enrich":
         return json.dumps({"records": [f"{shown.note}{'!' * n}" for n in range(12)]})
     if shown.purpose == "digest":
-        return json.dumps({"history_entry": "again " * 3_000, "memory_update": f"{shown.notes}\n" * 40})
+        lines = [("add", None, f"{text} again", [name]) for name, text in shown.turns] * 40
+        return patching("again " * 3_000, lines)
     return "again " * 20_000
 
 

@@ -1,8 +1,8 @@
-"""Digest of turns that leave the window: a paragraph of `HISTORY.md` and an update of the notes.
+"""Digest of turns that leave the window: a paragraph of `HISTORY.md` and a patch of the notes.
 
 Autobot's consolidation with safeguards. The paragraph, the notes and the new beginning of the window are one
-plan. A line of the notes that the model left out is kept unless something replaces it. A failed request
-changes nothing. Without a model the paragraph is made by rule, and the notes stay.
+plan. A line of the notes changes only by a turn that says so. A failed request changes nothing. Without a model
+the paragraph is made by rule, and the notes stay.
 """
 
 from __future__ import annotations
@@ -17,17 +17,24 @@ from typing import Any
 from reverie.consolidation.plan import Plan, PlanStep, Rejection
 from reverie.consolidation.planning.driver import NO_MODEL, Flow
 from reverie.consolidation.planning.inputs import DigestPages, PassInput
-from reverie.consolidation.planning.reply_parsing import UnusableReply, parse_json, to_text
+from reverie.consolidation.planning.page_patch import (
+    CHANGES_SCHEMA,
+    LineChange,
+    PagePatch,
+    label_turns,
+    parse_changes,
+)
+from reverie.consolidation.planning.questions import ask_in_parts, build_question, build_repair_question
+from reverie.consolidation.planning.reply_parsing import UnusableReply, parse_answer, to_text
 from reverie.consolidation.planning.transcript import format_transcript
-from reverie.domain import provenance
 from reverie.domain.change import Change
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.page import HISTORY, Page, Paragraph, build_session_source
 from reverie.domain.record import UNTRUSTED
-from reverie.domain.similarity.rewrites import guard_rewrite
+from reverie.domain.similarity.grounding import find_injection
+from reverie.domain.similarity.specifics import extract_specifics
 from reverie.domain.text import validation
-from reverie.domain.text.escaping import fence, remove_fence, unquoted_text
-from reverie.llm.messages import ChatMessage, ModelFailure, ModelReply, ModelRequest
+from reverie.llm.messages import ModelFailure, ModelReply, ModelRequest, TokenUsage
 
 NAME = "digest"
 PROMPT = "digest.md"
@@ -37,7 +44,9 @@ MOST_KEPT = 10
 """Messages that stay in the window, at least and at most (Autobot)."""
 
 LONGEST_MESSAGE = 2_000
-MOST_TOKENS = 4_000
+MOST_TOKENS = 2_000
+"""Tokens of an answer: a paragraph, and the lines that change."""
+
 LONGEST_NOTES = 20_000
 """Characters that notes may grow to by a model's word, four times what a prompt shows of them by default. A
 person may write more; then a model may only not make it longer."""
@@ -58,8 +67,8 @@ _STAMP = re.compile(r"\[?\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}(?::\d{2})?\]?:?\s*")
 SCHEMA: Mapping[str, Any] = MappingProxyType(
     {
         "type": "object",
-        "properties": {"history_entry": {"type": "string"}, "memory_update": {"type": "string"}},
-        "required": ["history_entry", "memory_update"],
+        "properties": {"history_entry": {"type": "string"}, "changes": CHANGES_SCHEMA},
+        "required": ["history_entry", "changes"],
     }
 )
 
@@ -85,24 +94,37 @@ def digest(
         return Plan(
             id=view.new_id(), name=NAME, made_at=view.now, skipped="no turn is due to leave the window"
         )
-    conversation = format_transcript(older, longest=LONGEST_MESSAGE)
-    if not conversation:
+    spoken = [turn for turn in older if format_transcript([turn], longest=LONGEST_MESSAGE)]
+    if not spoken:
         return _plan(view, state, older, start, [])
-    reply = yield _build_request(view, conversation, notes)
-    if isinstance(reply, ModelReply):
+    labels = label_turns(spoken)
+    page = notes.page.content if notes.page is not None else ""
+    patch = PagePatch(page, longest=max(LONGEST_NOTES, len(page)), zone=view.zone)
+    parts = yield from ask_in_parts(list(labels), lambda names: _build_request(view, patch, names, labels))
+    usage = sum((reply.usage for _, _, reply in parts), TokenUsage())
+    entries: list[str] = []
+    refused: list[Rejection] = []
+    for _, request, reply in parts:
+        if not isinstance(reply, ModelReply):
+            if reply.why != NO_MODEL.why:
+                return _build_failed_plan(view, reply.why, usage)
+            steps = _build_steps(view, older, build_headline(older), patch, notes)
+            made_by_rule = ("no model: the paragraph was made by rule",)
+            return replace(_plan(view, state, older, start, steps), notes=made_by_rule)
         try:
-            entry, update = _parse_answer(reply)
+            entry, changes = _parse_reply(reply, labels)
         except UnusableReply as error:
-            return _build_failed_plan(view, str(error), reply)
-        steps, refused = _build_steps(view, older, entry, update, notes)
-        plan = _plan(view, state, older, start, steps)
-        return replace(plan, refused=refused, usage=reply.usage)
-    if reply.why != NO_MODEL.why:
-        return _build_failed_plan(view, reply.why, reply)
-    steps, _ = _build_steps(view, older, build_headline(older), "", notes)
-    return replace(
-        _plan(view, state, older, start, steps), notes=("no model: the paragraph was made by rule",)
-    )
+            return _build_failed_plan(view, str(error), usage)
+        entries.append(entry)
+        failed = _take_changes(patch, changes)
+        if failed:
+            again = yield build_repair_question(request, reply, [_format_reason(*each) for each in failed])
+            usage += again.usage
+            failed = _repair(patch, failed, again, labels)
+        refused += [Rejection(what=change.describe(), why=why) for change, why in failed]
+    entry = _select_said(" ".join(entries), older) or build_headline(older)
+    steps = _build_steps(view, older, entry, patch, notes)
+    return replace(_plan(view, state, older, start, steps), refused=tuple(refused), usage=usage)
 
 
 def build_headline(turns: Sequence[Turn]) -> str:
@@ -136,40 +158,78 @@ def stamp_paragraph(text: str, at: datetime) -> str:
 # -- the request and its answer --------------------------------------------------------------------------
 
 
-def _build_request(view: PassInput, conversation: str, notes: DigestPages) -> ModelRequest:
-    memory = notes.page.content.strip() if notes.page is not None else ""
-    text = view.fill_prompt(PROMPT, memory=fence(memory) if memory else "(empty)", conversation=conversation)
-    return ModelRequest(
-        messages=(ChatMessage(role="user", content=text),),
-        purpose=NAME,
-        schema=SCHEMA,
-        max_tokens=MOST_TOKENS + validation.estimate_tokens(memory),
-        temperature=0.3,
-        timeout_s=120.0,
-    )
+def _build_request(
+    view: PassInput, patch: PagePatch, names: Sequence[str], labels: Mapping[str, Turn]
+) -> ModelRequest:
+    turns = [labels[name] for name in names]
+    by_id = {labels[name].id: name for name in names}
+    conversation = format_transcript(turns, longest=LONGEST_MESSAGE, labels=by_id)
+    text = view.fill_prompt(PROMPT, memory=patch.format_lines(), conversation=conversation)
+    return build_question(text, purpose=NAME, schema=SCHEMA, answer_tokens=MOST_TOKENS)
 
 
-def _parse_answer(reply: ModelReply) -> tuple[str, str]:
-    if reply.finish in {"length", "refused"}:
-        raise UnusableReply(
-            "the answer was cut off" if reply.finish == "length" else "the model would not answer"
-        )
-    answer = parse_json(reply.answer, keys=("history_entry", "memory_update"))
-    if not isinstance(answer, Mapping):
-        raise UnusableReply("the answer is no JSON object")
+def _parse_reply(reply: ModelReply, labels: Mapping[str, Turn]) -> tuple[str, list[LineChange]]:
+    answer = parse_answer(reply, SCHEMA)
     entry = to_text(answer.get("history_entry"))
     if not entry:
         raise UnusableReply("the answer has no history_entry")
-    update = answer.get("memory_update")
-    return entry, remove_fence(update if isinstance(update, str) else to_text(update))
+    return entry, parse_changes(answer.get("changes") or [], labels)
+
+
+def _take_changes(patch: PagePatch, changes: Iterable[LineChange]) -> list[tuple[LineChange, str]]:
+    """Add changes to the patch. Return those that were refused, with the reasons."""
+    reasons = ((change, patch.take(change)) for change in changes)
+    return [(change, why) for change, why in reasons if why]
+
+
+def _repair(
+    patch: PagePatch,
+    failed: list[tuple[LineChange, str]],
+    reply: ModelReply | ModelFailure,
+    labels: Mapping[str, Turn],
+) -> list[tuple[LineChange, str]]:
+    """Add what a model has corrected to the patch. Return what remains refused."""
+    if not isinstance(reply, ModelReply):
+        return failed
+    try:
+        changes = parse_changes(parse_answer(reply, SCHEMA).get("changes") or [], labels)
+    except UnusableReply:
+        return failed
+    mended = [(change.do, change.line) for change in changes[: len(failed)] if not patch.take(change)]
+    left = []
+    for change, why in failed:
+        place = (change.do, change.line)
+        if place in mended:
+            mended.remove(place)
+        else:
+            left.append((change, why))
+    return left
+
+
+def _format_reason(change: LineChange, why: str) -> str:
+    return f"{change.describe()}: {why}"
+
+
+def _select_said(entry: str, older: Sequence[Turn]) -> str:
+    """Return the sentences of a paragraph whose numbers and addresses the turns have."""
+    known = extract_specifics("\n".join(turn.content for turn in older))
+    stamps = {f"{turn.at:%Y-%m-%d}" for turn in older}
+    kept = []
+    for sentence in _split_sentences(_STAMP.sub("", entry)):
+        said = extract_specifics(sentence)
+        new = (said.numbers - known.numbers - stamps) | (said.addresses - known.addresses)
+        is_said = all(f" {value.casefold()} " in known.wording for value in new)
+        if is_said and not find_injection(sentence):
+            kept.append(sentence)
+    return " ".join(kept)
 
 
 # -- the plan --------------------------------------------------------------------------------------------
 
 
 def _build_steps(
-    view: PassInput, older: Sequence[Turn], entry: str, update: str, notes: DigestPages
-) -> tuple[list[PlanStep], tuple[Rejection, ...]]:
+    view: PassInput, older: Sequence[Turn], entry: str, patch: PagePatch, notes: DigestPages
+) -> list[PlanStep]:
     names = tuple(turn.id for turn in older)
     paragraph = Paragraph(
         id=view.new_id(),
@@ -182,54 +242,17 @@ def _build_steps(
     why = f"digest of turns: {len(older)}"
     steps = [PlanStep(edit=Change(before=None, after=paragraph), why=why, sources=names)]
     before = notes.page.content if notes.page is not None else ""
-    clean = validation.clean_text(update).replace("\r\n", "\n").replace("\r", "\n").strip()
-    if not clean or clean == before.strip() or clean == "(empty)":
-        return steps, ()
-    clean, doubted = _drop_unconfirmed_lines(clean, before, older)
-    text, kept_lines = guard_rewrite(before, f"{clean}\n")
-    refused = tuple(
-        Rejection(what="leave a line out of the notes", why=f"nothing stands in its place: {_cut(line)}")
-        for line in kept_lines
-    ) + tuple(
-        Rejection(what="add a line to the notes", why=f"only a tool's word stands behind it: {_cut(line)}")
-        for line in doubted
-    )
-    if len(text) > max(LONGEST_NOTES, len(before)):
-        too_long = Rejection(what="rewrite the notes", why=f"they would have {len(text):,} characters")
-        return steps, (*refused, too_long)
+    text = patch.apply() if patch else before
     if text != before:
         after = Page(name=notes.name, content=text, updated_at=view.now)
-        steps.append(
-            PlanStep(edit=Change(before=notes.page, after=after), why="brought up to date", sources=names)
-        )
-    return steps, refused
+        edit = Change(before=notes.page, after=after)
+        steps.append(PlanStep(edit=edit, why="brought up to date", sources=names))
+    return steps
 
 
 def _has_tool_source(older: Sequence[Turn]) -> bool:
     """Whether something of what is told rests on what tools, the web or an import said."""
     return any(turn.origin in UNTRUSTED for turn in older if turn.role != "tool")
-
-
-def _drop_unconfirmed_lines(update: str, before: str, older: Sequence[Turn]) -> tuple[str, tuple[str, ...]]:
-    """Return the rewrite without new lines that rest on a tool's word alone, and these lines.
-
-    The notes stand in every prompt, so what the owner and the assistant by itself have not said may not get
-    into them. Where no tool was heard, nothing is looked at.
-    """
-    if not _has_tool_source(older):
-        return update, ()
-    known = [before] + [
-        unquoted_text(turn.content) if turn.role == "user" else turn.content
-        for turn in older
-        if turn.origin not in UNTRUSTED
-    ]
-    old = {line.strip() for line in before.splitlines()}
-    kept: list[str] = []
-    doubted: list[str] = []
-    for line in update.split("\n"):
-        is_known = line.strip() in old or not line.strip() or provenance.is_grounded(line, known)
-        (kept if is_known else doubted).append(line)
-    return "\n".join(kept), tuple(doubted)
 
 
 def _plan(
@@ -244,8 +267,8 @@ def _plan(
     return Plan(id=view.new_id(), name=NAME, made_at=view.now, steps=(*steps, moved))
 
 
-def _build_failed_plan(view: PassInput, why: str, reply: ModelReply | ModelFailure) -> Plan:
-    return Plan(id=view.new_id(), name=NAME, made_at=view.now, failed=why, usage=reply.usage)
+def _build_failed_plan(view: PassInput, why: str, usage: TokenUsage) -> Plan:
+    return Plan(id=view.new_id(), name=NAME, made_at=view.now, failed=why, usage=usage)
 
 
 def _split_sentences(text: str) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime, tzinfo
 from importlib.resources import files
 from types import MappingProxyType
 
@@ -70,6 +70,7 @@ class PassInput:
         window: The session that a window pass is about.
         output: Output of a step of work, for `extract`.
         step: Name of that step, such as `GOAL:deploy`.
+        zone: Where the days of those who speak begin and end.
         prompts: The user's own prompts by file name, in place of those that ship.
         new_id: Generator of ids.
     """
@@ -86,6 +87,7 @@ class PassInput:
     window: WindowInput | None = None
     output: str = ""
     step: str = ""
+    zone: tzinfo = UTC
     prompts: Mapping[str, str] = field(default_factory=lambda: _NO_PROMPTS)
     new_id: NewId = generate_id
 

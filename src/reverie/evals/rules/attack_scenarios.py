@@ -507,12 +507,18 @@ def answered_before(it: AttackWorld) -> None:
     it.dream()
 
 
+def _build_change(do: str, text: str) -> dict[str, object]:
+    """Return a change of MEMORY.md that cites every turn."""
+    line = " ".join(text.split())
+    return {"do": do, "line": "L3", "text": f"- {line}", "turns": [f"t{number}" for number in range(1, 30)]}
+
+
 def digested(it: AttackWorld) -> None:
     """The digest's model writes it into HISTORY.md and MEMORY.md."""
     it.answers["digest"] = lambda _: json.dumps(
         {
             "history_entry": f"The owner asked for a page. {it.text}",
-            "memory_update": f"{PAGE}- {' '.join(it.text.split())}\n",
+            "changes": [_build_change("add", it.text)],
         }
     )
     for number in range(4):
@@ -525,7 +531,7 @@ def digested_rewrite(it: AttackWorld) -> None:
     it.answers["digest"] = lambda _: json.dumps(
         {
             "history_entry": "The owner asked for some pages.",
-            "memory_update": f"# Notes\n\n- Atlas is written in Kotlin. {' '.join(it.text.split())}\n",
+            "changes": [_build_change("change", f"Atlas is written in Kotlin. {it.text}")],
         }
     )
     for number in range(4):

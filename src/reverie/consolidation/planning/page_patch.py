@@ -1,0 +1,213 @@
+"""Patches of a page: lines that a model adds, changes or ends, each with the turns that say so.
+
+A line is taken if its numbers, names and most of its words stand in the turns that it cites, or in the line that it
+changes. A line is ended only by a turn of the owner's that says so. Every other line stays as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, tzinfo
+from typing import Any, Literal, get_args
+
+from reverie.consolidation.planning.reply_parsing import to_ids, to_text
+from reverie.domain.conversation import Turn
+from reverie.domain.page import LONGEST_PAGE
+from reverie.domain.similarity.grounding import (
+    Evidence,
+    collect_evidence,
+    find_added_words,
+    find_end,
+    find_replacement_loss,
+    find_ungrounded,
+)
+from reverie.domain.text.escaping import escape_line
+
+Action = Literal["add", "change", "end"]
+
+CHANGES_SCHEMA: Mapping[str, Any] = {
+    "type": "array",
+    "items": {
+        "type": "object",
+        "properties": {
+            "do": {"type": "string", "enum": list(get_args(Action))},
+            "line": {"type": ["string", "null"]},
+            "text": {"type": "string"},
+            "turns": {"type": "array", "items": {"type": "string"}},
+        },
+        "required": ["do", "line", "text", "turns"],
+    },
+}
+"""JSON schema of the changes in an answer."""
+
+LONGEST_LINE = 500
+"""Characters of a line that a model writes."""
+
+_HEADING = re.compile(r"\s{0,3}#{1,6}\s+\S")
+_MARKER = re.compile(r"\s*(?:[-*+]|\d{1,3}[.)])\s+(?:\[[ xX]\]\s+)?")
+_LABEL = re.compile(r"L?(\d{1,5})", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineChange:
+    """One proposed change of a page.
+
+    Attributes:
+        do: What is done.
+        line: Index of the line that is changed or ended; of the line after which one is added; None for the end.
+        text: The new line; empty for an ended one.
+        turns: The turns that say so.
+    """
+
+    do: str
+    line: int | None
+    text: str
+    turns: tuple[Turn, ...]
+
+    def describe(self) -> str:
+        """Return the change in a few words."""
+        place = "" if self.line is None else f" L{self.line + 1}"
+        return f"{self.do}{place}: {escape_line(self.text)[:100]}".rstrip(": ")
+
+
+class PagePatch:
+    """Patch of one page. Not safe for several threads."""
+
+    def __init__(self, content: str, *, longest: int = LONGEST_PAGE, zone: tzinfo = UTC) -> None:
+        """Begin a patch.
+
+        Args:
+            content: The page as it is.
+            longest: Characters that the page may have in the end.
+            zone: Where the speakers' days begin and end.
+        """
+        self.lines: Sequence[str] = content.rstrip("\n").split("\n") if content.strip() else []
+        self._known = {_normalize_line(line) for line in self.lines}
+        self._room = longest - len(content)
+        self._zone = zone
+        self._replaced: dict[int, str | None] = {}
+        self._added: dict[int, list[str]] = {}
+
+    def format_lines(self) -> str:
+        """Return the lines as a question shows them, each with its label."""
+        shown = [f"L{at + 1}: {escape_line(line)}" for at, line in enumerate(self.lines) if line.strip()]
+        return "\n".join(shown) or "(empty)"
+
+    def take(self, change: LineChange) -> str:
+        """Add a change to the patch, or return why it is refused."""
+        if change.do != "end" and change.text and _normalize_line(change.text) in self._known:
+            return ""  # the page says it already
+        if reason := self._explain_refusal(change):
+            return reason
+        if change.do == "end":
+            self._replaced[_get_line(change)] = None
+        elif change.do == "change":
+            old = self.lines[_get_line(change)]
+            self._replaced[_get_line(change)] = _keep_marker(old, change.text)
+        else:
+            at = len(self.lines) - 1 if change.line is None else change.line
+            below = next((line for line in self.lines[max(at, 0) :] if _MARKER.match(line)), "- ")
+            self._added.setdefault(at, []).append(_keep_marker(below, change.text))
+        self._known.add(_normalize_line(change.text))
+        self._room -= len(change.text)
+        return ""
+
+    def apply(self) -> str:
+        """Return the page with the changes that were taken."""
+        lines = list(self._added.get(-1, ()))
+        for at, line in enumerate(self.lines):
+            now = self._replaced.get(at, line)
+            lines += [] if now is None else [now]
+            lines += self._added.get(at, ())
+        return "".join(f"{line}\n" for line in lines)
+
+    def __bool__(self) -> bool:
+        return bool(self._replaced or self._added)
+
+    def _explain_refusal(self, change: LineChange) -> str:
+        if change.do not in get_args(Action):
+            return "`do` is none of: add, change, end"
+        if change.do != "add" and change.line is None:
+            return "`line` names no line of the notes"
+        if change.line is not None and not 0 <= change.line < len(self.lines):
+            return "`line` names no line of the notes"
+        if change.do != "add" and (reason := self._explain_untouchable(_get_line(change))):
+            return reason
+        if change.do == "end":
+            old = self.lines[_get_line(change)]
+            return find_end(old, collect_evidence(change.turns, only_owner=True))
+        return self._explain_text(change)
+
+    def _explain_untouchable(self, at: int) -> str:
+        if at in self._replaced:
+            return f"L{at + 1} is changed already"
+        line = self.lines[at]
+        return "" if line.strip() and not _HEADING.match(line) else f"L{at + 1} is a heading or empty"
+
+    def _explain_text(self, change: LineChange) -> str:
+        if not change.text or len(change.text) > LONGEST_LINE:
+            return f"a line has 1 to {LONGEST_LINE} characters"
+        if len(change.text) > self._room:
+            return "the notes would be too long"
+        evidence = collect_evidence(change.turns)
+        if not collect_evidence(change.turns, only_owner=True):
+            return "no turn of the user's is cited, in their own words"
+        if change.do == "add":
+            return find_ungrounded(change.text, evidence, zone=self._zone)
+        old = self.lines[_get_line(change)]
+        context = [Evidence(text=_MARKER.sub("", old, count=1), at=evidence[0].at)]
+        return find_ungrounded(
+            change.text, evidence, context=context, zone=self._zone
+        ) or self._explain_replacement(old, change.text, evidence)
+
+    def _explain_replacement(self, old: str, new: str, evidence: Sequence[Evidence]) -> str:
+        added = find_added_words(new, old)
+        if not added:
+            return "it says nothing new; a line that no longer holds is ended"
+        return find_ungrounded(added, evidence, zone=self._zone) or find_replacement_loss(old, new)
+
+
+def parse_changes(value: Any, labels: Mapping[str, Turn]) -> list[LineChange]:
+    """Return the changes in an answer; what is none is left out.
+
+    Args:
+        value: What the answer has for its changes.
+        labels: The turns by the labels under which the question shows them.
+    """
+    proposals = value if isinstance(value, list) else [value]
+    return [_parse_change(each, labels) for each in proposals if isinstance(each, Mapping)]
+
+
+def label_turns(turns: Iterable[Turn]) -> dict[str, Turn]:
+    """Return turns by short labels, `t1` for the first."""
+    return {f"t{at}": turn for at, turn in enumerate(turns, 1)}
+
+
+def _parse_change(proposal: Mapping[str, Any], labels: Mapping[str, Turn]) -> LineChange:
+    number = _LABEL.fullmatch("".join(to_ids(proposal.get("line"))[:1]))
+    cited = [labels[name.lower()] for name in to_ids(proposal.get("turns")) if name.lower() in labels]
+    return LineChange(
+        do=to_text(proposal.get("do")).lower(),
+        line=int(number[1]) - 1 if number else None,
+        text=to_text(proposal.get("text")).strip(),
+        turns=tuple(cited),
+    )
+
+
+def _get_line(change: LineChange) -> int:
+    assert change.line is not None
+    return change.line
+
+
+def _normalize_line(line: str) -> str:
+    return " ".join(_MARKER.sub("", line, count=1).lower().split()).rstrip(".")
+
+
+def _keep_marker(old: str, text: str) -> str:
+    """Return a line with the list marker of another, where it has none."""
+    marker = _MARKER.match(old)
+    return (
+        text if marker is None or _MARKER.match(text) or _HEADING.match(text) else f"{marker.group()}{text}"
+    )
