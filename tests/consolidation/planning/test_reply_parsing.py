@@ -22,9 +22,6 @@ from reverie.consolidation.planning.reply_parsing import (
 from reverie.domain.conversation import ToolCall
 from reverie.llm.messages import ModelReply
 
-from reverie.domain.conversation import ToolCall
-from reverie.llm.messages import ModelReply
-
 GOOD = '{"facts": ["a {brace}", "b"], "more": {"n": 1}}'
 WANTED = {"facts": ["a {brace}", "b"], "more": {"n": 1}}
 
@@ -78,11 +75,6 @@ def test_the_object_is_found(text: str) -> None:
         ('[{"id": "1"}, {"id": "2"', "breaks off"),
         ("[" * 100_000, "nested|no JSON|breaks off"),
         ("x" * 2_000_001, "characters"),
-        ('```json\n{"facts": []}\n```\nBetter:\n```json\n{"facts": ["a"', "breaks off"),
-        ('```json\n{"facts": []}\n```\nBetter: {"facts": ["a", ', "breaks off"),
-        ("{'facts': ['a', 'it", "breaks off"),
-        ('{"facts": ["a", // and so on', "breaks off"),
-        ('{"facts": ["a" "b"]}', "no JSON"),
         ('```json\n{"facts": []}\n```\nBetter:\n```json\n{"facts": ["a"', "breaks off"),
         ('```json\n{"facts": []}\n```\nBetter: {"facts": ["a", ', "breaks off"),
         ("{'facts': ['a', 'it", "breaks off"),
@@ -208,81 +200,6 @@ def test_the_time_is_linear_in_the_length(piece: str) -> None:
         for _ in range(3):
             with contextlib.suppress(UnusableReply):
                 parse_json(text, keys=("facts",))
-        return time.process_time() - began
-
-    measure(1_000)
-    assert measure(64_000) < 24 * measure(8_000) + 0.05  # 8 if linear, 64 if quadratic
-
-
-SCHEMA = {
-    "type": "object",
-    "properties": {
-        "lines": {
-            "type": "array",
-            "items": {"type": "object", "properties": {"text": {}, "cited_turns": {"type": "array"}}},
-        },
-        "note": {"type": "string"},
-    },
-}
-
-
-def test_an_answer_has_the_keys_of_its_schema_however_they_are_spelled() -> None:
-    line = {"text": "Ana lives in Rome", "cited_turns": ["t1"]}
-    for text in (
-        '{"Lines": [{"Text": "Ana lives in Rome", "citedTurns": ["t1"]}]}',
-        '{"lines": [{"text": "Ana lives in Rome", "Cited Turns": ["t1"]}]}',
-        '[{"text": "Ana lives in Rome", "cited-turns": ["t1"]}]',
-    ):
-        assert parse_answer(ModelReply(text=text), SCHEMA) == {"lines": [line]}
-
-
-def test_an_answer_may_be_a_tool_call_with_or_without_words_beside_it() -> None:
-    call = ToolCall(id="1", name="answer", arguments='{"lines": []}')
-    for text in ("", "I note it.", "As in [1]? No {x}."):
-        assert parse_answer(ModelReply(text=text, tool_calls=(call,)), SCHEMA) == {"lines": []}
-    assert parse_answer(ModelReply(text='{"lines": ["a"]}', tool_calls=(call,)), SCHEMA) == {"lines": ["a"]}
-
-
-@pytest.mark.parametrize(
-    ("reply", "why"),
-    [
-        (ModelReply(text='{"lines": []}', finish="length"), "cut off"),
-        (ModelReply(text='{"lines": []}', finish="refused"), "would not"),
-        (ModelReply(text='{"other": []}'), "none of: lines, note"),
-        (
-            ModelReply(text='{"lines": [', tool_calls=(ToolCall(id="1", name="a", arguments="{}"),)),
-            "breaks off",
-        ),
-    ],
-)
-def test_an_answer_that_is_not_whole_is_refused(reply: ModelReply, why: str) -> None:
-    with pytest.raises(UnusableReply, match=why):
-        parse_answer(reply, SCHEMA)
-
-
-def test_ids_are_read_with_the_brackets_that_prompts_show_them_in() -> None:
-    value = parse_json('{"sources": [[3f2a9c81d04b], "[012345678901]", 012345678902, "a1b2c3d4e5f6, [t2]"]}')
-    assert to_ids(value["sources"]) == ["3f2a9c81d04b", "012345678901", "012345678902", "a1b2c3d4e5f6", "t2"]
-    assert to_ids({"id": "`t1`"}) == ["t1"]
-    assert to_ids(None) == []
-
-
-HOSTILE = (
-    "{ x ", "[", "{", '{"a": ', '{"a":x ', "['a", "{'a", "['\\x", '["', "{/*", "[//", "<think>", "<think></think>",
-    "<think ", "``` ", "```\n", "[{ ", "{a:1 ", "[abcdefabcdef, ", "'", '"', "{'a': ", "[''", "[1,", "{}", "[]",
-)  # fmt: skip
-
-
-@pytest.mark.parametrize("piece", HOSTILE)
-def test_the_time_is_linear_in_the_length(piece: str) -> None:
-    def measure(length: int) -> float:
-        text = (piece * length)[:length]
-        began = time.process_time()
-        for _ in range(3):
-            try:
-                parse_json(text, keys=("facts",))
-            except UnusableReply:
-                pass
         return time.process_time() - began
 
     measure(1_000)
