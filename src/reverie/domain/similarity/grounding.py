@@ -34,7 +34,7 @@ _WORD = re.compile(r"[^\W_]+(?:['’][^\W\d_]+)?")
 _MARKER = re.compile(r"\s*(?:#{1,6}\s+|[-*+]\s+(?:\[[ xX]\]\s+)?|\d{1,3}[.)]\s+|>\s*)*")
 _HEDGE = re.compile(
     r"\b(?:maybe|perhaps|might|possibly|probably|considering|thinking (?:about|of)|not sure|unsure|undecided"
-    r"|wonder(?:ing)?|would (?:be|love|like)|wish|if|whether|unless|suppose|imagine|hypothetically|kidding|joking|joke|lol"
+    r"|wonder(?:ing)?|would (?:be|love|like)|wish|if|whether|unless|suppose|imagine|hypothetically|kidding|joking|joke"
     r"|vielleicht|eventuell|möglicherweise|wahrscheinlich|überlege|könnte|falls|wenn|ob|würde|wäre|scherz"
     r"|quizás?|tal vez|a lo mejor|podría|pensando en|si|ojalá|broma"
     r"|peut-être|pourrait|envisage|forse|magari|potrebbe|talvez|poderia)\b",
@@ -51,10 +51,10 @@ ENDED_SHARE = 0.4
 """The share of a statement's words that a sentence must have to end it."""
 
 _ENDED = re.compile(
-    r"\b(?:no longer|any ?more|used to|stopped|quit|quitted|ended|over|finished|done with|cancel\w*|sold|left|gone"
-    r"|scrap\w*|remove\w*|delete\w*|drop(?:ped)?|obsolete|outdated|wrong|broke up|closed|resigned|resolved|fixed|died|shut down"
+    r"\b(?:no longer|any ?more|used to|stopped|quit|ended|over|finished|done with|cancel\w*|sold|left|gone|scrap\w*"
+    r"|remove\w*|delete\w*|drop(?:ped)?|obsolete|outdated|wrong|broke up|closed|resigned|resolved|fixed|died|shut down"
     r"|nicht mehr|kein\w* mehr|aufgehört|beendet|verkauft|gekündigt|abgesagt|vorbei|erledigt|gestrichen|lösch\w*"
-    r"|streich\w*|ya no|dej[óoé] de|cancel\w*|vendi[óo]|termin[óo]|borra\w*|elimina\w*|ne .{1,30} plus|non .{1,30} più)\b",
+    r"|streich\w*|ya no|dej[óoé] de|vendi[óo]|termin[óo]|borra\w*|elimina\w*|ne .{1,30} plus|non .{1,30} più)\b",
     re.IGNORECASE,
 )
 _FRAME = parse_word_set(
