@@ -1,0 +1,66 @@
+"""Address of a memory in a PostgreSQL database: a URL of libpq with the name of the memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
+
+from reverie.domain.errors import InvalidInput
+from reverie.domain.text.validation import validate_text
+
+DEFAULT_MEMORY = "default"
+_SCHEMES = ("postgresql://", "postgres://")
+_LONGEST_NAME = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PostgresAddress:
+    """A memory in a database.
+
+    Attributes:
+        connection: The URL of the database, for libpq. It may hold a password: never show it.
+        memory: The name of the memory.
+        shown: The address without user and password.
+    """
+
+    connection: str
+    memory: str
+    shown: str
+
+
+def is_postgres_url(place: object) -> bool:
+    """Return whether a place of a memory is the URL of a PostgreSQL database."""
+    return isinstance(place, str) and place.startswith(_SCHEMES)
+
+
+def parse_postgres_url(url: str) -> PostgresAddress:
+    """Return the address that a URL such as `postgresql://host/database?memory=acme` names.
+
+    All parameters but `memory` are handed to libpq. Without one the memory is named `default`.
+
+    Raises:
+        InvalidInput: it is no such URL.
+    """
+    if not is_postgres_url(url):
+        raise InvalidInput("a PostgreSQL address begins with 'postgresql://': pass such a URL")
+    try:
+        parts = urlsplit(url)
+        options = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
+        port = parts.port
+    except ValueError:
+        raise InvalidInput(
+            "the PostgreSQL address cannot be read: write postgresql://user@host:5432/database?memory=name, "
+            "with special characters percent-encoded"
+        ) from None
+    names = [value for name, value in options if name == "memory"]
+    if len(names) > 1:
+        raise InvalidInput("the PostgreSQL address names several memories: leave one `memory=`")
+    memory = validate_text(names[0] if names else DEFAULT_MEMORY, name="memory", longest=_LONGEST_NAME)
+    rest = urlencode([(name, value) for name, value in options if name != "memory"], quote_via=quote)
+    host = next((value for name, value in options if name == "host"), parts.hostname or "")
+    place = f"{host}:{port}" if port else host
+    return PostgresAddress(
+        connection=urlunsplit((parts.scheme, parts.netloc, parts.path, rest, "")),
+        memory=memory,
+        shown=f"memory {memory!r} in postgresql://{place}{parts.path}",
+    )

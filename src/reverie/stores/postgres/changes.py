@@ -1,0 +1,167 @@
+"""A commit as parameters of the function `change_things`, and its answer as journal entries or a conflict."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from reverie.domain.change import Change, JournalEntry, Value
+from reverie.domain.conversation import SessionState, Turn
+from reverie.domain.errors import Conflict
+from reverie.domain.page import HISTORY, Page, Paragraph
+from reverie.domain.passage import Analyse, AnalyzedText
+from reverie.domain.record import Record
+from reverie.domain.text.timestamps import to_microseconds
+from reverie.stores.codec import TABLES, to_document, to_json
+from reverie.stores.conflicts import build_conflict
+
+CHANGE = (
+    "SELECT * FROM reverie.change_things(%(space)s, %(token)s, %(is_retry)s, %(is_erasure)s, %(patience)s, "
+    "%(actor)s, %(reason)s, %(at)s, %(since)s, %(subjects)s::text[], %(ids)s::text[], %(befores)s::text[], "
+    "%(afters)s::text[], %(fingerprints)s::text[], %(tags)s::text[], %(lengths)s::integer[], "
+    "%(voices)s::text[], %(cues)s::text[], %(dates)s::text[], %(terms)s::text[], %(cursor_names)s::text[], "
+    "%(cursor_values)s::text[], %(counter_names)s::text[], %(counter_values)s::bigint[], %(marks)s::text[])"
+)
+"""The call, which takes besides these parameters `is_retry`."""
+
+
+def build_parameters(
+    edits: Sequence[Change],
+    analyse: Analyse,
+    *,
+    space: int,
+    patience: str,
+    actor: str,
+    reason: str,
+    at: datetime,
+    since: int | None,
+    cursors: Mapping[str, str | None],
+    counts: Mapping[str, int],
+    marks: Sequence[str],
+    is_erasure: bool,
+) -> dict[str, Any]:
+    """Return the parameters of `CHANGE`, all encoded and analyzed before the memory is locked.
+
+    Args:
+        edits: The changes, in order.
+        analyse: The analyzer.
+        space: The number of the memory.
+        patience: How long to wait for its lock, as PostgreSQL writes it.
+        actor: The author.
+        reason: The reason.
+        at: The time of the change.
+        since: Refuse if a record was changed after this sequence number.
+        cursors: Cursors to set, or to remove where the value is None.
+        counts: Counters to add to.
+        marks: Tombstones.
+        is_erasure: Whether to empty the journal rows of the things concerned.
+    """
+    analyzed = [_analyze(edit.after, analyse) for edit in edits]
+    return {
+        "space": space,
+        "token": uuid.uuid4(),
+        "is_erasure": is_erasure,
+        "patience": patience,
+        "actor": actor,
+        "reason": reason,
+        "at": to_microseconds(at),
+        "since": since,
+        "subjects": [edit.subject for edit in edits],
+        "ids": [edit.id for edit in edits],
+        "befores": [_encode(edit.before) for edit in edits],
+        "afters": [_encode(edit.after) for edit in edits],
+        "fingerprints": [
+            edit.after.fingerprint if isinstance(edit.after, Record) else None for edit in edits
+        ],
+        "tags": [_encode_tags(edit.after) for edit in edits],
+        "lengths": [None if one is None else one.length for one in analyzed],
+        "voices": [None if one is None else one.speaker for one in analyzed],
+        "cues": [None if one is None else one.cues for one in analyzed],
+        "dates": [None if one is None else one.dates for one in analyzed],
+        "terms": [None if one is None else one.terms for one in analyzed],
+        "cursor_names": list(cursors),
+        "cursor_values": list(cursors.values()),
+        "counter_names": list(counts),
+        "counter_values": list(counts.values()),
+        "marks": list(marks),
+    }
+
+
+def _analyze(value: Value | None, analyse: Analyse) -> AnalyzedText | None:
+    """Return the analysis of what is searched."""
+    if value is None or isinstance(value, SessionState | Page):
+        return None
+    if isinstance(value, Paragraph) and value.page != HISTORY:
+        return None
+    return analyse(value)
+
+
+def _encode(value: Value | None) -> str | None:
+    """Return the document of a value, as the journal keeps it."""
+    if value is None:
+        return None
+    table = TABLES[Change(before=None, after=value).subject]
+    return to_document(table, table.encode(value))
+
+
+def _encode_tags(value: Value | None) -> str:
+    return to_json([tag.casefold() for tag in value.tags]) if isinstance(value, Record) else "[]"
+
+
+def build_row(
+    made: Change,
+    edit: Change | None,
+    sequence: int,
+    batch: int,
+    key: int,
+    *,
+    at: datetime,
+    actor: str,
+    reason: str = "",
+) -> JournalEntry:
+    """Return the journal entry of a change.
+
+    Args:
+        made: The change that was made.
+        edit: What the entry keeps of it.
+        sequence: The number of the entry.
+        batch: The number of the first entry of the transaction.
+        key: The key of the thing changed.
+        at: The time of the change.
+        actor: The author.
+        reason: The reason.
+    """
+    return JournalEntry(
+        sequence=sequence,
+        batch=batch,
+        at=at,
+        actor=actor,
+        reason=reason,
+        key=key,
+        subject=made.subject,
+        edit=edit,
+    )
+
+
+def build_refusal(
+    edits: Sequence[Change],
+    since: int | None,
+    *,
+    reason: Any,
+    change: int = 0,
+    sequence: int = 0,
+    side: str = "after",
+    position: int | None = None,
+    other: str | None = None,
+) -> Conflict:
+    """Return the conflict that the server's refusal means; it names changes by their number from 1."""
+    if not change:
+        return build_conflict(reason, since=since, sequence=sequence)
+    edit = edits[change - 1]
+    value = getattr(edit, side) or edit.value
+    turn = {"session": value.session, "position": value.position} if isinstance(value, Turn) else {}
+    if position is not None:
+        turn["position"] = position
+    return build_conflict(reason, subject=edit.subject, id=edit.id, other=other, **turn)

@@ -1,0 +1,80 @@
+"""Check of a memory in PostgreSQL: its data against its journal, and the rights that keep memories apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from reverie.stores.codec import UnreadableRow, decode_value
+from reverie.stores.postgres.connections import PostgresConnections
+from reverie.stores.protocol import StoreProblem
+
+_BATCH = 1000
+_RESTORE = "bring back a backup of the database, or copy the memory from one with `reverie copy`"
+_COUNTED = (
+    ("journal: its numbers have a gap or do not end where the memory's row says",
+     "SELECT 1 FROM reverie.space WHERE id = %(space)s AND (sequence <> (SELECT count(*) FROM reverie.journal "
+     "WHERE space = %(space)s) OR sequence <> (SELECT coalesce(max(sequence), 0) FROM reverie.journal "
+     "WHERE space = %(space)s))"),
+    ("counters of search: they differ from a recount",
+     "SELECT 1 FROM (SELECT subject, area, voice, count(*) AS passages, sum(length) AS tokens "
+     "FROM reverie.thing CROSS JOIN LATERAL (VALUES ('*'), ('=' || scope)) AS a (area) "
+     "WHERE space = %(space)s AND searched GROUP BY subject, area, voice) AS counted "
+     "FULL JOIN (SELECT * FROM reverie.measure WHERE space = %(space)s) AS m USING (subject, area, voice) "
+     "WHERE (m.passages, m.tokens) IS DISTINCT FROM (counted.passages, counted.tokens)"),
+    ("conversations: a session has a gap in its turns",
+     "SELECT 1 FROM reverie.thing WHERE space = %(space)s AND thread IS NOT NULL GROUP BY thread "
+     "HAVING count(*) <> max(position) + 1 OR min(position) <> 0"),
+)  # fmt: skip
+_CHANGED = (
+    "SELECT t.subject, t.key FROM reverie.thing AS t JOIN (SELECT DISTINCT ON (key) key, after "
+    "FROM reverie.journal WHERE space = %(space)s ORDER BY key, sequence DESC) AS j ON j.key = t.key "
+    "WHERE t.space = %(space)s AND j.after::text IS DISTINCT FROM t.body::text LIMIT 20"
+)
+_BODIES = (
+    "SELECT subject, key, body::text FROM reverie.thing WHERE space = %s AND (subject, key) > (%s, %s) "
+    "ORDER BY subject, key LIMIT %s"
+)
+_UNPROTECTED = (
+    "SELECT relname FROM pg_class WHERE relnamespace = 'reverie'::regnamespace AND relkind IN ('r', 'p') "
+    "AND relname NOT IN ('space', 'migration') AND NOT (relrowsecurity AND relforcerowsecurity) ORDER BY 1"
+)
+_POWERFUL = "SELECT 1 FROM pg_roles WHERE rolname = current_user AND (rolsuper OR rolbypassrls)"
+
+
+def find_problems(connections: PostgresConnections, space: int) -> list[StoreProblem]:
+    """Return all problems of a memory; an empty list if there are none.
+
+    Args:
+        connections: Its connections, in a `viewing` block, so that all is compared in one state.
+        space: Its number.
+    """
+    return [*_iterate_data_problems(connections, space), *_iterate_right_problems(connections)]
+
+
+def _iterate_data_problems(connections: PostgresConnections, space: int) -> Iterator[StoreProblem]:
+    for what, sql in _COUNTED:
+        if connections.rows(sql, {"space": space}):
+            yield StoreProblem(what=what, fix=_RESTORE)
+    for subject, key in connections.rows(_CHANGED, {"space": space}):
+        yield StoreProblem(what=f"{subject} {key}: it is not what the journal says", fix=_RESTORE)
+    last: tuple[str, int] = ("", 0)
+    while rows := connections.rows(_BODIES, (space, *last, _BATCH)):
+        for subject, key, body in rows:
+            try:
+                decode_value(subject, body)
+            except UnreadableRow as error:
+                yield StoreProblem(what=f"{subject} {key}: it cannot be read, {error}", fix=_RESTORE)
+        last = rows[-1][0], rows[-1][1]
+
+
+def _iterate_right_problems(connections: PostgresConnections) -> Iterator[StoreProblem]:
+    for (name,) in connections.rows(_UNPROTECTED):
+        yield StoreProblem(
+            what=f"table reverie.{name}: row-level security is not forced, so memories are not kept apart",
+            fix=f"run ALTER TABLE reverie.{name} ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY",
+        )
+    if connections.rows(_POWERFUL):
+        yield StoreProblem(
+            what="the role is a superuser or bypasses row-level security, so memories are not kept apart",
+            fix="connect as a role with NOSUPERUSER NOBYPASSRLS",
+        )

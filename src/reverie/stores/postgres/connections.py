@@ -1,0 +1,326 @@
+"""Connections of a store, taken from a pool that all memories of a process in one database share.
+
+Nothing here outlives a transaction on the server, so pgbouncer may hand every transaction to another connection:
+no prepared statements, no settings of a session, no session locks. Which memory row-level security lets
+through is set in each transaction.
+
+A connection is not tested before it is used. A statement that fails because the connection is gone is made
+again on another one: a read can be repeated, and a write carries a token by which the server knows it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from reverie.domain.errors import StoreError, StoreUnavailable
+from reverie.stores.postgres.driver import is_connection_lost, load_pool, load_psycopg, translate_error
+from reverie.stores.protocol import refuse_nested_change
+
+if TYPE_CHECKING:
+    import psycopg
+    import psycopg_pool
+
+    from reverie.stores.postgres.address import PostgresAddress
+
+Row = tuple[Any, ...]
+
+T = TypeVar("T")
+
+_MOST_CONNECTIONS = 10
+_IDLE_S, _LIFETIME_S = 300, 1800
+_REFUSED = "RV001"
+_RETRIED = frozenset({"40001", "40P01"})  # a serialization failure, a deadlock
+_RETRIES = 3
+_PAUSE_S = 0.05
+_SETTING = "SELECT set_config('reverie.space', %s, true)"
+_CONNECTION = {
+    "autocommit": True,
+    "prepare_threshold": None,
+    "application_name": "reverie",
+    "connect_timeout": 10,
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+}
+
+
+class ChangeRefused(Exception):
+    """A refusal of the server to make a change, with what it says of the reason."""
+
+    def __init__(self, detail: Mapping[str, Any]) -> None:
+        super().__init__()
+        self.detail = detail
+
+
+@dataclass(slots=True)
+class ReadingView:
+    """A transaction in which a thread reads one state.
+
+    Attributes:
+        connection: Its connection.
+        memo: What was read in it and cannot change, by name.
+    """
+
+    connection: psycopg.Connection
+    memo: dict[str, Any] = field(default_factory=dict)
+
+
+# -- pools that are shared -----------------------------------------------------------------------------
+
+_lock = threading.Lock()
+_pools: dict[str, tuple[psycopg_pool.ConnectionPool, int]] = {}
+_abandoned: list[object] = []  # those of a parent process, whose connections a child must not close
+
+
+def _acquire_pool(connection: str, patience: float) -> psycopg_pool.ConnectionPool:
+    with _lock:
+        pool, users = _pools.get(connection, (None, 0))
+        if pool is None:
+            pool = load_pool().ConnectionPool(
+                connection,
+                kwargs=_CONNECTION,
+                min_size=0,
+                max_size=_MOST_CONNECTIONS,
+                open=False,
+                timeout=patience,
+                max_idle=_IDLE_S,
+                max_lifetime=_LIFETIME_S,
+                reconnect_timeout=patience,
+                num_workers=1,
+            )
+            pool.open()
+        _pools[connection] = (pool, users + 1)
+    return pool
+
+
+def _release_pool(connection: str) -> None:
+    with _lock:
+        pool, users = _pools.pop(connection)
+        if users > 1:
+            _pools[connection] = (pool, users - 1)
+            return
+    pool.close()
+
+
+def _forget_pools() -> None:
+    global _lock
+    _lock = threading.Lock()
+    _abandoned.extend(_pools.values())
+    _pools.clear()
+
+
+if hasattr(os, "register_at_fork"):  # pragma: no branch
+    os.register_at_fork(after_in_child=_forget_pools)
+
+
+# -- the connections of a store ------------------------------------------------------------------------
+
+
+class PostgresConnections:
+    """The way of one store to its database. Safe to use from several threads and across forks.
+
+    Args:
+        address: The memory.
+        space: The number of the memory.
+        patience: How many seconds to wait for a connection, and to try again when one is lost.
+    """
+
+    def __init__(self, address: PostgresAddress, *, space: int, patience: float) -> None:
+        load_psycopg()
+        self._address = address
+        self._patience = patience
+        self._thread = threading.local()
+        self._closed = False
+        self._process = os.getpid()
+        self._pool = _acquire_pool(address.connection, patience)
+        self._space = str(space)
+
+    @property
+    def view(self) -> ReadingView | None:
+        """The transaction of this thread's `viewing` block; None outside one."""
+        view: ReadingView | None = getattr(self._thread, "view", None)
+        return view
+
+    def refuse_closed(self) -> None:
+        """Raise `StoreUnavailable` if the store has been closed."""
+        if self._closed:
+            raise StoreUnavailable(f"{self._address.shown} has been closed: open it again")
+
+    @contextmanager
+    def connection(self) -> Iterator[psycopg.Connection]:
+        """Lend a connection outside any transaction; errors of psycopg come out translated."""
+        self.refuse_closed()
+        if os.getpid() != self._process:
+            self._process, self._pool = os.getpid(), _acquire_pool(self._address.connection, self._patience)
+        with self._translating(), self._pool.connection(timeout=self._patience) as connection:
+            yield connection
+
+    @contextmanager
+    def _translating(self) -> Iterator[None]:
+        try:
+            yield
+        except load_psycopg().Error as error:
+            if error.sqlstate == _REFUSED:
+                raise ChangeRefused(json.loads(error.diag.message_detail)) from None
+            raise translate_error(error, self._address.shown) from error
+        except UnicodeEncodeError as error:
+            raise translate_error(load_psycopg().DataError(error.reason), self._address.shown) from None
+
+    def rows(self, sql: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> list[Row]:
+        """Return the rows of a query on the memory, in this thread's view if it has one."""
+        if (view := self.view) is not None:
+            self.refuse_closed()
+            with self._translating():
+                seen: list[Row] = view.connection.execute(sql, values).fetchall()
+            return seen
+
+        def read() -> list[Row]:
+            # Both statements go to the server in one message, and are one transaction there.
+            with self.connection() as connection:
+                with connection.pipeline():
+                    connection.execute(_SETTING, [self._space])
+                    cursor = connection.execute(sql, values)
+                found: list[Row] = cursor.fetchall()
+            return found
+
+        return self._repeat(read)
+
+    def call(self, sql: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> Row:
+        """Return the only row of a statement that needs no memory set, or sets it itself.
+
+        It is repeated if the connection is lost, so it must be one that may be made twice.
+        """
+
+        def ask() -> Row:
+            with self.connection() as connection:
+                return _fetch_row(connection, sql, values)
+
+        return self._repeat(ask)
+
+    def change(self, sql: str, values: Mapping[str, Any]) -> Row:
+        """Return the only row of a call that changes the memory once, whatever happens to connections.
+
+        Args:
+            sql: The call, with the parameter `is_retry`: whether the server may have made it already.
+            values: The other parameters.
+
+        Raises:
+            ChangeRefused: the server compared and refused it.
+            StoreUnavailable: the database cannot be reached; the message says whether the change may have been
+                made all the same.
+        """
+        self.refuse_change()
+        sent = False
+
+        def ask() -> Row:
+            nonlocal sent
+            with self.connection() as connection:
+                is_retry, sent = sent, True
+                return _fetch_row(connection, sql, {**values, "is_retry": is_retry})
+
+        try:
+            return self._repeat(ask)
+        except StoreUnavailable as error:
+            if sent and _is_loss(error):
+                raise StoreUnavailable(
+                    f"{self._address.shown} was lost in the middle of a change, which may have been made: "
+                    "read it again when the server is back, and retry if it is missing"
+                ) from error
+            raise
+
+    def refuse_change(self) -> None:
+        """Raise if this store cannot be changed now: it is closed, or this thread is in a `viewing` block."""
+        self.refuse_closed()
+        refuse_nested_change(self.view is not None)
+
+    def _repeat(self, action: Callable[[], T]) -> T:
+        """Return the result of an action, repeated while connections are lost.
+
+        Deadlocks and serialization failures, of which nothing was made, are repeated a few times.
+        """
+        deadline = time.monotonic() + self._patience
+        retries = 0
+        while True:
+            try:
+                return action()
+            except StoreError as error:
+                state = getattr(error.__cause__, "sqlstate", None)
+                if state in _RETRIED and retries < _RETRIES:
+                    retries += 1
+                elif not _is_loss(error) or time.monotonic() > deadline:
+                    raise
+                else:
+                    self._pool.check()  # others to the same server are likely to be gone too
+                time.sleep(random.uniform(0, _PAUSE_S * (1 + retries)))
+
+    @contextmanager
+    def viewing(self) -> Iterator[None]:
+        """Let all reads of this thread see one state until the block ends; nested blocks are one."""
+        if self.view is not None:
+            yield
+            return
+        with self.snapshot() as connection:
+            self._thread.view = ReadingView(connection)
+            try:
+                yield
+            finally:
+                self._thread.view = None
+
+    @contextmanager
+    def snapshot(self) -> Iterator[psycopg.Connection]:
+        """Lend a connection in a transaction that sees one state: that of the thread's view, or a new one."""
+        if (view := self.view) is not None:
+            yield view.connection
+            return
+        with ExitStack() as stack:
+            connection = self._repeat(lambda: self._begin_snapshot(stack))
+            try:
+                yield connection
+            finally:
+                if not connection.closed:
+                    connection.rollback()
+
+    @contextmanager
+    def scan(self, sql: str, values: Sequence[Any], size: int) -> Iterator[Iterator[list[Row]]]:
+        """Give the rows of a query in batches, all from one state; a connection is kept until the end."""
+        name = f"reverie_{uuid.uuid4().hex}"
+        with self.snapshot() as connection, self._translating(), connection.cursor(name=name) as cursor:
+            cursor.execute(sql, values)
+            yield iter(lambda: cursor.fetchmany(size), [])
+
+    def _begin_snapshot(self, stack: ExitStack) -> psycopg.Connection:
+        with ExitStack() as attempt:
+            connection = attempt.enter_context(self.connection())
+            with connection.pipeline():
+                connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+                connection.execute(_SETTING, [self._space])
+            stack.enter_context(attempt.pop_all())
+        return connection
+
+    def close(self) -> None:
+        """Give the pool back. Closing twice is allowed."""
+        if not self._closed:
+            self._closed = True
+            if os.getpid() == self._process:
+                _release_pool(self._address.connection)
+
+
+def _fetch_row(connection: psycopg.Connection, sql: str, values: Any) -> Row:
+    row = connection.execute(sql, values).fetchone()
+    assert row is not None
+    return tuple(row)
+
+
+def _is_loss(error: StoreError) -> bool:
+    """Whether the error comes of a connection that was lost or refused."""
+    cause = error.__cause__
+    return isinstance(cause, load_psycopg().Error) and is_connection_lost(cause)

@@ -1,0 +1,89 @@
+"""Lazy import of psycopg, and translation of its errors into Reverie's."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from reverie.domain.errors import InvalidInput, MissingExtra, StoreCorrupt, StoreError, StoreUnavailable
+
+if TYPE_CHECKING:
+    import psycopg
+
+_INSTALL = "a memory in PostgreSQL needs psycopg: pip install 'reverie[postgres]'"
+_UNAVAILABLE = {
+    "25006": "it is read-only, as a standby is: connect to the primary",
+    "28P01": "the password is wrong: correct it in the URL, or in ~/.pgpass",
+    "28000": "the role is not admitted: see pg_hba.conf and the name of the role",
+    "3D000": "there is no such database: make it with `createdb`, or correct the URL",
+    "3F000": "there are no tables of Reverie: run `reverie store create` with the URL",
+    "42P01": "there are no tables of Reverie: run `reverie store create` with the URL",
+    "42883": "a function of Reverie is missing: run `reverie store upgrade` with the URL",
+    "42501": "the role lacks a right: grant it what the page on PostgreSQL in the documentation lists",
+    "53100": "the disk of the server is full: free some space and retry",
+    "53300": "the server has no free connection: raise max_connections, or put pgbouncer before it",
+    "55P03": "another process has kept it locked for too long: retry when that has finished",
+    "57014": "the server cancelled the statement: raise statement_timeout and retry",
+    "RV002": "the memory has been removed: open it again to make a new one",
+}
+_CORRUPT = frozenset({"XX001", "XX002"})
+
+
+@cache
+def load_psycopg() -> Any:
+    """Return the module psycopg.
+
+    Raises:
+        MissingExtra: it is not installed.
+    """
+    try:
+        import psycopg
+    except ImportError as error:
+        raise MissingExtra(_INSTALL) from error
+    return psycopg
+
+
+@cache
+def load_pool() -> Any:
+    """Return the module psycopg_pool.
+
+    Raises:
+        MissingExtra: it is not installed.
+    """
+    try:
+        import psycopg_pool
+    except ImportError as error:
+        raise MissingExtra(_INSTALL) from error
+    return psycopg_pool
+
+
+def is_connection_lost(error: psycopg.Error) -> bool:
+    """Return whether the connection broke or was refused, rather than the server refusing a statement."""
+    state = error.sqlstate
+    if state is None:
+        return isinstance(error, load_psycopg().OperationalError)
+    return state.startswith("08") or state in {"57P01", "57P02", "57P03", "57P05"}
+
+
+def translate_error(error: psycopg.Error, shown: str) -> InvalidInput | StoreError:
+    """Return the error to raise instead; it never quotes what is stored, nor a password.
+
+    Args:
+        error: What psycopg raised.
+        shown: The address of the memory, without a password.
+    """
+    state = error.sqlstate
+    name = state or type(error).__name__
+    if state in _CORRUPT:
+        return StoreCorrupt(f"{shown} is damaged ({name}): bring back a backup of the database")
+    if state in _UNAVAILABLE:
+        return StoreUnavailable(f"{shown} cannot be used ({name}): {_UNAVAILABLE[state]}")
+    if is_connection_lost(error):
+        return StoreUnavailable(
+            f"{shown} cannot be reached ({name}): see that the server runs and admits this address, and retry"
+        )
+    if isinstance(error, load_psycopg().DataError):
+        return InvalidInput(
+            f"{shown} cannot store a text ({name}): remove NUL characters and lone surrogates from it"
+        )
+    return StoreError(f"{shown}: PostgreSQL failed with {name}")

@@ -1,0 +1,57 @@
+"""Removal of erased content from the free space of a database, and what no statement can remove."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import psycopg
+
+_PLACES = (
+    "SELECT DISTINCT tableoid::regclass::text FROM reverie.thing WHERE space = %(space)s UNION "
+    "SELECT DISTINCT tableoid::regclass::text FROM reverie.journal WHERE space = %(space)s "
+    "UNION VALUES ('reverie.entry'), ('reverie.cursor')"
+)
+
+
+def rewrite_tables(connection: psycopg.Connection, space: int) -> bool:
+    """Write the tables in which a memory is anew, without dead rows and free space.
+
+    Each is locked meanwhile, for the other memories in it too.
+
+    Args:
+        connection: A connection in autocommit mode.
+        space: The number of the memory.
+
+    Returns:
+        False if others had a table in use, or if the role may not rewrite it.
+    """
+    with connection.pipeline():
+        connection.execute("SELECT set_config('reverie.space', %s, true)", [str(space)])
+        cursor = connection.execute(_PLACES, {"space": space})
+    skipped: list[str] = []
+
+    def note(diagnostic: psycopg.errors.Diagnostic) -> None:
+        if diagnostic.severity_nonlocalized == "WARNING":  # it is locked, or the role may not rewrite it
+            skipped.append(diagnostic.sqlstate)
+
+    connection.add_notice_handler(note)
+    try:
+        for (place,) in cursor.fetchall():
+            connection.execute(f"VACUUM (FULL, SKIP_LOCKED) {place}")
+    finally:
+        connection.remove_notice_handler(note)
+    return not skipped
+
+
+def describe_remains(connection: psycopg.Connection) -> tuple[str, ...]:
+    """Return descriptions of where the server keeps erased content that no statement can remove."""
+    archives, standbys = connection.execute(
+        "SELECT current_setting('archive_mode') <> 'off', (SELECT count(*) FROM pg_stat_replication)"
+    ).fetchone() or (False, 0)
+    remains = ["the write-ahead log of the server, until its segments are overwritten"]
+    if standbys:
+        remains.append(f"the write-ahead logs of {standbys} standbys, until their segments are overwritten")
+    if archives:
+        remains.append("archived segments of the write-ahead log, until you delete them")
+    return (*remains, "backups of the server and snapshots of its disk, until you delete them")

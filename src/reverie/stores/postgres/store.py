@@ -1,0 +1,611 @@
+"""Store in a PostgreSQL database that many processes on many machines share.
+
+`0001_tables.sql` has the tables and the function that makes a commit in one round trip.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from datetime import datetime, timedelta
+from typing import Any, Literal, TypeVar
+
+from reverie.domain.change import Change, JournalEntry, Subject, Value
+from reverie.domain.conversation import SessionOverview, SessionState, Turn
+from reverie.domain.entry import Entry
+from reverie.domain.errors import InvalidInput, NotFound, StoreCorrupt
+from reverie.domain.filter import Filter
+from reverie.domain.page import Page, Paragraph
+from reverie.domain.passage import Analyse, CollectionStats, Passage, Searchable
+from reverie.domain.record import Record
+from reverie.domain.text.timestamps import from_microseconds, to_microseconds
+from reverie.stores.codec import (
+    CHANGE_COLUMNS,
+    ENTRY_COLUMNS,
+    UnreadableRow,
+    decode_entry,
+    decode_journal_entry,
+    decode_value,
+    encode_entry,
+)
+from reverie.stores.postgres.address import parse_postgres_url
+from reverie.stores.postgres.changes import CHANGE, build_parameters, build_refusal, build_row
+from reverie.stores.postgres.check import find_problems
+from reverie.stores.postgres.connections import ChangeRefused, PostgresConnections, Row
+from reverie.stores.postgres.schema import open_space
+from reverie.stores.postgres.scrubbing import describe_remains, rewrite_tables
+from reverie.stores.postgres.where import Conditions, build_record_conditions, build_turn_conditions
+from reverie.stores.protocol import Order, StoreProblem
+
+logger = logging.getLogger("reverie")
+
+T = TypeVar("T", Record, Turn, SessionState, Page, Paragraph)
+
+_BATCH = 500
+_PASSAGE = (
+    "it.key, it.terms, it.length, it.thread, CASE it.subject WHEN 'turn' THEN it.position::integer ELSE 0 END, "
+    "it.voice, it.at / 1e6::double precision, it.cues, it.dates, coalesce(it.importance, 0.5), "
+    "coalesce(it.confidence, 0.8), CASE it.subject WHEN 'record' THEN it.kind ELSE it.subject END, "
+    "coalesce(it.pinned, false), it.expires_at / 1e6::double precision"
+)
+_FIELDS_OF_PASSAGE = len(Passage._fields)
+
+
+class PostgresStore:
+    """A memory in a PostgreSQL database, from version 15. Safe to use from several threads and across forks.
+
+    Args:
+        url: The database and the memory, such as `postgresql://host/database?memory=acme`.
+        analyse: What turns a record, turn or paragraph into its tokens.
+        create: Whether to make the memory, and the tables, where there are none.
+        busy_timeout: How long to wait for others that write, and for a server that is away.
+
+    Raises:
+        NotFound: there is no such memory and `create` is false.
+        StoreIncompatible: another version of Reverie made the tables.
+        StoreUnavailable: the database cannot be reached, or the role lacks a right.
+        MissingExtra: psycopg is not installed.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        analyse: Analyse,
+        create: bool = True,
+        busy_timeout: timedelta = timedelta(seconds=10),
+    ) -> None:
+        patience = busy_timeout.total_seconds()
+        address = parse_postgres_url(url)
+        self.shown = address.shown
+        self._analyse = analyse
+        self._patience = f"{max(1, int(patience * 1000))}ms"
+        space = open_space(address, create=create)
+        if space is None:
+            raise NotFound(f"there is no {address.shown}: open it with create=True to make it")
+        self._space = space
+        self._connections = PostgresConnections(address, space=space, patience=patience)
+
+    # -- changing ------------------------------------------------------------------------------------
+
+    def commit(
+        self,
+        edits: Sequence[Change],
+        *,
+        actor: str,
+        reason: str = "",
+        at: datetime,
+        since: int | None = None,
+        cursors: Mapping[str, str | None] | None = None,
+        counts: Mapping[str, int] | None = None,
+    ) -> list[JournalEntry]:
+        """Make all changes, or none, durably, with a journal row for each in the same transaction."""
+        first, keys = self._change(
+            edits, actor=actor, reason=reason, at=at, since=since, cursors=cursors or {}, counts=counts or {}
+        )
+        return [
+            build_row(edit, edit, first + number, first, keys[number], at=at, actor=actor, reason=reason)
+            for number, edit in enumerate(edits)
+        ]
+
+    def erase(
+        self,
+        edits: Sequence[Change],
+        *,
+        actor: str,
+        at: datetime,
+        tombstones: Sequence[str] = (),
+    ) -> list[JournalEntry]:
+        """Make all changes, or none, and remove the content of the things concerned from the journal."""
+        first, keys = self._change(edits, actor=actor, at=at, marks=tombstones, is_erasure=True)
+        newest = {(edit.subject, edit.id): number for number, edit in enumerate(edits)}
+        rows = []
+        for number, edit in enumerate(edits):
+            is_left = newest[edit.subject, edit.id] == number and edit.after is not None
+            left = Change(before=None, after=edit.after) if is_left else None
+            rows.append(build_row(edit, left, first + number, first, keys[number], at=at, actor=actor))
+        return rows
+
+    def tombstones(self, marks: Sequence[str]) -> set[str]:
+        """Return those of the marks that `erase` has kept."""
+        rows = self._connections.rows(
+            "SELECT mark FROM reverie.tombstone WHERE space = %s AND mark = ANY (%s)",
+            (self._space, list(marks)),
+        )
+        return {mark for (mark,) in rows}
+
+    def scrub(self) -> bool:
+        """Rewrite the tables of the memory, so that no erased content is left in their free space.
+
+        `describe_remains` says where the server keeps such content all the same.
+
+        Returns:
+            False if others had them in use, or if the role may not rewrite tables.
+        """
+        self._connections.refuse_change()
+        with self._connections.connection() as connection:
+            return rewrite_tables(connection, self._space)
+
+    def describe_remains(self) -> tuple[str, ...]:
+        """Return descriptions of where the server keeps erased content that `scrub` cannot remove."""
+        with self._connections.connection() as connection:
+            return describe_remains(connection)
+
+    def _change(
+        self,
+        edits: Sequence[Change],
+        *,
+        actor: str,
+        at: datetime,
+        reason: str = "",
+        since: int | None = None,
+        cursors: Mapping[str, str | None] = {},
+        counts: Mapping[str, int] = {},
+        marks: Sequence[str] = (),
+        is_erasure: bool = False,
+    ) -> tuple[int, list[int]]:
+        """Make the changes; return the number of the first and the keys of all."""
+        values = build_parameters(
+            edits,
+            self._analyse,
+            space=self._space,
+            patience=self._patience,
+            actor=actor,
+            reason=reason,
+            at=at,
+            since=since,
+            cursors=cursors,
+            counts=counts,
+            marks=marks,
+            is_erasure=is_erasure,
+        )
+        try:
+            first, keys = self._connections.change(CHANGE, values)
+        except ChangeRefused as refusal:
+            raise build_refusal(edits, since, **refusal.detail) from None
+        return first, keys
+
+    # -- the journal ---------------------------------------------------------------------------------
+
+    def reading(self) -> AbstractContextManager[None]:
+        """Let all reads of this thread see one state until the block ends."""
+        return self._connections.viewing()
+
+    def sequence(self) -> int:
+        """Return the number of the newest journal row; 0 if there is none."""
+        sql = "SELECT sequence FROM reverie.space WHERE id = %s"
+        view = self._connections.view
+        if view is None:
+            return int(self._connections.call(sql, (self._space,))[0])
+        if "sequence" not in view.memo:
+            view.memo["sequence"] = self._connections.rows(sql, (self._space,))[0][0]
+        return int(view.memo["sequence"])
+
+    def journal(
+        self,
+        *,
+        after: int = 0,
+        until: int | None = None,
+        id: str | None = None,
+        limit: int = 1000,
+        newest_first: bool = False,
+    ) -> list[JournalEntry]:
+        """Return journal rows in ascending order, or the newest first."""
+        where, values = "space = %s AND sequence > %s", [self._space, after]
+        for condition, value in ((" AND sequence <= %s", until), (" AND id = %s", id)):
+            if value is not None:
+                where += condition
+                values.append(value)  # type: ignore[arg-type]
+        columns = CHANGE_COLUMNS.replace("before, after", "before::text, after::text")
+        rows = self._connections.rows(
+            f"SELECT {columns} FROM reverie.journal WHERE {where} "
+            f"ORDER BY sequence {'DESC' if newest_first else 'ASC'} LIMIT %s",
+            (*values, limit),
+        )
+        return [_decode_change(row) for row in rows]
+
+    # -- records -------------------------------------------------------------------------------------
+
+    def records(self, wanted: Sequence[str | int]) -> list[Record]:
+        """Return records by id (text) or key (number), archived ones too, in the given order."""
+        return self._fetch_things("record", wanted)
+
+    def record_like(self, scope: str, fingerprint: str) -> Record | None:
+        """Return the live record with this scope and fingerprint; None if there is none."""
+        where = self._build_where("record")
+        where.add("it.scope = %s AND it.fingerprint = %s", scope, fingerprint)
+        found: list[Record] = self._fetch_values("record", where)
+        return found[0] if found else None
+
+    def find(
+        self,
+        wanted: Filter,
+        *,
+        order: Order = "updated",
+        containing: str | None = None,
+        limit: int | None = None,
+        offset: int = 0,
+    ) -> Iterator[Record]:
+        """Yield the records that match a filter, newest first, from one state of the memory."""
+        where = build_record_conditions(self._space, wanted, containing)
+        column = "updated_at" if order == "updated" else "at"
+        return self._scan("record", where, f"it.{column} DESC, it.key DESC", limit=limit, offset=offset)
+
+    def tally(self, what: Literal["category", "tag", "kind", "scope"], wanted: Filter) -> dict[str, int]:
+        """Count the records that match a filter by category, tag, kind or scope."""
+        where = build_record_conditions(self._space, wanted)
+        column, source = {
+            "category": ("coalesce(it.category, '')", ""),
+            "tag": ("tag", " CROSS JOIN json_array_elements_text(it.body -> 'tags') AS tag"),
+            "kind": ("it.kind", ""),
+            "scope": ("it.scope", ""),
+        }[what]
+        rows = self._connections.rows(
+            f"SELECT {column}, count(*) FROM reverie.thing AS it{source} WHERE {where} GROUP BY 1",
+            where.values,
+        )
+        return dict(sorted((str(name), int(count)) for name, count in rows))
+
+    # -- conversations -------------------------------------------------------------------------------
+
+    def turns(
+        self,
+        wanted: Sequence[str | int] | None = None,
+        *,
+        session: str | None = None,
+        start: int = 0,
+        stop: int | None = None,
+    ) -> list[Turn]:
+        """Return turns by id or key, or those of a session by position."""
+        if wanted is not None:
+            return self._fetch_things("turn", wanted)
+        if session is None:
+            raise InvalidInput("neither turns nor a session are named: pass ids, or session=")
+        where = self._build_where("turn")
+        thread = "(SELECT key FROM reverie.thing WHERE space = %s AND subject = 'session' AND id = %s)"
+        where.add(f"it.thread = {thread}", self._space, session)
+        for bound, comparison in ((start, ">="), (stop, "<")):
+            if bound is not None and bound >= 0:
+                where.add(f"it.position {comparison} %s", bound)
+            elif bound is not None:
+                newest = f"(SELECT max(position) FROM reverie.thing WHERE space = %s AND thread = {thread})"
+                where.add(
+                    f"it.position {comparison} {newest} + 1 + %s", self._space, self._space, session, bound
+                )
+        return self._fetch_values("turn", where, order="it.position")
+
+    def scan_turns(self, wanted: Filter, *, containing: str | None = None) -> Iterator[Turn]:
+        """Yield every turn that matches a filter, newest first, from one state of the memory."""
+        where = build_turn_conditions(self._space, wanted, containing)
+        return self._scan("turn", where, "it.at DESC, it.key DESC")
+
+    def session(self, id: str) -> SessionState | None:
+        """Return the state of a session; None if there is no such session."""
+        found: list[SessionState] = self._fetch_things("session", [id])
+        return found[0] if found else None
+
+    def sessions(
+        self, *, scopes: Sequence[str] | None = None, limit: int | None = None
+    ) -> list[SessionOverview]:
+        """Return sessions with their numbers of turns, the most recently active first."""
+        where = self._build_where("session")
+        if scopes is not None:
+            where.add_any("scope", scopes)
+        rows = self._connections.rows(
+            "SELECT it.key, it.body::text, last.position, coalesce(last.at, it.at) AS last_at "
+            "FROM reverie.thing AS it LEFT JOIN LATERAL (SELECT position, at FROM reverie.thing AS turn "
+            "WHERE turn.space = %s AND turn.thread = it.key ORDER BY position DESC LIMIT 1) AS last ON true "
+            f"WHERE {where} ORDER BY last_at DESC, it.key DESC LIMIT %s",
+            (self._space, *where.values, limit),
+        )
+        return [
+            SessionOverview(
+                state=_decode_or_raise("session", key, body),
+                turns=0 if position is None else int(position) + 1,
+                last_at=from_microseconds(last_at),
+            )
+            for key, body, position, last_at in rows
+        ]
+
+    # -- pages -----------------------------------------------------------------------------------------
+
+    def pages(self, names: Sequence[str] | None = None) -> list[Page]:
+        """Return pages by name in the given order (None: all, sorted); unknown ones are left out."""
+        if names is not None:
+            return self._fetch_things("page", names)
+        return self._fetch_values("page", self._build_where("page"), order="it.id")
+
+    def paragraphs(
+        self,
+        wanted: Sequence[str | int] | None = None,
+        *,
+        page: str | None = None,
+        start: int = 0,
+    ) -> list[Paragraph]:
+        """Return paragraphs by id or key in the given order, or those of a log from `start` on."""
+        if wanted is not None:
+            return self._fetch_things("paragraph", wanted)
+        if page is None:
+            raise InvalidInput("neither paragraphs nor a log are named: pass ids, or page=")
+        where = self._build_where("paragraph")
+        where.add("it.page = %s", page)
+        if start >= 0:
+            return self._fetch_values("paragraph", where, order="it.position, it.key", offset=start)
+        latest: list[Paragraph] = self._fetch_values(
+            "paragraph", where, order="it.position DESC, it.key DESC", limit=-start
+        )
+        return latest[::-1]
+
+    def latest_paragraphs(self, logs: Sequence[str], *, limit: int) -> list[Paragraph]:
+        """Return the last paragraphs of several logs: logs by descending name, last paragraph first."""
+        where = self._build_where("paragraph")
+        where.add_any("page", logs)
+        return self._fetch_values(
+            "paragraph", where, order="it.page DESC, it.position DESC, it.key DESC", limit=limit
+        )
+
+    def logs(self) -> dict[str, int]:
+        """Return the names of all logs, sorted, with their numbers of paragraphs."""
+        where = self._build_where("paragraph")
+        rows = self._connections.rows(
+            f"SELECT it.page, count(*) FROM reverie.thing AS it WHERE {where} GROUP BY 1 ORDER BY 1",
+            where.values,
+        )
+        return {str(page): int(count) for page, count in rows}
+
+    # -- for search -----------------------------------------------------------------------------------
+
+    def passages(self, subject: Searchable, keys: Sequence[int], *, around: int = 0) -> list[Passage]:
+        """Return live passages by key, in any order; unknown and archived ones are left out."""
+        where = self._build_where(subject)
+        where.add("it.searched")
+        if around and subject == "turn":
+            where.add(
+                "it.key IN (SELECT near.key FROM reverie.thing AS hit JOIN reverie.thing AS near "
+                "ON near.space = hit.space AND near.thread = hit.thread "
+                "AND near.position BETWEEN hit.position - %s AND hit.position + %s "
+                "WHERE hit.space = %s AND hit.subject = 'turn' AND hit.key = ANY (%s::bigint[]))",
+                around,
+                around,
+                self._space,
+                list(keys),
+            )
+        else:
+            where.add("it.key = ANY (%s::bigint[])", list(keys))
+        rows = self._connections.rows(
+            f"SELECT {_PASSAGE} FROM reverie.thing AS it WHERE {where}", where.values
+        )
+        return list(map(Passage._make, rows))
+
+    def live(
+        self, subject: Searchable, *, after: int = 0, limit: int = 1000
+    ) -> list[tuple[Passage, Record | Turn | Paragraph]]:
+        """Return live passages and their values by ascending key, for building an index."""
+        while True:
+            where = self._build_where(subject)
+            where.add("it.searched AND it.key > %s", after)
+            rows = self._connections.rows(
+                f"SELECT {_PASSAGE}, it.body::text FROM reverie.thing AS it WHERE {where} "
+                "ORDER BY it.key LIMIT %s",
+                (*where.values, limit),
+            )
+            found: list[tuple[Passage, Record | Turn | Paragraph]] = []
+            for *fields, body in rows:
+                if (value := _decode_or_skip(subject, fields[0], body)) is not None:
+                    found.append((Passage._make(fields), value))  # type: ignore[arg-type]
+            if found or not rows:
+                return found
+            after = rows[-1][0]  # not one of them can be read: an empty answer would mean the end
+
+    def measure(
+        self, subject: Searchable, scopes: Sequence[str] | None, *, category: str | None = None
+    ) -> CollectionStats:
+        """Count the live passages and tokens of some scopes (None: of all), exactly."""
+        if category is not None:
+            return self._measure_category(subject, scopes, category)
+        areas = ["*"] if scopes is None else [f"={scope}" for scope in dict.fromkeys(scopes)]
+        view = self._connections.view
+        known: dict[str, list[Row]] = {} if view is None else view.memo.setdefault("measures", {})
+        if missing := [area for area in areas if area not in known]:
+            rows = self._connections.rows(
+                "SELECT area, subject, voice, passages, tokens FROM reverie.measure "
+                "WHERE space = %s AND area = ANY (%s)",
+                (self._space, missing),
+            )
+            known |= {area: [row for row in rows if row[0] == area] for area in missing}
+        counted = [row for area in areas for row in known[area] if row[1] == subject]
+        return CollectionStats(
+            passages=sum(row[3] for row in counted),
+            tokens=sum(row[4] for row in counted),
+            speakers=frozenset(row[2] for row in counted if row[2]),
+        )
+
+    def _measure_category(
+        self, subject: Searchable, scopes: Sequence[str] | None, category: str
+    ) -> CollectionStats:
+        if subject != "record":
+            return CollectionStats(passages=0, tokens=0)
+        wanted = Filter(scopes=None if scopes is None else tuple(scopes), categories=(category,))
+        where = build_record_conditions(self._space, wanted)
+        ((passages, tokens),) = self._connections.rows(
+            f"SELECT count(*), coalesce(sum(it.length), 0) FROM reverie.thing AS it WHERE {where}",
+            where.values,
+        )
+        return CollectionStats(passages=passages, tokens=int(tokens))
+
+    # -- working memory --------------------------------------------------------------------------------
+
+    def entries(self, namespace: str | None, *, now: datetime) -> list[Entry]:
+        """Return the live entries of a namespace (None: of all) by namespace and key."""
+        rows = self._connections.rows(
+            f"SELECT {', '.join(ENTRY_COLUMNS)} FROM reverie.entry WHERE space = %s "
+            "AND (%s::text IS NULL OR namespace = %s) AND (expires_at IS NULL OR expires_at > %s) "
+            "ORDER BY namespace, key",
+            (self._space, namespace, namespace, to_microseconds(now)),
+        )
+        try:
+            return [decode_entry(row) for row in rows]
+        except UnreadableRow as error:
+            raise StoreCorrupt(f"an entry cannot be read, {error}: drop it with drop_entries") from error
+
+    def put_entry(self, entry: Entry, *, capacity: int | None, now: datetime) -> bool:
+        """Set an entry, replacing one with the same namespace and key; False if the namespace is full."""
+        self._connections.refuse_change()
+        values = (self._space, self._patience, *encode_entry(entry), capacity, to_microseconds(now))
+        sql = f"SELECT reverie.put_entry({', '.join(['%s'] * len(values))})"
+        return bool(self._connections.call(sql, values)[0])
+
+    def drop_entries(self, namespace: str, keys: Sequence[str] | None = None) -> int:
+        """Remove entries (None: all of the namespace); return how many there were."""
+        self._connections.refuse_change()
+        values = (self._space, self._patience, namespace, None if keys is None else list(keys))
+        return int(self._connections.call("SELECT reverie.drop_entries(%s, %s, %s, %s::text[])", values)[0])
+
+    # -- housekeeping ----------------------------------------------------------------------------------
+
+    def count(self, name: str) -> int:
+        """Return the value of a counter that `commit` adds to; 0 for an unknown one."""
+        rows = self._connections.rows(
+            "SELECT value FROM reverie.counter WHERE space = %s AND name = %s", (self._space, name)
+        )
+        return int(rows[0][0]) if rows else 0
+
+    def cursor(self, name: str) -> str | None:
+        """Return the value of a cursor set by `commit`; None if there is none."""
+        rows = self._connections.rows(
+            "SELECT value FROM reverie.cursor WHERE space = %s AND name = %s", (self._space, name)
+        )
+        return str(rows[0][0]) if rows else None
+
+    def cursors(self) -> dict[str, str]:
+        """Return the values of all cursors by name."""
+        return dict(
+            self._connections.rows(
+                "SELECT name, value FROM reverie.cursor WHERE space = %s ORDER BY name", (self._space,)
+            )
+        )
+
+    def check(self) -> list[StoreProblem]:
+        """Return all problems of the stored data; an empty list if there are none."""
+        with self._connections.viewing():
+            return find_problems(self._connections, self._space)
+
+    def close(self) -> None:
+        """Close the store. Closing twice is allowed; any other use afterwards raises `StoreUnavailable`."""
+        self._connections.close()
+
+    # -- below -----------------------------------------------------------------------------------------
+
+    def _build_where(self, subject: Subject) -> Conditions:
+        return Conditions(self._space, subject)
+
+    def _fetch_things(self, subject: Subject, wanted: Sequence[str | int]) -> list[Any]:
+        """Return things by id or key, in the order asked for."""
+        if not wanted:
+            self._connections.refuse_closed()
+            return []
+        where = self._build_where(subject)
+        where.add(
+            "(it.id = ANY (%s::text[]) OR it.key = ANY (%s::bigint[]))",
+            [name for name in wanted if isinstance(name, str)],
+            [name for name in wanted if not isinstance(name, str)],
+        )
+        rows = self._connections.rows(
+            f"SELECT it.key, it.id, it.body::text FROM reverie.thing AS it WHERE {where}", where.values
+        )
+        bodies: dict[str | int, tuple[int, str]] = {}
+        for key, name, body in rows:
+            bodies[key] = bodies[name] = (key, body)
+        return [_decode_or_raise(subject, *bodies[name]) for name in wanted if name in bodies]
+
+    def _fetch_values(
+        self,
+        subject: Subject,
+        where: Conditions,
+        *,
+        order: str = "it.key",
+        limit: int | None = None,
+        offset: int = 0,
+    ) -> list[Any]:
+        rows = self._connections.rows(
+            f"SELECT it.key, it.body::text FROM reverie.thing AS it WHERE {where} "
+            f"ORDER BY {order} LIMIT %s OFFSET %s",
+            (*where.values, limit, offset),
+        )
+        return [_decode_or_raise(subject, key, body) for key, body in rows]
+
+    def _scan(
+        self,
+        subject: Subject,
+        where: Conditions,
+        order: str,
+        *,
+        limit: int | None = None,
+        offset: int = 0,
+    ) -> Iterator[Any]:
+        """Yield the values that the conditions let through, leaving out what cannot be read.
+
+        A few are read at once. Of more, a cursor of the server gives one batch after the other, and keeps a
+        connection until the last one.
+        """
+        sql = (
+            f"SELECT it.key, it.body::text FROM reverie.thing AS it WHERE {where} "
+            f"ORDER BY {order} LIMIT %s OFFSET %s"
+        )
+        most = _BATCH + 1 if limit is None else min(limit, _BATCH + 1)
+        rows = self._connections.rows(sql, (*where.values, most, offset))
+        if len(rows) <= _BATCH:
+            yield from _decode_readable(subject, rows)
+            return
+        with self._connections.scan(sql, (*where.values, limit, offset), _BATCH) as batches:
+            for batch in batches:
+                yield from _decode_readable(subject, batch)
+
+
+def _decode_or_raise(subject: Subject, key: int, body: str) -> Any:
+    try:
+        return decode_value(subject, body)
+    except UnreadableRow as error:
+        raise StoreCorrupt(f"{subject} {key} cannot be read, {error}: bring back a backup") from error
+
+
+def _decode_or_skip(subject: Subject, key: int, body: str) -> Value | None:
+    try:
+        return decode_value(subject, body)
+    except UnreadableRow as error:
+        logger.warning("%s %d cannot be read and is left out, %s: run check()", subject, key, error)
+        return None
+
+
+def _decode_readable(subject: Subject, rows: Sequence[Row]) -> Iterator[Value]:
+    for key, body in rows:
+        if (value := _decode_or_skip(subject, key, body)) is not None:
+            yield value
+
+
+def _decode_change(row: Row) -> JournalEntry:
+    try:
+        return decode_journal_entry(row)
+    except UnreadableRow as error:
+        raise StoreCorrupt(f"change {row[0]} in the journal cannot be read, {error}: run check()") from error

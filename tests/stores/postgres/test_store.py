@@ -1,0 +1,346 @@
+"""What the store in PostgreSQL does beyond the contract: rights, versions, lost connections, erasure on disk."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import uuid
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import timedelta
+
+import pytest
+
+from reverie.domain.errors import InvalidInput, NotFound, StoreIncompatible, StoreUnavailable
+from reverie.domain.filter import Filter
+from reverie.stores.contract.factories import NOW, analyse, make_additions, make_record, make_removals
+from reverie.stores.postgres import PostgresStore, is_postgres_url, migrations
+from reverie.stores.postgres.address import parse_postgres_url
+from tests.stores.postgres.proxy import CuttingProxy
+from tests.stores.postgres.server import OWNER, RUNNER, PostgresServer
+
+
+@pytest.fixture
+def name() -> str:
+    return uuid.uuid4().hex
+
+
+@pytest.fixture
+def database(postgres: PostgresServer) -> Iterator[str]:
+    """The name of an empty database."""
+    name = f"d{uuid.uuid4().hex}"
+    postgres.execute("postgres", f"CREATE DATABASE {name} OWNER {OWNER}")
+    yield name
+    postgres.execute("postgres", f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def open_store(url: str, **options: object) -> PostgresStore:
+    return PostgresStore(url, analyse=analyse, **options)
+
+
+def connect(server: PostgresServer, database: str = "agents", role: str = OWNER):
+    import psycopg
+
+    url = parse_postgres_url(server.url("any", role=role, database=database)).connection
+    return psycopg.connect(url, autocommit=True)
+
+
+# -- addresses -----------------------------------------------------------------------------------------
+
+
+def test_an_address_names_a_database_and_a_memory() -> None:
+    address = parse_postgres_url(
+        "postgresql://bo:s%40fe@db.example:6432/agents?memory=acme%2F1&sslmode=require"
+    )
+    assert address.memory == "acme/1"
+    assert address.connection == "postgresql://bo:s%40fe@db.example:6432/agents?sslmode=require"
+    assert "s%40fe" not in address.shown
+    assert "db.example:6432/agents" in address.shown
+    assert parse_postgres_url("postgres:///agents?host=/run/pg").memory == "default"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "mysql://host/db",
+        "postgresql://host:port/db",
+        "postgresql://h/d?memory=a&memory=b",
+        "postgresql://h/d?x",
+    ],
+)
+def test_what_is_no_address_is_refused(url: str) -> None:
+    with pytest.raises(InvalidInput):
+        parse_postgres_url(url)
+
+
+def test_only_urls_of_postgres_are_taken_for_one() -> None:
+    assert is_postgres_url("postgres://h/d")
+    assert not is_postgres_url("/tmp/postgresql://")
+    assert not is_postgres_url(None)
+
+
+def test_psycopg_is_imported_only_for_a_memory_in_postgres() -> None:
+    program = (
+        "import sys; sys.modules['psycopg'] = None\n"
+        "import reverie; reverie.Memory.open(':memory:').close()\n"
+        "assert not [name for name in sys.modules if name.startswith('reverie.stores.postgres')]\n"
+        "from reverie.stores.postgres import PostgresStore\n"
+        "try:\n    PostgresStore('postgresql:///d', analyse=None)\n"
+        "except reverie.MissingExtra as error:\n    print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert "pip install 'reverie[postgres]'" in done.stdout
+
+
+# -- opening -------------------------------------------------------------------------------------------
+
+
+def test_a_server_that_is_not_there_is_named_without_its_password(postgres: PostgresServer) -> None:
+    with pytest.raises(StoreUnavailable, match="cannot be reached") as refused:
+        open_store("postgresql://bo:hunter2pass@/agents?host=/nowhere&memory=acme")
+    assert "hunter2pass" not in str(refused.value)
+
+
+def test_a_database_that_is_not_there_is_named(postgres: PostgresServer) -> None:
+    with pytest.raises(StoreUnavailable, match="cannot be"):
+        open_store(postgres.url("acme", database="nowhere"))
+
+
+def test_a_memory_is_made_only_when_asked_for(postgres: PostgresServer, database: str) -> None:
+    for _ in range(2):
+        with pytest.raises(NotFound, match="create=True"):
+            open_store(postgres.url("acme", database=database), create=False)
+        open_store(postgres.url("other", database=database)).close()
+    with connect(postgres, database) as connection:
+        assert connection.execute("SELECT name FROM reverie.space").fetchall() == [("other",)]
+
+
+def test_many_that_open_an_empty_database_make_its_tables_once(
+    postgres: PostgresServer, database: str
+) -> None:
+    errors: list[BaseException] = []
+
+    def open_one(number: int) -> None:
+        try:
+            with closing(open_store(postgres.url("acme", database=database))) as store:
+                store.commit(make_additions(make_record(number)), actor="test", at=NOW)
+        except BaseException as error:  # noqa: BLE001 - reported below
+            errors.append(error)
+
+    threads = [threading.Thread(target=open_one, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    with closing(open_store(postgres.url("acme", database=database))) as store:
+        assert store.sequence() == 4
+        assert store.check() == []
+
+
+def test_tables_of_a_newer_version_are_refused(postgres: PostgresServer, database: str) -> None:
+    open_store(postgres.url("acme", database=database)).close()
+    with connect(postgres, database) as connection:
+        connection.execute("UPDATE reverie.migration SET version = version + 1")
+        with pytest.raises(StoreIncompatible, match="newer Reverie"):
+            open_store(postgres.url("acme", database=database))
+        with pytest.raises(StoreIncompatible, match="newer Reverie"):
+            migrations.migrate(connection, "it")
+
+
+def test_tables_of_an_older_version_are_upgraded_only_when_asked_for(
+    postgres: PostgresServer, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_store(postgres.url("acme", database=database)).close()
+    steps = [*migrations.list_migrations(), (99, "more", "ALTER TABLE reverie.lease ADD COLUMN more text")]
+    monkeypatch.setattr(migrations, "list_migrations", lambda: steps)
+    with pytest.raises(StoreIncompatible, match="reverie store upgrade"):
+        open_store(postgres.url("acme", database=database))
+    with connect(postgres, database) as connection:
+        assert migrations.migrate(connection, "it") == ["more"]
+        assert migrations.migrate(connection, "it") == []
+    open_store(postgres.url("acme", database=database)).close()
+
+
+# -- rights --------------------------------------------------------------------------------------------
+
+
+def test_a_role_without_rights_is_told_so_and_one_with_rights_works(
+    postgres: PostgresServer, database: str
+) -> None:
+    with pytest.raises(StoreUnavailable, match="lacks a right"):
+        open_store(postgres.url("acme", database=database, role=RUNNER))
+    open_store(postgres.url("acme", database=database)).close()
+    with pytest.raises(StoreUnavailable, match="lacks a right"):
+        open_store(postgres.url("acme", database=database, role=RUNNER))
+    with connect(postgres, database) as connection:
+        connection.execute(f"GRANT USAGE ON SCHEMA reverie TO {RUNNER}")
+        connection.execute(
+            f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA reverie TO {RUNNER}"
+        )
+    with closing(open_store(postgres.url("acme", database=database, role=RUNNER))) as store:
+        store.commit(make_additions(make_record(1)), actor="test", at=NOW)
+        assert store.check() == []
+        assert not store.scrub(), "only the owner may rewrite the tables"
+
+
+def test_no_query_reaches_another_memory(postgres: PostgresServer, database: str) -> None:
+    import psycopg
+
+    for memory, number in (("one", 1), ("two", 2)):
+        with closing(open_store(postgres.url(memory, database=database))) as store:
+            store.commit(make_additions(make_record(number)), actor="test", at=NOW)
+            assert [record.id for record in store.find(Filter())] == [make_record(number).id]
+            assert store.sequence() == 1
+    with connect(postgres, database) as connection:
+        tables = [
+            row[0]
+            for row in connection.execute(
+                "SELECT oid::regclass::text FROM pg_class WHERE relnamespace = 'reverie'::regnamespace "
+                "AND relkind IN ('r', 'p') AND relname NOT IN ('space', 'migration')"
+            )
+        ]
+        assert len(tables) > 64, "partitions are tables too"
+        for table in tables:
+            with pytest.raises(psycopg.Error):
+                connection.execute(f"SELECT * FROM {table}")
+        (one, two) = (row[0] for row in connection.execute("SELECT id FROM reverie.space ORDER BY name"))
+        for table in tables:
+            with connection.transaction():
+                connection.execute("SELECT set_config('reverie.space', %s, true)", [str(one)])
+                spaces = connection.execute(f"SELECT DISTINCT space FROM {table}").fetchall()
+                assert spaces in ([], [(one,)]), table
+                assert connection.execute(f"DELETE FROM {table} WHERE space = {two}").rowcount == 0
+        with connection.transaction(force_rollback=True):
+            connection.execute("SELECT set_config('reverie.space', %s, true)", [str(one)])
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                connection.execute("INSERT INTO reverie.cursor VALUES (%s, 'a', 'b')", [two])
+
+
+def test_check_reports_what_does_not_keep_memories_apart(postgres: PostgresServer, database: str) -> None:
+    open_store(postgres.url("acme", database=database)).close()
+    with connect(postgres, database) as connection:
+        connection.execute("ALTER TABLE reverie.thing_3 NO FORCE ROW LEVEL SECURITY")
+    with closing(open_store(postgres.url("acme", database=database, role="postgres"))) as store:
+        assert [problem.what.split(":")[0] for problem in store.check()] == [
+            "table reverie.thing_3",
+            "the role is a superuser or bypasses row-level security, so memories are not kept apart",
+        ]
+
+
+def test_check_reports_what_does_not_fit_the_journal(postgres: PostgresServer, name: str) -> None:
+    with closing(open_store(postgres.url(name))) as store:
+        store.commit(make_additions(make_record(1), make_record(2)), actor="test", at=NOW)
+        with connect(postgres) as connection, connection.transaction():
+            (space,) = connection.execute("SELECT id FROM reverie.space WHERE name = %s", [name]).fetchone()
+            connection.execute("SELECT set_config('reverie.space', %s, true)", [str(space)])
+            connection.execute("UPDATE reverie.thing SET body = '{}', length = 99 WHERE key = 1")
+            connection.execute("DELETE FROM reverie.journal WHERE sequence = 2")
+        assert sorted({problem.what.split(":")[0] for problem in store.check()}) == [
+            "counters of search",
+            "journal",
+            "record 1",
+        ]
+
+
+# -- changes -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cut", ["request", "reply"])
+def test_a_connection_lost_in_the_middle_of_a_commit_neither_loses_nor_repeats_it(
+    postgres: PostgresServer, name: str, cut: str
+) -> None:
+    proxy = CuttingProxy(postgres.folder)
+    url = postgres.url(name).replace(str(postgres.folder), str(proxy.folder))
+    with closing(open_store(url)) as store, closing(proxy):
+        store.commit(make_additions(make_record(1)), actor="test", at=NOW, counts={"made": 1})
+        proxy.cuts += [cut, cut]
+        rows = store.commit(
+            make_additions(make_record(2), make_record(3)), actor="test", at=NOW, counts={"made": 1}
+        )
+        assert proxy.has_cut == [cut, cut]
+        assert [(row.sequence, row.batch, row.key) for row in rows] == [(2, 2, 2), (3, 2, 3)]
+        assert store.journal(after=1) == rows
+        proxy.cuts.append(cut)
+        assert store.commit([], actor="test", at=NOW, counts={"made": 1}) == []
+        assert store.count("made") == 3
+        assert store.check() == []
+
+
+def test_one_that_holds_the_memory_too_long_is_reported(postgres: PostgresServer, name: str) -> None:
+    with closing(open_store(postgres.url(name), busy_timeout=timedelta(seconds=0.2))) as store:
+        with connect(postgres) as connection, connection.transaction():
+            connection.execute("SELECT FROM reverie.space WHERE name = %s FOR UPDATE", [name])
+            with pytest.raises(StoreUnavailable, match="locked for too long"):
+                store.commit(make_additions(make_record(1)), actor="test", at=NOW)
+            assert store.sequence() == 0
+        store.commit(make_additions(make_record(1)), actor="test", at=NOW)
+
+
+def test_a_commit_waits_for_the_disk_whatever_the_database_is_set_to(
+    postgres: PostgresServer, database: str
+) -> None:
+    url = postgres.url("acme", database=database)
+    open_store(url).close()
+    with connect(postgres, database) as connection:
+        connection.execute(f"ALTER DATABASE {database} SET synchronous_commit = off")
+        connection.execute(
+            "CREATE FUNCTION reverie.note() RETURNS trigger LANGUAGE plpgsql AS "
+            "$$ BEGIN NEW.value := current_setting('synchronous_commit'); RETURN NEW; END $$; "
+            "CREATE TRIGGER note BEFORE INSERT ON reverie.cursor FOR EACH ROW EXECUTE FUNCTION reverie.note()"
+        )
+    with closing(open_store(url)) as store:
+        store.commit([], actor="test", at=NOW, cursors={"seen": "?"})
+        assert store.cursor("seen") == "on"
+
+
+def test_a_text_that_cannot_be_stored_is_refused(postgres: PostgresServer, name: str) -> None:
+    with closing(open_store(postgres.url(name))) as store:
+        for text in ("nul \x00", "lone \ud800"):
+            with pytest.raises(InvalidInput, match="NUL"):
+                store.cursor(text)
+        assert store.sequence() == 0
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_store_goes_on_in_a_forked_child(postgres: PostgresServer, name: str) -> None:
+    with closing(open_store(postgres.url(name))) as store:
+        store.commit(make_additions(make_record(1)), actor="test", at=NOW)
+        child = os.fork()
+        if child == 0:
+            try:
+                store.commit(make_additions(make_record(2)), actor="child", at=NOW)
+                os._exit(0 if store.sequence() == 2 else 1)
+            except BaseException:  # noqa: BLE001 - the child must end here
+                os._exit(2)
+        assert os.waitpid(child, 0)[1] == 0
+        store.commit(make_additions(make_record(3)), actor="test", at=NOW)
+        assert [row.actor for row in store.journal()] == ["test", "child", "test"]
+
+
+# -- erasure -------------------------------------------------------------------------------------------
+
+
+def _scan(server: PostgresServer, word: bytes, folder: str) -> list[str]:
+    files = (path for path in (server.data / folder).rglob("*") if path.is_file())
+    return [str(path) for path in files if word in path.read_bytes()]
+
+
+def test_erased_content_is_nowhere_in_the_tables(postgres: PostgresServer, name: str) -> None:
+    word = f"zanzibar{name}"
+    secret = make_record(1, content=f"The word is {word}")
+    with closing(open_store(postgres.url(name))) as store:
+        store.commit(make_additions(secret, make_record(2)), actor="owner", at=NOW)
+        postgres.execute("agents", "CHECKPOINT")
+        assert _scan(postgres, word.encode(), "base") != []
+        store.erase(make_removals(secret), actor="owner", at=NOW)
+        assert store.scrub()
+        postgres.execute("agents", "CHECKPOINT")
+        assert _scan(postgres, word.encode(), "base") == []
+        assert _scan(postgres, word.encode(), "pg_wal") != [], "which is why it is reported as remaining"
+        remains = store.describe_remains()
+        assert any("write-ahead log" in each for each in remains)
+        assert any("backups" in each for each in remains)
+        assert store.check() == []
