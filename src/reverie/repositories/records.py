@@ -280,15 +280,17 @@ class RecordRepository:
         Nothing is archived: superseded records are still found as of then.
         """
         from reverie.domain.similarity.supersession import (  # here: a search never needs its patterns
-            states_change,
+            list_hints,
+            may_supersede,
             supersedes,
         )
 
         record = decision.record
-        if not states_change(record.content):
+        if not may_supersede(record.content):
             return [_to_change(decision)], decision
         allowed = Filter(scopes=(record.scope,), kinds=(record.kind,))
-        wanted = CandidateQuery(words=[(word, 1.0) for word in dict.fromkeys(analyze(record).terms.split())])
+        words = dict.fromkeys([*analyze(record).terms.split(), *list_hints(record.content)])
+        wanted = CandidateQuery(words=[(word, 1.0) for word in words])
         keys = self._index.search_any("record", wanted, allowed, _MOST_SUPERSEDED)
         since = record.valid_from or max(self._clock(), record.created_at)
         found = [

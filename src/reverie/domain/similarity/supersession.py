@@ -1,102 +1,464 @@
-"""Detection of statements that replace the value of an older statement. In doubt they do not.
+"""Detection of statements that end an older statement. In doubt they do not.
 
-"The staging port is 5433 now" replaces "The staging port is 5432": the subject is the same, the values differ, and
-the new statement marks a change. Without such a mark ("now", "no longer", "instead of") both values may hold.
+A statement ends another if it speaks of the same thing and gives it another value of the same type: "The rent went up
+to 1,350 €" ends "Rent is 1,200 €", and "Moved to Leipzig" ends "Lives in Hamburg". Every word by which the new one
+says what it speaks of must stand in the old one: "The budget meeting was postponed" does not end "Board meeting is on
+3 June". English, German, Spanish and French.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+from functools import cached_property, lru_cache
 
-from reverie.domain.similarity.specifics import normalize_characters
+import Stemmer
+
+from reverie.domain.similarity import change_words as cues
+from reverie.domain.similarity.specifics import NUMBER_WORDS, UNITS, normalize_characters, normalize_number
+from reverie.domain.text.calendar_words import WEEKDAYS, fold_text
+from reverie.domain.text.dates import find_dates
 from reverie.domain.word_lists import parse_word_set
 
-_CUE = re.compile(
-    r"\b(?:now|nowadays|these days|from now on|as of (?:now|today)|instead(?: of)?|no longer|not any ?more|"
-    r"any ?more|switched (?:\w+ )?to|changed (?:\w+ )?to|moved (?:\w+ )?to|has become|became)\b",
-    re.IGNORECASE,
+LONGEST = 300
+"""Characters of a statement that can end another, or be ended."""
+
+_MOST_WORDS = 14
+_FEW = 2
+_ROOT = 6
+"""Letters that words of one family share, such as `director` and `direction`."""
+
+_CLAUSE = re.compile(r"[;,:]\s+|\s+(?:and|but|und|aber|y|pero|et|mais)\s+|\s[–—-]\s")
+_SENTENCE = re.compile(r"(?<=[.!?])\s+(?=\S)|\n+")
+_ABBREVIATED = re.compile(r"\b(?:dr|mr|mrs|ms|m|mme|st|prof|no|nr|\d{1,2})\.$", re.IGNORECASE)
+
+_UNIT_WORDS = frozenset(UNITS) | parse_word_set("euro euros mcg mg h")
+_IGNORED = cues.FUNCTION_WORDS | cues.LEADING_WORDS | cues.TIME_WORDS | _UNIT_WORDS
+_ADDRESS = (
+    r"https?://\S+|[\w.+-]+@[\w.-]+|\#[\w-]{2,}"
+    r"|(?<![\w.])(?:[\w-]+\.){1,}[a-z]{2,}(?:/\S*)?(?!\w)|(?<!\w)/[\w./-]+"
 )
-_DROPPED = re.compile(
-    r"\b(?:now(?:adays)?|these days|from now on|as of (?:now|today)|currently|today)\b[,;]?|[,;.!]+(?=\s|$)",
-    re.IGNORECASE,
+_CLOCK = r"[0-2]?\d[:.][0-5]\d(?!\d)(?:\s?(?:am|pm|uhr|h))?|\d{1,2}\s?(?:am|pm|uhr)\b|\d{1,2}h(?:\d\d)?\b"
+_AMOUNT = r"(?:[$€£¥]\s?)?v?\d+(?:[.,]\d+)*(?:\s?(?P<unit>%|[$€£¥]|[a-zµ]+))?"
+_PHONE = r"(?<![\w.])\+?\d[\d/() -]{6,}\d(?![\w.])"
+_VALUE = re.compile(
+    rf"(?P<address>{_ADDRESS}|{_PHONE})|(?P<time>\b(?:{_CLOCK}))|(?P<number>(?<![\w.]){_AMOUNT})"
 )
-_REPLACED = re.compile(
-    r"[,;]?\s*\b(?:instead of|rather than|and no longer|no longer|not any ?more|and not)\s+(?P<old>.+)$",
-    re.IGNORECASE,
-)
-_SINGLE = (
-    "lives in", "lives at", "works at", "works for", "works as", "is based in", "is called", "is named",
-    "runs on", "listens on", "is hosted on", "is hosted at", "reports to", "belongs to", "is scheduled for",
-    "is due on", "launches on", "starts at", "starts on", "ends at", "ends on", "costs", "is located in",
-    "is at",
-)  # fmt: skip
-"""Verbs with one value at a time: one place, one time, one price."""
+_TOKEN = re.compile(r"[#@]?\w+(?:['.+#@:/-]+\w+)*\+*")
+_ORDINALS = parse_word_set("first second third fourth fifth sixth seventh eighth ninth tenth")
+_TODAY = date(2024, 1, 1)
+"""Day by which dates without a year are read: only whether two are the same matters."""
 
-_COPULAS = parse_word_set("is are equals")
-_POINTING = parse_word_set("it this that there here he she they what who which everything nothing all one")
-_CHOICES = parse_word_set("prefers prefer likes like uses use wants want drinks drink")
-_LONGEST_VALUE = 6
+_stemmers = tuple(Stemmer.Stemmer(name, 0) for name in ("english", "german", "spanish", "french"))
 
 
-def states_change(text: str) -> bool:
-    """Return whether a statement says that something is otherwise than before; cheap, asked at every save.
+@dataclass(frozen=True, slots=True)
+class _Value:
+    kind: str
+    text: str
+    unit: str
+    start: int
+    end: int
 
-    >>> states_change("Ada lives in Oslo now"), states_change("Ada lives in Oslo")
+
+@dataclass(frozen=True, slots=True)
+class _Word:
+    text: str
+    keys: frozenset[str]
+    named: bool
+    start: int
+
+
+class _Statement:
+    """A statement with its values, and the words by which it says what it speaks of."""
+
+    def __init__(self, text: str, *, is_new: bool = False) -> None:
+        self._is_new = is_new
+        self.text = normalize_characters(text)
+        self.plain = fold_text(self.text)
+
+    @cached_property
+    def values(self) -> list[_Value]:
+        return list(_find_values(self.text, self.plain))
+
+    @cached_property
+    def words(self) -> list[_Word]:
+        plain = cues.REASON.sub(lambda found: " " * len(found.group()), self.plain) if self.plain else ""
+        for pattern in (cues.CHANGED, cues.NOW, cues.REPLACED, cues.ENDED):
+            plain = pattern.sub(lambda found: " " * len(found.group()), plain)
+        if self._is_new:
+            for found in (*cues.PARTICIPLE.finditer(plain), *cues.ACCENTED_PARTICIPLE.finditer(self.text)):
+                plain = plain[: found.start()] + " " * len(found.group()) + plain[found.end() :]
+        for value in self.values:
+            plain = plain[: value.start] + " " * (value.end - value.start) + plain[value.end :]
+        return [word for found in _TOKEN.finditer(plain) for word in self._read(found)]
+
+    def _read(self, found: re.Match[str]) -> Iterator[_Word]:
+        start = found.start()
+        text = found.group().removesuffix("'s")
+        if "'" in text and text.partition("'")[0] in ("l", "d", "s", "j", "n", "c", "m", "qu"):
+            start, text = start + text.index("'") + 1, text.partition("'")[2]
+        if text in _IGNORED or text in WEEKDAYS:
+            return
+        yield _Word(text, _compute_keys(text), self.text[start].isupper(), start)
+
+    @cached_property
+    def leading(self) -> frozenset[str]:
+        """Words that only lead to a value."""
+        return cues.LEADING_WORDS.intersection(_TOKEN.findall(self.plain))
+
+    @cached_property
+    def keys(self) -> frozenset[str]:
+        return frozenset(key for word in self.words for key in word.keys) | {
+            value.text for value in self.values
+        }
+
+
+@lru_cache(maxsize=4_096)
+def _compute_keys(word: str) -> frozenset[str]:
+    """Return the stems of a word in every language."""
+    family = {f"{word[:_ROOT]}~"} if len(word) > _ROOT + 1 else set()
+    if len(short := re.sub(r"(?:en|e|t)$", "", word)) >= _FEW + 2:
+        family.add(short)
+    return frozenset({word, *family, *(stemmer.stemWord(word) for stemmer in _stemmers)})
+
+
+def _find_values(text: str, plain: str) -> Iterator[_Value]:
+    taken: list[tuple[int, int]] = []
+    for day in find_dates(text, _TODAY, relative=False):
+        if day.unit == "day":
+            yield _Value("date", f"{day.start:%m-%d}", "", day.at, day.stop)
+        taken.append((day.at, day.stop))
+    for found in re.finditer(r"[\w-]+", plain):
+        if (
+            weekday := WEEKDAYS.get(found.group(), WEEKDAYS.get(found.group().removesuffix("s")))
+        ) is not None:
+            yield _Value("date", f"weekday {weekday}", "", *found.span())
+        elif found.group() in NUMBER_WORDS:
+            yield _Value("number", NUMBER_WORDS[found.group()], "", *found.span())
+        elif found.group() in _ORDINALS:
+            yield _Value("number", found.group(), "th", *found.span())
+    for found in _VALUE.finditer(plain):
+        if any(found.start() < stop and start < found.end() for start, stop in taken):
+            continue
+        kind = found.lastgroup if found.lastgroup != "unit" else "number"
+        unit = found.group("unit") or ""
+        end = found.end()
+        if unit and unit not in UNITS and unit not in _UNIT_WORDS:
+            unit, end = "", found.start("unit")
+        digits = re.search(r"\d+(?:[.,]\d+)*", found.group())
+        value = normalize_number(digits.group()) if kind == "number" and digits else found.group().strip(" .")
+        yield _Value(kind or "number", value, UNITS.get(unit, unit), found.start(), end)
+
+
+def may_supersede(text: str) -> bool:
+    """Return whether a statement can end another; cheap, asked at every save.
+
+    >>> may_supersede("Ada lives in Oslo now"), may_supersede("Ada likes Oslo")
     (True, False)
     """
-    return len(text) <= 300 and _CUE.search(text) is not None
+    if len(text) > LONGEST:
+        return False
+    plain = fold_text(text)
+    return any(pattern.search(plain) for pattern in _GATES)
+
+
+_GATES = (
+    re.compile(r"\d"), cues.NOW, cues.CHANGED, cues.ENDED, cues.REPLACED, cues.HOME, cues.MOVED, cues.EMPLOYED,
+)  # fmt: skip
+
+
+def list_hints(text: str) -> list[str]:
+    """Return words by which to look for statements that a statement may end, beside its own.
+
+    >>> list_hints("Moved to Leipzig")[:2], list_hints("Likes Leipzig")
+    (['live', 'wohn'], [])
+    """
+    return (
+        ["live", "wohn", "wohnt", "viv", "habit", "vit", "base"] if cues.MOVED.search(fold_text(text)) else []
+    )
 
 
 def supersedes(new: str, old: str) -> bool:
-    """Return whether the new statement takes the place of the old one.
+    """Return whether the new statement ends the old one.
 
     Args:
-        new: What is said now, with a word that says it is a change (`states_change`).
+        new: What is said now.
         old: What was said before.
 
     Example:
-        >>> supersedes("The staging port is 5433 now", "The staging port is 5432")
+        >>> supersedes("The staging port is 5433", "The staging port is 5432")
         True
-        >>> supersedes("Ada prefers tea now", "Ada prefers dark mode")
+        >>> supersedes("Ana is pregnant now", "Ana is allergic to nuts")
         False
     """
-    if not states_change(new) or len(old) > 300:
+    if not may_supersede(new) or len(old) > LONGEST or len(_split_sentences(old)) != 1:
         return False
-    named = _REPLACED.search(normalize_characters(new))
-    now, before = (
-        _split_words(_REPLACED.sub("", normalize_characters(new))),
-        _split_words(normalize_characters(old)),
+    before = _Statement(old)
+    if cues.UNSURE.search(before.plain) or len(before.words) > _MOST_WORDS:
+        return False
+    for sentence in _split_sentences(new):
+        whole = _Statement(sentence, is_new=True)
+        if _is_doubtful(whole.plain):
+            continue
+        clauses = [clause for clause in _CLAUSE.split(whole.text) if clause and clause.strip()]
+        parts = [whole, *(_Statement(clause, is_new=True) for clause in clauses if len(clauses) > 1)]
+        changed = _is_change(whole)
+        if any(_ends(part, before, changed=changed) for part in parts):
+            return True
+    return False
+
+
+def _is_doubtful(plain: str) -> bool:
+    """Return whether a statement is no fact, or one that leaves others as they are."""
+    if cues.UNSURE.search(plain) or cues.BESIDE.search(cues.SINCE.sub("", plain)):
+        return True
+    return cues.PAST.search(plain) is not None and cues.NOW.search(plain) is None
+
+
+def _is_change(statement: _Statement) -> bool:
+    return any(pattern.search(statement.plain) for pattern in (cues.CHANGED, cues.NOW, cues.REPLACED)) or any(
+        cues.TO.search(statement.plain[: value.start]) for value in statement.values
     )
-    if not now or not before or now == before:
+
+
+def _split_sentences(text: str) -> list[str]:
+    parts: list[str] = []
+    for part in _SENTENCE.split(text.strip()):
+        if parts and _ABBREVIATED.search(parts[-1]):
+            parts[-1] += f" {part}"
+        else:
+            parts.append(part)
+    return [part for part in parts if part.strip()]
+
+
+def _ends(new: _Statement, old: _Statement, *, changed: bool) -> bool:
+    return (
+        _ends_by_frame(new, old)
+        or _ends_by_value(new, old, changed=changed)
+        or _ends_by_name(new, old, changed=changed)
+        or _ends_by_old_value(new, old)
+        or _ends_without_value(new, old)
+    )
+
+
+# -- another value -------------------------------------------------------------------------------------------
+
+
+def _ends_by_value(new: _Statement, old: _Statement, *, changed: bool) -> bool:
+    """Return whether both give a number, a date, a time or an address of the same thing, and not the same one."""
+    known = {(value.kind, value.text) for value in old.values}
+    fresh = [value for value in new.values if (value.kind, value.text) not in known]
+    said = {(value.kind, value.text) for value in new.values}
+    gone = [value for value in old.values if (value.kind, value.text) not in said]
+    if not gone and changed:
+        gone = [
+            value
+            for value in old.values
+            if re.search(
+                rf"\b(?:from|was|be|not|von|war|nicht|de|era|no)\s+\S?{re.escape(value.text)}\b", new.plain
+            )
+        ]
+    for value in gone:
+        same = [each for each in gone if each.kind == value.kind]
+        others = [each for each in fresh if _is_same_type(each, value)]
+        if len(same) != 1 or len(others) != 1:
+            continue
+        topic = _drop_actor(new)
+        known_words = [word for word in topic if not word.keys.isdisjoint(old.keys)]
+        foreign = len(topic) - len(known_words)
+        if not (topic or new.leading & old.leading) or foreign > (len(known_words) >= _FEW):
+            continue
+        extra = [word for word in old.words if word.keys.isdisjoint(new.keys)]
+        if changed and len(extra) <= (_FEW if topic else 0):
+            return True
+        if not extra and not foreign and _is_single_valued(new, others[0]) and _is_single_valued(old, value):
+            return True
+    return False
+
+
+def _is_same_type(one: _Value, other: _Value) -> bool:
+    if {one.kind, other.kind} == {"time", "number"}:
+        return not one.unit and not other.unit and ("." not in one.text + other.text)
+    return one.kind == other.kind and (not one.unit or not other.unit or one.unit == other.unit)
+
+
+def _is_single_valued(statement: _Statement, value: _Value) -> bool:
+    """Return whether a statement gives the value of something that has one at a time, without a word of change."""
+    if value.kind == "time" or value.text.startswith("weekday"):
         return False
-    slot, value = _split_statement(now)
-    if not slot or before[: len(slot)] != slot:
+    return cues.LINK.search(statement.plain[: value.start]) is not None
+
+
+def _drop_actor(new: _Statement) -> list[_Word]:
+    """Return the words that say what changed, without who changed it ("SAS changed the flight")."""
+    found = cues.CHANGED.search(new.plain)
+    if found is None or re.match(
+        r"\s+(?:his|her|their|ihre?n?|seine?n?|sus?|sa|son|ses)\b", new.plain[found.end() :]
+    ):
+        return new.words
+    after = [word for word in new.words if word.start >= found.end()]
+    return after if after and len(new.words) - len(after) <= 1 else new.words
+
+
+def _are_in(words: Sequence[_Word], keys: frozenset[str]) -> bool:
+    return all(not word.keys.isdisjoint(keys) for word in words)
+
+
+# -- another name --------------------------------------------------------------------------------------------
+
+
+def _ends_by_frame(new: _Statement, old: _Statement) -> bool:
+    """Return whether both say where somebody lives or works, and not the same."""
+    for states, events in ((cues.HOME, cues.MOVED), (cues.EMPLOYED, cues.EMPLOYED)):
+        before = states.search(old.plain)
+        now = events.search(new.plain) or states.search(new.plain)
+        if before is None or now is None:
+            continue
+        place, earlier = _read_name(new, now), _read_name(old, before)
+        if (
+            place
+            and earlier
+            and place.isdisjoint(earlier)
+            and _have_same_subject(new, now.start(), old, before.start())
+        ):
+            return True
+    before, now = cues.LOCATED.search(old.plain), cues.MOVED.search(new.plain)
+    if before is None or now is None:
         return False
-    earlier = before[len(slot) :]
-    if not 0 < len(value) <= _LONGEST_VALUE or not 0 < len(earlier) <= _LONGEST_VALUE or value == earlier:
+    subject = [word for word in new.words if word.start < now.start()]
+    return bool(subject) and _are_in(
+        subject, frozenset(k for w in old.words if w.start < before.start() for k in w.keys)
+    )
+
+
+def _read_name(statement: _Statement, found: re.Match[str]) -> frozenset[str]:
+    """Return the keys of the name at the end of a frame; nothing for what is no name."""
+    start = next(
+        found.start(group) for group in range(1, found.re.groups + 1) if found.group(group) is not None
+    )
+    keys: set[str] = set()
+    for word in statement.words:
+        if word.start >= start:
+            if keys and not word.named:
+                break
+            if word.named:
+                keys |= word.keys
+    return frozenset(keys)
+
+
+def _have_same_subject(new: _Statement, new_end: int, old: _Statement, old_end: int) -> bool:
+    one = [word for word in new.words if word.start < new_end]
+    other = [word for word in old.words if word.start < old_end]
+    if len(one) != len(other):
         return False
-    if named is not None and _split_words(named.group("old")) == earlier:
-        return True
-    if slot[-1] not in _CHOICES:
-        return True
-    # Of choices there may be many: only one of the same sort takes the place ("dark mode", "Python 3.12").
-    return value[-1] == earlier[-1] or (len(value) > 1 and len(earlier) > 1 and value[0] == earlier[0])
+    if one:
+        return all(not a.keys.isdisjoint(b.keys) for a, b in zip(one, other, strict=True))
+    return _says_relative(new, new_end) == _says_relative(old, old_end)
 
 
-def _split_words(text: str) -> list[str]:
-    return _DROPPED.sub(" ", text).lower().split()
+def _says_relative(statement: _Statement, end: int) -> bool:
+    return re.search(r"\b(?:her|his|their|you)\b", statement.plain[:end]) is not None
 
 
-def _split_statement(words: list[str]) -> tuple[list[str], list[str]]:
-    """Return the words up to the verb, and the value; nothing for an unknown form."""
-    for phrase in _SINGLE:
-        verb = phrase.split()
-        for at in range(len(words) - len(verb)):
-            if words[at : at + len(verb)] == verb:
-                return words[: at + len(verb)], words[at + len(verb) :]
-    for at, word in enumerate(words):
-        if word in _CHOICES:
-            return words[: at + 1], words[at + 1 :]
-        if word in _COPULAS and at and words[at - 1] not in _POINTING:
-            return words[: at + 1], words[at + 1 :]
-    return [], []
+def _ends_by_name(new: _Statement, old: _Statement, *, changed: bool) -> bool:
+    """Return whether the two differ in one name alone, where only one can stand."""
+    if not changed or cues.REPLACED.search(new.plain):
+        return False
+    shared = [word for word in new.words if not word.keys.isdisjoint(old.keys)]
+    fresh = [word for word in new.words if word.keys.isdisjoint(old.keys)]
+    gone = [word for word in old.words if word.keys.isdisjoint(new.keys)]
+    if not shared or not fresh or not gone or new.values or old.values:
+        return False
+    verbs = {word.text for word in shared if word.text in cues.CHOICE}
+    topic = [word for word in shared if word.text not in cues.CHOICE]
+    fresh = [word for word in fresh if word.text not in cues.LEADING]
+    things = [word for word in topic if not word.named]
+    names = all(word.named for word in (*fresh, *gone))
+    if not fresh or not topic or not (_are_together(fresh, new.words) and _are_together(gone, old.words)):
+        return False
+    if not names and (
+        max(len(fresh), len(gone)) > _FEW + 1
+        or len(topic) + bool(verbs) + (cues.CHANGED.search(new.plain) is not None) < _FEW
+    ):
+        return False
+    if (verbs or not names) and not things:
+        return False
+    first = next(word for word in old.words if not word.keys.isdisjoint(shared[0].keys))
+    return (fresh[0].start > shared[0].start and gone[0].start > first.start) or (
+        names and cues.HAS_ROLE.search(new.plain) is not None
+    )
+
+
+def _are_together(words: Sequence[_Word], among: Sequence[_Word]) -> bool:
+    """Return whether the words stand beside each other."""
+    starts = [word.start for word in among]
+    first = starts.index(words[0].start)
+    return [word.start for word in words] == starts[first : first + len(words)]
+
+
+# -- the old value is named ----------------------------------------------------------------------------------
+
+
+def _ends_by_old_value(new: _Statement, old: _Statement) -> bool:
+    """Return whether the new statement names the old value, and what took its place."""
+    for pattern in (cues.FROM_TO, *cues.OLD_AND_NEW):
+        found = pattern.fullmatch(new.plain.strip(" .!"))
+        if found is None or (pattern is cues.FROM_TO and not _is_change(new)):
+            continue
+        offset = len(new.plain) - len(new.plain.lstrip(" .!"))
+        gone, fresh, topic = (_list_within(new, found, name, offset) for name in ("old", "new", "topic"))
+        last = old.words[-1].keys if old.words else frozenset()
+        if not gone or not fresh or not _are_in(gone, old.keys) or _are_in(fresh, last):
+            continue
+        topic = [word for word in topic if word.text not in cues.CHOICE]
+        stays = [
+            word
+            for word in old.words
+            if word.text not in cues.CHOICE
+            and not any(not word.keys.isdisjoint(each.keys) for each in (*gone, *topic))
+            and not cues.HOME.match(old.plain, word.start)
+        ]
+        is_all = len(stays) <= _FEW and (
+            pattern is not cues.FROM_TO or not stays or _is_verb_of(stays, gone[0], old)
+        )
+        if is_all and _are_in(topic, old.keys):
+            return True
+    return False
+
+
+def _is_verb_of(words: Sequence[_Word], value: _Word, old: _Statement) -> bool:
+    """Return whether the words are one that the value follows directly: "nutzen Jira", not "a friend in Berlin"."""
+    start = next((word.start for word in old.words if not word.keys.isdisjoint(value.keys)), 0)
+    return len(words) == 1 and old.plain[:start].rstrip() == old.plain[: words[0].start + len(words[0].text)]
+
+
+def _list_within(statement: _Statement, found: re.Match[str], group: str, offset: int) -> list[_Word]:
+    if group not in found.groupdict():
+        return []
+    start, end = found.start(group) + offset, found.end(group) + offset
+    words = [word for word in statement.words if start <= word.start < end]
+    named = statement.plain[start:end].strip(" .!,")
+    if not words and group != "topic" and named and " " not in named:
+        return [_Word(named, frozenset({named}), True, start)]
+    return words
+
+
+# -- an end without a new value ------------------------------------------------------------------------------
+
+
+def _ends_without_value(new: _Statement, old: _Statement) -> bool:
+    """Return whether the new statement says that what the old one says is over."""
+    if cues.AGAIN.search(new.plain) and cues.NEGATED.search(old.plain) and not cues.NEGATED.search(new.plain):
+        return bool(new.words) and _are_in(new.words, old.keys) and _are_in(old.words, new.keys)
+    renewed = cues.RENEWED.search(new.plain)
+    if cues.ENDED.search(new.plain) is None and renewed is None:
+        return False
+    if new.values or not _are_in(new.words, old.keys):
+        return False
+    if not new.words and (renewed is None or not new.leading & old.leading):
+        return False
+    extra = [word for word in old.words if word.keys.isdisjoint(new.keys)]
+    return len(extra) <= _FEW + (renewed is None)

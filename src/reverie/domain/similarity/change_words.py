@@ -1,0 +1,220 @@
+"""Words of change and of doubt in English, German, Spanish and French, as `fold_text` writes them.
+
+In the lists `_` stands for a space. They are words of grammar and of change, and name no subjects.
+"""
+
+from __future__ import annotations
+
+import re
+
+from reverie.domain.text.calendar_words import MONTHS, UNIT_OF
+from reverie.domain.word_lists import join_words, parse_word_set
+
+
+def _compile(words: str, more: str = "") -> re.Pattern[str]:
+    expressions = join_words(words).replace("_", " ") + (f"|{more}" if more else "")
+    return re.compile(rf"\b(?:{expressions})\b")
+
+
+CHANGED = _compile(
+    """
+    changed moved switched migrated relocated transferred shifted raised upped hiked increased halved doubled turned
+    prolonged slipped lowered reduced cut rose fell bumped upgraded downgraded updated extended postponed pushed
+    rescheduled delayed renamed rebranded promoted (?:went|gone|go)_(?:up|down|back) brought_forward (?:took|taken)_over
+    geandert gewechselt wechselte umgestellt erhoht gesenkt gestiegen gefallen verschoben verlegt vorgezogen
+    umbenannt befordert angehoben reduziert verlangert umgezogen gezogen umgestiegen ubernommen ubernimmt
+    cambi[a-z]+ mud(?:o|ado|ada|amos|e) subio subido bajo bajado aument(?:o|ado|ada) redujo reducid[oa]
+    aplaz(?:o|ado|ada) retras(?:o|ado|ada) pospuest[oa] adelantad[oa] trasladad[oa] renombrad[oa] pas(?:o|ado|amos)
+    change[es]? demenage[es]? passee?s? augmentee?s? baissee?s? reportee?s? decalee?s? avancee?s? renommee?s?
+    rebaptisee?s?
+    """
+)
+NOW = _compile(
+    """
+    now nowadays currently instead new newest these_days from_now_on no_longer any_?more as_of
+    jetzt nun inzwischen mittlerweile neue?[nrs]? ab_sofort ahora actualmente nuev[oa]s?
+    maintenant desormais nouvelle nouveau nouvel
+    """
+)
+REPLACED = _compile(
+    """
+    replaced replaces ditched swapped traded exchanged abandoned went_from ersetzt abgelost (?:ge|ein)tauscht
+    reemplaz[a-z]+ sustitu[a-z]+ remplace[a-z]* troqu[a-z]+
+    """
+)
+ENDED = _compile(
+    """
+    stopped quit finished completed sold cancell?ed ended died uninstalled removed dropped left divorced graduated
+    deleted closed disabled retired expired resigned separated lost passed resolved repaired gave_up given_up called_off
+    broke_up split_up dropped_out no_longer any_?more no_more stepped_down handed_in wrapped_up turned_off shut_down
+    moved_out back_from done_with off_the works?_again came_off weaned_off
+    (?:is|are)_(?:out|gone|over|complete|done|finished|off|fixed)
+    aufgehort aufgegeben abgegeben abgemeldet ausgezogen geschieden gestorben geschlossen geloscht deaktiviert
+    abgeschaltet bestanden verkauft gekundigt beendet getrennt abgeschlossen abgesetzt eingestellt abgeschafft
+    nicht_mehr ist_(?:weg|vorbei|fertig)
+    termin(?:o|ado|amos) dej(?:o|e|ado|amos) vendi(?:o|do|mos) murio cerr(?:o|ado) separado divorciado elimin(?:o|ado)
+    desactiv(?:o|ado) cancel(?:o|ado|ada) acab(?:o|ado) rompi(?:o|eron) ya_no
+    arrete[es]? vendue?s? fini[es]? termine[es]? quittee?s? resilie[es]? rompu separe[es]? mort ferme[es]? divorcee?s?
+    annule[es]? supprime[es]? desactive[es]? n'[a-z]+_plus ne_[a-z]+_plus
+    """,
+    r"keine?n?(?= (?:\w+ )?mehr)",
+)
+UNSURE = re.compile(
+    r"\?|"
+    + _compile(
+        """
+        if unless whether maybe perhaps might could would probably possibly almost nearly considering rumou?r said says
+        heard thinking_(?:of|about) wenn falls vielleicht konnte mochte eventuell angeblich
+        si quizas? tal_vez podria quiere querria peut-etre pourrait voudrait
+        """
+    ).pattern
+)
+"""Words by which a statement is no fact."""
+
+BESIDE = _compile(
+    """
+    also too sometimes occasionally tonight temporarily except wants? hopes? hoping wish planning another
+    additionally both
+    will as_well a_second plans?_to going_to for_now back_home not_yet
+    auch zusatzlich manchmal vorubergehend vorerst tambien ademas temporalmente a_veces veut aussi egalement
+    temporairement jusqu'[a-z]+
+    """,
+    r"(?<!of )today|(?<!ab )heute|(?<!desde )hoy|(?<!partir d')aujourd'hui|(?:until|till|bis|hasta)(?! (?:the "
+    r"|zum |el )?\d)"
+    r"|(?:this|diese[nrsm]?|esta|este|cette|ce) (?:\w+ )?"
+    r"(?:week|month|weekend|summer|letter|time|woche|mal|semana|vez|semaine|fois)",
+)
+"""Words by which a statement holds beside others, for a while, or not yet."""
+
+PAST = _compile(
+    "before formerly previously lived worked used_to fruher ehemals antes autrefois avant a_habite ha_vivido"
+)
+"""Words by which a statement tells what held once, unless it says what holds now too."""
+
+PARTICIPLE = re.compile(
+    r"(?<=\bwe )[a-z]+ed\b|(?<=\bi )[a-z]+ed\b|(?<=they )[a-z]+ed\b|(?<=has )[a-z]+n\b|(?<=have )[a-z]+n\b"
+    r"|\b[a-z]+ed(?=\s+(?:up |down |back )?to\b)|(?<=was )[a-z]+(?:ed|n)\b|(?<=were )[a-z]+(?:ed|n)\b"
+    r"|\b(?:\w{2,5})?ge[a-z]+(?:t|en)(?=\W*$)|\b[a-z]+iert(?=\W*$)|(?<=ha )[a-z]+[ai]do\b|(?<=han )[a-z]+[ai]do\b"
+)
+"""Verbs of change by their form, such as "slipped to"."""
+
+ACCENTED_PARTICIPLE = re.compile(r"\b[a-zà-ü]+é(?:e|s|es)?\b")
+REASON = re.compile(
+    r"\b(?:because|since|due to|after|weil|wegen|seit|nachdem|porque|desde|parce que|depuis)\b.*"
+)
+SINCE = re.compile(r"\b(?:since|seit|desde|depuis)\s+\S+")
+AGAIN = _compile("again now wieder jetzt de_nuevo otra_vez ahora a_nouveau maintenant")
+NEGATED = re.compile(r"\b(?:not|no|never|\w+n't|nicht|kein\w*|nie|nunca|ne|pas|jamais)\b")
+RENEWED = re.compile(r"\b(?:got a new|changed|have a new|has a new)\s+(?!to\b)\w+\s*$")
+
+HOME = re.compile(
+    r"\b(?:live|lives|living|resides?|based|wohn(?:e|t|en)|leb(?:e|t|en)|viv(?:o|e|imos|en)|habite|habitons|vis|vit)"
+    r"\s+(?:\w+\s+)?(?:in|at|en|a|au)\s+(?P<at>.+)"
+)
+MOVED = re.compile(
+    r"\b(?:moved|relocated|mudado|mudo|mudamos|mude|demenagee?s?)\s+(?:(?:from|de)\s+[\w-]+\s+"
+    r")?(?:to|into|a|en)\s+(?P<at>.+)"
+    r"|\b(?:settled|installee?|back)\s+(?:in|a|en)\s+(?P<set>.+)"
+    r"|\b(?:i'm|we're|is|are|am)\s+in\s+(?P<be>.+?)\s+since\b"
+    r"|\bnach\s+(?P<de>.+?)\s+(?:um)?gezogen\b"
+    r"|\b(?:own|new) (?:place|flat|home) in\s+(?P<own>.+)"
+)
+EMPLOYED = re.compile(
+    r"\b(?:(?:works?|working|employed)\s+(?:now\s+)?(?:at|for|by)|arbeite[tn]?\s+(?:jetzt\s+)?bei"
+    r"|trabaj[ao]\s+(?:ahora\s+)?(?:en|para)|travaille\s+(?:maintenant\s+)?(?:chez|pour)"
+    r"|joined|started at|job (?:at|with|in)|working at)\s+(?:the\s+)?(?P<at>.+)"
+)
+LOCATED = re.compile(r"\b(?:is|are|ist|sind|esta|est)\s+(?:now\s+)?(?:on|in|at|im|en|a|au|dans)\s+(?P<at>.+)")
+LINK = re.compile(
+    r"(?:\b(?:is|are|ist|sind|es|est|costs?|kostet|cuesta|coute|weighs|takes?|nimmt|toma|prend|on)|:)\s+"
+    r"(?:[a-z]+\s+){0,2}$"
+)
+"""What leads to the value of something that has one at a time."""
+
+TO = re.compile(r"\b(?:to|auf|al?|au)\s+(?:the\s+|den\s+|about\s+)?$")
+"""What leads to the value after a change."""
+
+HAS_ROLE = re.compile(
+    r"\b(?:(?:is|are)\s+(?:now\s+)?(?:the|our|my)|took over|taken over|is now|leads|manages|owns|maintains|heads|chairs"
+    r"|ist\s+(?:jetzt\s+)?(?:der|die|das|unsere?|meine?)|leitet|dirige"
+    r"|es\s+(?:ahora\s+)?(?:el|la|mi|nuestr[oa])|est\s+(?:maintenant\s+)?(?:le|la|notre|mon|ma))\b"
+)
+"""What makes of the subject the one who has a role that one person has at a time."""
+
+LEADING = parse_word_set("leads manages owns maintains heads chairs leitet dirige")
+CHOICE = parse_word_set(
+    """
+    prefer prefers like likes love loves use uses want wants drink drinks speak speaks play plays read reads mag nutzt
+    nutzen benutzt spricht usa usamos prefiere utilise prefere parle has have owns
+    """
+)
+"""Verbs that may have many objects at a time."""
+
+FUNCTION_WORDS = parse_word_set(
+    """
+    a an the this that these those it it's its his her hers their theirs i i'm i've im me my mine we our ours
+    us you your he
+    she they them user is are am was were be been being has have had do does did at in on of for to from into with by as
+    and or but not no so up down out off over here there then than just already again finally recently ago good
+    last next since about per each every got gets get goes go going what who which where when all own everything
+    der die das den dem des ein eine einen einem einer mein meine meinen meiner unser unsere ihr ihre sein seine ich wir
+    er sie es du ist sind war waren wird werden wurde wurden hat haben am im in an auf von vom zu zum zur nach bei beim
+    mit fur und oder nicht mehr bin bist ins ans wieder schon um ab seit sich pro je dass durch als alles
+    el la los las un una unos unas mi mis su sus nuestro nuestra yo nos se le les lo es son esta estan era fue ha han he
+    hemos en de del al a por para con y o no ya que como cada todo
+    le la les l un une des du de d mon ma mes son sa ses notre nos je j on il elle ils elles est sont etait a
+    ont ai avons
+    avec pour par et ou ne pas plus en au aux dans chez sur que qui s se c ce ca y ete etre tout
+    """
+)
+LEADING_WORDS = parse_word_set(
+    """
+    cost costs charge charges price prices take takes listen listens run runs start starts end ends open
+    opens close closes
+    leave leaves keep keeps kept set scheduled due held called named version url address number value appointment
+    kostet kosten betragt preis nimmt nehme heisst heißt liegt leitet termin
+    cuesta cuestan precio toma tomo llama numero cita coute prix prend prends appelle s'appelle vaut rdv
+    """
+)
+"""Words that only lead to a value."""
+
+TIME_WORDS = (
+    (frozenset(MONTHS) - {"marco"})
+    | frozenset(UNIT_OF)
+    | parse_word_set("yesterday monthly yearly daily uhr spring summer autumn winter night morning evening")
+)
+
+FROM_TO = re.compile(r"(?P<topic>.*?)\b(?:from|von|de)\s+(?P<old>.+?)\s+(?:to|auf|zu|nach|a)\s+(?P<new>.+)")
+OLD_AND_NEW = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r"(?P<old>.+?)\s+(?:was|is|has been|got|wurde|fue|ha sido|a ete)\s+"
+        r"(?:replaced|remplacee?|reemplazad[oa]|sustituid[oa])\s+(?:by|with|por|par)\s+(?P<new>.+)",
+        r"(?P<old>.+?)\s+(?:wurde|ist)\s+durch\s+(?P<new>.+?)\s+(?:ersetzt|abgelost)",
+        r"(?:wir|ich|sie|er)?\s*(?:haben?|hat)\s+(?P<old>.+?)\s+durch\s+(?P<new>.+?)\s+(?:ersetzt|abgelost)",
+        r"(?P<old>.+?)\s+gegen\s+(?P<new>.+?)\s+(?:ge|ein)tauscht",
+        r"(?:.*\b)?replaced\s+(?P<old>.+?)\s+(?:with|by)\s+(?P<new>.+)",
+        r"(?:.*\b)?(?:remplacee?s?|reemplaz\w+|sustitu\w+)\s+(?P<old>.+?)\s+(?:par|por)\s+(?P<new>.+)",
+        r"(?P<topic>.*?)\b(?:cambi\w+|chang\w+|troqu\w+)\s+(?P<old>.+?)\s+(?:por|contre)\s+(?P<new>.+)",
+        r"(?:.*\b)?(?:ditched|dropped|swapped|traded|exchanged|left|abandoned)\s+(?P<old>.+?)\s+"
+        r"(?:for|in favou?r of)\s+"
+        r"(?P<new>.+)",
+        r"(?P<new>.+?)\s+(?:(?:a|ha|hat)\s+)?(?:replaced|replaces|remplace|reemplaz(?:o|ado)|sustitu(?:yo|ido)"
+        r"|ersetzt)\s+"
+        r"(?:a\s+)?(?P<old>.+?)(?P<topic>(?:\s+(?:for|as|in|fur|als|para|en|como|a la|au|comme)\s+.+)?)$",
+        r"(?P<new>.+?)\s+(?:took|takes|has taken)\s+over\s+(?P<topic>.*?)\s*from\s+(?P<old>[\w.]+)(?:\s+as\s+.*)?",
+        r"(?P<old>\S+)\s+(?:passed|handed)\s+(?:over\s+)?(?P<topic>.+?)\s+(?:over\s+)?to\s+(?P<new>\S+)(?:\s+for\s+"
+        r".*)?",
+        r"(?:.*\b)?renamed\s+(?P<old>.+?)\s+(?:to|as)\s+(?P<new>.+)",
+        r"(?P<old>.+?)\s+(?:(?:was|is|got|has been|wurde|a ete|ha sido|fue)\s+)?"
+        r"(?:now called|renamed|rebranded|umbenannt|renombrad[oa]|renommee?|rebaptisee?)\s+(?:(?:to|as|in|a|en)\s+"
+        r")?(?P<new>.+)",
+        r"(?P<old>.+?)\s+(?:hei(?:ss|ß)t (?:jetzt|nun)|ahora se llama|se llama ahora|s'appelle (?:maintenant"
+        r"|desormais))\s+"
+        r"(?P<new>.+)",
+        r"(?P<old>\S+)\s+(?:is|ist|es|est)\s+(?:now|jetzt|ahora|maintenant|desormais)\s+(?P<new>\S+)$",
+        r"(?P<topic>.*?)(?P<new>\S+)[,;]?\s+"
+        r"(?:instead of|rather than|(?:and )?no longer|statt|en lugar de|en vez de|au lieu de)\s+(?P<old>.+)",
+    )
+)
+"""Statements that name the old value and the new one."""
