@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from reverie import Memory, Settings
 from reverie.domain.passage import Passage
+from reverie.domain.text.relative_dates import get_local_day
 from reverie.domain.text.tokenizer import unpack
 from reverie.search.dates import Closeness, analyze_dates, find_query_dates
 from tests.factories import MovableClock
@@ -147,10 +148,10 @@ def test_a_day_named_in_a_question_is_a_candidate_and_near(minutes: int, zone: s
     there = written.astimezone(ZoneInfo(zone))
     passage = Passage(key=1, terms="", length=1, at=written.timestamp(), dates=analyze_dates("Tea", written))
     for question in (f"{there:%Y-%m-%d}", f"{there:%d.%m.%Y}", f"{there.year}年{there.month}月"):
-        dates = find_query_dates(question, now=NOW, zone=ZoneInfo(zone) if zone != "UTC" else UTC)
+        dates = find_query_dates(question, today=NOW.date(), zone=ZoneInfo(zone) if zone != "UTC" else UTC)
         assert set(dates.tokens) & set(unpack(passage.dates))
         assert Closeness(dates, days_before=1, days_after=15).compute(passage) == (1.0, True)
-    other = find_query_dates(f"{there.date() + timedelta(days=2)}", now=NOW, zone=ZoneInfo(zone))
+    other = find_query_dates(f"{there.date() + timedelta(days=2)}", today=NOW.date(), zone=ZoneInfo(zone))
     near, is_on = Closeness(other, days_before=1, days_after=15).compute(passage)
     assert near < 1.0
     assert not is_on
@@ -168,7 +169,9 @@ def test_dates_of_a_text_have_tokens_of_their_own() -> None:
 def test_dates_at_the_ends_of_the_calendar_are_read(written: datetime, zone: str) -> None:
     text = "yesterday, tomorrow, last year, next quarter, on Friday, 29 February, in May, 31 December, in 9 weeks"
     packed = analyze_dates(text, written)
-    dates = find_query_dates(text, now=written, zone=ZoneInfo(zone))
+    dates = find_query_dates(
+        text, today=get_local_day(written, ZoneInfo(zone)), zone=ZoneInfo(zone)
+    )
     assert set(dates.tokens) & set(unpack(packed))
     passage = Passage(key=1, terms="", length=1, at=written.timestamp(), dates=packed)
     assert Closeness(dates, days_before=1, days_after=15).compute(passage)[1]

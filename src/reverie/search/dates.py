@@ -142,15 +142,14 @@ class QueryDates:
 NO_DATES = QueryDates()
 
 
-def find_query_dates(text: str, *, now: datetime | None = None, zone: tzinfo = UTC) -> QueryDates:
+def find_query_dates(text: str, *, today: date | None = None, zone: tzinfo = UTC) -> QueryDates:
     """Return the dates of a question.
 
     Args:
         text: The question.
-        now: When it is asked; without it, "yesterday" means nothing.
+        today: The day on which it is asked; without it, "yesterday" means nothing.
         zone: Where the days of the one who asks begin and end.
     """
-    today = None if now is None else get_local_day(now, zone)
     days = find_dates(text, today or date(2000, 1, 1), relative=today is not None)
     found = QueryDates(days=tuple(days[:_MOST_DATES]), today=today, zone=zone)
     if today is not None and not days and _NEXT.search(fold_text(text)):

@@ -102,7 +102,7 @@ def expand_query(
     found = []
     for term in query.terms:
         if term.surface and term.kind == "word":
-            neighbours = related.get(term.surface)
+            neighbours = tuple(related.get(term.surface))
             alternatives = [
                 *_list_forms(term.surface, {DEFAULT, query.language} if held.get(term.token) else WIDESPREAD),
                 *_list_related(neighbours, query.language),
@@ -135,11 +135,12 @@ def _relate_terms(query: ParsedQuery, related: WordRelations) -> dict[str, list[
     for word in words:
         tokens = tokenize_as(word, query.language)
         if tokens:
-            alternatives.setdefault(tokens[-1], []).extend(_list_related(related.get(word), query.language))
+            alternatives.setdefault(tokens[-1], []).extend(_list_related(tuple(related.get(word)), query.language))
     return alternatives
 
 
-def _list_related(neighbours: Iterable[tuple[str, float]], language: str) -> list[Alternative]:
+@lru_cache(maxsize=2_000)
+def _list_related(neighbours: tuple[tuple[str, float], ...], language: str) -> tuple[Alternative, ...]:
     """Return the tokens of related words; of a term of several words, each word stands for it a little less."""
     alternatives = []
     for other, similarity in neighbours:
@@ -148,7 +149,7 @@ def _list_related(neighbours: Iterable[tuple[str, float]], language: str) -> lis
         weight = similarity if similarity >= _OWN else _RELATED * similarity
         tokens = tokenize_as(other, language)
         alternatives += [Alternative(token, weight / len(tokens) ** 0.5, "related") for token in tokens]
-    return alternatives
+    return tuple(alternatives)
 
 
 def _choose(

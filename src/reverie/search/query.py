@@ -10,10 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, date, datetime, tzinfo
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from reverie.domain.text.languages import DEFAULT, get_function_words
+from reverie.domain.text.relative_dates import get_local_day
 from reverie.domain.text.tokenizer import STOP_WORDS, find_language, fold, stem, tokenize_chunks
 from reverie.search.dates import NO_DATES, QueryDates, find_query_dates
 
@@ -134,7 +136,14 @@ def parse_query(
     >>> parse_query("What did Ann paint in May 2023?", speakers=["Ann"]).tokens
     ('paint', 'may', '2023', 'ann')
     """
-    dates = find_query_dates(text, now=now, zone=zone)
+    names = frozenset(speaker.casefold() for speaker in speakers) - ROLES
+    return _parse(text, names, None if now is None else get_local_day(now, zone), zone)
+
+
+@lru_cache(maxsize=256)
+def _parse(text: str, speakers: frozenset[str], today: date | None, zone: tzinfo) -> ParsedQuery:
+    """Parse a question; remembered, since records, turns and pages are asked the same one after the other."""
+    dates = find_query_dates(text, today=today, zone=zone)
     months = {
         word
         for one in dates.days
@@ -270,7 +279,7 @@ def _pair_tokens(
 def _map_names(speakers: Collection[str]) -> dict[str, str]:
     """Return each word of a speaker's name -> the names it may mean, in the form of passages, one a line."""
     names: dict[str, str] = {}
-    for folded in sorted({speaker.casefold() for speaker in speakers} - ROLES):
+    for folded in sorted(speakers):
         for chunk, parts, _ in tokenize_chunks(folded):
             if parts:
                 names[chunk] = f"{names[chunk]}\n{folded}" if chunk in names else folded

@@ -274,7 +274,7 @@ class _Scale:
 
     __slots__ = (
         "attainable", "dated", "evidence", "flat", "held", "joined", "long", "needles", "others", "pairs",
-        "query", "saturated", "settings", "slope", "terms", "weights",
+        "query", "saturated", "settings", "slope", "terms", "wanted", "weights",
     )  # fmt: skip
 
     def __init__(
@@ -286,7 +286,7 @@ class _Scale:
         self.query = query
         self.settings = settings
         self.terms: list[QueryTerm] = [term for term in terms if term.kind != "joined"]
-        self.needles = [(i, f" {term.token} ") for i, term in enumerate(self.terms)]
+        self.needles = [(i, term.token, f" {term.token} ") for i, term in enumerate(self.terms)]
         self.held = [_count_holders(term, frequency) for term in self.terms]
         self.weights = [term.weight * idf(frequency(term.token, 0), passages) for term in self.terms]
         self.dated = settings.date * idf(0, passages) if query.dates else 0.0
@@ -312,10 +312,11 @@ class _Scale:
             if left in places and right in places
         ]
         self.joined = [
-            (f" {term.token} ", [places[token] for token in term.of if token in places])
+            (term.token, [places[token] for token in term.of if token in places])
             for term in terms
             if term.kind == "joined" and frequency(term.token, 0)
         ]
+        self.wanted = frozenset((*places, *self.others, *(token for token, _ in self.joined)))
         mean = max(1.0, statistics.mean_length)
         self.long = max(float(settings.long), 2 * mean)
         if turns:  # the length of a mean turn among mean turns, with what it takes in
@@ -329,26 +330,27 @@ class _Scale:
         return min(self.weights[left], self.weights[right])
 
     def hits(self, terms: str) -> list[tuple[int, float]]:
-        """Return which of the words stand in a packed text, and how often."""
+        """Return which of the words stand in a packed text, and how often, in the order of their numbers."""
+        present = self.wanted.intersection(terms.split())
+        if not present:
+            return []
         count_of = terms.count
         hits: list[tuple[int, float]] = [
-            (i, count) for i, needle in self.needles if (count := count_of(needle))
+            (i, count_of(needle)) for i, token, needle in self.needles if token in present
         ]
-        for needle, places in self.joined:
-            if count := count_of(needle):
+        for token, places in self.joined:
+            if token in present:
                 counts = dict(hits)
                 for i in places:
-                    counts[i] = counts.get(i, 0) + count
-                hits = list(counts.items())
-        if self.others and (held := self.others.keys() & terms.split()):
-            others: dict[int, float] = {}
+                    counts[i] = counts.get(i, 0) + count_of(f" {token} ")
+                hits = sorted(counts.items())
+        if self.others and (held := present.intersection(self.others)):
+            others = dict(hits)
             for token in held:
                 count = count_of(f" {token} ")
                 for i, factor in self.others[token]:
                     others[i] = max(factor * count, others.get(i, 0.0))
-            for i, exact in hits:
-                others[i] = max(exact, others.get(i, 0.0))
-            hits = list(others.items())
+            hits = sorted(others.items())
         return hits
 
     def words(self, counts: Iterable[tuple[int, float]], norm: float) -> float:
@@ -428,10 +430,11 @@ def _get_sort_key(candidate: _Candidate) -> tuple[float, float, int]:
 
 def _score_records(scale: _Scale, records: Iterable[Passage]) -> list[_Candidate]:
     closeness = _build_closeness(scale, written=scale.settings.date_written)
+    is_dated = bool(closeness)
     scored = []
     for passage in records:
         candidate = _Candidate(passage, scale)
-        near, is_on = closeness.compute(passage) if closeness else (0.0, False)
+        near, is_on = closeness.compute(passage) if is_dated else (0.0, False)
         if candidate.hits:
             candidate.norm = norm = scale.flat + scale.slope * passage.length
             candidate.base = scale.words(candidate.hits, norm)
@@ -477,11 +480,12 @@ def _score_turns(scale: _Scale, turns: Sequence[Passage]) -> list[_Candidate]:
     candidates = [_Candidate(passage, scale) for passage in turns]
     best = _score_with_neighbours(scale, candidates)
     closeness = _build_closeness(scale)
+    is_dated = bool(closeness)
     form = _Form(scale.query, turns, settings)
     scored = []
     for candidate in candidates:
         passage = candidate.passage
-        near, is_on = closeness.compute(passage) if closeness else (0.0, False)
+        near, is_on = closeness.compute(passage) if is_dated else (0.0, False)
         if not passage.length or (not candidate.base and not is_on):
             continue  # what has no word of its own answers nothing, whatever stands around it
         candidate.session = settings.session * best.get(passage.thread, 0.0)
@@ -535,22 +539,23 @@ def _take_in(
     ones does not drown in them, and a long one stands by itself.
     """
     room = settings.enough - candidate.passage.length
+    most = settings.taken_most
     taken: dict[int, float] = {}
     extra = 0.0
+    spot_at = spots.get
     for offset, weight in offsets:
-        spot = spots.get(place + offset)
-        if spot is None:
-            continue
-        hits, size = spot
-        if size > room:
-            weight *= room / size
-        extra += weight * size
-        for i, count in hits:
-            taken[i] = taken.get(i, 0.0) + weight * count
+        spot = spot_at(place + offset)
+        if spot is not None:
+            hits, size = spot
+            if size > room:
+                weight *= room / size
+            extra += weight * size
+            for i, count in hits:
+                taken[i] = taken.get(i, 0.0) + weight * count
     if taken:
         for i, count in taken.items():
-            if count > settings.taken_most:
-                taken[i] = settings.taken_most
+            if count > most:
+                taken[i] = most
         for i, count in candidate.hits:
             taken[i] = taken.get(i, 0.0) + count
         candidate.taken = taken

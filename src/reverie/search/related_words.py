@@ -44,6 +44,7 @@ _LONGEST_TERM = 80
 _LONGEST_FILE = 1_000_000
 _RELOAD_EVERY_S = 1.0
 _LONGEST_UNSPACED_WORD = 8
+_MOST_KNOWN = 2_000  # words whose neighbours are remembered
 _COMMENT = re.compile(r"(?:^|\s)#.*")
 _NUMBER = struct.Struct("<I")
 _TWO_NUMBERS = struct.Struct("<II")
@@ -204,6 +205,7 @@ class _Table:
             raise StoreCorrupt(
                 f"the table of related words {str(path)!r} cannot be read ({error}): install the package again"
             ) from error
+        self._known: dict[str, Neighbours] = {}
         size = len(self._bytes)
         magic, self._count, neighbours, text = (
             HEADER.unpack_from(self._bytes) if size >= HEADER.size else (b"", 0, 0, 0)
@@ -217,6 +219,15 @@ class _Table:
             )
 
     def get(self, word: str) -> Neighbours:
+        """Return the neighbours of a word; those of a word asked for again are remembered."""
+        neighbours = self._known.get(word)
+        if neighbours is None:
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            neighbours = self._known[word] = self._read(word)
+        return neighbours
+
+    def _read(self, word: str) -> Neighbours:
         key = word.encode("utf-8", "surrogatepass")
         at = self._find(key, 0)
         if at == self._count or self._read_word(at) != key:

@@ -212,7 +212,7 @@ class Searcher:
         validate_question(question)
         hits: list[Hit] = []
         only_turns, only_records = question.allowed.only_turns, question.allowed.only_records
-        with self._store.reading():
+        with self._store.reading(), self._index.reading():
             if "records" in sources and not only_turns:
                 hits += self.records(question)
             if "turns" in sources and not only_records:
@@ -266,7 +266,7 @@ class Searcher:
             return self._list_newest(subject, question)
         if question.mode != "words":
             return self._search_pattern(subject, question, _compile_pattern(question.text, question.mode))
-        with self._store.reading():
+        with self._store.reading(), self._index.reading():
             return self._search_ranked(subject, question, question.text, distinct)
 
     def _list_newest(self, subject: Searchable, question: SearchRequest) -> list[Hit]:
@@ -321,8 +321,10 @@ class Searcher:
     ) -> list[Hit]:
         """Rank, load and check, with a larger pool if restrictions used the first one up."""
         measure = self._measure(subject, question)
+        if not measure.passages:
+            return []
         query = parse_query(text, speakers=measure.speakers, now=self._clock(), zone=self._zone)
-        if not (query or self._vectors) or not measure.passages:
+        if not (query or self._vectors):
             return []
         query = self._expand(query, subject, question)
         pool = max(POOL, question.limit + _MORE_THAN_WANTED)
@@ -403,7 +405,7 @@ class Searcher:
 
         Of what several scopes say in the same words, the one that is named first in the filter is taken.
         """
-        hits: list[Hit] = []
+        found: list[tuple[float, _Scored, _Value]] = []
         ranks: dict[str, int] = {}
         places = {scope: place for place, scope in enumerate(question.allowed.scopes or ())}
         step = question.limit + (_SPARE if len(places) < 2 else _SPARE_BESIDE_WIDER)
@@ -415,21 +417,24 @@ class Searcher:
             for entry, value in zip(batch, self._load_values(subject, batch), strict=True):
                 if value is None or value.id in question.exclude or not _is_allowed(question.allowed, value):
                     continue
-                text = _get_identity(value)
-                hit = _build_hit(entry, value, now)
-                if hit.score < question.min_score:
+                score = entry.score.total * (_NOT_HOLDING if _is_not_holding(value, now) else 1.0)
+                if score < question.min_score:
                     continue
+                text = _get_identity(value)
                 if question.repeats or text not in ranks:
-                    ranks[text] = len(hits)
-                    hits.append(hit)
-                elif _rank_scope(hit, places) < _rank_scope(hits[ranks[text]], places):
-                    hits[ranks[text]] = hit
-            if len(hits) >= question.limit or len(batch) < step:
+                    ranks[text] = len(found)
+                    found.append((score, entry, value))
+                elif _rank_scope(value, places) < _rank_scope(found[ranks[text]][2], places):
+                    found[ranks[text]] = score, entry, value
+            if len(found) >= question.limit or len(batch) < step:
                 break
         if len(places) > 1:
+            hits = [_build_hit(*one, now) for one in found]
             hits = _limit_wider_scopes(hits, places)
-        hits.sort(key=lambda hit: (-hit.score, _rank_scope(hit, places)))
-        return hits[: question.limit]
+            hits.sort(key=lambda hit: (-hit.score, _rank_scope(_get_value(hit), places)))
+            return hits[: question.limit]
+        found.sort(key=lambda one: -one[0])
+        return [_build_hit(*one, now) for one in found[: question.limit]]
 
     def _gather(self, hits: list[Hit], question: SearchRequest) -> list[Hit]:
         """Return the hits with other records of the category that most of the best ones have.
@@ -593,17 +598,22 @@ def _score(
     )
 
 
-def _build_hit(entry: _Scored, value: _Value, now: datetime | None) -> Hit:
+def _is_not_holding(value: _Value, now: datetime | None) -> bool:
+    """Return whether it is a record that held before, or will hold later; without a time nothing is."""
+    return now is not None and isinstance(value, Record) and not is_valid_at(value, now)
+
+
+def _build_hit(score: float, entry: _Scored, value: _Value, now: datetime | None) -> Hit:
     ranked = entry.ranked
     matches = ranked.list_matches()
-    stands_for = {token: term for token, term in matches.items() if token != term}
     why = Explanation(
-        matched=tuple(matches), stands_for=stands_for, parts=entry.score.parts, evidence=ranked.parts
+        matched=tuple(matches),
+        stands_for={token: term for token, term in matches.items() if token != term},
+        parts=entry.score.parts,
+        evidence=ranked.parts,
+        note="does not hold now: it did before, or will later" if _is_not_holding(value, now) else "",
     )
-    if now is not None and isinstance(value, Record) and not is_valid_at(value, now):
-        why = replace(why, note="does not hold now: it did before, or will later")
-        return _wrap_value(value, why, entry.score.total * _NOT_HOLDING)
-    return _wrap_value(value, why, entry.score.total)
+    return _wrap_value(value, why, score)
 
 
 def _wrap_value(value: _Value, why: Explanation, score: float) -> Hit:
@@ -614,10 +624,13 @@ def _wrap_value(value: _Value, why: Explanation, score: float) -> Hit:
     return Hit(score=score, explanation=why, paragraph=value)
 
 
-def _rank_scope(hit: Hit, places: Mapping[str, int]) -> int:
+def _get_value(hit: Hit) -> _Value | None:
+    return hit.record or hit.turn or hit.paragraph
+
+
+def _rank_scope(value: _Value | None, places: Mapping[str, int]) -> int:
     """Return which place the scope of what was found has among those that were asked for."""
-    value = hit.record or hit.turn
-    return places.get("" if value is None else value.scope, 0)
+    return places.get(value.scope if isinstance(value, Record | Turn) else "", 0)
 
 
 def _limit_wider_scopes(hits: Sequence[Hit], places: Mapping[str, int]) -> list[Hit]:
@@ -626,12 +639,12 @@ def _limit_wider_scopes(hits: Sequence[Hit], places: Mapping[str, int]) -> list[
     Being newer or of another kind does not lift what is everybody's above what a narrower scope says.
     """
     limited: list[Hit] = []
-    for hit in sorted(hits, key=lambda one: _rank_scope(one, places)):
-        place = _rank_scope(hit, places)
+    for hit in sorted(hits, key=lambda one: _rank_scope(_get_value(one), places)):
+        place = _rank_scope(_get_value(hit), places)
         narrower = (
             other.score
             for other in limited
-            if _rank_scope(other, places) < place and _answers_as_well(other, hit)
+            if _rank_scope(_get_value(other), places) < place and _answers_as_well(other, hit)
         )
         limited.append(replace(hit, score=min(hit.score, min(narrower, default=hit.score))))
     return limited

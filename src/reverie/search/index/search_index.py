@@ -13,6 +13,7 @@ if the disk refuses it.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
@@ -67,7 +68,8 @@ FOLD_ON_CLOSE = 200
 
 _BATCH = 1_000
 _MOST_EXTENTS = 10_000
-_MOST_COUNTS = 50_000
+_MOST_COUNTS = 20_000  # words of one selection of scopes
+_MOST_COUNTED = 200  # selections
 _REBUILD_AT = 2_000
 _WAIT_FOR_REBUILD_S = 60.0
 _WAIT_FOR_SCRUB_S = 30.0
@@ -130,8 +132,9 @@ class SearchIndex:
         self._followed = 0
         self._extents: dict[tuple[Searchable, tuple[str, ...], str | None], tuple[int, bool]] = {}
         self._extents_at = 0
-        self._counts: dict[tuple[Searchable, tuple[str, ...] | None, str | None, str], int] = {}
+        self._counts: dict[tuple[Searchable, tuple[str, ...] | None, str | None], dict[str, int]] = {}
         self._counts_at = 0
+        self._question = threading.local()
         self._forget_tail(0)
 
     def _reset_after_fork(self) -> None:
@@ -139,6 +142,21 @@ class SearchIndex:
         self._forget_tail(0)
 
     # -- reading -----------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[None]:
+        """Follow the journal at the first call of this thread only, until the block ends.
+
+        For one question, whose reads of the store see one state of it (`Store.reading`).
+        """
+        if getattr(self._question, "is_current", None) is not None:
+            yield
+            return
+        self._question.is_current = False
+        try:
+            yield
+        finally:
+            self._question.is_current = None
 
     def search_any(
         self,
@@ -209,20 +227,23 @@ class SearchIndex:
             committed = self._catch_up()
             if scopes is not None and self._measure_extent(subject, scopes, category)[1]:
                 scopes = None
-            if self._counts_at != self._followed or len(self._counts) >= _MOST_COUNTS:
+            if self._counts_at != self._followed or len(self._counts) >= _MOST_COUNTED:
                 self._counts_at = self._followed
                 self._counts.clear()
-            known, where = self._counts, None if scopes is None else tuple(scopes)
-            fresh, stale, gone = self._fresh[subject], self._stale[subject], sorted(self._gone[subject])
-            for word in words:
-                if (subject, where, category, word) not in known:
-                    known[subject, where, category, word] = (
+            known = self._counts.setdefault((subject, None if scopes is None else tuple(scopes), category), {})
+            if len(known) >= _MOST_COUNTS:
+                known.clear()
+            unknown = [word for word in words if word not in known]
+            if unknown:
+                fresh, stale, gone = self._fresh[subject], self._stale[subject], sorted(self._gone[subject])
+                for word in unknown:
+                    known[word] = (
                         committed.compute_frequency(subject, word, scopes, category)
                         + fresh.compute_frequency(word, scopes, category)
                         - stale.compute_frequency(word, scopes, category)
                         - (committed.among(subject, word, scopes, gone, category) if gone else 0)
                     )
-            return {word: known[subject, where, category, word] for word in words}
+            return {word: known[word] for word in words}
 
     def collect_words(
         self,
@@ -403,6 +424,9 @@ class SearchIndex:
 
     def _catch_up(self) -> TantivyIndex:
         """Apply everything that the journal holds. The caller holds the lock."""
+        is_current = getattr(self._question, "is_current", None)
+        if is_current and self._committed is not None:
+            return self._committed
         newest = self._store.sequence()  # first: who has lost the store has no business with its index
         committed = self._committed if self._committed is not None else self._open()
         if not self._lost:
@@ -420,6 +444,8 @@ class SearchIndex:
             self._followed = rows[-1].sequence
         if self._count_waiting() >= self._fold_at:
             self._fold_in_background()
+        if is_current is False:
+            self._question.is_current = True
         return committed
 
     def _start_over(self) -> TantivyIndex:
