@@ -169,9 +169,7 @@ def test_dates_of_a_text_have_tokens_of_their_own() -> None:
 def test_dates_at_the_ends_of_the_calendar_are_read(written: datetime, zone: str) -> None:
     text = "yesterday, tomorrow, last year, next quarter, on Friday, 29 February, in May, 31 December, in 9 weeks"
     packed = analyze_dates(text, written)
-    dates = find_query_dates(
-        text, today=get_local_day(written, ZoneInfo(zone)), zone=ZoneInfo(zone)
-    )
+    dates = find_query_dates(text, today=get_local_day(written, ZoneInfo(zone)), zone=ZoneInfo(zone))
     assert set(dates.tokens) & set(unpack(packed))
     passage = Passage(key=1, terms="", length=1, at=written.timestamp(), dates=packed)
     assert Closeness(dates, days_before=1, days_after=15).compute(passage)[1]

@@ -125,6 +125,7 @@ class Pages:
         self._store = writer.store
         self._redactor = get_redactor(writer.store)
         self._settings = settings
+        self._latest_notes: tuple[tuple[int, date], list[Paragraph]] | None = None
         self._lock = threading.Lock()
         renew_lock_after_fork(self)
 
@@ -197,11 +198,14 @@ class Pages:
         wanted = self._settings.notes_tokens // _SHORTEST_NOTE + self._settings.replay_turns
         days = range(min(self._settings.recent_days + 1, today.toordinal()))
         logs = [format_daily_note_name(today.fromordinal(today.toordinal() - ago)) for ago in days]
-        latest = self._store.latest_paragraphs(logs, limit=wanted)
-        lines: list[Paragraph] = []
-        for _, of_day in groupby(latest, key=lambda line: line.page):
-            lines += reversed(list(of_day))
-        return self._replace_unconfirmed_answers(lines)
+        key = self._store.sequence(), today
+        if self._latest_notes is None or self._latest_notes[0] != key:
+            latest = self._store.latest_paragraphs(logs, limit=wanted)
+            lines: list[Paragraph] = []
+            for _, of_day in groupby(latest, key=lambda line: line.page):
+                lines += reversed(list(of_day))
+            self._latest_notes = key, self._replace_unconfirmed_answers(lines)
+        return list(self._latest_notes[1])
 
     def _replace_unconfirmed_answers(self, found: Sequence[Paragraph]) -> list[Paragraph]:
         """Return the notes with topics in place of answers that rest on untrusted tool results."""

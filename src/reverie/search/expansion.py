@@ -135,7 +135,9 @@ def _relate_terms(query: ParsedQuery, related: WordRelations) -> dict[str, list[
     for word in words:
         tokens = tokenize_as(word, query.language)
         if tokens:
-            alternatives.setdefault(tokens[-1], []).extend(_list_related(tuple(related.get(word)), query.language))
+            alternatives.setdefault(tokens[-1], []).extend(
+                _list_related(tuple(related.get(word)), query.language)
+            )
     return alternatives
 
 

@@ -260,7 +260,7 @@ def test_importing_compiles_no_pattern() -> None:
         "    return real(*args, **more)\n"
         "re.compile = noted\n"
         "from reverie.domain.secrets import Redactor\n"
-        "count = lambda: sum('reverie/domain/secrets' in name for name in made)\n"
+        "count = lambda: sum('domain/secrets' in name or 'lazy_regex' in name for name in made)\n"
         "first = count()\n"
         "Redactor().text('password: hunter2')\n"
         "print(first, count() > 0)"

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import doctest
+import subprocess
+import sys
 
 import pytest
+from scripts.build_function_words import TABLE, build_table
 
 from reverie.domain.text import languages
 from reverie.domain.text.languages import get_function_words, get_stemmer
@@ -13,6 +16,18 @@ from reverie.domain.text.tokenizer import find_language, tokenize
 
 def test_the_examples_in_the_docstrings_hold() -> None:
     assert doctest.testmod(languages).failed == 0
+
+
+def test_the_table_of_function_words_is_that_of_the_lists() -> None:
+    assert build_table() == TABLE.read_text("ascii"), "run python scripts/build_function_words.py"
+
+
+def test_an_english_text_needs_no_lists() -> None:
+    code = (
+        "import sys; from reverie.domain.text.tokenizer import tokenize; tokenize('When is the meeting with Ann?');"
+        "sys.exit('stopwordsiso' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from reverie.domain.lazy_regex import LazyRegex, compile_pattern
 from reverie.domain.secrets import checksums
-from reverie.domain.secrets.lazy_regex import LazyRegex, compile_pattern
 from reverie.domain.secrets.rule import Span
 from reverie.domain.word_lists import join_words, parse_word_set
 

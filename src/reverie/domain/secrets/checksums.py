@@ -13,7 +13,7 @@ import re
 from collections import Counter
 from itertools import pairwise
 
-from reverie.domain.secrets.lazy_regex import LazyRegex
+from reverie.domain.lazy_regex import LazyRegex
 
 _BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _HEX = LazyRegex(r"(?:0x)?[0-9a-fA-F]+")

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from types import MappingProxyType
 
+from reverie.domain.lazy_regex import LazyRegex, compile_pattern
 from reverie.domain.secrets import assignment_rules, structural_rules, vendor_rules
-from reverie.domain.secrets.lazy_regex import LazyRegex, compile_pattern
 from reverie.domain.secrets.rule import SecretRule, Span
 
 OWN = "own pattern"

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from reverie.domain.lazy_regex import compile_pattern
 from reverie.domain.secrets import checksums
-from reverie.domain.secrets.lazy_regex import compile_pattern
 
 
 class SecretMatch(NamedTuple):

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, fields
 
 import Stemmer
 
+from reverie.domain.lazy_regex import LazyRegex
 from reverie.domain.word_lists import parse_word_set
 
 MONTHS = (
@@ -116,7 +117,7 @@ _ALONE = rf"(?<![^\W{_UNSPACED}])"
 _APART = rf"(?![^\W{_UNSPACED}])"
 """Bounds of a number: not within a word, but beside letters of scripts without spaces."""
 
-_PIECE = re.compile(
+_PIECE = LazyRegex(
     rf"""
       (?P<address>[A-Za-z][A-Za-z0-9+.-]{{0,20}}+://[^\s<>"'`]++
                 | (?<![\w.+-])[\w.+-]++@[\w-]++(?:\.[\w-]++)++)
@@ -137,13 +138,13 @@ _PIECE = re.compile(
     re.VERBOSE,
 )
 """The pieces a text is cut into. Possessive quantifiers and what may stand before keep the time linear."""
-_CODE_WORD = re.compile(r"\w*_\w*|\w+\.[\w.]+|\w+::\w.*|[a-z]+[A-Z]\w*|(?=\w*\d)(?=\w*[a-z])[0-9a-f]{7,40}")
+_CODE_WORD = LazyRegex(r"\w*_\w*|\w+\.[\w.]+|\w+::\w.*|[a-z]+[A-Z]\w*|(?=\w*\d)(?=\w*[a-z])[0-9a-f]{7,40}")
 _MONTH_NAME = (
     r"(?:[Jj]an(?:uary)?|[Ff]eb(?:ruary)?|Mar(?:ch)?|[Aa]pr(?:il)?|May|[Jj]une?|[Jj]uly?|[Aa]ug(?:ust)?"
     r"|[Ss]ept?(?:ember)?|[Oo]ct(?:ober)?|[Nn]ov(?:ember)?|[Dd]ec(?:ember)?)"
 )
 _YEAR = r"(?:19|20)\d\d\b"
-_DATE = re.compile(
+_DATE = LazyRegex(
     rf"""(?<![\w-])(?:
       (?P<d1>\d{{1,2}})(?:st|nd|rd|th)?[ \t](?:of[ \t])?(?P<m1>{_MONTH_NAME})\b\.?(?:,?[ \t](?P<y1>{_YEAR}))?
     | (?P<m2>{_MONTH_NAME})\b\.?[ \t](?P<d2>\d{{1,2}})(?:st|nd|rd|th)?(?![\w:])(?![ \t]?[ap]\.?m)
@@ -258,7 +259,7 @@ def extract_specifics(text: str) -> Specifics:
     ['not run']
     """
     reader = _Reader()
-    for piece in _PIECE.finditer(normalize_dates(normalize_characters(text))):
+    for piece in _PIECE.re.finditer(normalize_dates(normalize_characters(text))):
         reader.take(piece)
     return reader.result()
 
@@ -287,7 +288,7 @@ def normalize_dates(text: str) -> str:
     >>> normalize_dates("On May 3rd, 2025 at 5:30 pm, not 4 June")
     'On 2025-05-03 at 17:30, not --06-04'
     """
-    return _CLOCK.sub(_rewrite_clock_time, _DATE.sub(_rewrite_date, text))
+    return _CLOCK.sub(_rewrite_clock_time, _DATE.re.sub(_rewrite_date, text))
 
 
 def normalize_number(digits: str) -> str:
@@ -437,7 +438,7 @@ class _Reader:
             return
         self._classify(lower)
         stripped = text.removesuffix("'s")
-        if _CODE_WORD.fullmatch(stripped):
+        if _CODE_WORD.re.fullmatch(stripped):
             self._add("code", stripped)
             self._end_run()
         elif _has_no_case(host):

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
 
+from reverie.domain.lazy_regex import LazyRegex
 from reverie.domain.text.calendar_words import MONTHS, SHORT_MONTHS, WEEKDAYS, fold_text
 from reverie.domain.text.relative_dates import (
     HAN_DIGITS,
@@ -107,8 +108,8 @@ _HAN = (
     rf"|(?P<han_near>今月|本月|[这這][个個]?月|先月|上[个個]?月|来月|下[个個]?月)の?(?P<near_day>\d{{1,2}})\s*[日号號]"
 )
 _LONE = rf"(?<![\w.,:$€£¥/#-])(?P<lone>{_YEAR})(?![\w:/€%-]|[.,]\d)"
-_ABSOLUTE = re.compile("|".join((_ISO, _NUMERIC, _SHORT, _DAY_MONTH, _MONTH_DAY, _MONTH, _HAN, _LONE)))
-_NTH = re.compile(
+_ABSOLUTE = LazyRegex("|".join((_ISO, _NUMERIC, _SHORT, _DAY_MONTH, _MONTH_DAY, _MONTH, _HAN, _LONE)))
+_NTH = LazyRegex(
     r"\b(?:on|by|until|is|for|since)\s+the\s+(?P<nth>\d{1,2})(?:st|nd|rd|th)\b(?:\s+of\s+(?P<which>this|next|last)\s+month)?"
     r"(?!\s+(?:of\s+)?[a-z])"
     r"|\bthe\s+(?P<day>\d{1,2})(?:st|nd|rd|th)\s+of\s+(?P<of>this|next|last)\s+month"
@@ -126,9 +127,9 @@ _NEAR_MONTHS = {"先": -1, "上": -1, "来": 1, "下": 1}
 def _find_absolute(text: str, folded: str, today: date) -> Iterator[DateMention]:
     if _WORTH_READING.search(folded) is None:
         return
-    for match in _ABSOLUTE.finditer(folded):
+    for match in _ABSOLUTE.re.finditer(folded):
         yield from _read(match, text, today)
-    for match in _NTH.finditer(folded):
+    for match in _NTH.re.finditer(folded):
         step = {"next": 1, "last": -1}.get(match["which"] or match["of"] or "", 0)
         day = int(match["nth"] or match["day"])
         if (built := _build_near_day(step, day, today)) is not None:
@@ -294,7 +295,7 @@ def _find_relative(text: str, folded: str, today: date) -> Iterator[DateMention]
         )
 
 
-_WEEKDAY = re.compile(
+_WEEKDAY = LazyRegex(
     rf"\b(?P<latin>{build_alternatives(WEEKDAYS)})\b"
     rf"(?!,?\s*(?:the\s+|de[nmr]\s+|el\s+|le\s+)?(?:\d{{1,2}}(?:st|nd|rd|th|er|\.)?\s*{_of}?(?:{_any})|(?:{_any})\s+\d)\b)"
     r"|(?:星期|[周週])(?P<han>[一二三四五六日天])|(?P<kana>[月火水木金土日])曜日?"
@@ -311,7 +312,7 @@ def _find_weekdays(folded: str, today: date) -> Iterator[DateMention]:
     """Yield for a weekday the last one and the next one; nothing for "every Friday"."""
     if _HAS_WEEKDAY.search(folded) is None:
         return
-    for match in _WEEKDAY.finditer(folded):
+    for match in _WEEKDAY.re.finditer(folded):
         if _EVERY.search(folded[max(0, match.start() - 12) : match.start()]):
             continue
         if match["latin"]:

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 
+from reverie.domain.lazy_regex import LazyRegex
 from reverie.domain.text.calendar_words import (
     DAYS,
     MONTHS,
@@ -161,7 +162,7 @@ _weekday = build_alternatives(WEEKDAYS)
 _period = build_alternatives(word for word, unit in UNIT_OF.items() if unit not in {"day", "fortnight"})
 _step = build_alternatives(STEPS)
 _after = build_alternatives(word for word in STEPS if STEPS[word] and word not in {"last", "next"})
-_LATIN = re.compile(
+_LATIN = LazyRegex(
     rf"""\b(?:
         (?:(?P<off_count>{_number})\s+(?P<off_unit>{_count_unit})
             \s+(?P<off>before|after|from|vor|nach|prima\s+di|dopo|avant|apres|despues\s+de|depois\s+de)\s+)?
@@ -204,7 +205,7 @@ _HAN_UNITS = {
 }  # fmt: skip
 _han_unit = build_alternatives(_HAN_UNITS)
 _han_step = build_alternatives(_HAN_STEPS)
-_HAN = re.compile(
+_HAN = LazyRegex(
     rf"""(?:
         (?P<han_day>{build_alternatives(_HAN_DAYS)})
       | (?P<han_count>\d{{1,4}}|[{HAN_DIGITS}]{{1,3}})(?P<han_unit>{_han_unit})(?:以|之)?(?P<han_way>[前后後])
@@ -228,9 +229,9 @@ _Meaning = tuple[date, date, str, bool]
 
 
 def _find_matches(folded: str) -> Iterator[re.Match[str]]:
-    matches = list(_LATIN.finditer(folded)) if not _LATIN_WORDS.isdisjoint(_WORD.findall(folded)) else []
+    matches = list(_LATIN.re.finditer(folded)) if not _LATIN_WORDS.isdisjoint(_WORD.findall(folded)) else []
     if not folded.isascii() and _HAS_HAN.search(folded):
-        matches = sorted([*matches, *_HAN.finditer(folded)], key=lambda match: match.start())
+        matches = sorted([*matches, *_HAN.re.finditer(folded)], key=lambda match: match.start())
     return iter(matches)
 
 

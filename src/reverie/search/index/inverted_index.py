@@ -10,11 +10,13 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import islice
+from typing import assert_never
 
 from reverie.domain.category import is_within_category
 from reverie.domain.conversation import Turn
+from reverie.domain.filter import Filter, is_paragraph_allowed, is_record_allowed, is_turn_allowed
 from reverie.domain.page import Paragraph
-from reverie.domain.passage import AnalyzedText, CandidateQuery, TermWeight, get_scope
+from reverie.domain.passage import AnalyzedText, CandidateQuery, Searchable, TermWeight, get_scope
 from reverie.domain.record import Record
 
 Value = Record | Turn | Paragraph
@@ -69,6 +71,19 @@ def compute_emphasis(times: int) -> int:
     best ten were missed in made-up texts that repeat a few words all the time; with these, .02 to .06.
     """
     return ONCE + sum(times >= least for least in OFTEN)
+
+
+def build_predicate(subject: Searchable, allowed: Filter) -> Callable[[Value], bool]:
+    """Return what tells whether a value is of that kind and passes the filter."""
+    match subject:
+        case "record":
+            return lambda value: isinstance(value, Record) and is_record_allowed(allowed, value)
+        case "turn":
+            return lambda value: isinstance(value, Turn) and is_turn_allowed(allowed, value)
+        case "paragraph":
+            return lambda value: isinstance(value, Paragraph) and is_paragraph_allowed(allowed, value)
+        case _:
+            assert_never(subject)
 
 
 class InvertedIndex:

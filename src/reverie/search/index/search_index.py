@@ -21,12 +21,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, S
 from dataclasses import dataclass, replace
 from math import log
 from pathlib import Path
-from typing import Literal, assert_never
+from typing import Literal
 
 from reverie.domain.change import JournalEntry
 from reverie.domain.conversation import Turn
 from reverie.domain.errors import StoreUnavailable
-from reverie.domain.filter import Filter, is_paragraph_allowed, is_record_allowed, is_turn_allowed
+from reverie.domain.filter import Filter
 from reverie.domain.page import HISTORY, Paragraph
 from reverie.domain.passage import (
     SEARCHABLE,
@@ -45,6 +45,7 @@ from reverie.search.index.inverted_index import (
     IndexedPassage,
     InvertedIndex,
     Value,
+    build_predicate,
     compute_emphasis,
 )
 from reverie.search.index.tantivy_index import (
@@ -181,7 +182,7 @@ class SearchIndex:
             if allowed.scopes is not None:
                 weights = self._compute_rarities(subject, query, allowed.scopes, category)
                 return self._search_weighted(subject, weights, allowed, limit, brief=True)
-            passes = _build_predicate(subject, allowed)
+            passes = build_predicate(subject, allowed)
             fresh = self._fresh[subject].search_any(query, passes, limit)
             return (
                 self._search_without_stale(
@@ -206,7 +207,7 @@ class SearchIndex:
             if allowed.scopes is not None:
                 weights = [TermWeight(among="cues", token=cue, weight=1) for cue in cues]
                 return self._search_weighted("record", weights, allowed, limit, brief=False), self._followed
-            fresh = self._fresh["record"].alike(cues, _build_predicate("record", allowed), limit)
+            fresh = self._fresh["record"].alike(cues, build_predicate("record", allowed), limit)
             keys = self._search_without_stale(
                 "record", limit, lambda most: committed.alike(cues, allowed, most)
             )
@@ -230,7 +231,9 @@ class SearchIndex:
             if self._counts_at != self._followed or len(self._counts) >= _MOST_COUNTED:
                 self._counts_at = self._followed
                 self._counts.clear()
-            known = self._counts.setdefault((subject, None if scopes is None else tuple(scopes), category), {})
+            known = self._counts.setdefault(
+                (subject, None if scopes is None else tuple(scopes), category), {}
+            )
             if len(known) >= _MOST_COUNTS:
                 known.clear()
             unknown = [word for word in words if word not in known]
@@ -273,13 +276,8 @@ class SearchIndex:
         """Return the state of the index."""
         with self._lock:
             committed = self._catch_up()
-            state: Literal["current", "rebuilding", "in memory"] = "current"
-            if self._lost:
-                state = "rebuilding"
-            elif self._problem:
-                state = "in memory"
             return IndexStatus(
-                state=state,
+                state="rebuilding" if self._lost else "in memory" if self._problem else "current",
                 committed=committed.passages,
                 waiting=self._count_waiting(),
                 segments=committed.segments,
@@ -343,7 +341,7 @@ class SearchIndex:
         committed = self._committed
         assert committed is not None
         fresh = self._fresh[subject].search_weighted(
-            weights, _build_predicate(subject, allowed), limit, brief=brief
+            weights, build_predicate(subject, allowed), limit, brief=brief
         )
         if allowed.scopes is not None and self._measure_extent(subject, allowed.scopes)[1]:
             allowed = replace(allowed, scopes=None)
@@ -443,7 +441,7 @@ class SearchIndex:
                 self._follow(row)
             self._followed = rows[-1].sequence
         if self._count_waiting() >= self._fold_at:
-            self._fold_in_background()
+            self._start(self._fold_quietly)
         if is_current is False:
             self._question.is_current = True
         return committed
@@ -492,7 +490,7 @@ class SearchIndex:
         try:
             committed = TantivyIndex(self._folder)
         except IndexCorrupt as error:
-            self._report("the search index cannot be read and is built again", error)
+            _log.warning("the search index cannot be read and is built again: %s", error)
             committed = self._replace()
         if committed.sequence > self._store.sequence():
             # An index of another store, or of one that was restored from a backup.
@@ -515,7 +513,7 @@ class SearchIndex:
             return self._open_in_memory(error)
 
     def _open_in_memory(self, error: Exception) -> TantivyIndex:
-        self._report("the search index cannot be kept on disk and is held in memory", error)
+        _log.warning("the search index cannot be kept on disk and is held in memory: %s", error)
         self._problem = str(error)
         return TantivyIndex(None)
 
@@ -564,7 +562,7 @@ class SearchIndex:
 
     def _handle_loss(self, error: Exception) -> None:
         """Return the files are gone or broken: go on with what is still open, and build new ones beside."""
-        self._report("the search index was lost and is built again", error)
+        _log.warning("the search index was lost and is built again: %s", error)
         self._lost = True
         self._start(self._rebuild)
 
@@ -574,9 +572,6 @@ class SearchIndex:
             self._committed = replacement
             self._forget_tail(replacement.sequence)
             self._lost = False
-
-    def _report(self, what: str, error: Exception) -> None:
-        _log.warning("%s: %s", what, error)
 
     # -- folding -----------------------------------------------------------------------------------
 
@@ -649,9 +644,6 @@ class SearchIndex:
             self._lost, self._problem = False, ""
             self._start_over()
 
-    def _fold_in_background(self) -> None:
-        self._start(self._fold_quietly)
-
     def _fold_quietly(self) -> None:
         if not self.fold():
             time.sleep(0.05)  # somebody else folds: do not ask again at once
@@ -659,10 +651,8 @@ class SearchIndex:
     def _run_unless_unavailable(self, work: Callable[[], object]) -> None:
         try:
             work()
-        except (
-            StoreUnavailable
-        ) as error:  # replaced or removed: whoever asks next is told by the store itself
-            self._report("the search index is left as it is", error)
+        except StoreUnavailable as error:  # removed: whoever asks next is told by the store itself
+            _log.warning("the search index is left as it is: %s", error)
 
     def _start(self, work: Callable[[], object]) -> None:
         if self._closing:  # the store may be closed before it is done; who opens it next sees to it
@@ -696,18 +686,6 @@ def _is_live(value: object) -> bool:
         or (isinstance(value, Record) and not value.archived)
         or (isinstance(value, Paragraph) and value.page == HISTORY)
     )
-
-
-def _build_predicate(subject: Searchable, allowed: Filter) -> Callable[[Value], bool]:
-    match subject:
-        case "record":
-            return lambda value: isinstance(value, Record) and is_record_allowed(allowed, value)
-        case "turn":
-            return lambda value: isinstance(value, Turn) and is_turn_allowed(allowed, value)
-        case "paragraph":
-            return lambda value: isinstance(value, Paragraph) and is_paragraph_allowed(allowed, value)
-        case _:
-            assert_never(subject)
 
 
 def _extract_analysis(passage: Passage) -> AnalyzedText:
