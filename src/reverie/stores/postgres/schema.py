@@ -27,8 +27,8 @@ def connect_once(address: PostgresAddress) -> Iterator[psycopg.Connection]:
         raise translate_error(error, address.shown) from error
 
 
-def open_space(address: PostgresAddress, *, create: bool) -> int | None:
-    """Return the number of a memory in its database; None if there is none and none shall be made.
+def open_space(address: PostgresAddress, *, create: bool) -> tuple[int, str] | None:
+    """Return the number of a memory in its database, and its identity among all; None if there is none.
 
     Args:
         address: The memory.
@@ -46,11 +46,11 @@ def open_space(address: PostgresAddress, *, create: bool) -> int | None:
             migrate(connection, address.shown)
         else:
             refuse_other_version(version, address.shown)
-        find = "SELECT id FROM reverie.space WHERE name = %s"
+        find = "SELECT id, identity FROM reverie.space WHERE name = %s"
         row = connection.execute(find, [address.memory]).fetchone()
         if row is None and create:
             connection.execute(
                 "INSERT INTO reverie.space (name) VALUES (%s) ON CONFLICT DO NOTHING", [address.memory]
             )
             row = connection.execute(find, [address.memory]).fetchone()
-        return None if row is None else int(row[0])
+        return None if row is None else (int(row[0]), str(row[1]))

@@ -54,4 +54,5 @@ def describe_remains(connection: psycopg.Connection) -> tuple[str, ...]:
         remains.append(f"the write-ahead logs of {standbys} standbys, until their segments are overwritten")
     if archives:
         remains.append("archived segments of the write-ahead log, until you delete them")
+    remains.append("search indexes on other machines, until they are next written in full")
     return (*remains, "backups of the server and snapshots of its disk, until you delete them")

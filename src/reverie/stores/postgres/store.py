@@ -61,6 +61,10 @@ class PostgresStore:
         create: Whether to make the memory, and the tables, where there are none.
         busy_timeout: How long to wait for others that write, and for a server that is away.
 
+    Attributes:
+        shown: The address without user and password.
+        identity: A UUID of the memory, unlike that of any other in any database.
+
     Raises:
         NotFound: there is no such memory and `create` is false.
         StoreIncompatible: another version of Reverie made the tables.
@@ -81,11 +85,11 @@ class PostgresStore:
         self.shown = address.shown
         self._analyse = analyse
         self._patience = f"{max(1, int(patience * 1000))}ms"
-        space = open_space(address, create=create)
-        if space is None:
+        found = open_space(address, create=create)
+        if found is None:
             raise NotFound(f"there is no {address.shown}: open it with create=True to make it")
-        self._space = space
-        self._connections = PostgresConnections(address, space=space, patience=patience)
+        self._space, self.identity = found
+        self._connections = PostgresConnections(address, space=self._space, patience=patience)
 
     # -- changing ------------------------------------------------------------------------------------
 

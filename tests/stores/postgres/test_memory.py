@@ -1,0 +1,154 @@
+"""A memory in PostgreSQL: opened by its URL, searched as in a folder, forgotten honestly."""
+
+from __future__ import annotations
+
+import json
+import random
+import uuid
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from reverie import Memory, NotFound, Settings
+from reverie.search.analyzer import analyze
+from reverie.stores.contract.replay import replay
+from reverie.stores.postgres import PostgresStore
+from tests.factories import MovableClock
+from tests.stores.postgres.server import PostgresServer
+
+SUBJECTS = (
+    "deploy",
+    "tea",
+    "Oslo",
+    "invoice",
+    "Ms Okafor",
+    "the parser",
+    "piano",
+    "garden",
+    "budget",
+    "Rust",
+)
+VERBS = ("prefers", "moved to", "broke on", "is due on", "was paid by", "waits for", "learned", "forgot")
+ENDS = ("2026-03-01", "Tuesday", "port 8080", "the blue house", "42 euros", "last week", "staging", "noon?")
+QUESTIONS = (
+    "When is the invoice due?", "who moved to Oslo", "tea", "deploys on Tuesdays", "8080", "parsr", "Ms Okafor piano",
+    "what happened last week", "blue house garden", "2026-03-01", "nothing of this is known: zebra", "budget 42",
+)  # fmt: skip
+
+
+@pytest.fixture
+def url(postgres: PostgresServer) -> str:
+    return postgres.url(uuid.uuid4().hex)
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(index_cache=str(tmp_path / "cache"))
+
+
+def fill(memory: Memory, clock: MovableClock) -> None:
+    """Save, correct, archive and say things, in several scopes."""
+    chance = random.Random(7)
+    for number in range(120):
+        clock.move(minutes=chance.randint(1, 300))
+        place = memory.scoped(chance.choice(("user:a", "user:b"))) if number % 3 else memory
+        text = f"{chance.choice(SUBJECTS)} {chance.choice(VERBS)} {chance.choice(ENDS)} {number}"
+        saved = place.save(
+            text, category=chance.choice((None, "work", "home/garden")), tags=["x"] if number % 5 else []
+        )
+        if number % 7 == 0:
+            place.archive(saved.record.id)
+        elif number % 11 == 0:
+            place.update(saved.record.id, content=f"{text}, corrected")
+    for name in ("chat:1", "chat:2"):
+        session = memory.session(name)
+        for number in range(30):
+            clock.move(minutes=2)
+            session.add(
+                "user" if number % 2 else "assistant", f"{chance.choice(SUBJECTS)} {chance.choice(ENDS)}?"
+            )
+
+
+def search_everything(memory: Memory) -> list[str]:
+    """Return all answers with their scores and reasons, as text."""
+    found = []
+    for place in (memory, memory.scoped("user:a"), memory.scoped("user:b")):
+        for question in QUESTIONS:
+            for filters in ({}, {"category": "work", "tags": "x", "kind": "fact"}):
+                hits = place.search(question, limit=20, **filters)
+                found += [json.dumps(hit.to_dict(), sort_keys=True, default=str) for hit in hits]
+                found.append(f"{question} {filters}: {len(hits)}")
+    return found
+
+
+def test_a_memory_is_opened_by_its_url_and_found_again(url: str, settings: Settings) -> None:
+    with pytest.raises(NotFound):
+        Memory.open(url, settings=settings, create=False)
+    with Memory.open(url, settings=settings) as memory:
+        assert (memory.path, memory.folder) == (None, None)
+        record = memory.save("Prefers short answers", category="user-preferences/style").record
+        memory.session("chat:1").add("user", "What is for lunch?")
+        assert [hit.record for hit in memory.search("short answers", limit=1)] == [record]
+    with Memory.open(url, settings=settings, create=False) as memory:
+        assert memory.get(record.id).content == "Prefers short answers"
+        assert [turn.content for turn in memory.session("chat:1").turns()] == ["What is for lunch?"]
+        assert memory.history.log()[0].actor == "owner"
+        assert memory.admin.check() == []
+        assert memory.admin.stats().records == 1
+        assert not memory.admin.doctor().findings
+
+
+def test_another_machine_finds_at_once_what_one_has_saved(url: str, tmp_path: Path) -> None:
+    here, there = (Settings(index_cache=str(tmp_path / name)) for name in ("here", "there"))
+    with Memory.open(url, settings=here) as one, Memory.open(url, settings=there) as two:
+        for number in range(5):
+            saver, finder = (one, two) if number % 2 else (two, one)
+            saver.save(f"The code of door {number} is blue")
+            assert finder.search(f"door {number}")[0].content == f"The code of door {number} is blue"
+
+
+def test_searches_are_those_of_sqlite_to_the_last_byte(url: str, settings: Settings, tmp_path: Path) -> None:
+    clock = MovableClock()
+    with Memory.open(tmp_path / "memory", settings=Settings(files=False), clock=clock) as in_folder:
+        fill(in_folder, clock)
+        rows = in_folder.history._store.journal(limit=100_000)
+        with closing(PostgresStore(url, analyse=analyze)) as store:
+            replay(rows, store)
+            assert store.journal(limit=100_000) == rows
+        with Memory.open(url, settings=settings, clock=clock) as in_database:
+            expected = search_everything(in_folder)
+            assert len(expected) > 300
+            assert search_everything(in_database) == expected
+        with Memory.open(url, settings=settings, clock=clock) as opened_again:
+            assert search_everything(opened_again) == expected
+
+
+def test_what_was_forgotten_is_gone_and_what_the_server_keeps_is_said(
+    postgres: PostgresServer, url: str, settings: Settings, tmp_path: Path
+) -> None:
+    word = "".join(random.choices("bcdfglmnprst", k=24))
+    with Memory.open(url, settings=settings) as memory:
+        memory.save(f"A bird by the name of {word} lives here")
+        memory.save("Likes tea")
+        report = memory.admin.forget(match=word, dry_run=False)
+        assert memory.search(word) == []
+        assert any("write-ahead log" in each for each in report.pending)
+        assert any("backups" in each for each in report.pending)
+        assert any("other machines" in each for each in report.pending)
+        assert memory.admin.check() == []
+    postgres.execute("agents", "CHECKPOINT")
+    for folder in (postgres.data / "base", tmp_path):
+        holding = [
+            path for path in folder.rglob("*") if path.is_file() and word.encode() in path.read_bytes()
+        ]
+        assert holding == []
+
+
+def test_a_cache_that_cannot_be_made_leaves_no_connection(
+    postgres: PostgresServer, url: str, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("")
+    for _ in range(30):
+        with pytest.raises(Exception, match="cache of search indexes"):
+            Memory.open(url, settings=Settings(index_cache=str(tmp_path / "file")))
