@@ -8,16 +8,19 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
 from reverie.consolidation.cycle import ConsolidationCycle
 from reverie.domain.change import Change, undo_of
 from reverie.domain.conversation import SessionState, Turn
-from reverie.domain.errors import Conflict, InvalidInput, ModelUnavailable
+from reverie.domain.errors import InvalidInput, ModelUnavailable
 from reverie.domain.filter import Filter
+from reverie.domain.headlines import is_current
 from reverie.domain.record import Record
 from reverie.domain.text.ids import generate_id
+from reverie.evals.rules.written_headlines import answer_check
 from reverie.llm import model_from_function
 from reverie.llm.messages import ModelReply, ModelRequest
 from reverie.search.analyzer import analyze
@@ -80,7 +83,17 @@ def said(store: SQLiteStore, *texts: str) -> list[Turn]:
 
 def merging(*sources: Record, content: str) -> Callable[[ModelRequest], str]:
     proposal = {"sources": [each.id for each in sources], "content": content}
-    return lambda ask: json.dumps({"merge": [proposal], "archive": [], "refile": [], "anti_patterns": []})
+    return believing(json.dumps({"merge": [proposal], "archive": [], "refile": [], "anti_patterns": []}))
+
+
+def believing(text: str) -> Callable[[ModelRequest], str]:
+    """A model that always answers the same, and says that all headlines are true."""
+
+    def answer(ask: ModelRequest) -> str:
+        is_check = ask.purpose == "verify"
+        return answer_check(ask.messages[-1].content, lambda _: True) if is_check else text
+
+    return answer
 
 
 def test_a_plan_writes_nothing_and_applying_it_is_one_transaction(store: SQLiteStore) -> None:
@@ -91,12 +104,13 @@ def test_a_plan_writes_nothing_and_applying_it_is_one_transaction(store: SQLiteS
     before = store.sequence()
     plan = dream.plan("merge")
     assert store.sequence() == before
-    assert len(plan.steps) == 3
+    assert len(plan.steps) == 1
     applied = dream.apply(plan)
     assert {row.batch for row in store.journal(after=before)} == {applied.batch}
-    assert [row.actor for row in store.journal(after=before)] == ["dream"] * 3
-    assert text in {each.content for each in live(store).values()}
-    assert {one.id, two.id}.isdisjoint(live(store))
+    assert [row.actor for row in store.journal(after=before)] == ["dream"]
+    made = next(each for each in live(store).values() if each.content == text)
+    assert made.parts == (one.id, two.id)
+    assert {one.id, two.id} <= set(live(store))
 
 
 def test_a_plan_can_be_printed_and_shows_what_it_would_change(store: SQLiteStore) -> None:
@@ -106,8 +120,8 @@ def test_a_plan_can_be_printed_and_shows_what_it_would_change(store: SQLiteStore
         "merge"
     )
     text = str(plan)
-    assert text.startswith(f"merge {plan.id}: 3 changes\n  add ")
-    assert f"  archive {one.id}: Rockbot runs on Kubernetes (merged into " in text
+    assert text.startswith(f"merge {plan.id}: 1 change\n  add ")
+    assert f"(a headline over {one.id}, {two.id})" in text
     assert "+Rockbot runs on Kubernetes, needs 3 replicas" in plan.diff()
     assert "the owner has said nothing" in str(dreaming(store).plan("infer"))
 
@@ -203,21 +217,55 @@ def test_a_bug_in_one_pass_does_not_stop_the_rest(store: SQLiteStore) -> None:
     assert next(iter(live(store).values())).layer == "semantic"
 
 
-def test_somebody_elses_change_meanwhile_is_not_overwritten(store: SQLiteStore) -> None:
+def test_a_change_that_somebody_else_makes_meanwhile_makes_a_headline_outdated(store: SQLiteStore) -> None:
     one, two = record("Rockbot runs on Kubernetes"), record("Rockbot needs 3 replicas")
     added(store, one, two, *(record(f"Shelf {n}") for n in range(100)))
     dream = dreaming(store, merging(one, two, content="Rockbot runs on Kubernetes, needs 3 replicas"))
     plan = dream.plan("merge")
-    store.commit(
-        [Change(before=two, after=replace(two, content="Rockbot needs 5 replicas"))], actor="owner", at=NOW
-    )
-    with pytest.raises(Conflict):
-        dream.apply(plan)
-    assert live(store)[two.id].content == "Rockbot needs 5 replicas"
+    five = replace(two, content="Rockbot needs 5 replicas")
+    store.commit([Change(before=two, after=five)], actor="owner", at=NOW)
+    dream.apply(plan)
+    made = next(each for each in live(store).values() if each.is_headline)
+    assert not is_current(made, [one, five], NOW)
     (outcome,) = dream.run(["merge"])
     assert outcome.plan is not None
-    assert outcome.state == "skipped", "the merge would now lose the 5"
-    assert "5" in outcome.plan.refused[0].why
+    assert live(store).keys() >= {one.id, two.id}
+    assert made.id not in live(store), "the next cycle ends it"
+    assert "3" in outcome.plan.refused[0].why
+
+
+def test_undo_removes_a_headline_and_it_is_not_made_again(store: SQLiteStore) -> None:
+    one, two = record("Rockbot runs on Kubernetes"), record("Rockbot needs 3 replicas")
+    added(store, one, two)
+    dream = dreaming(store, merging(one, two, content="Rockbot runs on Kubernetes, needs 3 replicas"))
+    before = live(store)
+    (outcome,) = dream.run(["merge"])
+    rows = [row for row in store.journal() if row.batch == outcome.batch]
+    store.commit(undo_of(rows), actor="owner", at=NOW, reason=f"undo of {outcome.batch}")
+    assert live(store) == before
+    dream.run(["merge"])
+    assert live(store) == before
+    added(store, record("Rockbot runs on Kubernetes, and needs 3 replicas of it"))
+    dream.run(["merge"])
+    assert any(each.is_headline for each in live(store).values())
+
+
+def test_a_merge_of_an_earlier_version_is_turned_into_a_headline_once(store: SQLiteStore) -> None:
+    merged = record("Ann lives in Oslo and sails", metadata=MappingProxyType({"merged_from": ""}))
+    gone = {"archived_at": NOW, "archive_reason": f"merged into {merged.id}"}
+    sources = [record("Ann lives in Oslo", **gone), record("Ann sails", **gone)]
+    names = " ".join(each.id for each in sources)
+    added(store, *sources, replace(merged, metadata=MappingProxyType({"merged_from": names})))
+    before = live(store)
+    (outcome,) = dreaming(store).run(["merge"])
+    assert live(store)[merged.id].parts == tuple(each.id for each in sources)
+    assert {each.id for each in sources} <= set(live(store))
+    rows = [row for row in store.journal() if row.batch == outcome.batch]
+    store.commit(undo_of(rows), actor="owner", at=NOW, reason=f"undo of {outcome.batch}")
+    assert live(store) == before
+    added(store, record("Bo lives in Bern"))
+    dreaming(store).run(["merge"])
+    assert live(store)[merged.id] == before[merged.id], "what was taken back is not done again"
 
 
 def test_several_dreamers_at_once_do_a_thing_once(store: SQLiteStore) -> None:
@@ -226,14 +274,14 @@ def test_several_dreamers_at_once_do_a_thing_once(store: SQLiteStore) -> None:
     proposals = [{"sources": [a.id, b.id], "content": f"{a.content}. {b.content}"} for a, b in pairs]
     text = json.dumps({"merge": proposals, "archive": [], "refile": [], "anti_patterns": []})
     threads = [
-        threading.Thread(target=dreaming(store, lambda ask: text).run, args=(["merge"],)) for _ in range(4)
+        threading.Thread(target=dreaming(store, believing(text)).run, args=(["merge"],)) for _ in range(4)
     ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    merged = [each for each in live(store).values() if "merged_from" in each.metadata]
-    assert len(merged) == 2
+    made = [each for each in live(store).values() if each.is_headline]
+    assert len(made) == 2
     assert store.check() == []
 
 
@@ -286,8 +334,8 @@ def test_all_passes_make_one_plan_each_on_what_the_one_before_leaves(store: SQLi
     assert plan.failed.startswith("infer:"), "the scripted answer has no preferences"
     applied = dream.apply(plan)
     assert len({row.batch for row in store.journal(after=store.sequence() - applied.changes)}) == 1
-    merged = next(each for each in live(store).values() if "merged_from" in each.metadata)
-    assert merged.layer == "episodic", "what a pass made is new to the next cycle only"
+    made = next(each for each in live(store).values() if each.is_headline)
+    assert made.layer == "episodic", "what a pass made is new to the next cycle only"
     rows = [row for row in store.journal() if row.batch == applied.batch]
     store.commit(undo_of(rows), actor="owner", at=NOW)
     assert live(store) == there

@@ -71,6 +71,13 @@ def test_a_headline_is_not_found_by_its_own_words(memory: Memory) -> None:
     assert before == {parts[1].id: ("tom",)}
 
 
+def test_headlines_change_no_score(memory: Memory) -> None:
+    parts = save(memory, *FAMILY, "Bea works in a bakery")
+    before = [(hit.id, hit.score) for hit in memory.search("bakery work")]
+    add_headline(memory, parts[:2], "Bea's family are Tom and Mia")
+    assert [(hit.id, hit.score) for hit in memory.search("bakery work")] == before
+
+
 def test_a_list_shows_the_headline_in_place_of_its_parts_and_the_parts_when_asked(memory: Memory) -> None:
     parts = save(memory, *FAMILY)
     headline = add_headline(memory, parts, SUM)

@@ -11,8 +11,9 @@ from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
 
+from reverie.consolidation.passes.headlines import REFUSED
 from reverie.consolidation.passes.merge import LEFT
-from reverie.consolidation.planning.inputs import PassInput, build_cursor_name
+from reverie.consolidation.planning.inputs import FormerMerge, PassInput, build_cursor_name
 from reverie.consolidation.planning.plan_combination import apply_changes
 from reverie.consolidation.registry import PASSES, Pass
 from reverie.context.ledger import ShownLedger, build_shown_cursor
@@ -20,6 +21,7 @@ from reverie.domain.change import Change
 from reverie.domain.conversation import Turn
 from reverie.domain.errors import InvalidInput
 from reverie.domain.filter import Filter
+from reverie.domain.headlines import MERGED_FROM
 from reverie.domain.page import MEMORY
 from reverie.domain.record import ROUGH, Record
 from reverie.domain.scope import visible_scopes
@@ -111,6 +113,18 @@ class InputGatherer:
         else:
             view = replace(view, changed=news.changed, turns=news.turns)
         view = replace(view, records=apply_changes(self._list_live_records(view.now), planned))
+        if registered.reads("headlines"):
+            headlines = self._store.find(Filter(headlines=True, alive_at=view.now), order="created")
+            refused = (self._store.cursor(REFUSED) or "").split()
+            former = tuple(self._iter_former_merges(view.records))
+            ended = self._store.find(Filter(headlines=True, archived=True))
+            view = replace(
+                view,
+                headlines=tuple(headlines),
+                ended=frozenset(headline.id for headline in ended),
+                refused=tuple(refused),
+                former_merges=former,
+            )
         if registered.reads("earlier turns"):
             view = replace(view, earlier=self._list_earlier_turns(view))
         if registered.reads("injected texts"):
@@ -160,7 +174,12 @@ class InputGatherer:
                 break
             for entry in entries:
                 value = None if entry.edit is None else entry.edit.after
-                if isinstance(value, Record) and entry.actor != ACTOR and not entry.takes_back:
+                if (
+                    isinstance(value, Record)
+                    and not value.is_headline
+                    and entry.actor != ACTOR
+                    and not entry.takes_back
+                ):
                     before = None if entry.edit is None else entry.edit.before
                     if not (isinstance(before, Record) and _was_only_seen_again(before, value)):
                         changed.add(value.id)
@@ -175,10 +194,41 @@ class InputGatherer:
         sequence, kept = self._store.sequence(), self._live
         if kept is not None and kept[0] == sequence:
             return tuple(each for each in kept[1] if each.expires_at is None or each.expires_at > now)
-        records = self._store.find(Filter(alive_at=now), order="created")
+        records = self._store.find(Filter(alive_at=now, headlines=False), order="created")
         live = tuple(record for record in records if not record.is_kept)
         self._live = None if kept is None else (sequence, live)
         return live
+
+    def _iter_former_merges(self, records: Sequence[Record]) -> Iterator[FormerMerge]:
+        """Yield the merges of earlier versions whose sources are all there."""
+        for record in records:
+            sources = self._find_originals(record) if MERGED_FROM in record.metadata else []
+            if any(source.archived for source in sources):
+                entries = self._store.journal(id=record.id)
+                if any(entry.takes_back for entry in entries):
+                    continue  # somebody did not want it
+                value = entries[0].edit.after if entries and entries[0].edit is not None else None
+                is_edited = not isinstance(value, Record) or value.content != record.content
+                yield FormerMerge(record=record, sources=tuple(sources), is_edited=is_edited)
+
+    def _find_originals(self, record: Record) -> list[Record]:
+        """Return the records that a merged record replaced, through merges of merges; none if one is missing."""
+        found: dict[str, Record] = {}
+        names = record.metadata[MERGED_FROM].split()
+        seen = {record.id}
+        while names:
+            sources = self._store.records(names)
+            if len(sources) < len(names):
+                return []
+            names = []
+            for source in sources:
+                merged = [name for name in source.metadata.get(MERGED_FROM, "").split() if name not in seen]
+                seen |= {source.id, *merged}
+                if merged and source.id != record.id:
+                    names += merged
+                else:
+                    found[source.id] = source
+        return list(found.values())
 
     def _list_categories(self, scope: str) -> tuple[str, ...]:
         """Return the categories that are visible within a scope, the most frequent first."""

@@ -21,7 +21,15 @@ from reverie.domain.similarity.deduplication import find_duplicate_groups
 from reverie.settings import Settings
 
 Input = Literal[
-    "records", "turns", "earlier turns", "injected texts", "left over", "drafts", "session", "output"
+    "records",
+    "turns",
+    "earlier turns",
+    "injected texts",
+    "left over",
+    "headlines",
+    "drafts",
+    "session",
+    "output",
 ]
 
 DREAM = ("enrich", "merge", "infer", "promote")
@@ -136,7 +144,7 @@ PASSES: Mapping[str, Pass] = MappingProxyType(
             ),
             Pass(
                 name=merge.NAME,
-                inputs=("records", "turns", "left over"),
+                inputs=("records", "turns", "left over", "headlines"),
                 build=_build_merge,
                 prompt=merge.PROMPT,
                 prompt_setting="dream_directive",

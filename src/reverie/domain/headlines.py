@@ -25,6 +25,9 @@ from reverie.domain.text.timestamps import format_time
 PARTS_VERSION = "parts_version"
 """Metadata of a headline: `compute_parts_version` of its parts as they were when it was written."""
 
+MERGED_FROM = "merged_from"
+"""Metadata of a record that replaced others, as merges of earlier versions did: the ids of these."""
+
 LEFT_OUT = "left_out"
 """Metadata of a headline: ids of the parts that it does not tell of. It stands for none of these."""
 
@@ -80,6 +83,21 @@ def build_headline(
             parts=tuple(part.id for part in parts),
         )
     )
+
+
+def explain_mismatch(records: Sequence[Record]) -> str:
+    """Return why records cannot have one headline, whatever they say; empty when they can."""
+    first = records[0]
+    for record in records:
+        if record.scope != first.scope:
+            return f"{first.id} and {record.id} are of different scopes"
+        if (record.origin in UNTRUSTED) != (first.origin in UNTRUSTED):
+            return f"one of {first.id} and {record.id} is not trusted, and the other is"
+        if _get_times(record) != _get_times(first):
+            return f"{first.id} and {record.id} hold at different times"
+        if record.is_headline:
+            return f"{record.id} is a headline: name the records under it"
+    return ""
 
 
 def compute_parts_version(parts: Iterable[Record]) -> str:

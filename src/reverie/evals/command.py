@@ -48,6 +48,15 @@ _SUPERSEDE_HELP = """Measure whether saving what has changed ends the record of 
     expect (ends, stands). Recall is the share of the outdated records that ended. "wrong" counts the
     records that ended although they hold. Each share has Wilson's 95 % interval.
     """
+_MERGING_HELP = """Measure which headlines over records are accepted, and whether they ever hide a fact.
+
+    Judges the labelled clusters of the repository, or those of FILE: one JSON object a line with id, parts (the
+    records), headline, good, harm, question and truth (words of a record that answer the question). "accepted"
+    counts the headlines that are accepted if the model that checks them answers as the label says, "by code
+    alone" those that are if it says yes to everything. The two last columns are about a prompt for the question:
+    how often it has the truth without a headline, and how often still if the headline is in use, whatever was
+    decided about it. Exits with 1 if a headline hides a truth.
+    """
 _SENTENCES_HELP = """Measure how often the rules that learn from conversations are right.
 
     Judges the labelled sentences of the repository, or those of FILE: one JSON object a line with id, said
@@ -145,6 +154,14 @@ supersede_command = _build_command(
     has_sealed=True,
     errors="records ended wrongly, and outdated records that stand",
 )
+merging_command = _build_command(
+    "merging",
+    "written_headlines",
+    _MERGING_HELP,
+    group="language",
+    has_sealed=True,
+    errors="good headlines refused, harmful ones accepted, and truths not shown",
+)
 sentences_command = _build_command(
     "sentences", "sentence_rules", _SENTENCES_HELP, errors="what was found wrongly, and what was missed"
 )
@@ -197,6 +214,7 @@ class _EvalCommand(click.Command):
         "attacks": attacks_command,
         "fold": fold_command,
         "learn": learn_command,
+        "merging": merging_command,
         "questions": questions_command,
         "sentences": sentences_command,
         "secrets": secrets_command,
@@ -251,8 +269,8 @@ def eval_command(path: str, **options: Any) -> None:
     or documents are stored in new memories in a temporary folder. Then its questions are asked.
 
     Further evaluations judge labelled items of the repository: `reverie eval attacks` (prompt injection),
-    `fold` (deduplication on save), `supersede` (changed facts), `learn` and `sentences` (rules that learn from
-    conversations) and `secrets` (redaction). Each has its own `--help`.
+    `fold` (deduplication on save), `merging` (headlines over records), `supersede` (changed facts), `learn`
+    and `sentences` (rules that learn from conversations) and `secrets` (redaction). Each has its own `--help`.
     """
     try:
         code = main_eval(path, **options)

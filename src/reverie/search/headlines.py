@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from reverie.domain.category import is_within_category
 from reverie.domain.change import JournalEntry
 from reverie.domain.filter import Filter, is_record_allowed
 from reverie.domain.headlines import is_current, list_left_out
@@ -24,6 +25,7 @@ from reverie.search.hits import Hit
 from reverie.stores.protocol import Store
 
 _MOST_ENTRIES = 1_000  # of the journal, beyond which headlines are read again
+_WEAK = 0.1  # of the best score: less is not shown in a prompt, so nothing is saved by a headline over it
 _SENTENCE_END = re.compile(r"[.!?;。！？]+(?=\s|$)|\n+")
 
 
@@ -67,11 +69,21 @@ class HeadlineIndex:
     def __init__(self, store: Store) -> None:
         """Index the headlines of `store`."""
         self._store = store
-        self._known: tuple[int, Mapping[str, Record]] = (-1, {})
+        self._known: tuple[int, Sequence[Record], Mapping[str, Record]] = (-1, (), {})
 
     def is_empty(self) -> bool:
         """Return whether there are no headlines."""
-        return not self._read()
+        return not self._read()[0]
+
+    def count(self, scopes: Sequence[str] | None, category: str | None) -> int:
+        """Return how many headlines a store counts among the records of some scopes (None: of all) and a
+        category, outdated ones too.
+        """
+        return sum(
+            (scopes is None or headline.scope in scopes)
+            and (category is None or is_within_category(headline.category, category))
+            for headline in self._read()[0]
+        )
 
     def find(self, records: Iterable[Record], allowed: Filter, now: datetime) -> dict[str, Cluster]:
         """Return the cluster of each record that is part of a current headline, by the record's id.
@@ -81,7 +93,7 @@ class HeadlineIndex:
             allowed: What a headline has to pass.
             now: The moment.
         """
-        by_part = self._read()
+        _, by_part = self._read()
         if not by_part:
             return {}
         headlines = {
@@ -103,18 +115,18 @@ class HeadlineIndex:
                 clusters |= {part.id: cluster for part in parts if part.id not in left_out}
         return clusters
 
-    def _read(self) -> Mapping[str, Record]:
-        """Return the live headlines by the ids of their parts; of several over one part, the newest."""
+    def _read(self) -> tuple[Sequence[Record], Mapping[str, Record]]:
+        """Return the live headlines, and by the ids of their parts; of several over one part, the newest."""
         sequence = self._store.sequence()
-        known_at, by_part = self._known
+        known_at, headlines, by_part = self._known
         if known_at == sequence:
-            return by_part
+            return headlines, by_part
         if known_at < 0 or sequence - known_at > _MOST_ENTRIES or self._has_changed(known_at, sequence):
-            headlines = list(self._store.find(Filter(headlines=True), order="created"))
-            headlines.sort(key=lambda headline: (headline.updated_at, headline.id))
+            found = self._store.find(Filter(headlines=True), order="created")
+            headlines = sorted(found, key=lambda headline: (headline.updated_at, headline.id))
             by_part = {part: headline for headline in headlines for part in headline.parts}
-        self._known = (sequence, by_part)
-        return by_part
+        self._known = (sequence, headlines, by_part)
+        return headlines, by_part
 
     def _has_changed(self, after: int, until: int) -> bool:
         """Return whether the journal tells of a headline, or may have done so before it was erased."""
@@ -145,9 +157,11 @@ def fold_hits(hits: Sequence[Hit], clusters: Mapping[str, Cluster], known: Colle
             folded[cluster.headline.id].append(hit)
         else:
             shown.append(hit)
+    least = _WEAK * max((hit.score for hit in hits), default=0.0)
     for group in folded.values():
         headline = clusters[group[0].id].headline
-        if estimate_item_cost(headline.content) < sum(estimate_item_cost(hit.content) for hit in group):
+        costs = [estimate_item_cost(hit.content) for hit in group if hit.score >= least]
+        if estimate_item_cost(headline.content) < sum(costs):
             best = max(group, key=lambda hit: hit.score)
             why = replace(
                 best.explanation, note=f"headline over {', '.join(sorted(hit.id for hit in group))}"

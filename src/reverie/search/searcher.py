@@ -505,6 +505,8 @@ class Searcher:
             if len(self._measures) > _MOST_MEASURES:
                 self._measures.clear()
             measure = self._store.measure(subject, scopes, category=category)
+            if subject == "record" and (headlines := self._headlines.count(scopes, category)):
+                measure = replace(measure, passages=measure.passages - headlines)
             if pages := self._get_pages(subject, question.allowed):
                 measure = replace(
                     measure, passages=measure.passages + len(pages), tokens=measure.tokens + pages.tokens

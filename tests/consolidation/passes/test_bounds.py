@@ -14,7 +14,6 @@ from reverie.consolidation.passes.digest import LONGEST_NOTES
 from reverie.consolidation.passes.infer import LONGEST_INFERRED, MOST_INFERRED
 from reverie.consolidation.passes.merge import LEFT, MOST_RECORDS
 from reverie.consolidation.plan import Plan
-from reverie.consolidation.planning.plan_builder import LONGEST_MERGED
 from reverie.consolidation.planning.signals import Signal
 from reverie.domain.errors import ModelUnavailable
 from reverie.domain.page import Page
@@ -28,47 +27,42 @@ TEA = "Ana likes green tea and drinks it at noon"
 CAKE = "Ana likes green tea with lemon cake"
 
 
-def merged(content: str, *texts: str) -> Plan:
-    sources = [record(text) for text in texts or (TEA, CAKE)]
-    ids = [each.id for each in sources]
-    return cycle(
-        [*sources, *many(100)], proposal(merge=[{"sources": ids, "content": content}]), changed=sources
-    )
+def summed_up(content: str, *texts: str) -> Plan:
+    parts = [record(text) for text in texts or (TEA, CAKE)]
+    ids = [each.id for each in parts]
+    return cycle([*parts, *many(100)], proposal(merge=[{"sources": ids, "content": content}]), changed=parts)
 
 
 def why(plan: Plan) -> str:
     return "; ".join(refusal.why for refusal in plan.refused)
 
 
-def test_a_merge_is_not_longer_than_its_sources_together() -> None:
-    assert merged(f"{TEA}; {CAKE}").steps
-    grown = merged(f"{TEA}; {CAKE}" + ", and so on" * 20)
+def test_a_headline_is_not_longer_than_its_records_together() -> None:
+    assert summed_up(f"{TEA}; {CAKE}").steps
+    grown = summed_up(f"{TEA}; {CAKE}" + ", and so on" * 20)
     assert not grown.steps
-    assert "longer than its sources" in why(grown)
+    assert "longer than its records" in why(grown)
 
 
-def test_a_merge_is_not_longer_than_a_prompt_shows() -> None:
+def test_a_headline_is_not_longer_than_a_prompt_shows() -> None:
     long = [f"Ana likes tea of sort number {n} from the garden " + "very much indeed " * 30 for n in (1, 2)]
-    refused = merged("; ".join(long), *long)
+    refused = summed_up("; ".join(long), *long)
     assert not refused.steps
     assert "longer than a prompt shows" in why(refused)
-    whole = "Ana likes tea " + "very much indeed " * 60
-    assert len(whole) > LONGEST_MERGED
-    assert merged(whole, whole, "Ana likes tea").steps, "a source that is as long may be repeated whole"
 
 
 @pytest.mark.parametrize(
     ("added", "named"),
-    [("Not for guests", "not guest"), ("Mallory agrees", "mallory"), ("Never lemon", "not lemon")],
+    [("At 5 pm", "17:00"), ("So says Mallory", "mallory"), ("See /etc/tea", "/etc/tea")],
 )
-def test_a_merge_denies_nothing_and_names_nobody_that_no_source_does(added: str, named: str) -> None:
-    plan = merged(f"{TEA} with lemon cake. {added}")
+def test_a_headline_has_no_value_and_names_nobody_that_no_record_does(added: str, named: str) -> None:
+    plan = summed_up(f"{TEA} with lemon cake. {added}")
     assert not plan.steps
     assert named in why(plan)
 
 
 def test_names_in_other_letters_are_no_new_names() -> None:
-    assert merged("Green tea is what Ana likes, and drinks at noon, with Lemon cake").steps
+    assert summed_up("Green tea is what Ana likes, and drinks at noon, with Lemon cake").steps
 
 
 def signal(number: int) -> Signal:

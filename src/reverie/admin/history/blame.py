@@ -13,6 +13,7 @@ from typing import Any
 from reverie.admin.history.diff import What, compute_difference
 from reverie.domain.change import JournalEntry, Subject
 from reverie.domain.conversation import Turn
+from reverie.domain.headlines import MERGED_FROM
 from reverie.domain.page import Page
 from reverie.domain.record import Record
 from reverie.domain.similarity.three_way_merge import match_items
@@ -227,16 +228,15 @@ def find_repetitions(rows: Iterable[JournalEntry]) -> tuple[Repetition, ...]:
     return tuple(repetitions)
 
 
-def find_merged_ids(record: Record, transaction: Sequence[JournalEntry], merged_from: str) -> list[str]:
-    """Return the ids of the records merged into this one in a transaction.
+def find_merged_ids(record: Record, transaction: Sequence[JournalEntry]) -> list[str]:
+    """Return the ids of the records merged into this one in a transaction, or under this headline.
 
-    These are the ones that its metadata names (`merged_from`). Of those that no metadata names, a record
+    These are its parts and the ones that its metadata names (`merged_from`). Of those that no metadata names, a record
     counts if most of its words are here, and no other record of the transaction has more of them.
 
     Args:
         record: The record as the transaction left it.
         transaction: All changes of it.
-        merged_from: The metadata key that names sources.
     """
     written: list[Record] = []
     archived: list[Record] = []
@@ -248,8 +248,8 @@ def find_merged_ids(record: Record, transaction: Sequence[JournalEntry], merged_
             written.append(after)
         elif isinstance(before, Record) and not before.archived:
             archived.append(after)
-    named = {name for other in written for name in other.metadata.get(merged_from, "").split()}
-    own = record.metadata.get(merged_from, "").split()
+    named = {name for other in written for name in other.metadata.get(MERGED_FROM, "").split()}
+    own = [*record.parts, *record.metadata.get(MERGED_FROM, "").split()]
     words = {other.id: frozenset(tokenizer.tokenize(other.content)) for other in written}
     for source in archived:
         if source.id in named or source.scope != record.scope:

@@ -242,17 +242,13 @@ class Journal:
         self, rows: Sequence[JournalEntry], named: dict[str, Record]
     ) -> dict[str, Record]:
         """Return the present or last versions of the records merged into this one, by id."""
-        from reverie.consolidation.planning.plan_builder import (
-            MERGED_FROM,  # here: most programs never ask this
-        )
-
         merged: dict[str, Record] = {}
         for row in rows:
             after = None if row.edit is None else row.edit.after
             if not isinstance(after, Record) or after.archived or not _is_content_change(row):
                 continue
             together = list_transaction_rows(self._store, row.sequence)
-            for name in blame.find_merged_ids(after, together, MERGED_FROM):
+            for name in blame.find_merged_ids(after, together):
                 record = named.get(name) or self._find_last_known(name)
                 if record is not None:
                     merged[name] = record

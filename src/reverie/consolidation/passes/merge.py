@@ -1,8 +1,8 @@
-"""Merging: records that say the same become one.
+"""Merging: records that say the same by form become one, and others get a headline.
 
-Records that say the same by form are folded without a model. Then a model is shown what changed, each record
-with those that resemble it most, and proposes merges, archiving of noise and better categories. `PlanBuilder`
-accepts what loses nothing. One request never shows two scopes.
+Repetitions are folded without a model. Then a model is shown what changed, each record with those that resemble
+it most, and proposes headlines over records, archiving of noise and better categories. A headline takes nothing
+away: its records stay live. One request never shows two scopes.
 """
 
 from __future__ import annotations
@@ -12,6 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, Protocol
 
+from reverie.consolidation.passes.former_merges import bring_back_sources
+from reverie.consolidation.passes.headlines import REFUSED, HeadlineProposal, HeadlineWriter
+from reverie.consolidation.passes.infer import PERMISSION
 from reverie.consolidation.plan import Plan
 from reverie.consolidation.planning.driver import NO_MODEL, Flow
 from reverie.consolidation.planning.inputs import PassInput
@@ -79,7 +82,7 @@ class Fold(Protocol):
 
 
 def merge(view: PassInput, folds: Iterable[Fold] = (), signals: Sequence[Signal] = ()) -> Flow[Plan]:
-    """Fold duplicates, and take what a model proposes.
+    """Fold duplicates, end outdated headlines, and take what a model proposes.
 
     Args:
         view: What there is.
@@ -91,8 +94,11 @@ def merge(view: PassInput, folds: Iterable[Fold] = (), signals: Sequence[Signal]
     draft = PlanBuilder(view, name=NAME)
     fresh = [record for record in view.records if record.id in view.changed and not record.archived]
     bad = [signal for signal in signals if signal.kind in BAD]
-    if not fresh and not bad:
+    if not fresh and not bad and not view.former_merges:
         return draft.plan(skipped="nothing has changed since the last cycle")
+    bring_back_sources(view, draft)
+    writer = HeadlineWriter(view, draft)
+    changed = view.changed | writer.end_outdated()
     for fold in folds:
         draft.fold(fold.duplicates, into=fold.into, after=fold.after)
     left: list[str] = []
@@ -104,15 +110,25 @@ def merge(view: PassInput, folds: Iterable[Fold] = (), signals: Sequence[Signal]
                 for each in signals
                 if each.scope == scope and (each.origin not in UNTRUSTED) is is_trusted
             ]
-            left += yield from _request_merges(view, draft, scope, told_of, is_trusted=is_trusted)
-    return draft.plan(skipped="nothing to merge", cursors={LEFT: " ".join(left) or None})
+            left += yield from _request_merges(
+                view, draft, writer, scope, told_of, changed, is_trusted=is_trusted
+            )
+    cursors = {LEFT: " ".join(left) or None, REFUSED: writer.refused or None}
+    return draft.plan(skipped="nothing to merge", cursors=cursors)
 
 
 # -- asking ----------------------------------------------------------------------------------------------
 
 
 def _request_merges(
-    view: PassInput, draft: PlanBuilder, scope: str, signals: Sequence[Signal], *, is_trusted: bool
+    view: PassInput,
+    draft: PlanBuilder,
+    writer: HeadlineWriter,
+    scope: str,
+    signals: Sequence[Signal],
+    changed: frozenset[str],
+    *,
+    is_trusted: bool,
 ) -> Flow[list[str]]:
     """Show the model what changed in one scope, in parts, and take what the checks accept.
 
@@ -125,21 +141,23 @@ def _request_merges(
     live = [
         record
         for record in draft.live
-        if record.scope == scope and (record.origin not in UNTRUSTED) is is_trusted
+        if record.scope == scope
+        and (record.origin not in UNTRUSTED) is is_trusted
+        and PERMISSION not in record.metadata
     ]
-    if not any(record.id in view.changed for record in live):
+    if not any(record.id in changed for record in live):
         if not any(signal.kind in BAD for signal in signals):
             return []
         offered: Iterable[list[Record]] = [[]]
     else:
-        offered = _build_offers(live, view.changed)
+        offered = _build_offers(live, changed, writer)
     shown: set[str] = set()
     for part in offered:
         if len(shown) + len(part) > MOST_RECORDS:
             draft.note(f"at most {MOST_RECORDS} records are shown in one cycle; the rest waits for the next")
-            return [record.id for record in live if record.id in view.changed - shown]
+            return [record.id for record in live if record.id in changed - shown]
         shown |= {record.id for record in part}
-        lines = _format_records(part, view.changed) or "(none)"
+        lines = _format_records(part, changed, writer) or "(none)"
         text = view.fill_prompt(
             PROMPT, records=lines, signals=format_signals(signals), corrections=format_signals(signals)
         )
@@ -160,19 +178,21 @@ def _request_merges(
             else:
                 draft.fail(reply.why)
             return []
-        _take(view, draft, reply, scope, signals, shown_ids=frozenset(record.id for record in part))
+        ids = frozenset(record.id for record in part)
+        yield from _take(view, draft, writer, reply, scope, signals, shown_ids=ids)
     return []
 
 
 def _take(
     view: PassInput,
     draft: PlanBuilder,
+    writer: HeadlineWriter,
     reply: ModelReply,
     scope: str,
     signals: Sequence[Signal],
     *,
     shown_ids: frozenset[str],
-) -> None:
+) -> Flow[None]:
     hidden = frozenset(record.id for record in view.records if not record.archived) - shown_ids
     try:
         answer = parse_json(reply.answer, keys=_ANSWER_KEYS)
@@ -181,17 +201,17 @@ def _take(
     except UnusableReply as error:
         draft.fail(str(error))
         return
+    headlines: list[HeadlineProposal] = []
     for proposal in _iter_objects(answer.get("merge")):
         sources = to_texts(proposal.get("sources") or proposal.get("sourceIds"))
-        if _has_hidden_record(draft, f"merge {', '.join(sources)}", sources, hidden):
-            continue
-        draft.merge(
-            sources,
-            to_text(proposal.get("content")),
-            category=to_text(proposal.get("category")) or None,
-            tags=_limit_tags(to_texts(proposal.get("tags"))),
-            why=to_text(proposal.get("why")),
-        )
+        if not _has_hidden_record(draft, f"a headline over {', '.join(sources)}", sources, hidden):
+            fields = {
+                "category": to_text(proposal.get("category")) or None,
+                "tags": tuple(_limit_tags(to_texts(proposal.get("tags")))),
+                "why": to_text(proposal.get("why")),
+            }
+            headlines.append(writer.propose(sources, to_text(proposal.get("content")), **fields))
+    yield from writer.write(headlines)
     for proposal in _iter_objects(answer.get("archive") or answer.get("toDelete"), key="id"):
         name = to_text(proposal.get("id"))
         if not _has_hidden_record(draft, f"archive {name}", [name], hidden):
@@ -278,8 +298,12 @@ def _iter_objects(value: Any, *, key: str = "") -> Iterator[Mapping[str, Any]]:
 # -- what is shown ---------------------------------------------------------------------------------------
 
 
-def _build_offers(records: Sequence[Record], changed: frozenset[str]) -> Iterator[list[Record]]:
-    """Yield the changed records, each with those most similar, in parts of at most `MOST_TOKENS`."""
+def _build_offers(
+    records: Sequence[Record], changed: frozenset[str], writer: HeadlineWriter
+) -> Iterator[list[Record]]:
+    """Yield the changed records, each with those most similar and all that share a headline with one of them, in
+    parts of at most `MOST_TOKENS`.
+    """
     words = {record.id: frozenset(tokenizer.tokenize(record.to_searchable_text())) for record in records}
     having: dict[str, list[Record]] = defaultdict(list)
     for record in records:
@@ -289,6 +313,8 @@ def _build_offers(records: Sequence[Record], changed: frozenset[str]) -> Iterato
     size = 0
     for record in sorted((r for r in records if r.id in changed), key=lambda r: (r.created_at, r.id)):
         group = [record, *_find_most_similar(record, words, having)]
+        group += [mate for one in group for mate in writer.list_mates(one.id) if mate.id in words]
+        group = list({one.id: one for one in group}.values())
         cost = sum(validation.estimate_item_cost(each.content) for each in group if each.id not in part)
         if part and size + cost > MOST_TOKENS:
             yield list(part.values())
@@ -317,11 +343,14 @@ def _find_most_similar(
     return [found[name] for name in best if scores[name] >= _LEAST_ALIKE]
 
 
-def _format_records(records: Iterable[Record], changed: frozenset[str]) -> str:
-    """Return a line for each record: id, kind, category, tags and text."""
+def _format_records(records: Iterable[Record], changed: frozenset[str], writer: HeadlineWriter) -> str:
+    """Return a line for each record: id, kind, category, tags, the number of its headline, and text."""
     lines = []
+    clusters: dict[str, int] = {}
     for number, record in enumerate(records, 1):
         new = "NEW " if record.id in changed else ""
-        about = ", ".join(chain((record.kind, record.category or "no category"), record.tags))
+        mates = writer.list_mates(record.id)
+        under = [f"under headline {clusters.setdefault(mates[0].id, len(clusters) + 1)}"] if mates else []
+        about = ", ".join(chain((record.kind, record.category or "no category"), record.tags, under))
         lines.append(f"{number}. {new}[{record.id}] ({escape_line(about)}): {escape_line(record.content)}")
     return "\n".join(lines)

@@ -52,13 +52,32 @@ class WindowInput:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FormerMerge:
+    """A record that replaced others, as merges of earlier versions did.
+
+    Attributes:
+        record: The record.
+        sources: The records that it replaced, originals all; live ones too.
+        is_edited: Whether somebody has changed what it says since.
+    """
+
+    record: Record
+    sources: tuple[Record, ...]
+    is_edited: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PassInput:
     """Input of a pass. Which fields are filled depends on the pass.
 
     Attributes:
         now: The moment.
         until: Number of the last journal entry that was read.
-        records: Live records, in any order.
+        records: Live records, in any order, without headlines.
+        headlines: Live headlines, in any order.
+        ended: Ids of archived headlines.
+        refused: Versions of records whose headlines were refused for good.
+        former_merges: Merges of earlier versions whose sources are all there still.
         changed: Ids of records that were added or changed since the last cycle. Only these are reconsidered.
         turns: Turns since the last cycle, the earliest first.
         earlier: Turns of the week before, the earliest first. They were considered already, and still count
@@ -78,6 +97,10 @@ class PassInput:
     now: datetime
     until: int = 0
     records: tuple[Record, ...] = ()
+    headlines: tuple[Record, ...] = ()
+    ended: frozenset[str] = frozenset()
+    refused: tuple[str, ...] = ()
+    former_merges: tuple[FormerMerge, ...] = ()
     changed: frozenset[str] = frozenset()
     turns: tuple[Turn, ...] = ()
     earlier: tuple[Turn, ...] = ()

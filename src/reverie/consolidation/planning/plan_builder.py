@@ -6,7 +6,7 @@ and its records are protected from everything else that is proposed in the same 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
@@ -17,14 +17,14 @@ from reverie.consolidation.planning.inputs import PassInput
 from reverie.domain.category import validate_category
 from reverie.domain.change import Change
 from reverie.domain.errors import InvalidInput
-from reverie.domain.record import DATES, ORIGINS, UNTRUSTED, Record, normalize_labels, validate_record
-from reverie.domain.similarity.attribution import find_misattribution, find_unsupported
-from reverie.domain.similarity.specifics import extract_specifics
+from reverie.domain.headlines import build_headline, compute_parts_version, explain_mismatch
+from reverie.domain.record import Record, normalize_labels, validate_record
+from reverie.domain.similarity.invention import find_inventions
 from reverie.llm.messages import TokenUsage
 
 ARCHIVED_SHARE = 0.02
-"""At most this share of the live records is archived in a cycle. For folds and merges, which keep what their
-sources say, it is always two, since a merge needs that many; for what a model calls noise it is strict."""
+"""At most this share of the live records is archived in a cycle. For folds, which keep what the others say, it is
+always two; for what a model calls noise it is strict."""
 
 IMPORTANT = 0.8
 """Records of this importance, and more, are not archived by a model's word."""
@@ -32,19 +32,16 @@ IMPORTANT = 0.8
 OFTEN_SEEN = 5
 """Records seen so often, and more, are not archived by a model's word."""
 
-DEEPEST = 2
-"""A merge may be made of merges once; then only of originals."""
+MOST_PARTS = 30
+"""Records under one headline."""
 
-LONGEST_MERGED = 800
-"""Characters of a merged record, as many as a prompt shows of one; a longer source may be repeated whole."""
+LONGEST_HEADLINE = 800
+"""Characters of a headline, as many as a prompt shows of a record."""
 
-_SLACK = 20  # characters of each source for the words that join it to the others
+_SLACK = 20  # characters of each record for the words that join it to the others
 
 MOST_TAGS = 20
 """Labels that a record may come to have by a model's word; a person may give it more."""
-
-MERGED_FROM = "merged_from"
-MERGE_DEPTH = "merge_depth"
 
 
 class PlanBuilder:
@@ -65,6 +62,7 @@ class PlanBuilder:
         self._notes: list[str] = []
         self._protected: set[str] = set()
         self._touched: set[str] = set()
+        self._summed_up: set[str] = set()
         self._archived = self._dropped = 0
         self._most = max(2, int(len(self._live) * ARCHIVED_SHARE))
         self._usage = TokenUsage()
@@ -125,55 +123,83 @@ class PlanBuilder:
             self._archive(record, f"merged into {into.id}")
         return True
 
-    def merge(
+    def explain_headline(self, parts: Sequence[str], content: str) -> str:
+        """Return why no headline over these records may say this; empty when it may.
+
+        It may if each record is known, live, unprotected and of one scope and trust, if all of them hold at the
+        same time, and if no number, date, path, name or doubt in it is new.
+
+        Args:
+            parts: The ids of two records or more.
+            content: What the headline shall say.
+        """
+        names = list(dict.fromkeys(parts))
+        if not 2 <= len(names) <= MOST_PARTS:
+            return f"a headline is over 2 to {MOST_PARTS} records, not {len(names)}"
+        if reason := self._explain_unavailable(names):
+            return reason
+        if known := next((name for name in names if name in self._summed_up), None):
+            return f"{known} has another headline by this plan"
+        records = [self._live[name] for name in names]
+        if reason := explain_mismatch(records) or _explain_length(records, content):
+            return reason
+        inventions = find_inventions([record.content for record in records], content)
+        return f"no record says: {', '.join(inventions)}" if inventions else ""
+
+    def add_headline(
         self,
-        sources: Sequence[str],
+        parts: Sequence[str],
         content: str,
         *,
         category: str | None = None,
         tags: Iterable[str] = (),
         why: str = "",
+        left_out: Collection[str] = (),
+        replacing: Iterable[Record] = (),
     ) -> bool:
-        """Replace several records by one, where a model says that they mean the same.
-
-        Taken only if each source is known, live, unprotected and of one scope, if nothing specific of any
-        source is missing in `content` and nothing specific in it is new, and if there is room for all of
-        them. All sources then go, whatever the model says of them otherwise.
+        """Add a headline over records, which stay as they are.
 
         Args:
-            sources: The ids of two records or more.
-            content: What the new record shall say.
-            category: Its category; None takes that of the first source.
+            parts: The ids of the records.
+            content: What it says.
+            category: Its category; None takes that of the surest record.
             tags: More labels for it.
             why: The model's reason.
+            left_out: Ids of the records that it does not tell of.
+            replacing: Earlier headlines over some of the records.
         """
-        names = list(dict.fromkeys(sources))
-        what = f"merge {', '.join(names)}"
-        reason = (
-            ("a merge needs two records or more" if len(names) < 2 else "")
-            or self._explain_unavailable(names)
-            or self._explain_unremovable(names)
-            or self._explain_no_room(len(names))
-        )
-        if reason:
-            return self._refuse(what, reason, protects=names)
-        records = [self._live[name] for name in names]
+        what = f"a headline over {', '.join(parts)}"
+        if reason := self.explain_headline(parts, content):
+            return self._refuse(what, reason, protects=parts)
+        records = [self._live[name] for name in parts]
+        # Of two processes that sum up the same records at once, the second finds the id taken.
+        name = compute_parts_version(records)[:12]
         try:
-            merged = self._merge_records(records, content, category, tags)
+            headline = build_headline(
+                records,
+                content,
+                id=self._view.new_id() if name in self._view.ended else name,
+                now=self._view.now,
+                category=None if category is None else validate_category(category),
+                tags=normalize_labels(tags, name="tag"),
+                left_out=left_out,
+            )
         except InvalidInput as error:
-            return self._refuse(what, str(error), protects=names)
-        problem = (
-            _explain_mismatch(records) or _explain_growth(records, merged) or _explain_losses(records, merged)
-        )
-        if reason := problem or self._explain_twin(merged, names):
-            return self._refuse(what, reason, protects=names)
-        twin = next((old for old in records if old.fingerprint == merged.fingerprint), None)
-        kept = merged if twin is None else replace(merged, id=twin.id, content=twin.content)
-        self._take(Change(before=twin, after=kept), why or "says what its sources say", tuple(names))
-        for record in records:
-            if record is not twin:
-                self._archive(record, f"merged into {kept.id}")
+            return self._refuse(what, str(error), protects=parts)
+        reason = f"{what}: {why}" if why else what
+        self._take(Change(before=None, after=headline), reason, tuple(parts))
+        self._summed_up.update(parts)
+        for old in replacing:
+            self.end_headline(old, f"replaced by {headline.id}")
         return True
+
+    def end_headline(self, headline: Record, reason: str) -> None:
+        """Archive a headline. Nothing is lost by it, so it is not counted."""
+        if headline.id not in self._touched:
+            after = replace(
+                headline, archived_at=max(self._view.now, headline.created_at), archive_reason=reason
+            )
+            self._take(Change(before=headline, after=after), reason, headline.parts)
 
     def archive(self, id: str, *, why: str) -> bool:
         """Archive a record that a model calls noise.
@@ -185,6 +211,8 @@ class PlanBuilder:
         reason = (
             self._explain_unavailable([id]) or self._explain_unremovable([id]) or self._explain_no_room(1)
         )
+        if not reason and id in self._summed_up:
+            reason = f"{id} is under a headline of this plan"
         if not reason and self._dropped >= int(len(self._live) * ARCHIVED_SHARE):
             reason = f"this cycle may drop no more of {len(self._live)} records"
         if reason:
@@ -258,6 +286,17 @@ class PlanBuilder:
         self._take(Change(before=record, after=validate_record(after)), why, tuple(sources) or (record.id,))
         return True
 
+    def restore(self, record: Record, *, why: str) -> Record:
+        """Bring an archived record back.
+
+        Args:
+            record: The record as it is.
+            why: The reason.
+        """
+        after = replace(record, archived_at=None, archive_reason="")
+        self._take(Change(before=record, after=after), why, (record.id,))
+        return after
+
     def refuse(self, what: str, why: str, *, protects: Sequence[str] = ()) -> None:
         """Note a proposal that the pass itself rejects, and protect its records."""
         self._refuse(what, why, protects=protects)
@@ -322,52 +361,6 @@ class PlanBuilder:
     def _said(self) -> dict[tuple[str, str], str]:
         return {(record.scope, record.fingerprint): record.id for record in self._live.values()}
 
-    def _explain_twin(self, merged: Record, sources: Sequence[str]) -> str:
-        known = self._find_twin(merged)
-        return "" if known is None or known in sources else f"the live record {known} says it already"
-
-    def _merge_records(
-        self, records: Sequence[Record], content: str, category: str | None, tags: Iterable[str]
-    ) -> Record:
-        """Return the merged record. Its trust is that of the least trusted source."""
-        first = min(records, key=lambda record: record.created_at)
-        leading = max(records, key=lambda record: (record.confidence, record.seen_count))
-        metadata: dict[str, str] = {}
-        for record in records:
-            metadata.update(record.metadata)
-        depth = 1 + max(_get_merge_depth(record) for record in records)
-        if depth > DEEPEST:
-            raise InvalidInput(f"it would be a merge of merges of merges; at most {DEEPEST} deep are made")
-        said = [part for record in records for part in record.metadata.get(DATES, "").split("; ") if part]
-        metadata |= {DATES: "; ".join(dict.fromkeys(said))} if said else {}
-        metadata |= {MERGED_FROM: " ".join(record.id for record in records), MERGE_DEPTH: str(depth)}
-        return validate_record(
-            Record(
-                id=self._view.new_id(),
-                content=content,
-                category=leading.category if category is None else validate_category(category),
-                kind=leading.kind,
-                layer=leading.layer,
-                tags=_validate_labels((*(tag for record in records for tag in record.tags), *tags), "tag"),
-                confidence=max(record.confidence for record in records),
-                importance=max(record.importance for record in records),
-                source=leading.source,
-                references=_validate_labels(
-                    (ref for record in records for ref in record.references), "reference"
-                ),
-                origin=max((record.origin for record in records), key=ORIGINS.index),
-                scope=first.scope,
-                created_at=first.created_at,
-                updated_at=max(self._compute_update_time(record) for record in records),
-                last_seen_at=max(record.last_seen_at for record in records),
-                seen_count=sum(record.seen_count for record in records),
-                valid_from=first.valid_from,
-                valid_to=first.valid_to,
-                expires_at=_get_latest_moment(record.expires_at for record in records),
-                metadata=MappingProxyType(metadata),
-            )
-        )
-
     # -- taking ------------------------------------------------------------------------------------------
 
     def _archive(self, record: Record, reason: str) -> None:
@@ -392,55 +385,13 @@ class PlanBuilder:
         return max(self._view.now, record.updated_at)
 
 
-def _explain_mismatch(records: Sequence[Record]) -> str:
-    """Return why these records cannot be merged, whatever they say; empty when they can."""
-    first = records[0]
-    for record in records[1:]:
-        if record.scope != first.scope:
-            return f"{first.id} and {record.id} are of different scopes"
-        if (record.origin in UNTRUSTED) != (first.origin in UNTRUSTED):
-            return f"one of {first.id} and {record.id} is not trusted, and the other is"
-        if (record.valid_from, record.valid_to) != (first.valid_from, first.valid_to):
-            return f"{first.id} and {record.id} hold at different times"
-        ours = {MERGED_FROM, MERGE_DEPTH, DATES}
-        for key in (set(first.metadata) & set(record.metadata)) - ours:
-            if first.metadata[key] != record.metadata[key]:
-                return f"{first.id} and {record.id} differ in the metadata {key!r}"
-    return ""
-
-
-def _explain_growth(records: Sequence[Record], merged: Record) -> str:
-    """Return why the record is too long; empty when it is not."""
-    length = len(merged.content)
+def _explain_length(records: Sequence[Record], content: str) -> str:
+    """Return why a headline is too long; empty when it is not."""
+    length = len(content)
+    if not content:
+        return "it says nothing"
     if length > sum(len(record.content) + _SLACK for record in records):
-        return f"it would be longer than its sources together: {length:,} characters"
-    if length > max(LONGEST_MERGED, *(len(record.content) for record in records)):
-        return f"it would be longer than a prompt shows: {length:,} characters"
-    return ""
-
-
-def _explain_losses(records: Sequence[Record], merged: Record) -> str:
-    """Return what would be lost, invented or said of something else; empty when nothing would."""
-    said = extract_specifics(merged.content)
-    for record in records:
-        found = extract_specifics(record.content)
-        if missing := found.find_missing_from(said) | found.find_unaffirmed_in(said):
-            return f"it would lose what {record.id} says: {', '.join(sorted(missing))}"
-    sources = [record.content for record in records]
-    return find_unsupported(sources, merged.content) or find_misattribution(sources, merged.content)
-
-
-def _get_merge_depth(record: Record) -> int:
-    text = record.metadata.get(MERGE_DEPTH, "0")
-    return int(text) if text.isdecimal() else 0
-
-
-def _validate_labels(values: Iterable[str], name: str) -> tuple[str, ...]:
-    """Return the labels without repetitions. Raise `InvalidInput` where a record may not have so many."""
-    return normalize_labels(values, name=name, longest=2_000 if name == "reference" else 200)
-
-
-def _get_latest_moment(moments: Iterable[datetime | None]) -> datetime | None:
-    found = list(moments)
-    known = [moment for moment in found if moment is not None]
-    return max(known) if len(known) == len(found) else None
+        return f"it would be longer than its records together: {length:,} characters"
+    return (
+        f"it would be longer than a prompt shows: {length:,} characters" if length > LONGEST_HEADLINE else ""
+    )

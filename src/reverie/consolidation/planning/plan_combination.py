@@ -42,11 +42,12 @@ def combine_plans(view: PassInput, name: str, plans: Sequence[Plan], *, skipped:
 
 
 def apply_changes(records: Sequence[Record], changes: Sequence[Change]) -> tuple[Record, ...]:
-    """Return the live records as they would be after these changes."""
+    """Return the live records as they would be after these changes, without headlines."""
     live = {record.id: record for record in records}
     for change in changes:
-        if isinstance(change.after, Record) and not change.after.archived:
-            live[change.id] = change.after
+        after = change.after
+        if isinstance(after, Record) and not (after.archived or after.is_headline):
+            live[change.id] = after
         else:
             live.pop(change.id, None)
     return tuple(live.values())

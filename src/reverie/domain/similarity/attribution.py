@@ -1,15 +1,13 @@
 """Check that a text says of each thing only what its sources say of it.
 
-`extract_specifics` checks that a name or number is present; this module checks that it belongs to the same thing. In
-a merge two ports may both survive and have changed their owners. The check uses word order, not grammar, and refuses
-in doubt.
+`extract_specifics` checks that a name or number is present; this module checks that it belongs to the same thing. The
+check uses word order, not grammar, and refuses in doubt.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from itertools import groupby
 
 from reverie.domain import provenance
 from reverie.domain.similarity.specifics import Specifics, extract_specifics, normalize_characters, stem_word
@@ -55,29 +53,6 @@ def find_unsupported(sources: Sequence[str], text: str) -> str:
         if len(words & source_words) < least:
             return f"no source says: {escape_line(sentence)[:_LONGEST_SHOWN]}"
     return ""
-
-
-def find_misattribution(sources: Sequence[str], text: str) -> str:
-    """Return whether `text` may say of one thing what a source says of another.
-
-    Two ways are looked at. Where a word is both said and denied by the sources ("eats meat", "does not eat
-    fish"), every clause with it has to stand in a source as it is. Where two sources have a name, number,
-    time, address or code each that the other has not, what is only in one of them has to stand together.
-
-    Args:
-        sources: What it was made of.
-        text: What is proposed.
-
-    Returns:
-        What is in doubt, in words for a person; empty when nothing is.
-
-    >>> find_misattribution(["Ann's port is 1", "Bo's port is 2"], "Ann's port is 2 and Bo's is 1")
-    'it mixes what different sources say: ann, 2, 1'
-    >>> find_misattribution(["Ann's port is 1", "Bo's port is 2"], "Bo's port is 2, Ann's is 1")
-    ''
-    """
-    specifics = [extract_specifics(source) for source in sources]
-    return _find_misplaced_negation(sources, text) or _find_mixed_sources(specifics, extract_specifics(text))
 
 
 def find_subject_mismatch(note: str, part: str) -> str:
@@ -128,29 +103,6 @@ def _find_misplaced_negation(sources: Sequence[str], text: str) -> str:
         if both & stems and not any(specifics.wording in wording for wording in wordings):
             return f"what is denied may be another thing than in the sources: {', '.join(sorted(both))}"
     return ""
-
-
-def _find_mixed_sources(sources: Sequence[Specifics], merged: Specifics) -> str:
-    marks = [_extract_marker_words(source) for source in sources]
-    own = [_select_unique(marks, at) for at in range(len(sources))]
-    if sum(bool(each) for each in own) < 2:
-        return ""
-    statements = [each | source.affirmed for each, source in zip(marks, sources, strict=True)]
-    owners: dict[str, int] = {}
-    for at in range(len(sources)):
-        if own[at]:
-            owners |= dict.fromkeys(_select_unique(statements, at), at)
-    words = [word if word in owners else stem_word(word) for word in merged.wording.split()]
-    runs = [(at, list(group)) for at, group in groupby((w for w in words if w in owners), key=owners.get)]
-    if len(runs) == len({at for at, _ in runs}):
-        return ""
-    shown = ", ".join(group[0] for _, group in runs)
-    return f"it mixes what different sources say: {shown}"[:200]
-
-
-def _extract_marker_words(source: Specifics) -> frozenset[str]:
-    """Return the single words among a text's names, numbers, times, addresses and code."""
-    return _normalize_single_words(source.names) | _extract_values(source)
 
 
 def _extract_values(source: Specifics) -> frozenset[str]:

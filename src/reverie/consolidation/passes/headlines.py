@@ -1,0 +1,285 @@
+"""Headlines: a model writes them, code checks what they bring in, and the model is asked whether they are true.
+
+Part of the pass `merge`. What is refused is asked for once more, with the reasons. What is refused then is
+remembered, and not asked for again until one of its records has changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from reverie.consolidation.planning.driver import Flow
+from reverie.consolidation.planning.inputs import PassInput
+from reverie.consolidation.planning.plan_builder import PlanBuilder
+from reverie.consolidation.planning.reply_parsing import UnusableReply, parse_json, to_text, to_texts
+from reverie.domain.headlines import compute_parts_version, is_current
+from reverie.domain.record import Record
+from reverie.domain.text.escaping import escape_line
+from reverie.llm.messages import ChatMessage, ModelReply, ModelRequest
+
+VERIFY_PROMPT = "headline-check.md"
+REPAIR_PROMPT = "headline-repair.md"
+
+REFUSED = "dream.merge.refused"
+"""The store's cursor with the versions of records whose headlines were refused for good."""
+
+MOST_REFUSED = 500
+"""Versions that are remembered, the latest."""
+
+_UNJUDGED = "the model did not say whether it is true"
+_VERDICTS: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {
+        "headlines": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "headline": {"type": "integer"},
+                    "supports": {"type": "array", "items": {"type": "string"}},
+                    "contradicts": {"type": "array", "items": {"type": "string"}},
+                    "leaves_out": {"type": "array", "items": {"type": "string"}},
+                    "adds": {"type": "string"},
+                },
+                "required": ["headline", "supports", "contradicts", "leaves_out", "adds"],
+            },
+        }
+    },
+    "required": ["headlines"],
+}
+_REPAIRS: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {
+        "headlines": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {"headline": {"type": "integer"}, "content": {"type": "string"}},
+                "required": ["headline", "content"],
+            },
+        }
+    },
+    "required": ["headlines"],
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeadlineProposal:
+    """Headline that a model proposes.
+
+    Attributes:
+        parts: Ids of the records, with those that share a headline with one of them already.
+        content: What it says.
+        category: Its category; None takes that of the surest record.
+        tags: Labels for it.
+        why: The model's reason.
+        replacing: Earlier headlines over some of the records.
+        refused: Why it was refused; empty if it was not.
+        left_out: Ids of the records that it does not tell of.
+    """
+
+    parts: tuple[str, ...]
+    content: str
+    category: str | None = None
+    tags: tuple[str, ...] = ()
+    why: str = ""
+    replacing: tuple[Record, ...] = ()
+    refused: str = ""
+    left_out: tuple[str, ...] = ()
+
+
+class HeadlineWriter:
+    """Headlines of one plan. Not safe for several threads."""
+
+    def __init__(self, view: PassInput, draft: PlanBuilder) -> None:
+        """Begin with the headlines that there are.
+
+        Args:
+            view: Input of the pass.
+            draft: The plan.
+        """
+        self._view = view
+        self._draft = draft
+        self._refused = dict.fromkeys(view.refused)
+        self._records = {record.id: record for record in view.records}
+        self._over = {part: headline for headline in view.headlines for part in headline.parts}
+
+    @property
+    def refused(self) -> str:
+        """Versions of records whose headlines were refused for good, for the cursor."""
+        return " ".join(list(self._refused)[-MOST_REFUSED:])
+
+    def list_mates(self, id: str) -> list[Record]:
+        """Return the records under the same headline as a record, with it; none if it has no headline."""
+        headline = self._over.get(id)
+        return [] if headline is None else [self._records[name] for name in headline.parts]
+
+    def end_outdated(self) -> frozenset[str]:
+        """End headlines that are no longer true to their parts; return the ids of the parts that are live."""
+        freed: set[str] = set()
+        for headline in self._view.headlines:
+            parts = [self._records[name] for name in headline.parts if name in self._records]
+            if not is_current(headline, parts, self._view.now):
+                self._draft.end_headline(headline, "one of its records has changed")
+                freed.update(part.id for part in parts)
+                for name in headline.parts:
+                    self._over.pop(name, None)
+        return frozenset(freed)
+
+    def propose(self, parts: Sequence[str], content: str, **fields: Any) -> HeadlineProposal:
+        """Return a proposal over these records and those that share a headline with one of them."""
+        names = dict.fromkeys(parts)
+        replacing = {self._over[name].id: self._over[name] for name in names if name in self._over}
+        for headline in replacing.values():
+            names |= dict.fromkeys(headline.parts)
+        return HeadlineProposal(
+            parts=tuple(names), content=content, replacing=tuple(replacing.values()), **fields
+        )
+
+    def write(self, proposals: Sequence[HeadlineProposal]) -> Flow[None]:
+        """Take the proposals that are sound, after asking for those again that are not."""
+        checked = [self._check(proposal) for proposal in proposals if not self._is_known(proposal)]
+        checked = yield from self._verify(checked)
+        for proposal in checked:
+            if proposal.refused == _UNJUDGED:
+                self._draft.refuse(_describe(proposal), _UNJUDGED, protects=proposal.parts)
+        wrong = [proposal for proposal in checked if proposal.refused not in ("", _UNJUDGED)]
+        repaired = yield from self._repair(wrong)
+        repaired = yield from self._verify([self._check(proposal) for proposal in repaired])
+        for proposal in (*(each for each in checked if not each.refused), *repaired):
+            if not proposal.refused:
+                self._take(proposal)
+        taken = {proposal.parts for proposal in repaired if not proposal.refused}
+        last = {proposal.parts: proposal for proposal in (*wrong, *repaired)}
+        for proposal in last.values():
+            if proposal.parts not in taken:
+                self._refuse(proposal)
+
+    def _check(self, proposal: HeadlineProposal) -> HeadlineProposal:
+        """Return the proposal with what code finds wrong with it."""
+        return replace(proposal, refused=self._draft.explain_headline(proposal.parts, proposal.content))
+
+    def _is_known(self, proposal: HeadlineProposal) -> bool:
+        """Return whether the same records have a headline, or were refused one; note that."""
+        if any(set(old.parts) == set(proposal.parts) for old in proposal.replacing):
+            why = "they have one already"
+        elif self._get_version(proposal) in self._refused:
+            why = "one was refused before, and none of these records has changed"
+        else:
+            return False
+        self._draft.refuse(_describe(proposal), why, protects=proposal.parts)
+        return True
+
+    def _take(self, proposal: HeadlineProposal) -> None:
+        self._draft.add_headline(
+            proposal.parts,
+            proposal.content,
+            category=proposal.category,
+            tags=proposal.tags,
+            why=proposal.why,
+            left_out=proposal.left_out,
+            replacing=proposal.replacing,
+        )
+
+    def _refuse(self, proposal: HeadlineProposal) -> None:
+        self._draft.refuse(_describe(proposal), proposal.refused, protects=proposal.parts)
+        if proposal.refused != _UNJUDGED and (version := self._get_version(proposal)) is not None:
+            self._refused[version] = None
+
+    def _get_version(self, proposal: HeadlineProposal) -> str | None:
+        """Return the version of the records; None if one of them is unknown."""
+        records = [self._records[name] for name in proposal.parts if name in self._records]
+        return compute_parts_version(records) if len(records) == len(proposal.parts) else None
+
+    # -- asking ------------------------------------------------------------------------------------------
+
+    def _verify(self, proposals: Sequence[HeadlineProposal]) -> Flow[list[HeadlineProposal]]:
+        """Ask which records each headline supports, contradicts or leaves out; return the proposals with that."""
+        asked = [proposal for proposal in proposals if not proposal.refused]
+        if not asked:
+            return list(proposals)
+        text = self._view.fill_prompt(VERIFY_PROMPT, headlines=self._format(asked))
+        verdicts = yield from self._ask(text, "verify", _VERDICTS)
+        judged = {
+            id(proposal): _judge(proposal, verdicts.get(number)) for number, proposal in enumerate(asked, 1)
+        }
+        return [judged.get(id(proposal), proposal) for proposal in proposals]
+
+    def _repair(self, proposals: Sequence[HeadlineProposal]) -> Flow[list[HeadlineProposal]]:
+        """Ask for refused headlines once more; return those that were written anew."""
+        asked = [proposal for proposal in proposals if self._get_version(proposal) is not None]
+        if not asked:
+            return []
+        text = self._view.fill_prompt(REPAIR_PROMPT, headlines=self._format(asked))
+        answers = yield from self._ask(text, "repair", _REPAIRS)
+        return [
+            replace(proposal, content=content, refused="", left_out=())
+            for number, proposal in enumerate(asked, 1)
+            if (content := to_text((answers.get(number) or {}).get("content")))
+        ]
+
+    def _ask(self, text: str, purpose: str, schema: Mapping[str, Any]) -> Flow[dict[int, Mapping[str, Any]]]:
+        """Ask about several headlines; return the answers by number, none where there is no usable answer."""
+        reply = yield ModelRequest(
+            messages=(ChatMessage(role="user", content=text),),
+            purpose=purpose,
+            schema=schema,
+            max_tokens=3_000,
+            temperature=0.0,
+            timeout_s=180.0,
+        )
+        self._draft.spend(reply.usage)
+        if not isinstance(reply, ModelReply):
+            self._draft.fail(reply.why)
+            return {}
+        try:
+            answer = parse_json(reply.answer, keys=("headlines",))
+            if reply.finish == "length" or not isinstance(answer, Mapping):
+                raise UnusableReply("the answer was cut off, or is no JSON object of the form asked for")
+        except UnusableReply as error:
+            self._draft.note(f"no usable answer about headlines ({purpose}): {error}")
+            return {}
+        items = answer.get("headlines")
+        return {
+            number: item
+            for item in (items if isinstance(items, list) else [])
+            if isinstance(item, Mapping) and (number := _to_number(item.get("headline"))) is not None
+        }
+
+    def _format(self, proposals: Iterable[HeadlineProposal]) -> str:
+        """Return the proposals for a prompt, each with its number, its records and why it was refused."""
+        blocks = []
+        for number, proposal in enumerate(proposals, 1):
+            lines = [f"Headline {number}: {escape_line(proposal.content)}"]
+            lines += [f"- [{name}] {escape_line(self._records[name].content)}" for name in proposal.parts]
+            lines += [f"Refused, because: {escape_line(proposal.refused)}"] if proposal.refused else []
+            blocks.append("\n".join(lines))
+        return "\n\n".join(blocks)
+
+
+def _judge(proposal: HeadlineProposal, verdict: Mapping[str, Any] | None) -> HeadlineProposal:
+    """Return the proposal after the model's verdict. What no verdict names is left out."""
+    if verdict is None:
+        return replace(proposal, refused=_UNJUDGED)
+    wrong = [name for name in to_texts(verdict.get("contradicts")) if name in proposal.parts]
+    added = to_text(verdict.get("adds"))
+    supported = {name for name in to_texts(verdict.get("supports")) if name in proposal.parts}
+    left_out = tuple(name for name in proposal.parts if name not in supported)
+    if wrong:
+        reason = f"it contradicts {', '.join(wrong)}"
+    elif added and added.strip(" .-").lower() not in ("none", "nothing", "no", "n/a"):
+        reason = f"no record says: {added}"
+    else:
+        reason = "it tells of fewer than two records" if len(supported) < 2 else ""
+    return replace(proposal, refused=reason, left_out=left_out)
+
+
+def _to_number(value: Any) -> int | None:
+    text = to_text(value)
+    return int(text) if text.isdecimal() else None
+
+
+def _describe(proposal: HeadlineProposal) -> str:
+    return f"a headline over {', '.join(proposal.parts)}"

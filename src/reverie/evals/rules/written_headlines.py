@@ -1,0 +1,214 @@
+"""Evaluation of headlines over records: which are accepted, and what a prompt shows when somebody asks.
+
+The records of an item are saved in a memory of their own. A scripted model proposes the headline, and answers the
+question whether it is true, once as the label says and once always with yes. Then the headline is put into use
+whatever was decided, and the question is asked.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from reverie import Change, Memory, Settings
+from reverie.consolidation.passes.headlines import HeadlineWriter
+from reverie.consolidation.planning.driver import run_pass
+from reverie.consolidation.planning.inputs import PassInput
+from reverie.consolidation.planning.plan_builder import PlanBuilder
+from reverie.domain.errors import InvalidInput
+from reverie.domain.headlines import build_headline
+from reverie.domain.record import Record
+from reverie.domain.text.ids import generate_id
+from reverie.evals.recall import metrics
+from reverie.evals.rules.harness import Evaluation, Results, format_share
+from reverie.llm.messages import ModelReply, ModelRequest
+
+_COLUMNS = ("clusters", "accepted", "share", "95 %", "by code alone", "share", "truth found", "truth shown")
+_HEADLINE = re.compile(r"^Headline (\d+): (.*)$")
+_PART = re.compile(r"^- \[([0-9a-f]{12})\] ")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeadlineCase:
+    """Records, and a headline over them.
+
+    Attributes:
+        id: Its name, such as `merging-017`.
+        language: Its language, such as `en`.
+        parts: What the records say.
+        headline: What the headline says.
+        good: Whether it is true to the records.
+        harm: What is wrong with it; empty for a good one.
+        question: A question about the records.
+        truth: Words of a record that answer it.
+    """
+
+    id: str
+    language: str
+    parts: tuple[str, ...]
+    headline: str
+    good: bool
+    harm: str
+    question: str
+    truth: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeadlineVerdict:
+    """Result of a case.
+
+    Attributes:
+        case: The case.
+        accepted: Whether it is accepted with an honest model.
+        accepted_by_code: Whether it is accepted with a model that says yes to everything.
+        reason: Why it was refused; empty if it was accepted.
+        found: Whether the prompt has the truth if there is no headline.
+        shown: Whether the prompt has the truth if the headline is in use.
+    """
+
+    case: HeadlineCase
+    accepted: bool
+    accepted_by_code: bool
+    reason: str
+    found: bool
+    shown: bool
+
+
+def answer_check(prompt: str, is_true: Callable[[str], bool]) -> str:
+    """Return a model's answer to the question whether headlines are true.
+
+    Args:
+        prompt: The prompt of `headline-check.md`, filled.
+        is_true: Whether a headline is true to its records.
+    """
+    verdicts: list[dict[str, Any]] = []
+    for line in prompt.split("\n"):
+        if (headline := _HEADLINE.match(line)) is not None:
+            key = "supports" if is_true(headline[2]) else "contradicts"
+            lists: dict[str, Any] = {"supports": [], "contradicts": [], "leaves_out": [], "adds": ""}
+            verdicts.append({"headline": int(headline[1]), **lists})
+        elif verdicts and (part := _PART.match(line)) is not None:
+            verdicts[-1][key].append(part[1])
+    return json.dumps({"headlines": verdicts})
+
+
+def judge_case(case: HeadlineCase) -> HeadlineVerdict:
+    """Propose the headline of a case, and ask its question."""
+    with Memory.open(":memory:", settings=Settings(embedder="none")) as memory:
+        parts = [memory.save(text).record for text in case.parts]
+        found = case.truth in memory.session("eval").context(case.question, record_shown=False).text
+        honest = _propose(case, parts, is_true=case.good)
+        yes = _propose(case, parts, is_true=True)
+        _put_into_use(memory, case, parts)
+        shown = case.truth in memory.session("eval").context(case.question, record_shown=False).text
+    return HeadlineVerdict(
+        case=case, accepted=not honest, accepted_by_code=not yes, reason=honest, found=found, shown=shown
+    )
+
+
+def _propose(case: HeadlineCase, parts: Sequence[Record], *, is_true: bool) -> str:
+    """Return why the headline is refused; empty if it is accepted."""
+    view = PassInput(now=max(part.updated_at for part in parts), records=tuple(parts))
+    draft = PlanBuilder(view, name="merge")
+    writer = HeadlineWriter(view, draft)
+
+    def answer(ask: ModelRequest) -> ModelReply:
+        text = ask.messages[-1].content
+        return ModelReply(text=answer_check(text, lambda _: is_true) if ask.purpose == "verify" else "{}")
+
+    run_pass(writer.write([writer.propose([part.id for part in parts], case.headline)]), answer)
+    return "" if draft.steps else "; ".join(refusal.why for refusal in draft.plan().refused) or "no reason"
+
+
+def _put_into_use(memory: Memory, case: HeadlineCase, parts: Sequence[Record]) -> None:
+    now = max(part.updated_at for part in parts)
+    headline = build_headline(
+        list({part.id: part for part in parts}.values()), case.headline, id=generate_id(), now=now
+    )
+    memory._parts.writer.commit([Change(before=None, after=headline)], reason="headline")
+
+
+def _parse(fields: dict[str, Any], at: str) -> HeadlineCase:
+    texts = [fields[name] for name in ("id", "language", "headline", "question", "truth")]
+    parts = fields["parts"]
+    if not isinstance(parts, list) or not all(isinstance(text, str) and text for text in (*texts, *parts)):
+        raise InvalidInput(f"{at} is not a cluster: its fields are texts, and parts is a list of texts")
+    return HeadlineCase(**{**fields, "parts": tuple(parts)})
+
+
+def _summarize(verdicts: Sequence[HeadlineVerdict]) -> dict[str, Any]:
+    figures: dict[str, Any] = {}
+    for name, good in (("good", True), ("harmful", False)):
+        group = [each for each in verdicts if each.case.good is good]
+        accepted = sum(each.accepted for each in group)
+        figures[name] = {
+            "clusters": len(group),
+            "accepted": accepted,
+            "accepted_interval": metrics.compute_wilson_interval(accepted, len(group)),
+            "accepted_by_code": sum(each.accepted_by_code for each in group),
+            "truth_found": sum(each.found for each in group),
+            "truth_shown": sum(each.shown for each in group if each.found),
+        }
+    return figures
+
+
+def _iterate_rows(results: Results[HeadlineVerdict]) -> Iterator[tuple[str, ...]]:
+    for name, verdicts in results.items():
+        for label, good in (("good", True), ("harmful", False)):
+            group = [each for each in verdicts if each.case.good is good]
+            accepted, by_code = (
+                sum(each.accepted for each in group),
+                sum(each.accepted_by_code for each in group),
+            )
+            yield (
+                f"{name}, {label}",
+                str(len(group)),
+                str(accepted),
+                *format_share(accepted, len(group)),
+                str(by_code),
+                format_share(by_code, len(group))[0],
+                str(sum(each.found for each in group)),
+                str(sum(each.shown for each in group if each.found)),
+            )
+
+
+def _iterate_errors(results: Results[HeadlineVerdict]) -> Iterator[str]:
+    for each in (one for those in results.values() for one in those):
+        wrong = [
+            *(["good, and refused: " + each.reason] if each.case.good and not each.accepted else []),
+            *(["harmful, and accepted"] if not each.case.good and each.accepted else []),
+            *(["the truth is not found"] if not each.found else []),
+            *(["the truth is not shown"] if each.found and not each.shown else []),
+        ]
+        if wrong:
+            yield f"{each.case.id}: {'; '.join(wrong)}"
+            yield from (f"  - {part}" for part in each.case.parts)
+            yield f"  headline: {each.case.headline}"
+            yield f"  question: {each.case.question}"
+
+
+EVALUATION = Evaluation(
+    noun="cluster",
+    files={"clusters": "merging.jsonl"},
+    sealed_files={"sealed": "merging-sealed.jsonl"},
+    fields=("id", "language", "parts", "headline", "good", "harm", "question", "truth"),
+    parse=_parse,
+    judge=judge_case,
+    columns=_COLUMNS,
+    rows=_iterate_rows,
+    errors=_iterate_errors,
+    summarize=_summarize,
+    describe=lambda verdict: {
+        "id": verdict.case.id,
+        "accepted": verdict.accepted,
+        "found": verdict.found,
+        "shown": verdict.shown,
+    },
+    group_of=lambda case: case.language,
+    group_name="language",
+    is_failure=lambda verdict: verdict.found and not verdict.shown,
+)
+"""The evaluation that `reverie eval merging` runs."""
