@@ -118,6 +118,8 @@ def blocks_of(text: str) -> list[Block]:
 # -- what is shown, and what really comes ------------------------------------------------------------
 
 _DIFFERS = [
+    (re.compile(r"\brvr_[0-9a-f]{8}_[\w-]{43}"), "TOKEN"),
+    (re.compile(r"^[0-9a-f]{8}(?=\t)", re.MULTILINE), "TOKEN-ID"),
     (re.compile(r"\b[0-9a-f]{12}\b"), "ID"),
     (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?(?:\.\d+)?Z?"), "TIME"),
     (re.compile(r"\b(?:just now|\d+ (?:minute|hour|day)s? ago)\b"), "AGO"),

@@ -1,1 +1,1 @@
-"""Command line, MCP server and hooks. Imports everything below; nothing imports it."""
+"""Command line, HTTP server, MCP server and hooks. Imports everything below; nothing imports it."""

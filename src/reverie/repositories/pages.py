@@ -45,7 +45,7 @@ from reverie.settings import Settings
 from reverie.stores.forks import renew_lock_after_fork
 from reverie.stores.protocol import Store
 from reverie.stores.redacting import get_redactor, redact_value
-from reverie.stores.writer import StoreWriter
+from reverie.stores.writer import StoreWriter, add_extra_cursors
 
 _log = logging.getLogger("reverie")
 
@@ -506,6 +506,7 @@ def commit_with_notes(
         StoreError: the edits by themselves cannot be made either.
     """
     beside: Sequence[Change] = ()
+    cursors = add_extra_cursors(cursors)
     try:
         beside = noted()
     except (StoreError, InvalidInput) as error:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypeAlias, TypeVar
@@ -22,6 +24,28 @@ _LONGEST_PAUSE_S = 0.02
 
 T = TypeVar("T")
 Publish: TypeAlias = Callable[[Sequence[JournalEntry]], None]
+
+
+_EXTRA_CURSORS: ContextVar[Mapping[str, str | None] | None] = ContextVar("extra_cursors", default=None)
+
+
+@contextmanager
+def setting_cursors(cursors: Mapping[str, str | None]) -> Iterator[None]:
+    """Set cursors in every transaction that this thread commits until the block ends.
+
+    So that a request is marked as done by the very transaction that does it.
+    """
+    token = _EXTRA_CURSORS.set(cursors)
+    try:
+        yield
+    finally:
+        _EXTRA_CURSORS.reset(token)
+
+
+def add_extra_cursors(cursors: Mapping[str, str | None] | None) -> Mapping[str, str | None] | None:
+    """Return the cursors of a transaction with those of `setting_cursors`."""
+    extra = _EXTRA_CURSORS.get()
+    return cursors if extra is None else {**(cursors or {}), **extra}
 
 
 def discard_rows(rows: Sequence[JournalEntry]) -> None:
@@ -80,7 +104,7 @@ class StoreWriter:
             reason=reason,
             at=self.clock() if at is None else at,
             since=since,
-            cursors=cursors,
+            cursors=add_extra_cursors(cursors),
             counts=counts,
         )
         if rows:

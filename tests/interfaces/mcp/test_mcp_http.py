@@ -21,7 +21,8 @@ from mcp.client.streamable_http import streamable_http_client
 
 from reverie import Memory
 from reverie.domain.errors import InvalidInput
-from reverie.interfaces.mcp.http import RequestGuard, is_loopback, open_socket, validate_token
+from reverie.interfaces.mcp.http import validate_token
+from reverie.interfaces.web import RequestGuard, is_loopback, open_socket
 from tests.interfaces.conftest import environment
 from tests.interfaces.mcp.peers import LEGACY, MODES, PROGRAM, played
 

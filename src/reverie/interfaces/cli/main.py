@@ -69,6 +69,11 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "Agents": {
         "tools": ("reverie.interfaces.cli.commands.agent.tools:tools", "List the tools for a model."),
         "mcp": ("reverie.interfaces.cli.commands.agent.mcp:mcp", "Serve the memory over MCP."),
+        "serve": ("reverie.interfaces.cli.commands.agent.serve:serve", "Serve the memory over HTTP."),
+        "token": (
+            "reverie.interfaces.cli.commands.agent.serve:token",
+            "Create, list and revoke access tokens.",
+        ),
         "hook": (
             "reverie.interfaces.cli.commands.agent.hook:hook",
             "Handle the events of a coding agent.",

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import logging
-import signal
 import socket
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable
 
 import anyio
 
 from reverie.interfaces.mcp.handshake import EarlyHandshake
 from reverie.interfaces.mcp.offer import ServedMemory
 from reverie.interfaces.mcp.server import MemoryServer
+from reverie.interfaces.signals import handle_signals
 
 LAST_CALLS_S = 10.0
 """Seconds to wait for running calls before the memory is closed."""
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _log = logging.getLogger("reverie.mcp")
 
 
@@ -66,10 +64,11 @@ async def _run_http(
     offer: ServedMemory, sock: socket.socket, host: str, token: str | None, allowed: tuple[str, ...]
 ) -> None:
     from reverie.interfaces.mcp import http
+    from reverie.interfaces.web import create_web_server
 
     server = MemoryServer(offer)
     app = http.create_application(server, host=host, token=token, allowed=allowed)
-    web = http.create_web_server(app)
+    web = create_web_server(app)
 
     def stop() -> None:
         server.changes.close()
@@ -77,7 +76,7 @@ async def _run_http(
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(server.changes.run)
-        with _handle_signals(stop):
+        with handle_signals(stop):
             await web.serve([sock])
         tasks.cancel_scope.cancel()
     _drain(server)
@@ -91,18 +90,5 @@ def _drain(server: MemoryServer) -> None:
 @contextlib.asynccontextmanager
 async def _cancel_on_signals() -> AsyncIterator[None]:
     """Cancel the block when a signal arrives."""
-    with anyio.CancelScope() as scope, _handle_signals(scope.cancel):
+    with anyio.CancelScope() as scope, handle_signals(scope.cancel):
         yield
-
-
-@contextlib.contextmanager
-def _handle_signals(stop: Callable[[], None]) -> Iterator[None]:
-    """Call `stop` on SIGINT and SIGTERM while the block runs."""
-    loop = asyncio.get_running_loop()
-    for each in _SIGNALS:
-        loop.add_signal_handler(each, stop)
-    try:
-        yield
-    finally:
-        for each in _SIGNALS:
-            loop.remove_signal_handler(each)

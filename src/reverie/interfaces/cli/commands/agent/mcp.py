@@ -142,14 +142,15 @@ def _serve_stdio(context: CommandContext, options: dict[str, Any]) -> None:
 def _serve_http(context: CommandContext, options: dict[str, Any]) -> None:
     from reverie.interfaces.mcp import http
     from reverie.interfaces.mcp.serve import serve_http
+    from reverie.interfaces.web import format_address, open_socket
 
     host = options["host"]
     token = http.validate_token(_load_token(options["token_file"]), host=host)
-    sock = http.open_socket(host, options["port"])
+    sock = open_socket(host, options["port"])
 
     def serve(offer: ServedMemory) -> None:
         output.print_message(
-            f"Serving on {http.format_address(sock)}; press Ctrl-C to stop.", quiet=context.quiet
+            f"Serving on {format_address(sock, http.PATH)}; press Ctrl-C to stop.", quiet=context.quiet
         )
         serve_http(offer, sock, host=host, token=token, allowed=options["allow_host"])
 
@@ -176,14 +177,14 @@ def _serve_memory(
         gc.freeze()
         gc.enable()
         with (
-            _log_to_stderr(debug=context.debug),
-            _run_background_work(memory, read_only=options["read_only"]),
+            log_to_stderr(debug=context.debug),
+            run_background_work(memory, read_only=options["read_only"]),
         ):
             serve(offer)
 
 
 @contextmanager
-def _run_background_work(memory: Memory, *, read_only: bool) -> Iterator[None]:
+def run_background_work(memory: Memory, *, read_only: bool) -> Iterator[None]:
     """Run background work while the block runs, unless the server only reads."""
     if read_only:
         yield
@@ -205,7 +206,7 @@ def _start_worker(memory: Memory) -> None:
 
 
 @contextmanager
-def _log_to_stderr(*, debug: bool) -> Iterator[None]:
+def log_to_stderr(*, debug: bool) -> Iterator[None]:
     """Log warnings, or everything, to standard error while the block runs."""
     root = logging.getLogger()
     handler, level = logging.StreamHandler(sys.stderr), root.level

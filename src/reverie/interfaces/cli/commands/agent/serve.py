@@ -1,0 +1,165 @@
+"""The command `serve`: serve a memory over HTTP. The command `token`: who may use it."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from reverie.domain.errors import MissingExtra
+from reverie.domain.record import ORIGINS
+from reverie.interfaces.cli import output
+from reverie.interfaces.cli.commands.agent.mcp import log_to_stderr, run_background_work
+from reverie.interfaces.cli.options import (
+    Command,
+    CommandContext,
+    as_json,
+    build_common_options,
+    combine_options,
+    invocation,
+)
+
+if TYPE_CHECKING:
+    from reverie.interfaces.http.tokens import Token
+
+PORT = 8766
+_PACKAGES = ("starlette", "uvicorn", "pydantic")
+_RIGHTS = ("read", "write", "review", "forget", "admin")
+
+
+@click.command(cls=Command)
+@combine_options(
+    click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on."),
+    click.option(
+        "--port",
+        type=click.IntRange(0, 65_535),
+        default=PORT,
+        show_default=True,
+        help="Port; 0 for any free port.",
+    ),
+    click.option(
+        "--allow-host", multiple=True, metavar="NAME", help="Additional host name to accept; repeatable."
+    ),
+)
+@invocation
+def serve(context: CommandContext, /, host: str, port: int, allow_host: tuple[str, ...]) -> None:
+    """Serve the memory over HTTP: the API under /v1, and MCP under /mcp.
+
+    The server listens on this machine only, unless --host names another address; then every request needs a
+    token of `reverie token create`. Once a token exists, every request needs one on this machine too.
+    /openapi.json describes the API.
+
+    It creates a missing memory, does background work such as dreams, and stops on Ctrl-C.
+    """
+    if any(find_spec(name) is None for name in _PACKAGES):
+        raise MissingExtra("the server needs starlette and uvicorn: pip install 'reverie[server]'")
+    from reverie.interfaces.http.serve import serve as serve_memory
+    from reverie.interfaces.http.serve import validate_host
+    from reverie.interfaces.http.server import HttpServer
+    from reverie.interfaces.web import format_address, open_socket
+
+    with open_socket(host, port) as sock, context.memory(create=True, actor="http") as memory:
+        server = HttpServer(memory)
+        validate_host(host, server)
+        output.print_message(
+            f"Serving on {format_address(sock, '/')}; press Ctrl-C to stop.", quiet=context.quiet
+        )
+        with log_to_stderr(debug=context.debug), run_background_work(memory, read_only=False):
+            serve_memory(server, sock, host=host, allowed=allow_host)
+
+
+class _Group(click.Group):
+    """Group with the options that all commands accept."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.params.extend(build_common_options())
+
+
+@click.group(cls=_Group)
+def token() -> None:
+    """Create, list and revoke access tokens of `reverie serve`."""
+
+
+@token.command(cls=Command)
+@click.argument("label")
+@combine_options(
+    click.option(
+        "--scope", default="", metavar="NAME", help="Scope that it is bound to, such as user:alice."
+    ),
+    click.option(
+        "--right",
+        "rights",
+        multiple=True,
+        type=click.Choice(_RIGHTS),
+        default=("read",),
+        show_default=True,
+        help="What it allows; repeatable.",
+    ),
+    click.option(
+        "--origin",
+        type=click.Choice(ORIGINS),
+        default="agent",
+        show_default=True,
+        help="Most trusted origin of what is saved with it.",
+    ),
+    click.option("--expires", metavar="TIME", help="Time after which it ends, such as 30d.  [never]"),
+)
+@as_json
+@invocation
+def create(context: CommandContext, /, label: str, as_json: bool, **options: Any) -> None:
+    """Create a token for LABEL, and print it. It is shown once; the memory keeps a hash.
+
+    From then on, every request to `reverie serve` needs a token. Changes made with it have LABEL as their
+    author.
+
+    With --json: {"token", "id", "label", "scope", "rights", "origin", "created_at", "expires_at",
+    "revoked_at", "last_used_at"}.
+    """
+    from reverie.interfaces.http.tokens import TokenRegistry
+
+    with context.memory() as memory:
+        made, text = TokenRegistry(memory._parts.writer).create(label, **options)
+    if as_json:
+        output.print_json({"token": text, **made.to_dict()})
+    else:
+        click.echo(text)
+
+
+@token.command("list", cls=Command)
+@as_json
+@invocation
+def list_tokens(context: CommandContext, /, as_json: bool) -> None:
+    """List all tokens, newest first: id, label, scope, rights, origin, state, last use.
+
+    With --json: {"tokens": [{"id", "label", "scope", "rights", "origin", "created_at", "expires_at",
+    "revoked_at", "last_used_at"}]}.
+    """
+    from reverie.interfaces.http.tokens import TokenRegistry
+
+    with context.memory() as memory:
+        tokens = TokenRegistry(memory._parts.writer).list()
+        now = memory._clock()
+    if as_json:
+        output.print_json({"tokens": [each.to_dict() for each in tokens]})
+        return
+    for each in tokens:
+        values = each.to_dict()
+        state = "revoked" if each.revoked_at else "valid" if each.is_valid(now) else "expired"
+        rights, used = ",".join(each.rights), values["last_used_at"] or "never"
+        output.print_row(each.id, each.label, each.scope or "-", rights, each.origin, state, used)
+    if not tokens and not context.quiet:
+        output.print_message("No tokens.")
+
+
+@token.command(cls=Command)
+@click.argument("id")
+@invocation
+def revoke(context: CommandContext, /, id: str) -> None:
+    """Revoke the token ID; a running server refuses it from the next request on."""
+    from reverie.interfaces.http.tokens import TokenRegistry
+
+    with context.memory() as memory:
+        revoked: Token = TokenRegistry(memory._parts.writer).revoke(id)
+    output.print_message(f"Revoked {revoked.id} ({revoked.label}).", quiet=context.quiet)

@@ -1,0 +1,68 @@
+"""Health, metrics and the description of the API."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from reverie import __version__
+from reverie.interfaces.http import metrics
+from reverie.interfaces.http.operations import Answer, Call, Empty, Form, Operation, operation
+
+OPERATIONS: list[Operation] = []
+
+
+class Live(Form):
+    """Answer of `/livez`."""
+
+    status: Literal["ok"]
+    version: str
+
+
+class Ready(Form):
+    """Answer of `/readyz`.
+
+    Attributes:
+        sequence: Number of the newest change.
+    """
+
+    status: Literal["ok"]
+    sequence: int
+
+
+@operation(OPERATIONS, "GET", "/livez", right=None, query=Empty, answers={200: Live})
+def get_liveness(call: Call) -> Answer:
+    """Say that the process answers."""
+    return Answer({"status": "ok", "version": __version__})
+
+
+@operation(OPERATIONS, "GET", "/readyz", right=None, query=Empty, answers={200: Ready})
+def get_readiness(call: Call) -> Answer:
+    """Say whether the store can be read and written."""
+    call.server.check_writable()
+    return Answer({"status": "ok", "sequence": call.server.sequence()})
+
+
+@operation(
+    OPERATIONS,
+    "GET",
+    "/metrics",
+    right="read",
+    query=Empty,
+    is_whole=True,
+    answers={200: str},
+    media_type=metrics.MEDIA_TYPE,
+)
+def get_metrics(call: Call) -> Answer:
+    """Return counters in the text format of Prometheus."""
+    stats = call.memory.admin.stats()
+    gauges = {
+        "reverie_records": ("Live records.", float(stats.records)),
+        "reverie_turns": ("Turns of all sessions.", float(stats.turns)),
+        "reverie_journal_sequence": ("Number of the newest change.", float(stats.journal)),
+        "reverie_store_bytes": ("Bytes on the disk.", float(stats.bytes_on_disk)),
+        "reverie_background_failures": (
+            "Background steps that ever failed.",
+            float(sum(stats.failed.values())),
+        ),
+    }
+    return Answer(call.server.metrics.format(gauges).encode())

@@ -1,0 +1,189 @@
+"""Operations of the HTTP API: what each takes, does and answers. Routes and OpenAPI are made from these."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from reverie.admin.history import History
+from reverie.domain.errors import InvalidInput
+from reverie.domain.scope import EVERY_SCOPE, is_within
+from reverie.interfaces.http.problems import Problem
+from reverie.interfaces.http.tokens import Caller, Right
+from reverie.memory import Memory
+from reverie.reader import MemoryReader
+from reverie.scoped import ScopedMemory
+
+if TYPE_CHECKING:
+    from reverie.interfaces.http.server import HttpServer
+
+Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
+
+
+class Form(BaseModel):
+    """Form of a body, a query or an answer; nothing else may be in it."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+
+class Empty(Form):
+    """Query without parameters."""
+
+
+class ScopeQuery(Form):
+    """Query of an operation within a scope.
+
+    Attributes:
+        scope: Scope within that of the token; empty for that of the token itself.
+    """
+
+    scope: str = ""
+
+
+@dataclass(slots=True)
+class Answer:
+    """Answer of an operation.
+
+    Attributes:
+        body: JSON value; None for no content. Bytes are sent as they are.
+        status: HTTP status.
+        headers: Further headers.
+        reference: What is kept of it for `Idempotency-Key`: ids and numbers only, never content.
+    """
+
+    body: Any = None
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+    reference: Any = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Call:
+    """One request, checked, with what it is about.
+
+    Attributes:
+        server: The server.
+        caller: Who sends it.
+        path: Parameters in the path.
+        query: Parameters in the query, as the operation's model.
+        body: Body, as the operation's model; None without one.
+        headers: Headers by lower-case name.
+    """
+
+    server: HttpServer
+    caller: Caller
+    path: Mapping[str, str]
+    query: Any
+    body: Any
+    headers: Mapping[str, str]
+
+    @property
+    def memory(self) -> Memory:
+        """The memory."""
+        return self.server.memory
+
+    @cached_property
+    def whole(self) -> ScopedMemory:
+        """Everybody's scope, with the caller as the author of changes."""
+        return self.memory._acting(self.caller.label)
+
+    @cached_property
+    def view(self) -> ScopedMemory:
+        """The scope that the request is about, with the caller as the author of changes."""
+        scope = getattr(self.query, "scope", "")
+        if scope == EVERY_SCOPE:
+            raise InvalidInput("scope is '*': name one scope here; only lists and searches take all of them")
+        base = self.whole.scoped(self.caller.scope) if self.caller.scope else self.whole
+        return base.scoped(scope) if scope else base
+
+    @cached_property
+    def reader(self) -> MemoryReader:
+        """The scope that a request reads; all scopes for `*`, with the right `admin`."""
+        if getattr(self.query, "scope", "") != EVERY_SCOPE:
+            return self.view
+        if "admin" not in self.caller.rights:
+            raise Problem(403, "All scopes ('*') can be read with the right admin only. Name one scope.")
+        return self.memory.scoped(EVERY_SCOPE)
+
+    @cached_property
+    def history(self) -> History:
+        """The history of the memory, with the caller as the author of what is undone."""
+        return History(self.memory._parts.writer.acting(self.caller.label))
+
+    def is_own(self, scope: str) -> bool:
+        """Whether something of that scope may be changed by the caller."""
+        return is_within(scope, self.caller.scope)
+
+    def is_visible(self, scope: str) -> bool:
+        """Whether something of that scope may be seen by the caller."""
+        return is_within(scope, self.caller.scope) or is_within(self.caller.scope, scope)
+
+    def require_trust(self) -> None:
+        """Raise `Problem` for a caller whose words are not trusted in prompts."""
+        if self.caller.origin not in ("owner", "agent"):
+            raise Problem(
+                403,
+                f"This token speaks for {self.caller.origin!r}, and what stands in every prompt can be written "
+                "with the origin owner or agent only. Save a record instead.",
+            )
+
+
+Handler = Callable[[Call], Answer]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """One operation.
+
+    Attributes:
+        method: HTTP method.
+        path: Path with its parameters in braces.
+        name: Name in OpenAPI and in the metrics.
+        run: Function that does it, on a thread.
+        right: Right that it needs; None if it needs no token.
+        body: Form of its body; None without one.
+        query: Form of its query.
+        answers: Types of its answers by status; None for no content.
+        replay: Function that makes the answer of `Idempotency-Key` again from its reference; None where the
+            key has no effect.
+        is_whole: Whether it is about all scopes, so that a token bound to a scope is refused.
+        needs_match: Whether it needs `If-Match`.
+        is_native: Whether it is part of the native API, and described by OpenAPI.
+        media_type: Media type of its answer.
+    """
+
+    method: Method
+    path: str
+    name: str
+    run: Handler
+    right: Right | None
+    body: Any = None
+    query: type[BaseModel] = ScopeQuery
+    answers: Mapping[int, Any] = field(default_factory=dict)
+    replay: Callable[[Call, Any], Answer] | None = None
+    is_whole: bool = False
+    needs_match: bool = False
+    is_native: bool = True
+    media_type: str = "application/json"
+
+    @property
+    def summary(self) -> str:
+        """First line of the function's docstring."""
+        return (self.run.__doc__ or "").strip().partition("\n")[0]
+
+
+def operation(
+    operations: list[Operation], method: Method, path: str, *, right: Right | None, **options: Any
+) -> Callable[[Handler], Handler]:
+    """Return a decorator that adds a function to a list of operations."""
+
+    def add(run: Handler) -> Handler:
+        name = run.__name__
+        operations.append(Operation(method=method, path=path, name=name, run=run, right=right, **options))
+        return run
+
+    return add

@@ -1,0 +1,94 @@
+"""The endpoint `/mcp`: MCP over HTTP within the scope of each caller."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+import anyio
+from anyio.abc import TaskGroup
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from reverie.interfaces.http import problems
+from reverie.interfaces.http.problems import Problem
+from reverie.interfaces.http.server import HttpServer
+from reverie.interfaces.http.tokens import Caller
+
+if TYPE_CHECKING:
+    from reverie.interfaces.mcp.server import MemoryServer
+
+MOST_SERVERS = 64
+"""Maximum MCP servers at once, one for each scope and whether it may write."""
+
+
+class ProtocolEndpoint:
+    """ASGI application of the endpoint; imports the package `mcp` with the first request.
+
+    Callers of one scope share a server, so that a session of one scope is unknown in another.
+    """
+
+    def __init__(self, server: HttpServer, tasks: TaskGroup, *, host: str) -> None:
+        """Serve a memory.
+
+        Args:
+            server: The server.
+            tasks: Where servers run; its end ends them.
+            host: Address that the server listens on.
+        """
+        self._server = server
+        self._tasks = tasks
+        self._host = host
+        self._lock = anyio.Lock()
+        self._served: dict[tuple[str, bool], tuple[MemoryServer, ASGIApp]] = {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request, or refuse it."""
+        try:
+            caller = await self._server.threads.run(
+                lambda: self._server.authenticate(Headers(scope=scope), right="read")
+            )
+            app = await self._open(caller)
+        except Exception as error:  # noqa: BLE001 - the outermost handler of a request: it is logged and reported
+            await problems.build_problem(error).to_response()(scope, receive, send)
+            return
+        await app({**scope, "root_path": "", "path": "/mcp"}, receive, send)
+
+    def close(self) -> None:
+        """End the streams of all clients."""
+        for server, _ in self._served.values():
+            server.changes.close()
+
+    async def _open(self, caller: Caller) -> ASGIApp:
+        """Return the application for a caller, started if need be."""
+        may_write = "write" in caller.rights and caller.origin in ("owner", "agent")
+        key = (caller.scope, may_write)
+        async with self._lock:
+            if key not in self._served:
+                if find_spec("mcp") is None:
+                    raise Problem(
+                        501, "MCP needs the package mcp on the server: pip install 'reverie[server]'"
+                    )
+                if len(self._served) >= MOST_SERVERS:
+                    raise Problem(
+                        503, f"This server serves {MOST_SERVERS} scopes over MCP already. Start another one."
+                    )
+                server, app = await self._server.threads.run(lambda: self._create(*key))
+                await self._tasks.start(self._run, server)
+                self._served[key] = server, app
+            return self._served[key][1]
+
+    def _create(self, scope: str, may_write: bool) -> tuple[MemoryServer, ASGIApp]:
+        from reverie.interfaces.mcp.http import create_protocol_application
+        from reverie.interfaces.mcp.offer import create_offer
+        from reverie.interfaces.mcp.server import MemoryServer
+
+        offer = create_offer(self._server.memory, scope=scope, read_only=not may_write)
+        server = MemoryServer(offer, threads=self._server.threads)
+        return server, create_protocol_application(server, host=self._host)
+
+    @staticmethod
+    async def _run(server: MemoryServer, *, task_status: anyio.abc.TaskStatus[None]) -> None:
+        async with server.protocol.session_manager.run(), anyio.create_task_group() as tasks:
+            tasks.start_soon(server.changes.run)
+            task_status.started()

@@ -1,0 +1,141 @@
+"""Receipts of requests with an `Idempotency-Key`, so that a repeated request is not done twice.
+
+A receipt is a cursor of the store. The transaction that does what was asked sets it, so that not even a killed
+server leaves one without the other. It holds ids and numbers, never content; the answer is made again from these.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+
+from reverie.domain.text.timestamps import format_time, parse_time
+from reverie.interfaces.http.operations import Answer, Call
+from reverie.interfaces.http.problems import Problem
+from reverie.stores.writer import StoreWriter, setting_cursors
+
+KEPT = timedelta(hours=24)
+"""How long a receipt is kept."""
+
+LONGEST_KEY = 255
+
+_CURSOR = "http.key."
+_PRUNED_EVERY = 100
+
+
+class Receipts:
+    """Receipts in one store. Safe to use from several threads."""
+
+    def __init__(self, writer: StoreWriter) -> None:
+        self._writer = writer
+        self._store = writer.store
+        self._lock = threading.Lock()
+        self._running: set[str] = set()
+        self._made = 0
+
+    def run(
+        self,
+        call: Call,
+        key: str,
+        operation: str,
+        body: bytes,
+        act: Callable[[], Answer],
+        replay: Callable[[Call, object], Answer],
+    ) -> Answer:
+        """Do what is asked, or return the answer to the same request again.
+
+        Args:
+            call: The request.
+            key: Its key.
+            operation: What it is a request of, with the path.
+            body: Its body.
+            act: Function that does it.
+            replay: Function that makes the answer again from its reference.
+
+        Raises:
+            Problem: the key was used for something else, or the first request is still running.
+        """
+        if not key or len(key) > LONGEST_KEY:
+            raise Problem(422, f"Idempotency-Key has {len(key)} characters. Send 1 to {LONGEST_KEY}.")
+        name = _CURSOR + _hash(f"{call.caller.token}\n{key}".encode())
+        asked = _hash(f"{operation}\n".encode() + body)
+        with self._hold(name):
+            stored = self._store.cursor(name)
+            if stored is not None and (answer := self._repeat(call, json.loads(stored), asked, replay)):
+                return answer
+            now = format_time(self._writer.clock())
+            with setting_cursors({name: json.dumps({"at": now, "asked": asked})}):
+                answer = act()
+            done = {"at": now, "asked": asked, "status": answer.status, "reference": answer.reference}
+            self._set({name: json.dumps(done)})
+        self._prune_sometimes()
+        return answer
+
+    def _repeat(
+        self, call: Call, receipt: dict[str, object], asked: str, replay: Callable[[Call, object], Answer]
+    ) -> Answer | None:
+        if self._is_old(str(receipt["at"])):
+            return None
+        if receipt["asked"] != asked:
+            raise Problem(
+                422,
+                "This Idempotency-Key was used for another request. Send each request with a key of its own.",
+                kind="key-reused",
+            )
+        if "status" not in receipt:
+            raise Problem(
+                409,
+                "The change of this Idempotency-Key was made, and the server stopped before it could answer. "
+                "Read what it was about, and do not send it again.",
+                kind="already-done",
+            )
+        answer = replay(call, receipt["reference"])
+        answer.status = int(str(receipt["status"]))
+        answer.headers["Idempotent-Replayed"] = "true"
+        return answer
+
+    @contextmanager
+    def _hold(self, name: str) -> Iterator[None]:
+        with self._lock:
+            if name in self._running:
+                raise Problem(
+                    409,
+                    "A request with this Idempotency-Key is still running. Wait for its answer, or send it again.",
+                    kind="still-running",
+                    headers={"Retry-After": "1"},
+                )
+            self._running.add(name)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._running.discard(name)
+
+    def _prune_sometimes(self) -> None:
+        """Remove old receipts, once in many requests."""
+        with self._lock:
+            self._made += 1
+            is_due = self._made % _PRUNED_EVERY == 1
+        if is_due:
+            old = [
+                name
+                for name, text in self._store.cursors().items()
+                if name.startswith(_CURSOR) and self._is_old(json.loads(text)["at"])
+            ]
+            if old:
+                self._set(dict.fromkeys(old))
+
+    def _is_old(self, at: str) -> bool:
+        return self._writer.clock() - parse_time(at) > KEPT
+
+    def _set(self, cursors: dict[str, str | None]) -> None:
+        writer = self._writer
+        self._store.commit([], actor=writer.actor, at=writer.clock(), cursors=cursors)
+
+
+def _hash(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:32]

@@ -1,0 +1,92 @@
+"""Start and stop of the HTTP server: it runs until a signal arrives."""
+
+from __future__ import annotations
+
+import logging
+import socket
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+
+import anyio
+from starlette.applications import Starlette
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from reverie.domain.errors import InvalidInput
+from reverie.interfaces.http import health
+from reverie.interfaces.http.protocol import ProtocolEndpoint
+from reverie.interfaces.http.server import LAST_CALLS_S, HttpServer, create_application
+from reverie.interfaces.signals import handle_signals
+from reverie.interfaces.web import create_web_server, is_loopback
+
+_log = logging.getLogger("reverie.http")
+
+OPERATIONS = (*health.OPERATIONS,)
+"""All operations of the native API."""
+
+
+def validate_host(host: str, server: HttpServer) -> None:
+    """Raise `InvalidInput` if other machines can reach the host, and no token was ever created."""
+    if not is_loopback(host) and not server.tokens.is_required():
+        raise InvalidInput(
+            f"host is {host!r}, which other machines can reach: create a token first, with "
+            "`reverie token create`, or leave --host out"
+        )
+
+
+def serve(server: HttpServer, sock: socket.socket, *, host: str, allowed: Iterable[str] = ()) -> None:
+    """Serve a memory over HTTP until SIGINT or SIGTERM arrives.
+
+    Args:
+        server: The server.
+        sock: A listening socket.
+        host: Name that the socket was bound to.
+        allowed: Additional accepted host names.
+    """
+    anyio.run(_run, server, sock, host, tuple(allowed))
+
+
+async def _run(server: HttpServer, sock: socket.socket, host: str, allowed: tuple[str, ...]) -> None:
+    web = create_web_server(build_application(server, host=host, allowed=allowed))
+
+    def stop() -> None:
+        server.stopping = True
+        web.should_exit = True
+
+    with handle_signals(stop):
+        await web.serve([sock])
+    if not server.threads.drain(LAST_CALLS_S):
+        _log.warning("some calls were still running when the server stopped")
+
+
+def build_application(server: HttpServer, *, host: str, allowed: Iterable[str] = ()) -> ASGIApp:
+    """Build the ASGI application with everything that `reverie serve` offers.
+
+    Args:
+        server: The server.
+        host: Address it listens on.
+        allowed: Additional accepted host names.
+    """
+    endpoints: list[ProtocolEndpoint] = []
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        del app
+        async with anyio.create_task_group() as tasks:
+            endpoints.append(ProtocolEndpoint(server, tasks, host=host))
+            yield
+            endpoints.pop().close()
+            tasks.cancel_scope.cancel()
+
+    class Protocol:
+        async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+            await endpoints[0](scope, receive, send)
+
+    return create_application(
+        server,
+        OPERATIONS,
+        host=host,
+        allowed=allowed,
+        others=[Route("/mcp", Protocol())],
+        lifespan=lifespan,
+    )

@@ -1,0 +1,335 @@
+"""Server of one memory over HTTP: a request is checked here, and its operation runs on a thread."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import secrets
+import threading
+import time
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+import anyio
+from pydantic import BaseModel, ValidationError
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from reverie.interfaces.http import problems
+from reverie.interfaces.http.metrics import Metrics
+from reverie.interfaces.http.operations import Answer, Call, Operation
+from reverie.interfaces.http.problems import Problem
+from reverie.interfaces.http.receipts import Receipts
+from reverie.interfaces.http.tokens import Caller, Right, TokenRegistry
+from reverie.interfaces.mcp.threads import CallThreads
+from reverie.interfaces.web import CHALLENGE, LARGEST_BODY, RequestGuard, list_hosts
+from reverie.memory import Memory
+
+BODY_S = 30
+"""Seconds within which the body of a request must arrive."""
+
+WAIT_S = 2.0
+"""Seconds that a request with `Reverie-After` waits for that change."""
+
+LAST_CALLS_S = 10.0
+"""Seconds to wait for running calls before the memory is closed."""
+
+_PROBED_EVERY = timedelta(seconds=10)
+_PROBE = "http.probe"
+_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
+_TRACE = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
+_log = logging.getLogger("reverie.http")
+
+
+class HttpServer:
+    """Server of one memory; `create_application` makes what a web server runs.
+
+    Attributes:
+        memory: The open memory.
+        tokens: Its tokens.
+        metrics: Counters of requests.
+        threads: Threads on which operations run.
+        stopping: Whether the server is about to stop, so that streams end.
+    """
+
+    def __init__(self, memory: Memory, *, threads: CallThreads | None = None) -> None:
+        """Serve a memory.
+
+        Args:
+            memory: The open memory; the caller keeps it open and closes it.
+            threads: Threads for calls; None to create them.
+        """
+        writer = memory._parts.writer
+        self.memory = memory
+        self.tokens = TokenRegistry(writer)
+        self.metrics = Metrics()
+        self.threads = threads if threads is not None else CallThreads()
+        self.stopping = False
+        self._receipts = Receipts(writer)
+        self._writer = writer
+        self._probed_at: float | None = None
+        self._probing = threading.Lock()
+
+    def sequence(self) -> int:
+        """Return the number of the newest change."""
+        return self._writer.store.sequence()
+
+    def check_writable(self) -> None:
+        """Raise `StoreUnavailable` if nothing can be stored; tried at most every ten seconds."""
+        with self._probing:
+            now = time.monotonic()
+            if self._probed_at is not None and now - self._probed_at < _PROBED_EVERY.total_seconds():
+                return
+            at = self._writer.clock()
+            self._writer.store.commit([], actor=self._writer.actor, at=at, cursors={_PROBE: at.isoformat()})
+            self._probed_at = now
+
+    # -- requests ----------------------------------------------------------------------------------------
+
+    async def answer(self, operation: Operation, request: Request) -> Response:
+        """Answer one request."""
+        started = time.perf_counter()
+        self.metrics.running += 1
+        status = 499  # the client has gone
+        try:
+            response = await self._answer(operation, request)
+            status = response.status_code
+        finally:
+            self.metrics.running -= 1
+            self.metrics.record(operation.name, status, time.perf_counter() - started)
+        response.headers["X-Request-ID"] = _choose_request_id(request)
+        return response
+
+    async def _answer(self, operation: Operation, request: Request) -> Response:
+        try:
+            body = await _read_body(request) if operation.body is not None else b""
+            if after := request.headers.get("reverie-after"):
+                await self._wait_for(after)
+            answer = await self.threads.run(partial(self._run, operation, request, body))
+        except ClientDisconnect:
+            return Response(status_code=400)
+        except Exception as error:  # noqa: BLE001 - the outermost handler of a request: it is logged and reported
+            return problems.build_problem(error).to_response(instance=request.url.path)
+        return _to_response(operation, answer)
+
+    async def _wait_for(self, text: str) -> None:
+        """Wait until this server has seen a change."""
+        if not text.isascii() or not text.isdecimal() or len(text) > 18:
+            raise Problem(422, "Reverie-After is no number of a change. Send that of Reverie-Sequence.")
+        with anyio.move_on_after(WAIT_S):
+            while await self.threads.run(self.sequence) < int(text):
+                await anyio.sleep(0.02)
+            return
+        raise Problem(
+            503,
+            f"This server has not seen change {text} yet. Try again, or leave out Reverie-After.",
+            kind="not-yet-seen",
+            headers={"Retry-After": "1"},
+        )
+
+    def _run(self, operation: Operation, request: Request, body: bytes) -> Answer:
+        """Do what is asked; on a thread."""
+        caller = self.authenticate(request.headers, right=operation.right, is_whole=operation.is_whole)
+        try:
+            query = _parse_query(operation.query, request)
+            value = None if operation.body is None else operation.body.model_validate_json(body, strict=True)
+        except ValidationError as error:
+            raise problems.build_field_problem(error) from None
+        call = Call(
+            server=self,
+            caller=caller,
+            path=request.path_params,
+            query=query,
+            body=value,
+            headers=request.headers,
+        )
+        if operation.needs_match and "if-match" not in request.headers:
+            raise Problem(428, "This changes a thing: read it, and send its ETag as If-Match.")
+        self.refresh_files()
+        answer = self._run_once(operation, call, request, body)
+        if request.method != "GET" and operation.right is not None:
+            answer.headers["Reverie-Sequence"] = str(self.sequence())
+        return answer
+
+    def _run_once(self, operation: Operation, call: Call, request: Request, body: bytes) -> Answer:
+        key = request.headers.get("idempotency-key")
+        if key is None or operation.replay is None:
+            return operation.run(call)
+        asked = f"{request.method} {request.url.path}?{request.url.query}"
+        return self._receipts.run(call, key, asked, body, partial(operation.run, call), operation.replay)
+
+    def refresh_files(self) -> None:
+        """Import hand edits of the files."""
+        if self.memory.folder is not None:
+            self.memory.folder.refresh()
+
+    # -- who asks ----------------------------------------------------------------------------------------
+
+    def authenticate(
+        self, headers: Mapping[str, str], *, right: Right | None, is_whole: bool = False
+    ) -> Caller:
+        """Return who asks.
+
+        Args:
+            headers: Headers of the request by lower-case name.
+            right: Right that they need; None if no token is needed.
+            is_whole: Whether they ask about all scopes.
+
+        Raises:
+            Problem: they have no valid token, or may not do this.
+        """
+        if right is None or not self.tokens.is_required():
+            return Caller(label="http")
+        text = _find_token(headers)
+        caller = None if text is None else self.tokens.authenticate(text)
+        if caller is None:
+            what = "The token is not valid" if text else "A token is required"
+            raise Problem(
+                401,
+                f"{what}. Send the header Authorization: Bearer TOKEN with one of `reverie token create`.",
+                headers={"WWW-Authenticate": CHALLENGE},
+            )
+        if right not in caller.rights:
+            raise Problem(
+                403, f"This token lacks the right {right!r}. Use one that has it.", kind="right-missing"
+            )
+        if is_whole and caller.scope:
+            raise Problem(
+                403,
+                "This is about all scopes, and the token is bound to one. Use one without.",
+                kind="scope-bound",
+            )
+        return caller
+
+
+def create_application(
+    server: HttpServer,
+    operations: Sequence[Operation],
+    *,
+    host: str,
+    allowed: Iterable[str] = (),
+    others: Iterable[Route] = (),
+    lifespan: Any = None,
+) -> ASGIApp:
+    """Create the ASGI application of a server.
+
+    Args:
+        server: The server.
+        operations: What it offers.
+        host: Address it listens on.
+        allowed: Additional accepted host names.
+        others: Further routes.
+        lifespan: Function that returns a context to run in.
+    """
+    methods: dict[str, dict[str, Operation]] = {}
+    for each in operations:
+        methods.setdefault(each.path, {})[each.method] = each
+
+    def build_route(path: str, by_method: dict[str, Operation]) -> Route:
+        async def endpoint(request: Request) -> Response:
+            method = "GET" if request.method == "HEAD" else request.method
+            return await server.answer(by_method[method], request)
+
+        return Route(path, endpoint, methods=list(by_method))
+
+    app = Starlette(
+        routes=[*others, *(build_route(path, by_method) for path, by_method in methods.items())],
+        exception_handlers={HTTPException: _answer_http_error, Exception: _answer_bug},
+        lifespan=lifespan or _run_nothing,
+    )
+    app.router.redirect_slashes = False
+    return RequestGuard(app, hosts=list_hosts(host, allowed), token=None, refuse=problems.refuse)
+
+
+@asynccontextmanager
+async def _run_nothing(app: Starlette) -> AsyncIterator[None]:
+    del app
+    yield
+
+
+async def _answer_http_error(request: Request, error: Exception) -> Response:
+    """Answer a request that no operation is for."""
+    assert isinstance(error, HTTPException)
+    what = {
+        404: f"There is nothing at {request.url.path[:200]!r}. See /openapi.json for what there is.",
+        405: f"{request.method} is not possible here. See /openapi.json for what is.",
+    }
+    detail = what.get(error.status_code, str(error.detail))
+    status = error.status_code if error.status_code in problems.TITLES else 400
+    return Problem(status, detail, headers=error.headers).to_response(instance=request.url.path)
+
+
+async def _answer_bug(request: Request, error: Exception) -> Response:
+    return problems.build_problem(error).to_response(instance=request.url.path)
+
+
+# -- parts of requests and answers -----------------------------------------------------------------------
+
+
+async def _read_body(request: Request) -> bytes:
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind and kind != "application/json" and not kind.endswith("+json"):
+        raise Problem(415, f"The body is {kind[:80]!r}. Send JSON as application/json.")
+    too_large = Problem(413, f"The body has more than {LARGEST_BODY:,} bytes. Send it in parts.")
+    length = request.headers.get("content-length", "")
+    if length.isdecimal() and int(length) > LARGEST_BODY:
+        raise too_large
+    body = bytearray()
+    with anyio.move_on_after(BODY_S):
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > LARGEST_BODY:
+                raise too_large
+        return bytes(body)
+    raise Problem(408, f"The body did not arrive within {BODY_S} seconds. Send it again.")
+
+
+def _parse_query(model: type[BaseModel], request: Request) -> BaseModel:
+    values: dict[str, Any] = {}
+    for name, value in request.query_params.multi_items():
+        if name in values:
+            values[name] = [*(values[name] if isinstance(values[name], list) else [values[name]]), value]
+        else:
+            values[name] = [value] if _takes_list(model, name) else value
+    return model.model_validate(values)
+
+
+def _takes_list(model: type[BaseModel], name: str) -> bool:
+    field = model.model_fields.get(name)
+    return field is not None and "list" in str(field.annotation)
+
+
+def _find_token(headers: Mapping[str, str]) -> str | None:
+    """Return the token that a request sends, in one of the headers in use."""
+    kind, _, text = headers.get("authorization", "").partition(" ")
+    if kind.lower() in ("bearer", "token"):
+        return text.strip()
+    return headers.get("x-api-key")
+
+
+def _choose_request_id(request: Request) -> str:
+    trace = _TRACE.fullmatch(request.headers.get("traceparent", ""))
+    given = request.headers.get("x-request-id", "")
+    if _REQUEST_ID.fullmatch(given):
+        return given
+    return trace[1] if trace else secrets.token_hex(8)
+
+
+def _to_response(operation: Operation, answer: Answer) -> Response:
+    if isinstance(answer.body, Response):
+        response = answer.body
+        response.headers.update(answer.headers)
+        return response
+    if answer.body is None:
+        return Response(status_code=answer.status, headers=answer.headers)
+    is_raw = isinstance(answer.body, bytes)
+    data = answer.body if is_raw else json.dumps(answer.body, ensure_ascii=False, allow_nan=False).encode()
+    return Response(data, answer.status, headers=answer.headers, media_type=operation.media_type)

@@ -1,0 +1,268 @@
+"""Access tokens: who calls, within which scope, and what they may do.
+
+A token is `rvr_`, an id and 256 random bits. The store keeps a hash of the bits, as a cursor; the token itself is
+shown once, when it is created.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+import re
+import secrets
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, Literal, get_args
+
+from reverie.domain.errors import InvalidInput, NotFound
+from reverie.domain.record import ORIGINS, Origin, validate_choice
+from reverie.domain.scope import validate_scope
+from reverie.domain.text.timestamps import add_duration, format_time, parse_duration, parse_time
+from reverie.domain.text.validation import validate_text
+from reverie.stores.writer import StoreWriter
+
+Right = Literal["read", "write", "review", "forget", "admin"]
+"""What a token allows: reading, changing, plans and undo, erasure, and everything about the memory as a whole."""
+
+RIGHTS: tuple[Right, ...] = get_args(Right)
+
+PREFIX = "rvr_"
+LONGEST_LABEL = 100
+
+_FORM = re.compile(r"rvr_([0-9a-z]{8})_([A-Za-z0-9_-]{43})")
+_CURSOR = "http.token."
+_USED = "http.token-used."
+_REQUIRED = "http.token-required"
+_USE_NOTED_EVERY = timedelta(minutes=1)
+_NO_DIGEST = hashlib.sha256(b"").hexdigest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Token:
+    """One token, without its secret.
+
+    Attributes:
+        id: 8 characters, which stand in the token.
+        label: Name of its holder: the author of their changes in the journal.
+        scope: Scope that everything asked with it lies in; empty for all.
+        rights: What it allows.
+        origin: Most trusted origin of what is saved with it.
+        digest: SHA-256 of the secret, in hexadecimal.
+        created_at: When it was created.
+        expires_at: When it ends by itself; None for never.
+        revoked_at: When it was revoked; None if it was not.
+        last_used_at: When it was last used, to the minute; None for never.
+    """
+
+    id: str
+    label: str
+    scope: str
+    rights: tuple[Right, ...]
+    origin: Origin
+    digest: str
+    created_at: datetime
+    expires_at: datetime | None = None
+    revoked_at: datetime | None = None
+    last_used_at: datetime | None = None
+
+    def is_valid(self, now: datetime) -> bool:
+        """Whether it is accepted at that time."""
+        return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what may be shown of it, as JSON values."""
+        return {
+            "id": self.id,
+            "label": self.label,
+            "scope": self.scope,
+            "rights": list(self.rights),
+            "origin": self.origin,
+            **{name: _format(getattr(self, name)) for name in (*_TIMES, "last_used_at")},
+        }
+
+
+_TIMES = ("created_at", "expires_at", "revoked_at")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """Who sends a request, and what they may do.
+
+    Attributes:
+        label: Author of their changes in the journal.
+        scope: Scope that everything they ask lies in; empty for all.
+        rights: What they may do.
+        origin: Most trusted origin of what they save.
+        token: Id of their token; empty where none is required.
+    """
+
+    label: str
+    scope: str = ""
+    rights: tuple[Right, ...] = RIGHTS
+    origin: Origin = "owner"
+    token: str = ""
+
+    def limit_origin(self, wanted: Origin) -> Origin:
+        """Return the less trusted of an origin and the most trusted one allowed."""
+        return max(wanted, self.origin, key=ORIGINS.index)
+
+
+class TokenRegistry:
+    """The tokens of one memory. Safe to use from several threads and processes."""
+
+    def __init__(self, writer: StoreWriter) -> None:
+        self._writer = writer
+        self._store = writer.store
+        self._lock = threading.Lock()
+        self._used: dict[str, datetime] = {}
+
+    def create(
+        self,
+        label: str,
+        *,
+        scope: str = "",
+        rights: Iterable[Right] = ("read",),
+        origin: Origin = "agent",
+        expires: str | None = None,
+    ) -> tuple[Token, str]:
+        """Create a token. From then on, every request needs one.
+
+        Args:
+            label: Name of its holder, 1 to 100 characters.
+            scope: Scope that it is bound to; only a token with the right `admin` may have none.
+            rights: What it allows.
+            origin: Most trusted origin of what is saved with it.
+            expires: Time after which it ends, such as `30d`; None for never.
+
+        Returns:
+            The token, and its text, which is not stored.
+
+        Raises:
+            InvalidInput: an argument is not of its form.
+        """
+        validate_text(label, name="label", longest=LONGEST_LABEL)
+        validate_scope(scope)
+        allowed = tuple(right for right in RIGHTS if right in set(rights))
+        if unknown := set(rights) - set(RIGHTS):
+            raise InvalidInput(f"unknown right {sorted(unknown)[0]!r}: use {', '.join(RIGHTS)}")
+        if not allowed:
+            raise InvalidInput(f"the token has no right: name at least one of {', '.join(RIGHTS)}")
+        validate_choice(origin, ORIGINS, name="origin")
+        if not scope and "admin" not in allowed:
+            raise InvalidInput("a token without the right admin needs a scope, such as 'user:alice'")
+        if scope and "admin" in allowed:
+            raise InvalidInput("the right admin is about all scopes: leave out the scope, or the right")
+        now = self._writer.clock()
+        secret = base64.urlsafe_b64encode(secrets.token_bytes(32)).rstrip(b"=").decode()
+        token = Token(
+            id=secrets.token_hex(4),
+            label=label,
+            scope=scope,
+            rights=allowed,
+            origin=origin,
+            digest=_digest(secret),
+            created_at=now,
+            expires_at=None
+            if expires is None
+            else add_duration(now, parse_duration(expires, name="expires")),
+        )
+        self._set({_CURSOR + token.id: _encode(token), _REQUIRED: "1"})
+        return token, f"{PREFIX}{token.id}_{secret}"
+
+    def list(self) -> list[Token]:
+        """Return all tokens, the newest first, revoked ones too."""
+        cursors = self._store.cursors()
+        tokens = [
+            self._read(name.removeprefix(_CURSOR), text)
+            for name, text in cursors.items()
+            if name.startswith(_CURSOR)
+        ]
+        return sorted(tokens, key=lambda token: token.created_at, reverse=True)
+
+    def revoke(self, id: str) -> Token:
+        """Revoke a token; it is refused from the next request on.
+
+        Raises:
+            NotFound: there is no token of that id.
+        """
+        text = self._store.cursor(_CURSOR + id)
+        if text is None:
+            raise NotFound(f"there is no token {id!r}: see `reverie token list`")
+        token = self._read(id, text)
+        if token.revoked_at is None:
+            token = replace(token, revoked_at=self._writer.clock())
+            self._set({_CURSOR + id: _encode(token)})
+        return token
+
+    def is_required(self) -> bool:
+        """Whether a token was ever created, so that every request needs one."""
+        return self._store.cursor(_REQUIRED) is not None
+
+    def authenticate(self, text: str) -> Caller | None:
+        """Return the holder of a token; None if it is unknown, revoked or expired.
+
+        The comparison takes the same time for an unknown id as for a wrong secret.
+        """
+        match = _FORM.fullmatch(text)
+        stored = None if match is None else self._store.cursor(_CURSOR + match[1])
+        token = None if stored is None or match is None else self._read(match[1], stored)
+        expected = _NO_DIGEST if token is None else token.digest
+        is_same = hmac.compare_digest(_digest("" if match is None else match[2]), expected)
+        now = self._writer.clock()
+        if token is None or not is_same or not token.is_valid(now):
+            return None
+        self._note_use(token.id, now)
+        return Caller(
+            label=token.label, scope=token.scope, rights=token.rights, origin=token.origin, token=token.id
+        )
+
+    def _note_use(self, id: str, now: datetime) -> None:
+        """Store the time of use, at most once a minute."""
+        with self._lock:
+            last = self._used.get(id)
+            if last is not None and abs(now - last) < _USE_NOTED_EVERY:
+                return
+            self._used[id] = now
+        self._set({_USED + id: format_time(now)})
+
+    def _read(self, id: str, text: str) -> Token:
+        fields = json.loads(text)
+        used = self._store.cursor(_USED + id)
+        return Token(
+            id=id,
+            label=fields["label"],
+            scope=fields["scope"],
+            rights=tuple(fields["rights"]),
+            origin=fields["origin"],
+            digest=fields["digest"],
+            created_at=parse_time(fields["created_at"]),
+            expires_at=_parse(fields["expires_at"]),
+            revoked_at=_parse(fields["revoked_at"]),
+            last_used_at=_parse(used),
+        )
+
+    def _set(self, cursors: dict[str, str]) -> None:
+        writer = self._writer
+        self._store.commit([], actor=writer.actor, at=writer.clock(), cursors=cursors)
+
+
+def _encode(token: Token) -> str:
+    fields = {"label": token.label, "scope": token.scope, "rights": token.rights, "origin": token.origin}
+    times = {name: _format(getattr(token, name)) for name in _TIMES}
+    return json.dumps({**fields, "digest": token.digest, **times}, ensure_ascii=False)
+
+
+def _format(moment: datetime | None) -> str | None:
+    return None if moment is None else format_time(moment)
+
+
+def _parse(text: str | None) -> datetime | None:
+    return None if text is None else parse_time(text)
+
+
+def _digest(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()

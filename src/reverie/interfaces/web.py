@@ -1,0 +1,162 @@
+"""Parts of an HTTP server: who is let in, its socket, the web server itself.
+
+The host and origin of a request are checked, so that no web page can reach a server on this machine (DNS
+rebinding).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hmac
+import ipaddress
+import socket
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeAlias
+from urllib.parse import urlsplit
+
+import uvicorn
+from starlette.responses import PlainTextResponse, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+LARGEST_BODY = 4 * 1024 * 1024
+"""Maximum bytes of a request."""
+
+MOST_CONNECTIONS = 1_000
+"""Maximum open connections; further ones are answered with 503."""
+
+STOPPING_S = 3
+"""Seconds that running requests get when the server stops."""
+
+CHALLENGE = 'Bearer realm="reverie"'
+"""Value of `WWW-Authenticate` in the answer to a request without a token."""
+
+Refuse: TypeAlias = Callable[[int, str], Response]
+"""Function that returns the answer to a refused request, of a status and a sentence."""
+
+_LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
+
+
+def refuse_in_text(status: int, detail: str) -> Response:
+    """Return a refusal as plain text."""
+    return PlainTextResponse(f"{detail}\n", status)
+
+
+class RequestGuard:
+    """ASGI middleware that checks host, origin and token."""
+
+    def __init__(
+        self, app: ASGIApp, *, hosts: Iterable[str], token: str | None, refuse: Refuse = refuse_in_text
+    ) -> None:
+        """Wrap an application.
+
+        Args:
+            app: The application.
+            hosts: Accepted host names, without ports.
+            token: Required bearer token; None for none.
+            refuse: Function that returns the answer to a refused request.
+        """
+        self._app = app
+        self._refuse = refuse
+        self._hosts = frozenset(host.lower() for host in hosts)
+        self._token = None if token is None else token.encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request, or refuse it."""
+        refusal = self._build_refusal(scope) if scope["type"] == "http" else None
+        if refusal is None:
+            await self._app(scope, receive, send)
+        else:
+            await refusal(scope, receive, send)
+
+    def _build_refusal(self, scope: Scope) -> Response | None:
+        headers = {name.lower(): value for name, value in scope["headers"]}
+        host = _parse_host(b"//" + headers.get(b"host", b""))
+        if host not in self._hosts:
+            return self._refuse(
+                421, "This host name is not allowed. Start the server with --allow-host to allow it."
+            )
+        origin = headers.get(b"origin")
+        if origin is not None and _parse_host(origin) not in self._hosts:
+            return self._refuse(
+                403, "This origin is not allowed. Start the server with --allow-host to allow it."
+            )
+        if self._token is None:
+            return None
+        kind, _, sent_token = headers.get(b"authorization", b"").partition(b" ")
+        if kind.lower() == b"bearer" and hmac.compare_digest(sent_token.strip(), self._token):
+            return None
+        refusal = self._refuse(401, "A token is required: send the header Authorization: Bearer TOKEN.")
+        refusal.headers["WWW-Authenticate"] = CHALLENGE
+        return refusal
+
+
+def _parse_host(address: bytes) -> str | None:
+    """Return the host of an address without its port; None without one."""
+    try:
+        parts = urlsplit(address.decode("ascii"))
+        parts.port  # noqa: B018 - raises ValueError for an invalid port
+        return None if parts.hostname is None or "@" in parts.netloc else parts.hostname.lower()
+    except ValueError:
+        return None
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach a server on that host."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def list_hosts(host: str, allowed: Iterable[str] = ()) -> set[str]:
+    """Return the host names that a server on that host accepts."""
+    hosts = {host, *allowed}
+    return hosts | {*_LOOPBACK_NAMES} if is_loopback(host) or _is_everywhere(host) else hosts
+
+
+def _is_everywhere(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_unspecified
+    except ValueError:
+        return False
+
+
+def open_socket(host: str, port: int) -> socket.socket:
+    """Open a listening socket."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    sock = socket.create_server((host, port), family=family, backlog=128)
+    # Accepted connections inherit this. Without it the end of each answer waits 40 ms for the client's
+    # acknowledgement; asyncio sets it only if the protocol number of the socket is known.
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return sock
+
+
+def format_address(sock: socket.socket, path: str) -> str:
+    """Return the URL of a path of a server on this socket."""
+    host, port = sock.getsockname()[:2]
+    return f"http://[{host}]:{port}{path}" if ":" in host else f"http://{host}:{port}{path}"
+
+
+class _WebServer(uvicorn.Server):
+    """Web server that leaves signals to its caller."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Capture none."""
+        yield
+
+
+def create_web_server(app: ASGIApp) -> uvicorn.Server:
+    """Create a web server that runs until its `should_exit` is set, and writes only to the log."""
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        lifespan="on",
+        timeout_graceful_shutdown=STOPPING_S,
+        limit_concurrency=MOST_CONNECTIONS,
+    )
+    return _WebServer(config)

@@ -1,0 +1,33 @@
+"""A server of a memory in this process, and its client."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from reverie import Memory, Settings
+from reverie.interfaces.http.serve import build_application
+from reverie.interfaces.http.server import HttpServer
+
+BASE = "http://127.0.0.1"
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[Memory]:
+    with Memory.open(tmp_path / "memory", settings=Settings(files=False)) as memory:
+        yield memory
+
+
+@pytest.fixture
+def server(memory: Memory) -> HttpServer:
+    return HttpServer(memory)
+
+
+@pytest.fixture
+def client(server: HttpServer) -> Iterator[TestClient]:
+    app = build_application(server, host="127.0.0.1")
+    with TestClient(app, base_url=BASE, raise_server_exceptions=False) as client:
+        yield client
