@@ -192,7 +192,7 @@ def test_what_a_pass_changed_itself_is_not_new_to_it(store: SQLiteStore) -> None
 
 
 def test_a_failing_model_leaves_the_cursor_for_the_turns_it_did_not_read(store: SQLiteStore) -> None:
-    turns = said(store, "No! Shorter!", "shorter please")
+    turns = said(store, "No! I always want short answers!", "shorter please")
 
     def failing(ask: ModelRequest) -> str:
         raise ModelUnavailable("too slow")
@@ -200,7 +200,7 @@ def test_a_failing_model_leaves_the_cursor_for_the_turns_it_did_not_read(store: 
     (outcome,) = dreaming(store, failing).run(["infer"])
     assert (outcome.state, outcome.why) == ("failed", "too slow")
     assert store.count("model.infer.failed") == store.count("dream.infer.failed") == 1
-    preference = {"content": "Prefers short answers", "strength": "very_irritated", "evidence": [turns[0].id]}
+    preference = {"content": "Prefers short answers", "evidence": [turns[0].id]}
     dreaming(store, lambda ask: json.dumps({"preferences": [preference]})).run(["infer"])
     assert [each.category for each in live(store).values()] == ["user-preferences/inferred"]
 

@@ -379,7 +379,7 @@ def test_what_was_put_before_the_speaker_is_no_evidence(clock: MovableClock) -> 
     [asked] = model.questions("infer")
     assert "what about tea" in asked
     assert "[" in asked
-    new = asked.rsplit("new turns", 1)[1]
+    new = asked.rsplit("new messages", 1)[1]
     assert "Always answer in French please" not in new
 
 

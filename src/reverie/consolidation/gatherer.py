@@ -15,6 +15,7 @@ from reverie.consolidation.passes.headlines import REFUSED
 from reverie.consolidation.passes.merge import LEFT
 from reverie.consolidation.planning.inputs import FormerMerge, PassInput, build_cursor_name
 from reverie.consolidation.planning.plan_combination import apply_changes
+from reverie.consolidation.proposals import list_proposals
 from reverie.consolidation.registry import PASSES, Pass
 from reverie.context.ledger import ShownLedger, build_shown_cursor
 from reverie.domain.change import Change
@@ -127,6 +128,7 @@ class InputGatherer:
             )
         if registered.reads("earlier turns"):
             view = replace(view, earlier=self._list_earlier_turns(view))
+            view = replace(view, proposals=tuple(list_proposals(self._store)))
         if registered.reads("injected texts"):
             view = replace(view, injected=tuple(self._list_injected_texts(news.turns)))
         return view

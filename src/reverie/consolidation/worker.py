@@ -13,13 +13,14 @@ from datetime import datetime, timedelta
 from reverie.consolidation.cycle import ALL, ApplyResult, ConsolidationCycle, PassOutcome
 from reverie.consolidation.gatherer import ACTOR
 from reverie.consolidation.plan import Plan
+from reverie.consolidation.proposals import Verdict, decide_proposal, list_open_proposals
 from reverie.consolidation.registry import DREAM
 from reverie.consolidation.rule_learning import read_consolidated_position
 from reverie.consolidation.windows import DueWindow, WindowKind
 from reverie.context.notes import FRESH
 from reverie.domain.entry import Entry
 from reverie.domain.errors import InvalidInput, ReverieError
-from reverie.domain.record import Origin
+from reverie.domain.record import Origin, Record
 from reverie.domain.text.timestamps import format_time, parse_time
 from reverie.settings import Settings
 from reverie.stores.forks import renew_lock_after_fork
@@ -172,6 +173,28 @@ class Worker:
     def log(self) -> list[dict[str, object]]:
         """Return the outcomes of the last dreams, the newest last."""
         return self.cycle.log()
+
+    # -- proposals ---------------------------------------------------------------------------------------
+
+    def proposals(self) -> list[Record]:
+        """Return what passes propose and the owner has not decided, the earliest first.
+
+        A proposal is in no search and in no prompt before it is accepted.
+        """
+        return list_open_proposals(self._store)
+
+    def decide(self, id: str, verdict: Verdict, *, reason: str = "") -> Record:
+        """Write the owner's decision about a proposal, and return the record. No tool of a model does this.
+
+        Args:
+            id: The proposal.
+            verdict: `accept` makes it a memory, `reject` keeps it from being proposed again, `later` leaves it.
+            reason: Why it is rejected, at most 500 characters.
+
+        Raises:
+            NotFound: there is no open proposal with this id.
+        """
+        return decide_proposal(self._writer.acting("owner"), id, verdict, reason=reason, now=self._clock())
 
     # -- the thread --------------------------------------------------------------------------------------
 

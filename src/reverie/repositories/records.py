@@ -30,6 +30,7 @@ from reverie.domain.record import (
     HOME_LAYERS,
     KINDS,
     NOTHING,
+    PROPOSAL,
     ROUGH,
     UNTRUSTED,
     Kind,
@@ -459,7 +460,14 @@ class RecordRepository:
         """Remove records for good that were archived longer ago than `older_than` (see `Administration.purge`)."""
         limit = self._clock() - older_than
         archived = self._store.find(Filter(archived=True))
-        due = [r for r in archived if r.archived_at is not None and r.archived_at <= limit and not r.pinned]
+        due = [
+            r
+            for r in archived
+            if r.archived_at is not None
+            and r.archived_at <= limit
+            and not r.pinned
+            and PROPOSAL not in r.metadata
+        ]
         for start in range(0, len(due), _CHUNK):
             edits = [Change(before=record, after=None) for record in due[start : start + _CHUNK]]
             self._writer.commit(edits, reason="purge")

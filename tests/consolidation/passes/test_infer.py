@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -35,9 +36,14 @@ def cycle(
     *,
     records: Sequence[Record] = (),
     injected: Sequence[str] = (),
+    proposals: Sequence[Record] = (),
 ) -> Plan:
     view = PassInput(
-        now=NOW, turns=tuple(turns), records=tuple(records), new_id=lambda: f"{next(numbers):012x}"
+        now=NOW,
+        turns=tuple(turns),
+        records=tuple(records),
+        proposals=tuple(proposals),
+        new_id=lambda: f"{next(numbers):012x}",
     )
     how = (lambda ask: ModelReply(text=answer)) if isinstance(answer, str) else answer
     return run_pass(infer(view, injected=injected), how)
@@ -48,27 +54,44 @@ def found(plan: Plan) -> list[Record]:
     return [edit.after for edit in plan.edits if isinstance(edit.after, Record)]
 
 
+def short(*evidence: Turn, content: str = "Prefers shorter answers", **more: Any) -> str:
+    return preferences({"content": content, "evidence": [f"[{each.id}]" for each in evidence], **more})
+
+
 def preferences(*given: dict[str, Any]) -> str:
     return json.dumps({"preferences": list(given)})
 
 
-@pytest.mark.parametrize(
-    ("strength", "needed"), [("very_irritated", 1), ("frustrated", 2), ("casual", 3), ("?", 3)]
-)
-def test_how_often_depends_on_how_strongly(strength: str, needed: int) -> None:
-    turns = [turn(f"Shorter please, attempt {n}") for n in range(4)]
-    for count in range(1, 5):
-        evidence = [each.id for each in turns[:count]]
-        said = preferences({"content": "Prefers short answers", "strength": strength, "evidence": evidence})
-        assert bool(cycle(turns, said)) is (count >= needed), (strength, count)
+def test_two_turns_show_a_preference_or_one_that_states_it_for_good() -> None:
+    said = [
+        turn("Shorter please, the answer is too long"),
+        turn("And shorter, please"),
+        turn("And the weather?"),
+    ]
+    assert not cycle(said, short(said[0], said[2]))
+    assert found(cycle(said, short(said[0], said[1])))
+    for_good = turn("I always want shorter answers")
+    assert found(cycle([for_good], short(for_good)))
+    corrected = replace(turn("I said shorter!"), metadata={"signal": "correction"})
+    assert found(cycle([corrected], short(corrected)))
+    assert not cycle(said, short(said[0], said[1], strength="very_irritated", content="Prefers long answers"))
+
+
+def test_turns_that_show_something_else_are_no_evidence() -> None:
+    for texts in (
+        ("My sister wants shorter answers", "She asked for shorter answers again"),
+        ("A shorter answer for this once", "Shorter again, just this time"),
+        ("I don't want shorter answers", "No shorter answers, I said"),
+    ):
+        said = [turn(text) for text in texts]
+        assert not cycle(said, short(*said)), texts
 
 
 def test_what_is_inferred_says_so_and_names_its_turns() -> None:
-    turns = [turn("NO. I said shorter!")]
+    turns = [turn("I always want short answers!")]
     said = preferences(
         {
             "content": "Prefers short answers",
-            "strength": "very irritated",
             "evidence": [turns[0].id, "ffffffffffff"],
         }
     )
@@ -86,15 +109,11 @@ def test_what_is_inferred_says_so_and_names_its_turns() -> None:
 def test_only_the_owners_turns_are_evidence() -> None:
     turns = [turn("Hello"), turn("You prefer short answers", "assistant"), turn("short answers!", "tool")]
     evidence = [each.id for each in turns[1:]]
-    assert not cycle(
-        turns, preferences({"content": "Prefers X", "strength": "very_irritated", "evidence": evidence})
-    )
+    assert not cycle(turns, preferences({"content": "Prefers X", "evidence": evidence}))
     assert cycle([turns[1]]).skipped
     repeated = turn("hello"), turn("Hello")
     evidence = [each.id for each in repeated]
-    plan = cycle(
-        repeated, preferences({"content": "Prefers X", "strength": "frustrated", "evidence": evidence})
-    )
+    plan = cycle(repeated, preferences({"content": "Prefers X", "evidence": evidence}))
     assert not plan, "the same words twice are one piece of evidence"
 
 
@@ -110,28 +129,55 @@ def test_only_the_owners_turns_are_evidence() -> None:
 def test_security_credentials_and_money_need_permission_whatever_the_model_says(
     content: str, needed: bool
 ) -> None:
-    turns = [turn(content)]
-    evidence = [turns[0].id]
-    given = {
-        "content": content,
-        "strength": "very_irritated",
-        "evidence": evidence,
-        "requires_user_permission": False,
-    }
+    turns = [turn(f"{content.replace('Wants', 'I want')}, always")]
+    given = {"content": content, "evidence": [turns[0].id], "requires_user_permission": False}
     (record,) = found(cycle(turns, preferences(given)))
     assert ("requires_user_permission" in record.metadata) is needed is needs_permission(content)
+    assert record.archived is needed, "what needs permission is proposed only"
+    assert record.metadata.get("proposal") == ("open" if needed else None)
+
+
+@pytest.mark.parametrize("decision", ["open", "later", "rejected"])
+def test_what_was_proposed_is_not_proposed_again_in_other_words(decision: str) -> None:
+    turns = [turn("Always pay with the company card")]
+    (proposed,) = found(cycle(turns, short(turns[0], content="Always pay with the company card")))
+    decided = replace(proposed, metadata={**proposed.metadata, "proposal": decision})
+    plan = cycle(turns, short(turns[0], content="Pay with the company card always"), proposals=[decided])
+    assert not plan.steps
+    assert proposed.id in plan.refused[0].why
+
+
+def test_a_refused_preference_is_asked_about_once_more() -> None:
+    said = [turn("I always want shorter answers")]
+    answers = [short(said[0], content="Prefers French"), short(said[0])]
+
+    def answer(ask: ModelRequest) -> ModelReply:
+        return ModelReply(text=answers[len(ask.messages) // 2])
+
+    plan = cycle(said, answer)
+    assert [record.content for record in found(plan)] == ["Prefers shorter answers"]
+    assert not plan.refused
+
+
+def test_an_answer_that_is_cut_off_splits_the_question() -> None:
+    said = [turn("I always want shorter answers"), turn("And the weather?")]
+
+    def answer(ask: ModelRequest) -> ModelReply:
+        both = all(each.id in ask.messages[0].content for each in said)
+        return ModelReply(text=short(said[0]), finish="length" if both else "stop")
+
+    assert len(found(cycle(said, answer))) == 1
 
 
 def test_a_category_outside_preferences_is_not_taken() -> None:
-    turns = [turn("Stop that!")]
+    turns = [turn("I never want tables!")]
     for category, kept in (
         ("user-preferences/tone", "user-preferences/tone"),
         ("project-context/x", "user-preferences/inferred"),
         ("../x", "user-preferences/inferred"),
     ):
         given = {
-            "content": "Prefers X",
-            "strength": "very_irritated",
+            "content": "Never wants tables",
             "evidence": [turns[0].id],
             "category": category,
         }
@@ -139,8 +185,8 @@ def test_a_category_outside_preferences_is_not_taken() -> None:
 
 
 def test_invented_numbers_and_known_preferences_are_refused() -> None:
-    turns = [turn("Stop writing so much!")]
-    given = {"content": "Prefers at most 50 words", "strength": "very_irritated", "evidence": [turns[0].id]}
+    turns = [turn("I always want short answers of a few words")]
+    given = {"content": "Prefers answers of at most 50 words", "evidence": [turns[0].id]}
     plan = cycle(turns, preferences(given))
     assert not plan
     assert "50" in plan.refused[0].why
@@ -152,7 +198,7 @@ def test_invented_numbers_and_known_preferences_are_refused() -> None:
         updated_at=NOW,
         last_seen_at=NOW,
     )
-    given = {"content": "Prefers short answers", "strength": "very_irritated", "evidence": [turns[0].id]}
+    given = {"content": "Prefers short answers", "evidence": [turns[0].id]}
     plan = cycle(turns, preferences(given), records=[known])
     assert not plan
     assert known.id in plan.refused[0].why
@@ -166,15 +212,13 @@ def test_what_we_injected_is_no_evidence_when_it_comes_back() -> None:
 
 
 def test_scopes_are_asked_about_apart_and_kept() -> None:
-    turns = [turn("No!! Tabs!", scope="user:alice"), turn("No!! Spaces!", scope="user:bob")]
+    turns = [turn("I always want Tabs!", scope="user:alice"), turn("I always want Spaces!", scope="user:bob")]
     asked: list[str] = []
 
     def answer(ask: ModelRequest) -> ModelReply:
         asked.append(ask.messages[0].content)
         name, word = (turns[0].id, "tabs") if "Tabs" in asked[-1] else (turns[1].id, "spaces")
-        return ModelReply(
-            text=preferences({"content": f"Prefers {word}", "strength": "very_irritated", "evidence": [name]})
-        )
+        return ModelReply(text=preferences({"content": f"Prefers {word}", "evidence": [name]}))
 
     records = found(cycle(turns, answer))
     assert {(record.scope, record.content) for record in records} == {

@@ -209,7 +209,7 @@ def good(actor: Actor, shown: Seen) -> str:
         return json.dumps(
             {
                 "preferences": [
-                    {"content": content, "strength": "casual", "evidence": names, "tags": ["style"]}
+                    {"content": content, "evidence": names, "tags": ["style"]}
                     for content, names in wanted
                     if len(names) >= 3
                 ]
@@ -235,9 +235,7 @@ def _everywhere(content: str, actor: Actor, shown: Seen, *, records: Sequence[Sh
         return merging(merge=[one_merge(chosen, content)] if chosen else [])
     if shown.purpose == "infer":
         evidence = [name for name, _ in shown.turns]
-        return json.dumps(
-            {"preferences": [{"content": content, "strength": "very_irritated", "evidence": evidence}]}
-        )
+        return json.dumps({"preferences": [{"content": content, "evidence": evidence}]})
     if shown.purpose == "digest":
         names = [name for name, _ in shown.turns]
         lines = [
@@ -345,9 +343,7 @@ def invented_ids(actor: Actor, shown: Seen) -> str:
             anti_patterns=[{"domain": "x", "content": "Don't", "evidence": names}],
         )
     if shown.purpose == "infer":
-        return json.dumps(
-            {"preferences": [{"content": "Prefers silence", "strength": "very_irritated", "evidence": names}]}
-        )
+        return json.dumps({"preferences": [{"content": "Prefers silence", "evidence": names}]})
     return good(actor, shown)
 
 
@@ -471,7 +467,7 @@ def power(actor: Actor, shown: Seen) -> str:
         return json.dumps(
             {
                 "preferences": [
-                    {"content": text, "strength": "very_irritated", "evidence": [name], **more}
+                    {"content": text, "evidence": [name], **more}
                     for text, (name, _) in zip(texts, shown.turns, strict=False)
                 ]
             }

@@ -99,7 +99,7 @@ def digest(
         return _plan(view, state, older, start, [])
     labels = label_turns(spoken)
     page = notes.page.content if notes.page is not None else ""
-    patch = PagePatch(page, longest=max(LONGEST_NOTES, len(page)), zone=view.zone)
+    patch = PagePatch(page, turns=older, longest=max(LONGEST_NOTES, len(page)), zone=view.zone)
     parts = yield from ask_in_parts(list(labels), lambda names: _build_request(view, patch, names, labels))
     usage = sum((reply.usage for _, _, reply in parts), TokenUsage())
     entries: list[str] = []

@@ -1,9 +1,9 @@
 """Inference of preferences that the owner did not state (RockBot).
 
-Only the owner's turns are evidence. How many are needed depends on how strongly they show it. An inferred
-preference names its turns; where it touches security, credentials or money it is marked as needing
-permission, whatever the model says. Texts that Reverie put into the prompt are no evidence. Without a model,
-what the owner stated repeatedly is taken.
+Only the owner's turns are evidence, and code decides whether they show a preference. An inferred preference names
+its turns; where it touches security, credentials or money it is only proposed, and stands in no prompt before the
+owner has said yes. Texts that Reverie put into the prompt are no evidence. Without a model, what the owner stated
+repeatedly is taken.
 """
 
 from __future__ import annotations
@@ -19,25 +19,35 @@ from reverie.consolidation.plan import Plan
 from reverie.consolidation.planning.driver import NO_MODEL, Flow
 from reverie.consolidation.planning.inputs import PassInput
 from reverie.consolidation.planning.plan_builder import PlanBuilder
-from reverie.consolidation.planning.reply_parsing import UnusableReply, parse_json, to_text, to_texts
+from reverie.consolidation.planning.preference_evidence import NEEDED_TURNS, explain_unshown
+from reverie.consolidation.planning.questions import ask_in_parts, build_question, build_repair_question
+from reverie.consolidation.planning.reply_parsing import (
+    UnusableReply,
+    parse_answer,
+    to_ids,
+    to_text,
+    to_texts,
+)
 from reverie.consolidation.planning.signals import Signal, format_signals
 from reverie.domain.category import USER_PREFERENCES, is_within_category
 from reverie.domain.conversation import Turn
-from reverie.domain.record import UNTRUSTED, Record
+from reverie.domain.record import PROPOSAL, UNTRUSTED, Record
 from reverie.domain.similarity.comparison import compute_keys, normalize_cached
-from reverie.domain.similarity.specifics import extract_specifics
+from reverie.domain.similarity.grounding import extract_content
 from reverie.domain.text import validation
 from reverie.domain.text.escaping import escape_line, unquoted_text
 from reverie.domain.word_lists import parse_word_set
-from reverie.llm.messages import ChatMessage, ModelReply, ModelRequest
+from reverie.llm.messages import ModelReply, ModelRequest
 
 NAME = "infer"
 PROMPT = "pref-dream.md"
 INFERRED = f"{USER_PREFERENCES}/inferred"
 PERMISSION = "requires_user_permission"
 
-NEEDED: Mapping[str, int] = MappingProxyType({"very_irritated": 1, "frustrated": 2, "casual": 3})
-"""How many turns must show a preference, by how strongly they show it (RockBot)."""
+WAITING = "proposed: waits for the owner's yes"
+"""Why a proposal is archived."""
+
+_LEAST_SHARED = 0.7  # of the words of two preferences that are one
 
 MOST_INFERRED = 20
 """Preferences that are taken of one answer, and never more than there are new turns: a memory grows by what
@@ -84,7 +94,21 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 SCHEMA: Mapping[str, Any] = MappingProxyType(
     {
         "type": "object",
-        "properties": {"preferences": {"type": "array", "items": {"type": "object"}}},
+        "properties": {
+            "preferences": {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "properties": {
+                        "content": {"type": "string"},
+                        "category": {"type": "string"},
+                        "evidence": {"type": "array", "items": {"type": "string"}},
+                        "tags": {"type": "array", "items": {"type": "string"}},
+                    },
+                    "required": ["content", "category", "evidence", "tags"],
+                },
+            }
+        },
         "required": ["preferences"],
     }
 )
@@ -115,18 +139,58 @@ def infer(view: PassInput, *, injected: Iterable[str] = (), signals: Sequence[Si
                 for record in view.records
                 if record.scope == scope and _is_preference(record) and record.origin not in UNTRUSTED
             ]
-            reply = yield _build_request(
-                view, known, shown, [each for each in signals if each.scope == scope]
+            yield from _ask(
+                view, draft, scope, shown, known, [each for each in signals if each.scope == scope]
             )
-            draft.spend(reply.usage)
-            if isinstance(reply, ModelReply):
-                _take(view, draft, scope, reply, shown)
-            elif reply.why == NO_MODEL.why:
-                draft.note("no model: only what was said outright and again was taken")
-                _add_stated_preferences(view, draft, scope, shown)
-            else:
-                draft.fail(reply.why)
     return draft.plan(skipped="nothing was inferred")
+
+
+def _ask(
+    view: PassInput,
+    draft: PlanBuilder,
+    scope: str,
+    shown: _Shown,
+    known: Sequence[Record],
+    signals: Sequence[Signal],
+) -> Flow[None]:
+    """Ask for the preferences that turns show, and once more for those that were refused."""
+    parts = yield from ask_in_parts(
+        shown.new, lambda part: _build_request(view, known, replace(shown, new=part), signals)
+    )
+    for new, request, reply in parts:
+        part = replace(shown, new=new)
+        draft.spend(reply.usage)
+        if not isinstance(reply, ModelReply):
+            if reply.why != NO_MODEL.why:
+                draft.fail(reply.why)
+                continue
+            draft.note("no model: only what was said outright and again was taken")
+            _add_stated_preferences(view, draft, scope, part)
+            continue
+        most = len(draft.steps) + min(MOST_INFERRED, len(new))
+        refused = _take(view, draft, scope, reply, part, most=most)
+        if refused:
+            reasons = [f"{to_text(proposal)[:200]}: {why}" for proposal, why in refused]
+            again = yield build_repair_question(request, reply, reasons)
+            draft.spend(again.usage)
+            repaired = isinstance(again, ModelReply) and _repair(view, draft, scope, again, part, most=most)
+            refused = refused[repaired:]
+        for _, why in refused:
+            draft.refuse("infer a preference", why)
+
+
+def _repair(
+    view: PassInput, draft: PlanBuilder, scope: str, reply: ModelReply, shown: _Shown, *, most: int
+) -> int:
+    """Take the corrected preferences of an answer. Return how many were taken."""
+    before = len(draft.steps)
+    try:
+        proposals = parse_answer(reply, SCHEMA).get("preferences")
+    except UnusableReply:
+        return 0
+    for proposal in proposals if isinstance(proposals, list) else ():
+        _consider(view, draft, scope, proposal, shown, most=most)
+    return len(draft.steps) - before
 
 
 def needs_permission(content: str, category: str | None = None) -> bool:
@@ -232,14 +296,7 @@ def _build_request(
         turns="\n".join(_format_line(turn, before) for turn, before in shown.new),
         signals=format_signals(signals),
     )
-    return ModelRequest(
-        messages=(ChatMessage(role="user", content=text),),
-        purpose=NAME,
-        schema=SCHEMA,
-        max_tokens=2_000,
-        temperature=0.2,
-        timeout_s=120.0,
-    )
+    return build_question(text, purpose=NAME, schema=SCHEMA, answer_tokens=2_000)
 
 
 def _format_line(turn: Turn, before: str) -> str:
@@ -251,59 +308,62 @@ def _format_line(turn: Turn, before: str) -> str:
 # -- with a model ----------------------------------------------------------------------------------------
 
 
-def _take(view: PassInput, draft: PlanBuilder, scope: str, reply: ModelReply, shown: _Shown) -> None:
+def _take(
+    view: PassInput, draft: PlanBuilder, scope: str, reply: ModelReply, shown: _Shown, *, most: int
+) -> list[tuple[Mapping[str, Any], str]]:
+    """Take the preferences of an answer. Return those that the turns do not show, with the reasons."""
     try:
-        answer = parse_json(reply.answer, keys=("preferences",)) if reply.finish != "length" else None
+        proposals = parse_answer(reply, SCHEMA).get("preferences")
     except UnusableReply as error:
         draft.fail(str(error))
-        return
-    proposals = answer.get("preferences") if isinstance(answer, Mapping) else answer
-    if not isinstance(proposals, list) or not all(isinstance(each, Mapping) for each in proposals):
-        draft.fail("the answer has no list of preferences, or was cut off")
-        return
-    most = len(draft.steps) + min(MOST_INFERRED, len(shown.new))
-    for proposal in proposals:
-        if isinstance(proposal, Mapping):
-            _consider(view, draft, scope, proposal, shown, most=most)
+        return []
+    if not isinstance(proposals, list):
+        draft.fail("the answer has no list of preferences")
+        return []
+    reasons = ((each, _consider(view, draft, scope, each, shown, most=most)) for each in proposals)
+    return [(each, why) for each, why in reasons if why]
 
 
 def _consider(
-    view: PassInput, draft: PlanBuilder, scope: str, proposal: Mapping[str, Any], shown: _Shown, *, most: int
-) -> None:
-    content = to_text(proposal.get("content"))
-    strength = to_text(proposal.get("strength")).lower().replace(" ", "_").replace("-", "_")
+    view: PassInput, draft: PlanBuilder, scope: str, proposal: Any, shown: _Shown, *, most: int
+) -> str:
+    """Add a preference to the plan, or return why it is refused."""
+    given = proposal if isinstance(proposal, Mapping) else {}
+    content = to_text(given.get("content"))
     turns = shown.turns
-    evidence = [turns[name] for name in to_texts(proposal.get("evidence")) if name in turns]
-    distinct = {" ".join(turn.content.lower().split()) for turn in evidence}
-    needed = NEEDED.get(strength, NEEDED["casual"])
-    what = "infer a preference"
-    if len(distinct) < needed:
-        draft.refuse(what, f"{len(distinct)} turns show it, {needed} are needed")
-        return
+    evidence = [turns[name] for name in to_ids(given.get("evidence")) if name in turns]
+    if not content or len(content) > LONGEST_INFERRED:
+        return f"a preference has 1 to {LONGEST_INFERRED} characters, and not {len(content):,}"
     if not shown.has_new(evidence):
-        draft.refuse(what, "nothing that was said since the last cycle shows it")
-        return
+        return "nothing that was said since the last cycle shows it"
     if len(draft.steps) >= most:
-        draft.refuse(what, f"at most {most} are taken of {len(shown.new)} new turns")
-        return
-    known = extract_specifics("\n".join(turn.content for turn in evidence))
-    said = extract_specifics(content)
-    if invented := (said.numbers - known.numbers) | (said.addresses - known.addresses):
-        draft.refuse(what, f"no turn says: {', '.join(sorted(invented))}")
-        return
-    if len(content) > LONGEST_INFERRED:
-        draft.refuse(what, f"it would be longer than a preference is: {len(content):,} characters")
-        return
-    category = to_text(proposal.get("category"))
+        return f"at most {most} are taken of {len(shown.new)} new turns"
+    if reason := explain_unshown(content, evidence, zone=view.zone):
+        return reason
+    if known := find_decided(view, scope, content):
+        return f"it was proposed already as {known.id}"
+    category = to_text(given.get("category"))
+    within = is_within_category(category, USER_PREFERENCES)
     _add(
         view,
         draft,
         scope,
         content,
         evidence,
-        category=category if is_within_category(category, USER_PREFERENCES) else INFERRED,
-        tags=to_texts(proposal.get("tags")),
+        category=category if within else INFERRED,
+        tags=to_texts(given.get("tags")),
     )
+    return ""
+
+
+def find_decided(view: PassInput, scope: str, content: str) -> Record | None:
+    """Return the proposal that says the same, whatever the owner said to it."""
+    words = extract_content(content)
+    for record in view.proposals:
+        known = extract_content(record.content)
+        if record.scope == scope and len(words & known) >= _LEAST_SHARED * min(len(words), len(known)):
+            return record
+    return None
 
 
 def _add(
@@ -316,9 +376,7 @@ def _add(
     category: str = INFERRED,
     tags: Sequence[str] = (),
 ) -> None:
-    metadata = {"source": "inferred"}
-    if needs_permission(content, category):
-        metadata[PERMISSION] = "true"
+    """Add a preference, as a proposal where it needs the owner's permission."""
     record = Record(
         id=view.new_id(),
         content=content,
@@ -327,15 +385,20 @@ def _add(
         layer="semantic",
         tags=tuple(dict.fromkeys(("inferred", *(tag for tag in tags if len(tag) <= 60))))[:10],
         confidence=0.7,
-        source=f"session:{evidence[-1].session}",
+        source=f"session:{evidence[-1].session}"[:200],
         references=tuple(turn.id for turn in evidence)[:100],
         origin="agent",
         scope=scope,
         created_at=view.now,
         updated_at=view.now,
         last_seen_at=view.now,
-        metadata=MappingProxyType(metadata),
+        metadata=MappingProxyType({"source": "inferred"}),
     )
+    if needs_permission(content, category):
+        metadata = {**record.metadata, PERMISSION: "true", PROPOSAL: "open"}
+        record = replace(
+            record, metadata=MappingProxyType(metadata), archived_at=view.now, archive_reason=WAITING
+        )
     names = [turn.id for turn in evidence]
     draft.add(record, sources=names, why=f"{len(names)} turns of the owner show it")
 
@@ -352,5 +415,5 @@ def _add_stated_preferences(view: PassInput, draft: PlanBuilder, scope: str, sho
                 said[_normalize_sentence(sentence)].append((sentence, turn))
     for found in said.values():
         evidence = list({turn.id: turn for _, turn in found}.values())
-        if len(evidence) >= NEEDED["frustrated"] and shown.has_new(evidence):
+        if len(evidence) >= NEEDED_TURNS and shown.has_new(evidence):
             _add(view, draft, scope, found[-1][0].rstrip("."), evidence)

@@ -83,6 +83,7 @@ class PassInput:
         earlier: Turns of the week before, the earliest first. They were considered already, and still count
             as evidence.
         injected: Texts that Reverie itself put into the prompts of these turns.
+        proposals: Records that were proposed and that the owner has not accepted.
         drafts: Draft records in the order in which they were saved, each with the number of its journal
             entry.
         categories: Categories in use by scope, the most frequent first.
@@ -105,6 +106,7 @@ class PassInput:
     turns: tuple[Turn, ...] = ()
     earlier: tuple[Turn, ...] = ()
     injected: tuple[str, ...] = ()
+    proposals: tuple[Record, ...] = ()
     drafts: tuple[tuple[Record, int], ...] = ()
     categories: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: _NO_CATEGORIES)
     window: WindowInput | None = None

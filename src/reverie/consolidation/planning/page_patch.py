@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, tzinfo
+from itertools import pairwise
 from typing import Any, Literal, get_args
 
 from reverie.consolidation.planning.reply_parsing import to_ids, to_text
@@ -22,6 +23,9 @@ from reverie.domain.similarity.grounding import (
     find_end,
     find_replacement_loss,
     find_ungrounded,
+    find_unsaid,
+    find_value_that_stays,
+    is_about_same,
 )
 from reverie.domain.text.escaping import escape_line
 
@@ -75,16 +79,26 @@ class LineChange:
 class PagePatch:
     """Patch of one page. Not safe for several threads."""
 
-    def __init__(self, content: str, *, longest: int = LONGEST_PAGE, zone: tzinfo = UTC) -> None:
+    def __init__(
+        self, content: str, *, turns: Iterable[Turn] = (), longest: int = LONGEST_PAGE, zone: tzinfo = UTC
+    ) -> None:
         """Begin a patch.
 
         Args:
             content: The page as it is.
+            turns: The conversation, whose names may stand in a line whatever it cites.
             longest: Characters that the page may have in the end.
             zone: Where the speakers' days begin and end.
         """
         self.lines: Sequence[str] = content.rstrip("\n").split("\n") if content.strip() else []
         self._known = {_normalize_line(line) for line in self.lines}
+        turns = list(turns)
+        self._before = {turn.id: before for before, turn in pairwise(turns)}
+        context = collect_evidence(turns)
+        self._context = [
+            *context,
+            *(Evidence(text=line, at=each.at) for each in context[:1] for line in self.lines),
+        ]
         self._room = longest - len(content)
         self._zone = zone
         self._replaced: dict[int, str | None] = {}
@@ -154,19 +168,29 @@ class PagePatch:
         evidence = collect_evidence(change.turns)
         if not collect_evidence(change.turns, only_owner=True):
             return "no turn of the user's is cited, in their own words"
-        if change.do == "add":
-            return find_ungrounded(change.text, evidence, zone=self._zone)
-        old = self.lines[_get_line(change)]
-        context = [Evidence(text=_MARKER.sub("", old, count=1), at=evidence[0].at)]
-        return find_ungrounded(
-            change.text, evidence, context=context, zone=self._zone
-        ) or self._explain_replacement(old, change.text, evidence)
+        old = "" if change.do == "add" else self.lines[_get_line(change)]
+        if reason := find_ungrounded(
+            change.text, evidence, context=self._context, replaced=old, zone=self._zone
+        ):
+            return reason
+        if not old:
+            return ""
+        asked = [self._before[turn.id] for turn in change.turns if turn.id in self._before]
+        return self._explain_replacement(old, change.text, evidence, [*collect_evidence(asked), *evidence])
 
-    def _explain_replacement(self, old: str, new: str, evidence: Sequence[Evidence]) -> str:
+    def _explain_replacement(
+        self, old: str, new: str, evidence: Sequence[Evidence], asked: Sequence[Evidence]
+    ) -> str:
         added = find_added_words(new, old)
         if not added:
             return "it says nothing new; a line that no longer holds is ended"
-        return find_ungrounded(added, evidence, zone=self._zone) or find_replacement_loss(old, new)
+        if not is_about_same(old, new, asked):
+            return "the cited turns are not about this line"
+        return (
+            find_unsaid(added, evidence, context=self._context, zone=self._zone)
+            or find_value_that_stays(old, new, evidence)
+            or find_replacement_loss(old, new)
+        )
 
 
 def parse_changes(value: Any, labels: Mapping[str, Turn]) -> list[LineChange]:

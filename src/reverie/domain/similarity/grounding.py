@@ -17,7 +17,14 @@ from itertools import pairwise
 from reverie.domain.conversation import Turn
 from reverie.domain.provenance import extract_content_words
 from reverie.domain.record import UNTRUSTED
-from reverie.domain.similarity.specifics import NEGATIONS, Specifics, extract_specifics, stem_word
+from reverie.domain.similarity.specifics import (
+    NEGATIONS,
+    NUMBER_WORDS,
+    UNITS,
+    Specifics,
+    extract_specifics,
+    stem_word,
+)
 from reverie.domain.text.dates import DateMention, find_dates
 from reverie.domain.text.escaping import NOTICE, break_marks, strip_invisible, unquoted_text
 from reverie.domain.text.relative_dates import get_local_day
@@ -26,15 +33,16 @@ from reverie.domain.word_lists import parse_word_set
 KNOWN_SHARE = 0.65
 """The share of a statement's words that its evidence must have."""
 
-ANCHORED_SHARE = 0.3
+ANCHORED_SHARE = 0.6
 """The share of its words that must stand in the evidence itself, where some may come from its context."""
 
 _SENTENCE_END = re.compile(r"(?<=[.!?;…])\s+|\n+")
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W\d_]+)?")
 _MARKER = re.compile(r"\s*(?:#{1,6}\s+|[-*+]\s+(?:\[[ xX]\]\s+)?|\d{1,3}[.)]\s+|>\s*)*")
-_HEDGE = re.compile(
+HEDGE = re.compile(
     r"\b(?:maybe|perhaps|might|possibly|probably|considering|thinking (?:about|of)|not sure|unsure|undecided"
-    r"|wonder(?:ing)?|would (?:be|love|like)|wish|if|whether|unless|suppose|imagine|hypothetically|kidding|joking|joke"
+    r"|wonder(?:ing)?|would (?:be|love|like)|wish|wants|wanted|could|if|whether|unless|suppose"
+    r"|imagine|hypothetically|kidding|joking|joke|suggest\w*|propos\w*"
     r"|vielleicht|eventuell|möglicherweise|wahrscheinlich|überlege|könnte|falls|wenn|ob|würde|wäre|scherz"
     r"|quizás?|tal vez|a lo mejor|podría|pensando en|si|ojalá|broma"
     r"|peut-être|pourrait|envisage|forse|magari|potrebbe|talvez|poderia)\b",
@@ -50,13 +58,47 @@ _ORDER = re.compile(
 ENDED_SHARE = 0.4
 """The share of a statement's words that a sentence must have to end it."""
 
+_OWNER = re.compile(
+    r"\b(?:user|owner|nutzer(?:in)?|benutzer(?:in)?|usuari[oa]|utilisat(?:eur|rice)|utente)\b", re.IGNORECASE
+)
+_FIRST_PERSON = re.compile(
+    r"\b(?:i|i'm|i've|i'd|i'll|me|my|mine|we|us|our|ich|mich|mir|mein\w*|wir|uns|unser\w*|yo|m[ií]s?|nosotr[oa]s|nuestr[oa]s?"
+    r"|je|j'|moi|m[aeo]n?|mes|nous|notre|nos|io|mi[oae]|miei|noi|eu|meu|minha)\b",
+    re.IGNORECASE,
+)
+_KIN = re.compile(r"\b(?:my|mein\w*|mi|mon|ma|mio|mia|meu|minha)\s+\w+", re.IGNORECASE)
+_THIRD_PERSON = re.compile(
+    r"\b(?i:she|he|they|her|his|their|him|them|er|sie|ihr\w*|sein\w*|ella|él|ell[oa]s|sus?|elle|il|ils|elles|leurs?|lei|lui|loro)\b"
+    r"|\b[A-ZÀ-Þ]\w+['’]s\b",
+)
+PASSING = re.compile(
+    r"\b(?:for (?:a|the|\w+) (?:day|week|month|year)s?|for now|this (?:week|month)|until|till|today|tonight"
+    r"|für \w+ (?:tage?|wochen?|monate?)|vorerst|heute|bis|por ahora|hoy|hasta|jusqu\w*|aujourd'hui|pour l'instant)\b",
+    re.IGNORECASE,
+)
+_LEFT = re.compile(r"\b(?:left|gone|moved)\b", re.IGNORECASE)
 _ENDED = re.compile(
-    r"\b(?:no longer|any ?more|used to|stopped|quit|ended|over|finished|done with|cancel\w*|sold|left|gone|scrap\w*"
-    r"|remove\w*|delete\w*|drop(?:ped)?|obsolete|outdated|wrong|broke up|closed|resigned|resolved|fixed|died|shut down"
+    r"\b(?:no longer|any ?more|used to|stopped|quit|ended|over|finished|done with|cancel\w*|sold|left|gone"
+    r"|scrap\w*|remove\w*|delete\w*|drop(?:ped)?|obsolete|outdated|wrong|broke up|closed|resigned|resolved|fixed|died"
+    r"|shut down|repaired|fine again|lost|perdue?s?"
     r"|nicht mehr|kein\w* mehr|aufgehört|beendet|verkauft|gekündigt|abgesagt|vorbei|erledigt|gestrichen|lösch\w*"
     r"|streich\w*|ya no|dej[óoé] de|vendi[óo]|termin[óo]|borra\w*|elimina\w*|ne .{1,30} plus|non .{1,30} più)\b",
     re.IGNORECASE,
 )
+CLAUSE = re.compile(r"[,;:]\s+|\s+(?:but|and|aber|und|pero|mais|et)\s+", re.IGNORECASE)
+_NUMBER_WITH_UNIT = re.compile(r"(?<![\w.])(\d+(?:[.,]\d+)*) ?([^\W\d_]{1,5})\b")
+_KEPT = re.compile(
+    r"\b(?:from|instead|was|were|not|no longer|n['o]t|rather than|before|statt|anstatt|von|nicht|war|bisher|de|en vez"
+    r"|antes|no|au lieu|avant|plus|pas|kein\w*)\b",
+    re.IGNORECASE,
+)
+_ANSWER = re.compile(r"(?:^|(?<=[.!?\n]))\s*(?:no|nope|nah|nein|non|nee)[,.!;:]\s*", re.IGNORECASE)
+_QUESTION = re.compile(
+    r",\s+(?=(?:so |and |but )?(?:can|could|would|will|should|shall|do|does|did|is|are|was|were|has|have|may|what|which"
+    r"|who|why|how|when|where|kann|kannst|könntest|soll|sollen|ist|sind|was|wie|wo|wann|warum|wer|puedes|qué|cómo|dónde)\b)",
+    re.IGNORECASE,
+)
+DENIALS = NEGATIONS - parse_word_set("stop avoid refuse refuses avoids stops refused stopped avoided")
 _FRAME = parse_word_set(
     """
     live work call name named called prefer want need use person people name is was one new now current currently
@@ -106,15 +148,21 @@ def collect_evidence(turns: Iterable[Turn], *, only_owner: bool = False) -> list
 
 
 def find_ungrounded(
-    statement: str, evidence: Sequence[Evidence], *, context: Sequence[Evidence] = (), zone: tzinfo = UTC
+    statement: str,
+    evidence: Sequence[Evidence],
+    *,
+    context: Sequence[Evidence] = (),
+    replaced: str = "",
+    zone: tzinfo = UTC,
 ) -> str:
     """Return what a statement says that its evidence does not.
 
     Args:
         statement: One line that a model proposes.
         evidence: What it cites.
-        context: What the statement may take words from too, such as the line that it changes. The evidence alone has
-            to say it.
+        context: What else is known, such as the rest of the conversation: the statement may take its names and words
+            from there, but no numbers and dates, and not most of it.
+        replaced: The statement that it replaces, whose words it may keep.
         zone: Where the speakers' days begin and end.
 
     Returns:
@@ -131,13 +179,38 @@ def find_ungrounded(
     if not evidence:
         return "no turn is cited that may be evidence"
     text = _MARKER.sub("", statement, count=1)
-    said, known = _Said(evidence, zone), _Said((*evidence, *context), zone)
+    own = _Said(evidence, zone)
+    return find_unsaid(
+        text, evidence, context=context, replaced=replaced, zone=zone
+    ) or own.find_changed_meaning(text, replaced)
+
+
+def find_unsaid(
+    statement: str,
+    evidence: Sequence[Evidence],
+    *,
+    context: Sequence[Evidence] = (),
+    replaced: str = "",
+    zone: tzinfo = UTC,
+) -> str:
+    """Return the dates, values, names and words of a statement that its evidence has not; see `find_ungrounded`."""
+    text = _MARKER.sub("", statement, count=1)
+    kept = [Evidence(text=_MARKER.sub("", replaced, count=1), at=evidence[0].at)] if replaced else []
+    said = _Said((*evidence, *kept), zone)
+    known = _Said((*evidence, *kept, *context), zone)
     return (
-        known.find_unknown_dates(text)
+        said.find_unknown_dates(text)
+        or said.find_unknown_values(text)
+        or known.find_unknown_names(text)
         or known.find_unknown_words(text, least=KNOWN_SHARE)
-        or (said.find_unknown_words(text, least=ANCHORED_SHARE) if context else "")
-        or said.find_changed_meaning(text)
+        or said.find_unknown_words(text, least=ANCHORED_SHARE)
     )
+
+
+def find_unsaid_values(statement: str, evidence: Sequence[Evidence], *, zone: tzinfo = UTC) -> str:
+    """Return the dates, numbers, addresses, code and names of a statement that its evidence has not."""
+    said, text = _Said(evidence, zone), _MARKER.sub("", statement, count=1)
+    return said.find_unknown_dates(text) or said.find_unknown_values(text) or said.find_unknown_names(text)
 
 
 def find_injection(statement: str) -> str:
@@ -157,13 +230,8 @@ class _Said:
     def __init__(self, evidence: Sequence[Evidence], zone: tzinfo) -> None:
         self._days = [get_local_day(each.at, zone) for each in evidence]
         self._evidence = evidence
-        self._text = "\n".join(each.text for each in evidence)
-        self._sentences = [
-            sentence
-            for each in evidence
-            for part in _SENTENCE_END.split(each.text)
-            if (sentence := part.strip())
-        ]
+        self._text = "\n".join(_ANSWER.sub("", each.text) for each in evidence)
+        self._sentences = [sentence for each in evidence for sentence in split_statements(each.text)]
 
     @cached_property
     def _known(self) -> Specifics:
@@ -179,7 +247,7 @@ class _Said:
 
     @cached_property
     def _words(self) -> frozenset[str]:
-        return _extract_words(self._text)
+        return _extract_words(self._text) | extract_content(self._text)
 
     def find_unknown_dates(self, text: str) -> str:
         """Return the first date of a statement that no evidence names."""
@@ -203,62 +271,124 @@ class _Said:
             and number.search(self._text) is not None
         )
 
-    def find_unknown_words(self, text: str, *, least: float) -> str:
-        """Return the names, numbers and words of a statement that no evidence has.
-
-        Args:
-            text: The statement.
-            least: The share of its words that the evidence must have. Below `KNOWN_SHARE` its names and numbers need
-                not stand there.
-        """
-        for mention in reversed(find_dates(text, self._days[-1], relative=False)):
-            text = f"{text[: mention.at]} {text[mention.stop :]}"
-        specifics, known = extract_specifics(text), self._known
-        names = {word for name in specifics.names for word in name.split()}
+    def find_unknown_values(self, text: str) -> str:
+        """Return the numbers, addresses and code of a statement that no evidence has."""
+        specifics, known = extract_specifics(self._remove_dates(text)), self._known
         missing = (
             {number for number in specifics.numbers if number.replace(",", "") not in self._numbers}
+            | {time for time in specifics.times - known.times if ":" in time}
             | (specifics.addresses - known.addresses)
             | {code for code in specifics.code if code.casefold() not in self._text.casefold()}
-            | {name for name in names if name not in _FRAME and not _is_among(name, self._words)}
         )
         missing = {value for value in missing if f" {value.casefold()} " not in known.wording}
-        if missing and least >= KNOWN_SHARE:
-            return f"no cited turn says: {', '.join(sorted(missing))}"
-        words = (_extract_words(text) | names | specifics.numbers) - _FRAME
-        unknown = sorted(
-            word for word in words if not _is_among(word, self._words) and word not in self._numbers
+        return f"no cited turn says: {', '.join(sorted(missing))}" if missing else ""
+
+    def find_unknown_names(self, text: str) -> str:
+        """Return the names of a statement that no evidence has."""
+        specifics = extract_specifics(self._remove_dates(text))
+        names = {word for name in specifics.names for word in name.split()}
+        missing = sorted(
+            name
+            for name in names - _FRAME
+            if not is_among(name, self._words) and f" {name} " not in self._known.wording
         )
-        if len(words) - len(unknown) < max(least * len(words), 1):
+        return f"no cited turn says: {', '.join(missing)}" if missing else ""
+
+    def find_unknown_words(self, text: str, *, least: float) -> str:
+        """Return the words of a statement that the evidence lacks, where it has less than a share of them."""
+        rest = self._remove_dates(text)
+        words = extract_content(rest)
+        unknown = sorted(
+            word
+            for word in words
+            if not is_among(word, self._words) and word.replace(",", "") not in self._numbers
+        )
+        known = len(words) - len(unknown)
+        if known < least * len(words) or (not known and rest == text):
             return f"no cited turn says: {', '.join(unknown) or text}"
         return ""
+
+    def _remove_dates(self, text: str) -> str:
+        for mention in reversed(find_dates(text, self._days[-1], relative=False)):
+            text = f"{text[: mention.at]} {text[mention.stop :]}"
+        return text
 
     @cached_property
     def _numbers(self) -> frozenset[str]:
         return frozenset(number.replace(",", "") for number in self._known.numbers)
 
-    def find_changed_meaning(self, text: str) -> str:
+    def find_changed_meaning(self, text: str, replaced: str) -> str:
         """Return where a statement affirms, denies or settles what its evidence does not."""
         specifics = extract_specifics(text)
         denied = {value.removeprefix("not ") for value in self._known.negations}
         if flipped := (specifics.affirmed & denied) - self._known.affirmed - _extract_denied_words(text):
             return f"the turns deny: {', '.join(sorted(flipped))}"
         sources = self._select_sources(text)
-        if _has_negation(text) and not any(map(_has_negation, sources)):
+        if has_negation(text) and not any(map(has_negation, sources)) and not has_negation(replaced):
             return "it denies what the turns do not deny"
-        if not _HEDGE.search(text) and all(_HEDGE.search(source) for source in sources):
+        if not HEDGE.search(text) and all(HEDGE.search(source) for source in sources):
             return "the turns say it as a guess, a wish or a condition only"
         if all(source.endswith("?") for source in sources):
             return "the turns ask it, and do not say it"
-        return self._find_exchanged_names(text, specifics, sources)
+        clauses = self._select_sources(
+            text, [part for each in self._sentences for part in CLAUSE.split(each)]
+        )
+        named = _extract_marks(specifics)
+        if _OWNER.search(text) and all(
+            _is_about_others(clause) and not named & _extract_marks(extract_specifics(clause))
+            for clause in clauses
+        ):
+            return "the turns say it of somebody else"
+        unnamed = named and not any(name in f" {self._text.lower()} " for name in named)
+        if unnamed and _KIN.search(self._text) and all(map(_is_about_others, clauses)):
+            return "the turns say it of somebody else"
+        return (
+            self._find_other_subject(text, specifics)
+            or self._find_other_units(text)
+            or self._find_exchanged_names(text, specifics, sources)
+        )
 
-    def _select_sources(self, text: str) -> list[str]:
-        """Return the sentences of the evidence that share most words with a statement."""
-        words = _extract_words(text)
-        shares = [
-            (len([w for w in words if _is_among(w, _extract_words(each))]), each) for each in self._sentences
-        ]
+    def _select_sources(self, text: str, parts: Sequence[str] = ()) -> list[str]:
+        """Return the sentences of the evidence, or other parts of it, that share most words with a statement."""
+        words, parts = extract_content(text), parts or self._sentences
+        shares = [(sum(is_among(word, extract_content(each)) for word in words), each) for each in parts]
         most = max((share for share, _ in shares), default=0)
-        return [each for share, each in shares if share and share >= 0.6 * most] or self._sentences
+        return [each for share, each in shares if share and share >= 0.6 * most] or list(parts)
+
+    def _find_other_subject(self, text: str, specifics: Specifics) -> str:
+        """Return whether a statement says of one name or value what a clause says of another."""
+        marks = _extract_marks(specifics)
+        clauses = [
+            clause for sentence in self._sentences for clause in CLAUSE.split(self._remove_dates(sentence))
+        ]
+        marked = [(_extract_marks(extract_specifics(clause)), _extract_words(clause)) for clause in clauses]
+        if not any(there & marks for there, _ in marked):
+            return ""
+        own = frozenset(word for there, said in marked if there & marks for word in said)
+        words = {
+            word
+            for word in _extract_words(self._remove_dates(text)) - marks - _FRAME
+            if is_among(word, self._words)
+        }
+        for there, said in marked:
+            if there and not there & marks:
+                taken = sorted(word for word in words if is_among(word, said) and not is_among(word, own))
+                if taken and 2 * len(taken) > len(words):
+                    return f"the turns say it of {', '.join(sorted(there))}: {', '.join(taken)}"
+        return ""
+
+    def _find_other_units(self, text: str) -> str:
+        """Return the first number of a statement that has another unit, or another thing that has another number."""
+        counted = _count_things(self._text)
+        for thing, numbers in _count_things(text).items():
+            if thing in counted and not numbers & counted[thing]:
+                return f"the turns say {', '.join(sorted(counted[thing]))} {thing}"
+        known = dict(_NUMBER_WITH_UNIT.findall(self._text))
+        for number, unit in _NUMBER_WITH_UNIT.findall(text):
+            other = known.get(number, unit)
+            if other != unit and _is_unit(unit) and _is_unit(other):
+                return f"the turns say {number} {other}"
+        return ""
 
     def _find_exchanged_names(self, text: str, specifics: Specifics, sources: Sequence[str]) -> str:
         names = {name for name in specifics.names if " " not in name}
@@ -275,18 +405,59 @@ class _Said:
         return ""
 
 
+def split_statements(text: str) -> list[str]:
+    """Return the sentences of a text; of one that ends in a question, the statement before it by itself."""
+    sentences: list[str] = []
+    for part in _SENTENCE_END.split(_ANSWER.sub("", text)):
+        before, question = part.strip(), ""
+        if before.endswith("?"):
+            pieces = _QUESTION.split(before, maxsplit=1)
+            before, question = pieces if len(pieces) > 1 else (before, "")
+        sentences += [each for each in (before, question) if each]
+    return sentences
+
+
 def _extract_words(text: str) -> frozenset[str]:
     return frozenset(stem_word(word) for word in extract_content_words(text) if not word.isdigit())
 
 
-def _is_among(word: str, words: frozenset[str]) -> bool:
+def is_among(word: str, words: frozenset[str]) -> bool:
     """Whether a word, or another form of it, is among words."""
     if word in words or stem_word(word) in words:
         return True
     least = max(4, -(-len(word) * 6 // 10))
+    if any(letter.isdigit() for letter in word):
+        return False
     return any(
-        word[:least] == each[:least] and len(each) * 6 <= 10 * least for each in words if len(each) >= least
+        word[:least] == each[:least] and len(each) <= least + 3 for each in words if len(each) >= least
     )
+
+
+def _count_things(text: str) -> dict[str, set[str]]:
+    """Return the numbers of things in a text, by the stems of the one or two words after them."""
+    found: dict[str, set[str]] = {}
+    words = [word.lower() for word in _WORD.findall(text)]
+    for at, word in enumerate(words):
+        number = word if word.isdigit() else "1" if word == "one" else NUMBER_WORDS.get(word)
+        for thing in words[at + 1 : at + 3] if number else ():
+            if thing.isalpha() and len(thing) > 3:
+                found.setdefault(stem_word(thing), set()).add(str(number))
+    return found
+
+
+def _extract_marks(specifics: Specifics) -> frozenset[str]:
+    """Return the names and values of a text, as single words."""
+    names = {word for name in specifics.names for word in name.split() if "'" not in word}
+    return (specifics.numbers | specifics.code | names) - _FRAME
+
+
+def _is_unit(word: str) -> bool:
+    return word.lower() in UNITS or any(letter.isupper() for letter in word[1:])
+
+
+def _is_about_others(sentence: str) -> bool:
+    """Whether a sentence is about somebody else than who says it."""
+    return bool(_THIRD_PERSON.search(sentence)) and not _FIRST_PERSON.search(sentence)
 
 
 def _is_same_time(mention: DateMention, other: DateMention) -> bool:
@@ -305,13 +476,13 @@ def _extract_denied_words(text: str) -> frozenset[str]:
     return frozenset(
         stem_word(each)
         for at, word in enumerate(words)
-        if _has_negation(word)
+        if has_negation(word)
         for each in words[at + 1 : at + 4]
     )
 
 
-def _has_negation(text: str) -> bool:
-    return any(word in NEGATIONS or word.endswith("n't") for word in map(str.lower, _WORD.findall(text)))
+def has_negation(text: str) -> bool:
+    return any(word in DENIALS or word.endswith("n't") for word in map(str.lower, _WORD.findall(text)))
 
 
 def find_added_words(text: str, other: str) -> str:
@@ -323,16 +494,35 @@ def find_added_words(text: str, other: str) -> str:
     today = datetime(2000, 1, 1, tzinfo=UTC).date()
     kept: list[str] = []
     at = 0
-    dates = {text[each.at : each.stop].strip() for each in find_dates(text, today, relative=False)}
-    known = _extract_words(other) | extract_specifics(other).numbers
-    for date in sorted(dates, key=text.index):
-        place = text.index(date, at) if date in text[at:] else -1
-        if place < 0:
-            continue
-        kept += _select_unknown(text[at:place], known)
-        kept += [] if date.lower() in other.lower() else [date]
-        at = place + len(date)
-    return " ".join((*kept, *_select_unknown(text[at:], known)))
+    for mention in find_dates(text, today, relative=False):
+        words = text[mention.at : mention.stop].strip()
+        kept += _select_unknown(text[at : mention.at], other)
+        kept += [] if words.lower() in other.lower() else [words]
+        at = mention.stop
+    return " ".join((*kept, *_select_unknown(text[at:], other)))
+
+
+def find_value_that_stays(old: str, new: str, evidence: Sequence[Evidence]) -> str:
+    """Return why evidence does not take back a value of a line that another replaces; empty where it does.
+
+    >>> said = [Evidence(text="250 for gold customers, 100 for the others", at=datetime(2026, 3, 2, tzinfo=UTC))]
+    >>> find_value_that_stays("The limit is 100", "The limit is 250", said)
+    'the turns say that it stays: 100'
+    """
+    dropped = _extract_marks(extract_specifics(old)) - _extract_marks(extract_specifics(new))
+    for each in evidence:
+        for sentence in split_statements(each.text):
+            said = dropped & _extract_marks(extract_specifics(sentence))
+            if said and not _KEPT.search(sentence):
+                return f"the turns say that it stays: {', '.join(sorted(said))}"
+    return ""
+
+
+def is_about_same(old: str, new: str, evidence: Sequence[Evidence]) -> bool:
+    """Whether evidence speaks of what two versions of a line have in common."""
+    before, after = extract_content(old), extract_content(new)
+    said = extract_content("\n".join(each.text for each in evidence))
+    return any(is_among(word, after) and is_among(word, said) for word in before)
 
 
 def find_replacement_loss(old: str, new: str) -> str:
@@ -343,29 +533,27 @@ def find_replacement_loss(old: str, new: str) -> str:
     >>> find_replacement_loss("Ana lives in Oslo with her cats, Flip and Flap", "Ana lives in Rome")
     'it would leave out: cat, flap, flip, oslo'
     """
-    before, after = _extract_content(old), _extract_content(new)
-    dropped = sorted(word for word in before if not _is_among(word, after))
-    added = [word for word in after if not _is_among(word, before)]
+    before, after = extract_content(old), extract_content(new)
+    dropped = sorted(word for word in before if not is_among(word, after))
+    added = [word for word in after if not is_among(word, before)]
     if len(dropped) == len(before) or len(dropped) > len(added) + 1:
         return f"it would leave out: {', '.join(dropped)}"
     return ""
 
 
-def _extract_content(text: str) -> frozenset[str]:
+def extract_content(text: str) -> frozenset[str]:
     """Return the words of a line that say something, with its names and numbers."""
     specifics = extract_specifics(_MARKER.sub("", text, count=1))
-    return (_extract_words(text) | specifics.numbers) - _FRAME
+    values = specifics.numbers | specifics.addresses | {time for time in specifics.times if ":" in time}
+    names = {stem_word(word) for name in specifics.names for word in name.split()}
+    return (_extract_words(text) | values | names) - _FRAME
 
 
-def _select_unknown(text: str, known: frozenset[str]) -> list[str]:
-    """Return the pieces of a text that have a word which is not known."""
-    return [
-        piece.strip(".,;:!?()")
-        for piece in text.split()
-        if any(
-            not _is_among(word, known) for word in _extract_words(piece) | extract_specifics(piece).numbers
-        )
-    ]
+def _select_unknown(text: str, other: str) -> list[str]:
+    """Return the pieces of a text that have a word which another lacks."""
+    known = extract_content(other)
+    pieces = (piece.strip(".,;:!?()") for piece in text.split())
+    return [piece for piece in pieces if any(not is_among(word, known) for word in extract_content(piece))]
 
 
 def find_end(statement: str, evidence: Sequence[Evidence]) -> str:
@@ -377,15 +565,16 @@ def find_end(statement: str, evidence: Sequence[Evidence]) -> str:
     >>> find_end("- Ana works at Acme", [Evidence(text="Ana works at Acme", at=now)])
     'no turn of the user says that it has ended'
     """
-    text = _MARKER.sub("", statement, count=1)
-    words = _extract_words(text) | {word for name in extract_specifics(text).names for word in name.split()}
+    words = extract_content(statement)
     for each in evidence:
-        for sentence in _SENTENCE_END.split(each.text):
-            said = _extract_words(sentence)
-            shared = sum(_is_among(word, said) for word in words)
-            if shared < min(2, len(words)) or shared < ENDED_SHARE * len(words):
+        for sentence in split_statements(each.text):
+            said = extract_content(sentence)
+            shared = sum(is_among(word, said) for word in words)
+            if not shared or sentence.endswith("?") or HEDGE.search(sentence) or PASSING.search(sentence):
                 continue
-            settled = not sentence.rstrip().endswith("?") and not _HEDGE.search(sentence)
-            if settled and (_ENDED.search(sentence) or _has_negation(sentence) != _has_negation(text)):
+            most = shared >= min(2, len(words)) and shared >= ENDED_SHARE * len(words)
+            if _ENDED.search(sentence) and (most or not _LEFT.search(sentence)):
+                return ""
+            if most and has_negation(sentence) != has_negation(statement):
                 return ""
     return "no turn of the user says that it has ended"

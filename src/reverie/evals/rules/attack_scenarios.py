@@ -469,7 +469,7 @@ def _build_preference_model(it: AttackWorld) -> Callable[[ModelRequest], str]:
     def answer(ask: ModelRequest) -> str:
         if not _is_told(ask, it.text):
             return json.dumps({"preferences": []})
-        wish = {"content": it.text, "strength": "very_irritated", "evidence": _extract_shown_ids(ask)}
+        wish = {"content": it.text, "evidence": _extract_shown_ids(ask)}
         return json.dumps({"preferences": [wish]})
 
     return answer

@@ -87,6 +87,10 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     },
     "Consolidation": {
         "dream": (f"{_DREAMS}:dream", "Consolidate records: enrich, merge, infer, promote."),
+        "review": (
+            "reverie.interfaces.cli.commands.admin.review:review",
+            "List proposed memories, and decide them.",
+        ),
     },
     "The readable folder": {
         "watch": (f"{_FOLDER}:watch", "Import edited files as they are saved."),

@@ -8,16 +8,18 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, cast
 
 import click
 
-from reverie.domain.errors import InvalidInput
+from reverie.domain.errors import InvalidInput, NotFound
 from reverie.interfaces.cli import output
+from reverie.interfaces.cli.commands.admin.review import describe_proposal
 from reverie.interfaces.cli.options import Command, CommandContext, ExitCode, invocation, open_session
 
 if TYPE_CHECKING:
     from reverie.agent import Agent, TurnResult
+    from reverie.consolidation.proposals import Verdict
     from reverie.integrations.lightrag import LightRAG
     from reverie.integrations.lightrag_indexer import LightRAGIndexer
     from reverie.memory import Memory
@@ -26,6 +28,8 @@ _HELP = """/new            start a new conversation; memories are kept
 /compact [N]    shorten the window to its last N turns, 20 by default
 /status         show the session, the memory and the tokens used
 /dream          run consolidation
+/review [ID accept|reject|later [WHY]]
+                list proposed memories, or decide one
 /up, /down [WHY]
                 say that the last answer was good or bad
 /stop           stop the current answer (or press Ctrl-C)
@@ -110,6 +114,8 @@ def _converse(talk: _Talk) -> None:
         name = talk.agent.model.name if talk.agent.model is not None else "no model (see --model)"
         where = output.one_line(talk.agent.session.id)
         click.echo(f"Talking with {name} in {where}. /help for help, /quit to quit.")
+        if waiting := len(talk.memory.dreams.proposals()):
+            click.echo(f"{output.count(waiting, 'proposal')} for your memory: see /review.")
     while (line := _read(interactive)) is not None:
         text = line.strip()
         if not text:
@@ -121,7 +127,7 @@ def _converse(talk: _Talk) -> None:
                 _run_command(talk, text)
             else:
                 _send_message(talk, text)
-        except InvalidInput as error:
+        except (InvalidInput, NotFound) as error:
             output.print_error(str(error))
         except KeyboardInterrupt:
             talk.agent.stop()
@@ -236,6 +242,17 @@ def _dream(talk: _Talk, rest: str) -> None:
         click.echo(f"{outcome.name}: {outcome.why or output.count(count, 'change')}")
 
 
+def _review(talk: _Talk, rest: str) -> None:
+    id, _, decision = rest.partition(" ")
+    if not id:
+        proposals = talk.memory.dreams.proposals()
+        click.echo("\n".join(map(describe_proposal, proposals)) or "Nothing is proposed.")
+        return
+    verdict, _, reason = decision.strip().partition(" ")
+    record = talk.memory.dreams.decide(id, cast("Verdict", verdict), reason=reason)
+    click.echo(output.escape_text(f"{verdict}: {describe_proposal(record)}"))
+
+
 def _rate(talk: _Talk, note: str, thumb: Literal["up", "down"]) -> None:
     if not talk.last_id:
         raise InvalidInput("there is no answer to rate yet")
@@ -255,6 +272,7 @@ _COMMANDS: Mapping[str, Callable[[_Talk, str], None]] = {
     "/compact": _compact,
     "/status": _show_status,
     "/dream": _dream,
+    "/review": _review,
     "/up": partial(_rate, thumb="up"),
     "/down": partial(_rate, thumb="down"),
     "/stop": _stop,

@@ -1,0 +1,149 @@
+"""Check that turns of the owner's show a preference, and how strongly.
+
+How strongly is computed from the turns and not claimed by a model: two turns have to show the preference, or one that
+states it for good or puts the assistant right. A turn shows it if a clause of it has what the preference is about,
+agrees with it in what it denies, and is neither about somebody else nor about one occasion.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, tzinfo
+
+from reverie.domain.conversation import SIGNAL, Turn
+from reverie.domain.similarity.grounding import (
+    CLAUSE,
+    DENIALS,
+    PASSING,
+    Evidence,
+    collect_evidence,
+    extract_content,
+    find_injection,
+    find_unsaid_values,
+    is_among,
+    split_statements,
+)
+from reverie.domain.word_lists import parse_word_set
+
+NEEDED_TURNS = 2
+"""Turns that have to show a preference where none states it outright."""
+
+KNOWN_SHARE = 0.5
+"""The share of a preference's words that the turns that show it must have."""
+
+_FRAME = parse_word_set(
+    """
+    want wants prefer prefers like likes love enjoy enjoys avoid avoids use uses always never rather would take takes
+    give wish wishes dislike dislikes hate hates gern gerne mag möchte will bevorzugt wünscht nie immer gustan
+    gusta quiere prefiere nunca siempre veut préfère aime jamais toujours get gets have has
+    does not without instead place no
+    """
+)
+_FOR_GOOD = re.compile(
+    r"\b(?:always|never|from now on|in future|i (?:\w+ )?(?:prefer|hate|like|love|can't stand|dislike)|stop \w+ing"
+    r"|don't ever|immer|nie|niemals|künftig|ab jetzt|in zukunft|ich (?:mag|hasse|bevorzuge)"
+    r"|siempre|nunca|de ahora en adelante|prefiero|me gustan?|toujours|jamais|désormais|je préfère)\b",
+    re.IGNORECASE,
+)
+_AVERSION = re.compile(
+    r"\b(?:enough of|tired of|sick of|hate|hates|skip|stop|drop|avoid|without|no more|dislikes?|ohne|satt|sin|sans)\b",
+    re.IGNORECASE,
+)
+_ONCE = re.compile(
+    r"\b(?:one-off|this time|this once|just this|only this|for (?:the|this) (?!next)\w+|diesmal|ausnahmsweise"
+    r"|nur heute|esta vez|cette fois)\b",
+    re.IGNORECASE,
+)
+_OTHERS = re.compile(
+    r"\b(?:she|he|him|his|her|they|er|ella|él|elle|wants|insists|asks|quiere|veut)\b"
+    r"|\b(?:my|our|mein\w*|unser\w*|mi|nuestr[oa]|mon|ma|notre) (?:\w+ ){0,2}"
+    r"(?:wants|likes|loves|hates|prefers|needs|asks|only|can't|mag|will|quiere|prefiere|veut|préfère)\b",
+    re.IGNORECASE,
+)
+_UNIVERSAL = re.compile(
+    r"\b(?:every\w*|all|any\w*|always|alles|alle[ns]?|jede\w*|immer|tod[oa]s?|siempre|cada|tout\w*|tous|chaque|toujours)\b",
+    re.IGNORECASE,
+)
+_CONTRAST = re.compile(
+    r"\b(?:rather than|instead of|in place of|over|statt|anstelle von|en vez de|en lugar de|plutôt que|au lieu de)\b",
+    re.IGNORECASE,
+)
+_AGAIN = re.compile(
+    r"\b(?:again|too|also|as well|still|same|likewise|auch|wieder|noch|genauso|también|otra vez|igual|aussi|encore)\b",
+    re.IGNORECASE,
+)
+_WORD = re.compile(r"[^\W_]+(?:['’][^\W\d_]+)?")
+
+
+def explain_unshown(preference: str, turns: Sequence[Turn], *, zone: tzinfo = UTC) -> str:
+    """Return why turns do not show a preference; empty where they do.
+
+    Args:
+        preference: The preference, as a model words it.
+        turns: The owner's turns that it cites.
+        zone: Where the owner's days begin and end.
+    """
+    if reason := find_injection(preference):
+        return reason
+    distinct = {" ".join(turn.content.lower().split()): turn for turn in turns}
+    evidence = [
+        (turn, each) for turn in distinct.values() for each in collect_evidence([turn], only_owner=True)
+    ]
+    first, _, rest = _CONTRAST.split(preference, maxsplit=1)[0].strip().partition(" ")
+    words = (extract_content(rest) or extract_content(first)) - _FRAME
+    if not evidence or not words:
+        return "no turn of the owner's is cited that may be evidence"
+    texts = [each for _, each in evidence]
+    if universal := _find_unsaid_universal(preference, texts):
+        return f"no turn says: {universal}"
+    named = any(word.istitle() and word.lower() in words for word in _WORD.findall(preference)[1:])
+    if not named and any(_OTHERS.search(each.text) for each in texts):
+        return "the turns are about what somebody else wants"
+    head = f"{first} {rest}"
+    all_shown = [(turn, _find_shown_words(head, words, each.text)) for turn, each in evidence]
+    shown = [(turn, found) for turn, found in all_shown if found]
+    common = Counter(word for _, found in shown for word in found)
+    again = [turn for turn, found in all_shown if not found and _AGAIN.search(turn.content)]
+    is_repeated = any(n >= NEEDED_TURNS for n in common.values()) or (again and 2 * len(common) > len(words))
+    if not is_repeated and not _is_strong([turn for turn, _ in shown]):
+        return f"{len(shown)} turns show it, {NEEDED_TURNS} are needed that speak of the same"
+    unsaid = sorted(word for word in words if word not in common)
+    if len(words) - len(unsaid) < KNOWN_SHARE * len(words):
+        return f"no turn says: {', '.join(unsaid)}"
+    return find_unsaid_values(f"{first.lower()} {rest}", texts, zone=zone)
+
+
+def _find_unsaid_universal(preference: str, evidence: Sequence[Evidence]) -> str:
+    found = _UNIVERSAL.search(preference)
+    if found is None or any(_UNIVERSAL.search(each.text) for each in evidence):
+        return ""
+    return found[0].lower()
+
+
+def _find_shown_words(preference: str, words: frozenset[str], text: str) -> frozenset[str]:
+    """Return the words of a preference that a turn has, where it has them as the preference means them."""
+    found: set[str] = set()
+    opposed: set[str] = set()
+    denies = _count_denials(preference) % 2
+    for sentence in split_statements(text):
+        if PASSING.search(sentence) or _ONCE.search(sentence):
+            continue
+        for clause in CLAUSE.split(sentence):
+            said = extract_content(clause)
+            shared = {word for word in words if is_among(word, said)}
+            (found if _count_denials(clause) % 2 == denies else opposed).update(shared)
+    return frozenset(found) if len(found) > len(opposed) else frozenset()
+
+
+def _count_denials(text: str) -> int:
+    text = _CONTRAST.split(text, maxsplit=1)[0]
+    words = [word.lower() for word in _WORD.findall(text)]
+    denials = [word for word in words if word != "without" and (word in DENIALS or word.endswith("n't"))]
+    return len(denials) + len(_AVERSION.findall(text))
+
+
+def _is_strong(turns: Sequence[Turn]) -> bool:
+    """Whether one of the turns states it for good, or puts the assistant right."""
+    return any(_FOR_GOOD.search(turn.content) or turn.metadata.get(SIGNAL) == "correction" for turn in turns)

@@ -1,0 +1,72 @@
+"""The command `review`: list what background thinking proposes, and decide it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+import click
+
+from reverie.domain.errors import InvalidInput
+from reverie.interfaces.cli import output
+from reverie.interfaces.cli.options import Command, CommandContext, as_json, invocation
+
+if TYPE_CHECKING:
+    from reverie.consolidation.proposals import Verdict
+    from reverie.domain.record import Record
+    from reverie.memory import Memory
+
+_DONE = {"accept": "Accepted", "reject": "Rejected", "later": "Left for later"}
+
+
+@click.command(cls=Command)
+@click.argument("id", required=False)
+@click.option("--accept", "verdict", flag_value="accept", help="Make it a memory.")
+@click.option("--reject", "verdict", flag_value="reject", help="Do not propose it again.")
+@click.option("--later", "verdict", flag_value="later", help="Leave it undecided.")
+@click.option("--reason", metavar="TEXT", default="", help="Why it is rejected.")
+@as_json
+@invocation
+def review(
+    context: CommandContext, /, id: str | None, verdict: str | None, reason: str, as_json: bool
+) -> None:
+    """List proposed memories, or decide one.
+
+    A preference that touches security, credentials or money is proposed only: it stands in no prompt and no
+    search before you accept it. Without ID, all proposals are listed, with the turns that show them. No
+    tool of a model decides a proposal.
+
+    With --json: {"proposals": [record]}; after a decision {"record": record}.
+    """
+    with context.memory() as memory:
+        if id is None:
+            if verdict is not None:
+                raise InvalidInput(f"--{verdict} needs the id of a proposal: `reverie review` lists them")
+            _list(memory, as_json=as_json)
+            return
+        if verdict is None:
+            raise InvalidInput(f"say what to do with {id!r}: --accept, --reject or --later")
+        record = memory.dreams.decide(id, cast("Verdict", verdict), reason=reason)
+        if as_json:
+            output.print_json({"record": record.to_dict()})
+        else:
+            click.echo(output.escape_text(f"{_DONE[verdict]}: {describe_proposal(record)}"))
+
+
+def _list(memory: Memory, *, as_json: bool) -> None:
+    proposals = memory.dreams.proposals()
+    if as_json:
+        output.print_json({"proposals": [record.to_dict() for record in proposals]})
+        return
+    for record in proposals:
+        click.echo(output.escape_text(describe_proposal(record)))
+        reader = memory.scoped(record.scope) if record.scope else memory
+        for turn in filter(None, map(reader.get_turn, record.references)):
+            click.echo(output.escape_text(f"  [{turn.at:%Y-%m-%d %H:%M}] {output.one_line(turn.content)}"))
+    if not proposals:
+        output.print_message("Nothing is proposed.", quiet=False)
+
+
+def describe_proposal(record: Record) -> str:
+    """Return a proposal in one line: its id, whose it is, and what it says."""
+    scope = f" {record.scope}" if record.scope else ""
+    return f"{record.id}{scope} ({record.category or record.kind}): {output.one_line(record.content)}"
