@@ -269,6 +269,8 @@ class AsyncWorker:
     run = _on_thread(Worker.run)
     run_window = _on_thread(Worker.run_window)
     log = _on_thread(Worker.log)
+    proposals = _on_thread(Worker.proposals)
+    decide = _on_thread(Worker.decide)
     start = _on_thread(Worker.start)
     wake = _on_thread(Worker.wake)
     stop = _on_thread(Worker.stop)
