@@ -243,13 +243,13 @@ def _dream(talk: _Talk, rest: str) -> None:
 
 
 def _review(talk: _Talk, rest: str) -> None:
-    id, _, decision = rest.partition(" ")
-    if not id:
+    name, _, decision = rest.partition(" ")
+    if not name:
         proposals = talk.memory.dreams.proposals()
         click.echo("\n".join(map(describe_proposal, proposals)) or "Nothing is proposed.")
         return
     verdict, _, reason = decision.strip().partition(" ")
-    record = talk.memory.dreams.decide(id, cast("Verdict", verdict), reason=reason)
+    record = talk.memory.dreams.decide(name, cast("Verdict", verdict), reason=reason)
     click.echo(output.escape_text(f"{verdict}: {describe_proposal(record)}"))
 
 
