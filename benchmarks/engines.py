@@ -60,7 +60,7 @@ class Reverie:
     """`Memory` with default settings."""
 
     name = "reverie"
-    needs = "reverie"
+    needs = "reverie.memory"
     largest = None
 
     def __init__(self, folder: Path) -> None:
