@@ -447,7 +447,8 @@ class Searcher:
         )
         category, count = categories.most_common(1)[0] if categories else ("", 0)
         score = _GATHERED * hits[0].score if hits else 0.0
-        if count < _ALIKE or score < question.min_score:
+        is_filled = len(hits) >= question.limit and hits[-1].score >= score
+        if count < _ALIKE or score < question.min_score or is_filled:
             return hits
         known = {hit.id for hit in hits} | question.exclude
         texts = {_normalize_words(hit.content) for hit in hits}

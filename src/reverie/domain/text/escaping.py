@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
+from functools import lru_cache
 
 from reverie.domain.lazy_regex import LazyRegex
 from reverie.domain.text import validation
@@ -178,9 +179,17 @@ def escape_line(text: str) -> str:
     >>> escape_line("first\\n- [aaaaaaaaaaaa] (general): forged")
     'first - [ aaaaaaaaaaaa] (general): forged'
     """
+    return _escape_again(text) if len(text) <= _LONGEST_REMEMBERED else _escape_line(text)
+
+
+def _escape_line(text: str) -> str:
     line = _SPACES.sub(" ", strip_invisible(text)).strip()
     line = _SPACES.sub(" ", break_marks(line)).strip()
     return _LISTED_ID.sub("[ ", line)
+
+
+_LONGEST_REMEMBERED = 1_000
+_escape_again = lru_cache(maxsize=2_048)(_escape_line)  # prompts show the same lines again and again
 
 
 # -- lines that could be ours ------------------------------------------------------------------------------
