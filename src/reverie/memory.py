@@ -447,7 +447,9 @@ def _open_cache(identity: str, settings: Settings) -> IndexCache:
 
 
 def resolve_folder(path: str | os.PathLike[str] | None) -> Path:
-    """The folder that `Memory.open` takes for that; raises `InvalidInput`."""
+    """The folder that `Memory.open` takes for that; raises `InvalidInput`, for the URL of a database too."""
+    if is_database(path):
+        raise InvalidInput("this works on a folder, and the memory is in a database: name a folder")
     if path is None:
         import platformdirs  # only here: most programs name their folder
 

@@ -108,6 +108,7 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "Maintenance": {
         "init": (f"{_UPKEEP}:init", "Create a memory in the folder."),
         "check": (f"{_UPKEEP}:check", "Check the database for errors."),
+        "store": (f"{_UPKEEP}:store", "Create, upgrade or check a PostgreSQL database."),
         "doctor": (
             "reverie.interfaces.cli.commands.admin.doctor:doctor",
             "Diagnose and repair the memory.",

@@ -96,11 +96,11 @@ class CommandContext:
             model: Model, as `provider:model`; None for that of the settings.
             actor: Author of changes in the journal.
         """
-        from reverie.memory import DATABASE, IN_MEMORY, Memory, resolve_folder
+        from reverie.memory import DATABASE, IN_MEMORY, Memory, is_database, resolve_folder
 
         settings = self.load_settings()
         wanted = folder if folder is not None else self.resolve_folder_option()
-        is_announced = create and folder is None and wanted != IN_MEMORY
+        is_announced = create and folder is None and wanted != IN_MEMORY and not is_database(wanted)
         is_new = is_announced and not (resolve_folder(wanted) / DATABASE).exists()
         try:
             memory = Memory.open(
@@ -135,6 +135,24 @@ class CommandContext:
             else:
                 with memory.as_of(self.as_of) as snapshot:
                     yield snapshot
+
+    def resolve_place(self) -> str:
+        """Return the absolute path of the memory's folder, or the URL of its database."""
+        from reverie.memory import is_database, resolve_folder
+
+        wanted = self.resolve_folder_option()
+        return wanted if is_database(wanted) else str(resolve_folder(wanted))
+
+    def describe_place(self) -> str:
+        """Return the place of the memory to show: a URL without its password."""
+        from reverie.memory import is_database
+
+        place = self.resolve_place()
+        if not is_database(place):
+            return place
+        from reverie.stores.postgres.address import parse_postgres_url
+
+        return parse_postgres_url(place).shown
 
     def resolve_folder_option(self) -> str | None:
         """Return the folder of the command line or the environment; None for the platform's folder."""

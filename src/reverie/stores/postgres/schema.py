@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from reverie.stores.postgres.address import PostgresAddress
+from reverie.domain.errors import NotFound
+from reverie.stores.postgres.address import PostgresAddress, parse_postgres_url
 from reverie.stores.postgres.driver import load_psycopg, translate_error
 from reverie.stores.postgres.migrations import migrate, read_version, refuse_other_version
 
@@ -25,6 +26,33 @@ def connect_once(address: PostgresAddress) -> Iterator[psycopg.Connection]:
             yield connection
     except psycopg.Error as error:
         raise translate_error(error, address.shown) from error
+
+
+def prepare_database(url: str, *, create: bool) -> list[str]:
+    """Bring the tables of a database up to date; with `create`, make them and the memory where there are none.
+
+    Args:
+        url: The database and the memory.
+        create: Whether to make what is missing.
+
+    Returns:
+        The names of the steps that were made.
+
+    Raises:
+        NotFound: there are no tables, and none shall be made.
+        StoreIncompatible: a newer Reverie made the tables.
+        StoreUnavailable: the database cannot be reached, or the role lacks a right.
+    """
+    address = parse_postgres_url(url)
+    with connect_once(address) as connection:
+        if not create and read_version(connection) == 0:
+            raise NotFound(
+                f"there are no tables for {address.shown}: run `reverie store create` with the URL"
+            )
+        steps = migrate(connection, address.shown)
+    if create:
+        open_space(address, create=True)
+    return steps
 
 
 def open_space(address: PostgresAddress, *, create: bool) -> tuple[int, str] | None:

@@ -59,8 +59,10 @@ def _run_diagnosis(context: CommandContext, *, fix: bool) -> tuple[Diagnosis, bo
 
 def _diagnose_unopened(context: CommandContext, error: ReverieError) -> Diagnosis:
     from reverie.admin.doctor import diagnose_unopened
-    from reverie.memory import resolve_folder
+    from reverie.memory import is_database, resolve_folder
 
+    if is_database(context.resolve_folder_option()):
+        raise error
     diagnosis = diagnose_unopened(resolve_folder(context.resolve_folder_option()), error)
     if diagnosis is None:
         raise error

@@ -1,11 +1,11 @@
-"""Commands on the store: `init`, `check`, `stats` and `version`."""
+"""Commands on the store: `init`, `check`, `store`, `stats` and `version`."""
 
 from __future__ import annotations
 
 import dataclasses
 import platform
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version as installed
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from reverie.admin.stats import Stats
     from reverie.memory import Memory
     from reverie.snapshot import Snapshot
+    from reverie.stores.protocol import StoreProblem
 
 
 @click.command(cls=Command)
@@ -31,9 +32,9 @@ def init(context: CommandContext, /, as_json: bool) -> None:
     With --json: {"folder": text}.
     """
     with context.memory(create=True) as memory:
-        folder = memory.path
+        folder = str(memory.path) if memory.path is not None else context.describe_place()
     if as_json:
-        output.print_json({"folder": str(folder)})
+        output.print_json({"folder": folder})
     elif not context.quiet:
         click.echo(output.escape_text(f"Ready: {folder}"))
 
@@ -48,15 +49,67 @@ def check(context: CommandContext, /, as_json: bool) -> None:
     """
     with context.memory() as memory:
         problems = memory.admin.check()
-        folder = memory.path
+        folder = str(memory.path) if memory.path is not None else context.describe_place()
+    _report_problems(context, {}, folder, problems, as_json=as_json)
+
+
+@click.command(cls=Command)
+@click.argument("action", type=click.Choice(["create", "upgrade", "check"]))
+@click.argument("url", metavar="URL")
+@as_json
+@invocation
+def store(context: CommandContext, /, action: str, url: str, as_json: bool) -> None:
+    """Create, upgrade or check the tables of a PostgreSQL database, such as postgresql://host/database?memory=acme.
+
+    `create` makes the tables and the memory where they are missing, `upgrade` brings the tables of an older Reverie
+    up to date, `check` looks for errors in the memory and in what keeps memories apart; it exits with 1 if there are
+    any.
+
+    With --json: {"store": text, "steps": [text]}, or {"store": text, "sound": true or false, "problems": [{"what",
+    "fix"}]}.
+    """
+    from reverie.stores.postgres.address import parse_postgres_url
+    from reverie.stores.postgres.schema import prepare_database
+
+    shown = parse_postgres_url(url).shown
+    if action == "check":
+        _check_database(context, url, shown, as_json=as_json)
+        return
+    steps = prepare_database(url, create=action == "create")
+    if as_json:
+        output.print_json({"store": shown, "steps": steps})
+    elif not context.quiet:
+        click.echo(output.escape_text(f"Ready: {shown}" + "".join(f"\n  {step}" for step in steps)))
+
+
+def _check_database(context: CommandContext, url: str, shown: str, *, as_json: bool) -> None:
+    from contextlib import closing
+
+    from reverie.search.analyzer import analyze
+    from reverie.stores.postgres import PostgresStore
+
+    with closing(PostgresStore(url, analyse=analyze, create=False)) as opened:
+        problems = opened.check()
+    _report_problems(context, {"store": shown}, shown, problems, as_json=as_json)
+
+
+def _report_problems(
+    context: CommandContext,
+    named: Mapping[str, str],
+    shown: str,
+    problems: Sequence[StoreProblem],
+    *,
+    as_json: bool,
+) -> None:
+    """Print what was found wrong, or that nothing was; end with 1 if anything was."""
     if as_json:
         listed = [{"what": problem.what, "fix": problem.fix} for problem in problems]
-        output.print_json({"sound": not problems, "problems": listed})
+        output.print_json({**named, "sound": not problems, "problems": listed})
     elif problems:
         for problem in problems:
             click.echo(output.escape_text(f"{problem.what}\n  {problem.fix}"))
     elif not context.quiet:
-        click.echo(output.escape_text(f"Sound: {folder}"))
+        click.echo(output.escape_text(f"Sound: {shown}"))
     if problems:
         raise click.exceptions.Exit(ExitCode.NOTHING)
 

@@ -129,9 +129,7 @@ def config(context: CommandContext, /, client: str, **values: Any) -> None:
     They contain the absolute paths of the folder and the program, and the options given here.
     """
     del client
-    from reverie.memory import resolve_folder
-
-    arguments = ["--folder", str(resolve_folder(context.resolve_folder_option()))]
+    arguments = ["--folder", context.resolve_place()]
     if context.settings is not None:
         arguments += ["--settings", str(Path(context.settings).expanduser().absolute())]
     defaults = HookOptions()

@@ -268,11 +268,10 @@ def config(ctx: click.Context, context: CommandContext, /, client: str, name: st
     """
     from reverie.interfaces.mcp.clients import CLIENTS as FORMS
     from reverie.interfaces.mcp.clients import format_settings
-    from reverie.memory import resolve_folder
 
     before = ctx.meta.get("reverie.mcp", {})
     values = {key: value or before.get(key) for key, value in options.items()}
-    command = [*find_program(), "mcp", "--folder", str(resolve_folder(context.resolve_folder_option()))]
+    command = [*find_program(), "mcp", "--folder", context.resolve_place()]
     if context.settings is not None:
         command += ["--settings", str(Path(context.settings).expanduser().absolute())]
     for key, value in values.items():
