@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol, Unpack, overload
 
+from reverie.consolidation.planning.inputs import build_remembered_cursor
 from reverie.consolidation.rule_learning import RuleLearner, build_cursor_name
 from reverie.context.ledger import build_shown_cursor
 from reverie.domain.conversation import SessionState
@@ -358,7 +359,11 @@ class ScopedMemory(MemoryReader):
         parts.sessions.discard(own)
         removed = parts.records.delete_session(
             own,
-            cursors={build_shown_cursor(own): None, build_cursor_name(own): None},
+            cursors={
+                build_shown_cursor(own): None,
+                build_cursor_name(own): None,
+                build_remembered_cursor(own): None,
+            },
             noted=lambda turns: find_notes_from_turns(self._store, turns),
         )
         self._store.drop_entries(build_session_namespace(own))

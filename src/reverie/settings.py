@@ -156,6 +156,8 @@ class Settings:
         dream_schedule: When to dream instead, as the five fields of cron in UTC, such as `0 3 * * *`.
         time_zone: Where "yesterday" begins and ends, such as `Europe/Berlin`; default none, which is UTC.
         dream_idle: Minutes without any change before a dream that is due begins, over 0; default 5.
+        remember: Whether a model reads each conversation once, when it is over, for facts worth keeping; default
+            yes.
         preference_inference: Whether preferences are inferred; default yes. RockBot's
             `PreferenceInferenceEnabled`.
         rag_enabled: Whether a knowledge graph is asked where `rag_url` names one; default yes. golemcore's
@@ -230,6 +232,7 @@ class Settings:
     dream_schedule: str | None = _define_setting(None, "text", optional=True)
     dream_idle: float = _define_setting(5.0, "minutes")
     time_zone: str | None = _define_setting(None, "text", optional=True)
+    remember: bool = _define_setting(True, "flag")
     preference_inference: bool = _define_setting(True, "flag", "preference_inference_enabled")
     rag_enabled: bool = _define_setting(True, "flag")
     rag_url: str | None = _define_setting(None, "text", optional=True)

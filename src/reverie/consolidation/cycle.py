@@ -16,9 +16,10 @@ from pathlib import Path
 
 from reverie.consolidation.gatherer import ACTOR, InputGatherer
 from reverie.consolidation.passes.extract import Extraction
+from reverie.consolidation.passes.remember import Remembered
 from reverie.consolidation.plan import Plan, PlanStep
 from reverie.consolidation.planning.driver import NO_MODEL, run_pass
-from reverie.consolidation.planning.inputs import PassInput, build_cursor_name
+from reverie.consolidation.planning.inputs import PassInput, build_cursor_name, build_remembered_cursor
 from reverie.consolidation.planning.plan_combination import build_skipped_plan, combine_plans
 from reverie.consolidation.registry import DREAM, PASSES, Pass
 from reverie.consolidation.windows import WindowKind, WindowReader
@@ -157,7 +158,9 @@ class ConsolidationCycle:
             return self._plan_dream()
         if session is not None:
             window = self.windows.read(session, registered.name, keep=keep)
-            return self._build(registered, replace(self._gatherer.gather_basics(), window=window))
+            if off := self._explain_off(registered):
+                return build_skipped_plan(self._gatherer.gather_basics(), registered.name, off)
+            return self._build(registered, self._gatherer.gather_session(registered, window))
         if output is not None:
             view = replace(self._gatherer.gather_basics(), output=output, step=step)
             return self._build(registered, view, scope=scope, origin=origin)
@@ -203,6 +206,8 @@ class ConsolidationCycle:
         result = run_pass(registered.build(view, self._settings), self.ask)
         if isinstance(result, Plan):
             return result
+        if isinstance(result, Remembered):
+            return self._plan_remembered(view, result)
         return self._plan_extraction(view, result, scope=scope, origin=origin)
 
     def _plan_extraction(
@@ -228,6 +233,30 @@ class ConsolidationCycle:
             notes=(extraction.note,) if extraction.note else (),
             skipped="" if steps else extraction.note or "nothing in it is worth keeping",
             usage=extraction.usage,
+        )
+
+    def _plan_remembered(self, view: PassInput, found: Remembered) -> Plan:
+        assert view.window is not None
+        changes = self._plan_records(found.records)
+        steps = [PlanStep(edit=change, why="said in a conversation") for change in changes]
+        touched = {change.id for change in changes}
+        why = "said by a record of the conversation"
+        for record in found.replaced:
+            if record.id not in touched:
+                after = replace(record, archived_at=max(view.now, record.created_at), archive_reason=why)
+                edit = Change(before=record, after=after)
+                steps.append(PlanStep(edit=edit, why=why, sources=(record.id,)))
+        end = {build_remembered_cursor(view.window.state.id): str(view.window.start)}
+        return Plan(
+            id=view.new_id(),
+            name="remember",
+            made_at=view.now,
+            steps=tuple(steps),
+            refused=found.refused,
+            skipped="" if steps or found.failed else "nothing in it is worth keeping",
+            failed=found.failed,
+            cursors={} if found.failed else end,
+            usage=found.usage,
         )
 
     def apply(self, plan: Plan, *, dry_run: bool = False) -> ApplyResult:

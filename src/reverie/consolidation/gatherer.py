@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from reverie.consolidation.passes.headlines import REFUSED
 from reverie.consolidation.passes.merge import LEFT
-from reverie.consolidation.planning.inputs import FormerMerge, PassInput, build_cursor_name
+from reverie.consolidation.planning.inputs import FormerMerge, PassInput, WindowInput, build_cursor_name
 from reverie.consolidation.planning.plan_combination import apply_changes
 from reverie.consolidation.proposals import list_proposals
 from reverie.consolidation.registry import PASSES, Pass
@@ -131,6 +131,16 @@ class InputGatherer:
             view = replace(view, proposals=tuple(list_proposals(self._store)))
         if registered.reads("injected texts"):
             view = replace(view, injected=tuple(self._list_injected_texts(news.turns)))
+        return view
+
+    def gather_session(self, registered: Pass, window: WindowInput) -> PassInput:
+        """Return the input of a pass over the window of one session."""
+        view = replace(self.gather_basics(), window=window)
+        if registered.reads("records"):
+            scope = window.state.scope
+            own = Filter(scopes=visible_scopes(scope), alive_at=view.now)
+            records = tuple(record for record in self._store.find(own) if not record.is_kept)
+            view = replace(view, records=records, categories={scope: self._list_categories(scope)})
         return view
 
     def count_drafts(self, registered: Pass) -> int:

@@ -11,8 +11,19 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
-from reverie.consolidation.passes import compact, digest, enrich, extract, infer, merge, promote, trim
+from reverie.consolidation.passes import (
+    compact,
+    digest,
+    enrich,
+    extract,
+    infer,
+    merge,
+    promote,
+    remember,
+    trim,
+)
 from reverie.consolidation.passes.extract import Extraction
+from reverie.consolidation.passes.remember import Remembered
 from reverie.consolidation.plan import Plan
 from reverie.consolidation.planning.driver import Flow
 from reverie.consolidation.planning.inputs import PassInput, WindowInput
@@ -31,6 +42,9 @@ Input = Literal[
     "session",
     "output",
 ]
+
+Outcome = Plan | Extraction | Remembered
+"""What a pass ends in: a plan, or records that are planned as saves are."""
 
 DREAM = ("enrich", "merge", "infer", "promote")
 """Passes of a dream, in the order in which they run."""
@@ -53,7 +67,7 @@ class Pass:
 
     name: str
     inputs: tuple[Input, ...]
-    build: Callable[[PassInput, Settings], Flow[Plan | Extraction]]
+    build: Callable[[PassInput, Settings], Flow[Outcome]]
     prompt: str = ""
     prompt_setting: str = ""
     setting: str = ""
@@ -79,23 +93,23 @@ def _collect_signals(view: PassInput) -> list[Signal]:
     return list(collect_signals(turns, view.records, now=view.now, changed=view.changed))
 
 
-def _build_enrichment(view: PassInput, settings: Settings) -> Flow[Plan | Extraction]:
+def _build_enrichment(view: PassInput, settings: Settings) -> Flow[Outcome]:
     del settings
     return (yield from enrich.enrich_drafts(view))
 
 
-def _build_merge(view: PassInput, settings: Settings) -> Flow[Plan | Extraction]:
+def _build_merge(view: PassInput, settings: Settings) -> Flow[Outcome]:
     del settings
     duplicates = find_duplicate_groups(view.records, view.changed)
     return (yield from merge.merge(view, duplicates, _collect_signals(view)))
 
 
-def _build_inference(view: PassInput, settings: Settings) -> Flow[Plan | Extraction]:
+def _build_inference(view: PassInput, settings: Settings) -> Flow[Outcome]:
     del settings
     return (yield from infer.infer(view, injected=view.injected, signals=_collect_signals(view)))
 
 
-def _build_promotion(view: PassInput, settings: Settings) -> Flow[Plan | Extraction]:
+def _build_promotion(view: PassInput, settings: Settings) -> Flow[Outcome]:
     yield from ()
     return promote.promote(view, min_confidence=settings.promotion_min_confidence)
 
@@ -105,26 +119,31 @@ def _get_window(view: PassInput) -> WindowInput:
     return view.window
 
 
-def _build_digest(view: PassInput, settings: Settings) -> Flow[Plan | Extraction]:
+def _build_digest(view: PassInput, settings: Settings) -> Flow[Outcome]:
     del settings
     window = _get_window(view)
     flow = digest.digest(view, window.state, window.older, start=window.start, notes=window.pages)
     return (yield from flow)
 
 
-def _build_compaction(view: PassInput, settings: Settings) -> Flow[Plan | Extraction]:
+def _build_remembering(view: PassInput, settings: Settings) -> Flow[Outcome]:
+    del settings
+    return (yield from remember.remember(view, _get_window(view)))
+
+
+def _build_compaction(view: PassInput, settings: Settings) -> Flow[Outcome]:
     del settings
     window = _get_window(view)
     return (yield from compact.compact(view, window.state, window.older, start=window.start))
 
 
-def _build_trim(view: PassInput, settings: Settings) -> Flow[Plan | Extraction]:
+def _build_trim(view: PassInput, settings: Settings) -> Flow[Outcome]:
     del settings
     yield from ()
     return trim.trim(view, _get_window(view))
 
 
-def _build_extraction(view: PassInput, settings: Settings) -> Flow[Plan | Extraction]:
+def _build_extraction(view: PassInput, settings: Settings) -> Flow[Outcome]:
     del settings
     return (yield from extract.extract(view, view.output, step=view.step))
 
@@ -174,6 +193,14 @@ PASSES: Mapping[str, Pass] = MappingProxyType(
                 inputs=("session",),
                 build=_build_compaction,
                 prompt=compact.PROMPT,
+            ),
+            Pass(
+                name=remember.NAME,
+                inputs=("session", "records"),
+                build=_build_remembering,
+                prompt=remember.PROMPT,
+                setting="remember",
+                without_model="no model: only rules learn from conversations",
             ),
             Pass(name=trim.NAME, inputs=("session",), build=_build_trim),
             Pass(

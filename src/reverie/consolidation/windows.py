@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from reverie.consolidation.passes import compact, digest
+from reverie.consolidation.passes import compact, digest, remember
 from reverie.consolidation.plan import Plan
-from reverie.consolidation.planning.inputs import DigestPages, WindowInput
+from reverie.consolidation.planning.inputs import DigestPages, WindowInput, build_remembered_cursor
 from reverie.context.window import trim_window
 from reverie.domain.change import Change
 from reverie.domain.conversation import SessionState, Turn
@@ -28,7 +28,7 @@ WINDOW_WITHOUT_CONSOLIDATION = 10
 MOST_AT_ONCE = 200
 """Turns that leave the window in one plan; more leave it in several."""
 
-WindowKind = Literal["digest", "compact", "trim"]
+WindowKind = Literal["digest", "compact", "trim", "remember"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +71,7 @@ class WindowReader:
         """Return what a pass over the window of a session reads.
 
         Args:
-            kind: `digest`, `compact` or `trim`.
+            kind: `digest`, `compact`, `trim`, or `remember` for the turns that were not read for facts.
             keep: About how many turns stay, 0 or more; None takes what the settings say.
 
         Raises:
@@ -87,6 +87,8 @@ class WindowReader:
             raise InvalidInput(
                 f"session {session!r} belongs to {state.scope!r}, and pages are everybody's: use compact"
             )
+        if kind == remember.NAME:
+            return self._read_new_turns(state)
         turns = self._read_turns(state)
         tail = trim_window(turns, self._count_kept_turns(kind) if keep is None else keep)
         start = tail[0].position if tail else (turns[-1].position + 1 if turns else state.window_start)
@@ -112,6 +114,18 @@ class WindowReader:
                     step = replace(step, edit=Change(before=present, after=replace(after, content=content)))
             steps.append(step)
         return replace(plan, steps=tuple(steps))
+
+    def read_remembered_position(self, session: str) -> int:
+        """Return the position of the first turn of a session that was not read for facts."""
+        text = self._store.cursor(build_remembered_cursor(session))
+        return int(text) if text and text.isdecimal() else 0
+
+    def _read_new_turns(self, state: SessionState) -> WindowInput:
+        """Return the turns of a session that were not read for facts, the latest of them if there are many."""
+        start = self.read_remembered_position(state.id)
+        turns = self._store.turns(session=state.id, start=start)
+        end = turns[-1].position + 1 if turns else start
+        return WindowInput(state=state, older=tuple(turns[-MOST_AT_ONCE:]), start=end)
 
     def _count_kept_turns(self, kind: str) -> int:
         if kind == "trim":

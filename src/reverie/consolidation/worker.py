@@ -45,6 +45,9 @@ FIRST_PAUSE = timedelta(minutes=1)
 
 LONGEST_PAUSE = timedelta(hours=1)
 
+REMEMBERED = timedelta(days=7)
+"""Greatest age of a conversation that is read for facts; an older one was imported."""
+
 LAST_CYCLE = "dream.last"
 """The store's cursor with the time of the last cycle."""
 
@@ -90,6 +93,7 @@ class Worker:
         """
         self._conclude = conclude
         self._nothing_idle: tuple[int, datetime] | None = None  # as of a journal entry, until a time
+        self._nothing_ended: tuple[int, datetime] | None = None
         self.cycle = cycle
         self._writer = writer.acting(ACTOR)
         self._store = writer.store
@@ -121,7 +125,8 @@ class Worker:
 
         Args:
             name: `enrich`, `merge`, `infer` or `promote`; `dream` for all four as one plan, each on what the
-                one before leaves; `digest`, `compact` or `trim` for the window of a session; `extract` for
+                one before leaves; `digest`, `compact` or `trim` for the window of a session; `remember` for
+                the facts in its new turns; `extract` for
                 the findings, insights and lessons in the output of a step of work.
             session: Session whose window is shortened, for `digest`, `compact` and `trim`.
             keep: How many of its turns stay, 0 or more; None takes what the settings say.
@@ -165,7 +170,7 @@ class Worker:
         """Shorten the window of one session now.
 
         Args:
-            kind: `digest`, `compact` or `trim`.
+            kind: `digest`, `compact` or `trim`; `remember` for the facts in its new turns.
             keep: How many turns stay, 0 or more; None takes what the settings say.
         """
         return self.cycle.run_window(session, kind, keep=keep)
@@ -259,8 +264,8 @@ class Worker:
         due = self._find_due_sessions()
         dreams = self.is_dream_due()
         enriches = not dreams and self.is_enriching_due()
-        idle = self._find_idle_sessions()
-        if not due and not dreams and not enriches and not idle:
+        idle, ended = self._find_idle_sessions(), self._find_ended_sessions()
+        if not due and not dreams and not enriches and not idle and not ended:
             return WorkReport()
         outcomes: list[PassOutcome] = []
         with self._hold_lease() as leased:
@@ -275,6 +280,12 @@ class Worker:
             for session in idle:
                 outcome = self._conclude_session(session)
                 self._record_outcome(f"idle {session}", outcome)
+                outcomes.append(outcome)
+            for session in ended:
+                if self._stopping.is_set():
+                    return WorkReport(outcomes=tuple(outcomes))
+                outcome = self.run_window(session, "remember")
+                self._record_outcome(f"remember {session}", outcome)
                 outcomes.append(outcome)
             if (dreams or enriches) and not self._stopping.is_set():
                 outcomes += self._run_dream() if dreams else self.cycle.run(["enrich"])
@@ -312,6 +323,30 @@ class Worker:
         if not idle:
             self._nothing_idle = (sequence, until)
         return [session for session in idle if not self._is_paused(f"idle {session}")]
+
+    def _find_ended_sessions(self) -> list[str]:
+        """Return the sessions of this week that are over and have turns that were not read for facts."""
+        now, sequence = self._clock(), self._store.sequence()
+        if not self._settings.remember or self.cycle.model is None:
+            return []
+        known = self._nothing_ended
+        if known is not None and known[0] == sequence and now < known[1]:
+            return []
+        ended: list[str] = []
+        until = now + self._settings.idle
+        for overview in self._store.sessions():
+            state, due_at = overview.state, overview.last_at + self._settings.idle
+            if abs(now - overview.last_at) > REMEMBERED:
+                continue
+            if self.cycle.windows.read_remembered_position(state.id) >= overview.turns:
+                continue
+            if state.status == "terminated" or due_at <= now:
+                ended.append(state.id)
+            else:
+                until = min(until, due_at)
+        if not ended:
+            self._nothing_ended = (sequence, until)
+        return [session for session in ended if not self._is_paused(f"remember {session}")]
 
     def _conclude_session(self, session: str) -> PassOutcome:
         assert self._conclude is not None

@@ -46,6 +46,7 @@ from reverie.admin.erasure.remains import (
 )
 from reverie.admin.erasure.request import EraseRequest, ErasureReport
 from reverie.consolidation.cycle import LOG, drop_log_entries
+from reverie.consolidation.planning.inputs import build_remembered_cursor
 from reverie.consolidation.rule_learning import build_cursor_name
 from reverie.context.ledger import build_shown_cursor
 from reverie.domain.change import Change, JournalEntry, Value
@@ -73,7 +74,12 @@ _log = logging.getLogger("reverie")
 PENDING = "forgetting.pending"
 """The cursor that says what of a forgetting is still to be done."""
 
-_CURSORS_OF_NAMES = (build_shown_cursor(""), build_cursor_name(""), build_import_cursor(""))
+_CURSORS_OF_NAMES = (
+    build_shown_cursor(""),
+    build_cursor_name(""),
+    build_remembered_cursor(""),
+    build_import_cursor(""),
+)
 _ATTEMPTS = 20
 _ROUNDS = 10
 _BATCH = 1_000

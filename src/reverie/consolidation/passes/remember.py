@@ -1,0 +1,215 @@
+"""Facts that are said in a conversation, however short, become records when it is over.
+
+The new turns are read once, in one request. The model cites the turns that say a fact, and code takes it only if they
+do. Saving decides, as for every record, whether it repeats, or ends, one that is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from reverie.consolidation.plan import Rejection
+from reverie.consolidation.planning.driver import Flow
+from reverie.consolidation.planning.inputs import PassInput, WindowInput
+from reverie.consolidation.planning.page_patch import label_turns
+from reverie.consolidation.planning.questions import ask_in_parts, build_question
+from reverie.consolidation.planning.reply_parsing import UnusableReply, parse_answer, to_ids, to_text
+from reverie.consolidation.planning.transcript import format_transcript
+from reverie.domain.category import validate_category
+from reverie.domain.conversation import Turn
+from reverie.domain.errors import InvalidInput
+from reverie.domain.record import KINDS, UNTRUSTED, Kind, Record
+from reverie.domain.similarity.grounding import (
+    Evidence,
+    collect_evidence,
+    extract_content,
+    find_ungrounded,
+    is_among,
+)
+from reverie.domain.text.escaping import escape_line
+from reverie.llm.messages import ModelReply, ModelRequest, TokenUsage
+from reverie.repositories.records import NewRecord
+
+NAME = "remember"
+PROMPT = "remember.md"
+
+LONGEST_MESSAGE = 1_500
+LONGEST_RECORD = 400
+MOST_KNOWN = 30
+"""Records that a request shows as known: those that share most words with the conversation."""
+
+_MOST_CATEGORIES = 30
+_COVERED = 0.6
+"""The share of its words by which a sentence that was learned by rule counts as said by the new records."""
+
+SCHEMA: Mapping[str, Any] = MappingProxyType(
+    {
+        "type": "object",
+        "properties": {
+            "records": {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "properties": {
+                        "content": {"type": "string"},
+                        "kind": {"type": "string"},
+                        "category": {"type": "string"},
+                        "turns": {"type": "array", "items": {"type": "string"}},
+                    },
+                    "required": ["content", "kind", "category", "turns"],
+                },
+            }
+        },
+        "required": ["records"],
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remembered:
+    """What a conversation came to.
+
+    Attributes:
+        records: Records to save.
+        replaced: Records that were learned by rule and that the new ones say.
+        refused: Proposals that the turns do not say.
+        failed: Why there was no usable answer; empty where there was.
+        usage: Cost of the requests.
+    """
+
+    records: tuple[NewRecord, ...] = ()
+    replaced: tuple[Record, ...] = ()
+    refused: tuple[Rejection, ...] = ()
+    failed: str = ""
+    usage: TokenUsage = field(default_factory=TokenUsage)
+
+
+def remember(view: PassInput, window: WindowInput) -> Flow[Remembered]:
+    """Read the new turns of a conversation for facts worth keeping.
+
+    Args:
+        view: The moment, the prompts, the live records of the scope and its categories.
+        window: The session, and its new turns.
+    """
+    spoken = [turn for turn in window.older if format_transcript([turn], longest=LONGEST_MESSAGE)]
+    if not collect_evidence(spoken, only_owner=True):
+        return Remembered()
+    labels = label_turns(spoken)
+    known = _select_known(view.records, spoken)
+    parts = yield from ask_in_parts(
+        list(labels), lambda names: _build_request(view, window, labels, names, known)
+    )
+    usage = sum((reply.usage for _, _, reply in parts), TokenUsage())
+    taken: list[NewRecord] = []
+    refused: list[Rejection] = []
+    for names, _, reply in parts:
+        if not isinstance(reply, ModelReply):
+            return Remembered(failed=reply.why, usage=usage)
+        try:
+            proposals = parse_answer(reply, SCHEMA).get("records")
+        except UnusableReply as error:
+            return Remembered(failed=str(error), usage=usage)
+        context = [*collect_evidence(spoken), *(_to_evidence(record) for record in known)]
+        for proposal in proposals if isinstance(proposals, list) else ():
+            if len(taken) >= len(spoken):
+                break
+            record, why = _read_proposal(view, proposal, labels, context)
+            if record is not None:
+                taken.append(record)
+            else:
+                refused.append(Rejection(what="remember a fact", why=why))
+        del names
+    replaced = _find_replaced(view.records, taken)
+    return Remembered(records=tuple(taken), replaced=replaced, refused=tuple(refused), usage=usage)
+
+
+def _build_request(
+    view: PassInput,
+    window: WindowInput,
+    labels: Mapping[str, Turn],
+    names: Sequence[str],
+    known: Sequence[Record],
+) -> ModelRequest:
+    turns = [labels[name] for name in names]
+    by_id = {labels[name].id: name for name in names}
+    text = view.fill_prompt(
+        PROMPT,
+        categories=", ".join(view.categories.get(window.state.scope, ())[:_MOST_CATEGORIES]) or "(none)",
+        records="\n".join(f"- {escape_line(record.content)[:200]}" for record in known) or "(nothing)",
+        day=f"{turns[-1].at.astimezone(view.zone):%Y-%m-%d}",
+        conversation=format_transcript(turns, longest=LONGEST_MESSAGE, labels=by_id),
+    )
+    return build_question(text, purpose=NAME, schema=SCHEMA, answer_tokens=1_500)
+
+
+def _select_known(records: Sequence[Record], turns: Sequence[Turn]) -> list[Record]:
+    """Return the trusted records that share most words with a conversation."""
+    said = extract_content("\n".join(turn.content for turn in turns))
+    shares = [
+        (len(said & extract_content(record.content)), record.updated_at, record)
+        for record in records
+        if record.origin not in UNTRUSTED
+    ]
+    ranked = sorted((each for each in shares if each[0]), key=lambda each: each[:2], reverse=True)
+    return [record for _, _, record in ranked[:MOST_KNOWN]]
+
+
+def _read_proposal(
+    view: PassInput, proposal: Any, labels: Mapping[str, Turn], context: Sequence[Evidence]
+) -> tuple[NewRecord | None, str]:
+    """Return the record that a model proposes, or why there is none."""
+    given = proposal if isinstance(proposal, Mapping) else {"content": proposal}
+    content = to_text(given.get("content"))
+    cited = [labels[name.lower()] for name in to_ids(given.get("turns")) if name.lower() in labels]
+    if not content or len(content) > LONGEST_RECORD:
+        return None, f"a record has 1 to {LONGEST_RECORD} characters"
+    if not collect_evidence(cited, only_owner=True):
+        return None, "no turn of the user's is cited, in their own words"
+    if why := find_ungrounded(content, collect_evidence(cited), context=context, zone=view.zone):
+        return None, why
+    last = cited[-1]
+    record = NewRecord(
+        content=content,
+        kind=_read_kind(to_text(given.get("kind"))),
+        category=_read_category(to_text(given.get("category"))),
+        confidence=0.8,
+        source=f"session:{last.session}"[:200],
+        references=tuple(dict.fromkeys(turn.id for turn in cited)),
+        origin="agent",
+        scope=last.scope,
+        created_at=last.at,
+    )
+    return record, ""
+
+
+def _read_kind(text: str) -> Kind:
+    return next(
+        (kind for kind in KINDS if kind == text.lower()), "preference" if text == "instruction" else "fact"
+    )
+
+
+def _read_category(text: str) -> str | None:
+    try:
+        return validate_category(text.lower()) if text else None
+    except InvalidInput:
+        return None
+
+
+def _to_evidence(record: Record) -> Evidence:
+    return Evidence(text=record.content, at=record.created_at)
+
+
+def _find_replaced(records: Sequence[Record], taken: Collection[NewRecord]) -> tuple[Record, ...]:
+    """Return the records learned by rule from the same turns of which the new ones say most words."""
+    found = []
+    for record in records:
+        cited = set(record.references)
+        said = [each.content for each in taken if cited & set(each.references)]
+        words, known = extract_content(record.content), extract_content("\n".join(said))
+        is_sentence = record.layer == "episodic" and not record.pinned and record.seen_count == 1
+        if is_sentence and said and sum(is_among(w, known) for w in words) >= _COVERED * len(words):
+            found.append(record)
+    return tuple(found)
