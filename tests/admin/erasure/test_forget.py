@@ -24,6 +24,9 @@ from reverie.domain.conversation import ToolCall
 from reverie.domain.entry import Entry
 from reverie.domain.errors import Conflict, ModelRefused
 from reverie.domain.filter import Filter
+from reverie.domain.headlines import build_headline
+from reverie.domain.record import Record
+from reverie.domain.text.ids import generate_id
 from reverie.llm.messages import ModelRequest
 from reverie.repositories.pages import build_import_cursor
 from reverie.search.analyzer import analyze
@@ -788,3 +791,31 @@ def test_a_note_about_a_broken_file_does_not_quote_it(tmp_path: Path) -> None:
         file.unlink()
     for file in folder.rglob("*"):
         assert file.is_dir() or b"Lisbon" not in file.read_bytes(), file
+
+
+def sum_up(memory: Memory, content: str, *parts: Record) -> Record:
+    """Add a headline over records, as a dream does."""
+    headline = build_headline(parts, content, id=generate_id(), now=memory._clock())
+    memory._parts.writer.commit([Change(before=None, after=headline)], reason="dream")
+    return headline
+
+
+@pytest.mark.parametrize("way", ["id", "text", "scope"])
+def test_a_headline_over_what_is_forgotten_goes_with_all_of_its_past(memory: Memory, way: str) -> None:
+    anna = memory.scoped("user:anna")
+    secret = anna.save(SECRET).record
+    other = anna.save("She sings in a choir").record
+    ended = sum_up(memory, "The Portuguese singer, formerly", secret, other)
+    memory._parts.writer.commit([Change(before=ended, after=None)], reason="undo")
+    live = sum_up(memory, "A singer who moved to Portugal", secret, other)
+    request = {
+        "id": partial(memory.admin.forget, secret.id),
+        "text": partial(memory.admin.forget, match=SECRET),
+        "scope": partial(memory.admin.forget, scope="user:anna"),
+    }[way]
+    assert going(request(dry_run=True))["record", live.id] == "removed"
+    request()
+    assert anna.get(live.id) is None
+    assert (anna.get(other.id) is None) is (way == "scope")
+    assert "portug" not in said(memory)
+    assert all(row.forgotten for row in memory._store.journal() if row.key in (3, 5))

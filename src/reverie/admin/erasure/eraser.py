@@ -228,10 +228,12 @@ class Eraser:
             if name[0] == "turn" and _is_erased(decision):
                 collector.mark_notes_of(name[1])
                 self._mark_note_of_answer(collector, decision.match.now)
+            elif name[0] == "record" and decision.item.fate in ("removed", "past"):
+                collector.mark_headlines_of(name[1])
         decided |= {
             name: decide(match, target.query, common)
             for name, match in collector.matches.items()
-            if name[0] == "paragraph"
+            if name[0] == "paragraph" or match.asked
         }
         return collector, list(decided.values())
 

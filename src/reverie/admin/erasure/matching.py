@@ -73,6 +73,9 @@ class ErasureItem:
     text: str = ""
 
 
+_OVER_IT = "a headline over it"
+
+
 @dataclass(slots=True)
 class Match:
     """Versions of one thing, present and past, that were examined.
@@ -200,8 +203,9 @@ def extract_side_texts(value: Value | Entry) -> list[str]:
 
 
 def extract_source_ids(record: Record) -> set[str]:
-    """Return the ids of a record's sources, from its references and metadata."""
-    return set(_ID.findall(" ".join((record.source, *record.references, *record.metadata.values()))))
+    """Return the ids of a record's sources, from its parts, references and metadata."""
+    texts = (record.source, *record.parts, *record.references, *record.metadata.values())
+    return set(_ID.findall(" ".join(texts)))
 
 
 def get_session_labels(session: str) -> tuple[str, ...]:
@@ -276,6 +280,8 @@ class EraseTarget:
             return "written from it"
         if isinstance(value, Record) and ("record", value.metadata.get(PROMOTED_FROM, "")) in self.names:
             return "copied from it"
+        if isinstance(value, Record) and any(("record", part) in self.names for part in value.parts):
+            return _OVER_IT
         own = get_name(value) in self.names
         if scope is not None and not isinstance(value, Paragraph | Page):
             own = own or is_within(get_owning_scope(value), scope)
@@ -303,6 +309,7 @@ class MatchCollector:
         self._target = target
         self._sought = target.query
         self._notes: dict[str, dict[Name, Match]] = {}
+        self._headlines: dict[str, dict[Name, Match]] = {}
 
     def add_row(self, row: JournalEntry) -> None:
         """Examine a journal entry and its reason."""
@@ -334,7 +341,7 @@ class MatchCollector:
         named = any(map(self._sought.phrases.has_piece, _list_names(value)))
         match = self.matches.get(name)
         if match is None:
-            match = self._register_note(value) or Match(name=name)
+            match = self._register_derived(value) or Match(name=name)
             if asked or piece or phrases or labelled or named:
                 self.matches[name] = match
         match.asked = match.asked or asked
@@ -359,12 +366,26 @@ class MatchCollector:
                 piece = piece or phrases.has_piece(text)
         return piece, hits
 
-    def _register_note(self, value: Value | Entry) -> Match | None:
-        """Return one match for all versions of a paragraph, in case its source turn is erased."""
-        if not isinstance(value, Paragraph) or not value.source:
+    def _register_derived(self, value: Value | Entry) -> Match | None:
+        """Return one match for all versions of a paragraph or headline, in case what it was made from is erased."""
+        if isinstance(value, Paragraph) and value.source:
+            sources, registry = (value.source,), self._notes
+        elif isinstance(value, Record):
+            sources, registry = value.parts, self._headlines
+        else:
             return None
         name = get_name(value)
-        return self._notes.setdefault(value.source, {}).setdefault(name, Match(name=name))
+        known = (registry.get(source, {}).get(name) for source in sources)
+        match = next(filter(None, known), None) or Match(name=name)
+        for source in sources:
+            registry.setdefault(source, {})[name] = match
+        return match if sources else None
+
+    def mark_headlines_of(self, record: str) -> None:
+        """Mark the headlines over an erased record."""
+        for name, match in self._headlines.get(record, {}).items():
+            self.matches[name] = match
+            match.asked = match.asked or _OVER_IT
 
     def _get_or_add(self, name: Name) -> Match:
         return self.matches.setdefault(name, Match(name=name))
