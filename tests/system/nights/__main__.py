@@ -1,6 +1,6 @@
 """`python -m tests.system.nights --nights 1000 --seed 1`: hostile nights, what was found wrong, a table of numbers.
 
-Ends with 1 when any rule was broken, and when no merge was accepted at all, since nothing would be proved.
+Ends with 1 when any rule was broken, and when no headline was accepted at all, since nothing would be proved.
 """
 
 from __future__ import annotations
@@ -48,8 +48,9 @@ def table(simulation: Simulation, seconds: float) -> Iterator[tuple[str, int | f
     yield "turns", account.turns
     yield "live records in the end", account.live
     yield "archived records in the end", sum(record.archived for record in account.records.values())
-    yield "merges accepted", account.counts["merges"]
-    yield "  two deep", account.counts["merges 2 deep"]
+    yield "headlines accepted", account.counts["headlines"]
+    yield "headlines ended", account.counts["headlines ended"]
+    yield "facts asked for by name", account.counts["facts asked for"]
     yield (
         "  of the moods that mean well",
         sum(n for mood, n in simulation.accepted.items() if mood.startswith("good")),
@@ -107,8 +108,8 @@ def main() -> int:
     print(f"\n{echo}\n{lost}")
     for wrong in simulation.account.wrong[:40]:
         print(f"\nbroken: {wrong.rule}: {wrong.what} (night {wrong.night}, {wrong.mood}; seed {plan.seed})")
-    if not simulation.account.counts["merges"]:
-        print("\nno merge was accepted at all: nothing is proved")
+    if not simulation.account.counts["headlines"]:
+        print("\nno headline was accepted at all: nothing is proved")
         return 1
     return 1 if simulation.account.wrong or not echo.holds else 0
 

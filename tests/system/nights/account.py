@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from reverie.consolidation.gatherer import ACTOR
@@ -20,6 +20,7 @@ from reverie.domain.filter import Filter
 from reverie.domain.page import LONGEST_PAGE, Page, Paragraph
 from reverie.domain.record import ORIGINS, Record
 from reverie.domain.similarity.specifics import Specifics, extract_specifics
+from reverie.search.hits import Hit
 from reverie.stores.protocol import Store
 from tests.system.nights.texts import Fact
 
@@ -27,7 +28,7 @@ _MERGED = re.compile(r"merged into ([0-9a-f]{12})")
 _ENRICHED = re.compile(r"enriched into (.+)")
 _SENSITIVE = re.compile(r"password|\bpay|purchas|invoice|credential|\btoken|\broot\b", re.IGNORECASE)
 _SHARE = 0.02
-_IMPORTANT, _OFTEN, _DEEPEST = 0.8, 5, 2
+_IMPORTANT, _OFTEN = 0.8, 5
 _MOST_PARTS = 12
 
 
@@ -182,6 +183,10 @@ class Account:
         was = self.records.get(after.id)
         self.expect(was == before, "the journal is complete", f"{after.id} is not what was before")
         self.records[after.id] = after
+        if after.is_headline:
+            if by_pass and checked:
+                self._check_headline(before, after)
+            return
         self.live += (not after.archived) - (was is not None and not was.archived)
         if not checked:
             return
@@ -202,7 +207,7 @@ class Account:
         self.expect(after.seen_count >= before.seen_count, "counts stay", name)
         self.expect(not before.pinned or before.layer != after.layer or before == after, "pins stay", name)
         kept = set(before.metadata.items()) - set(after.metadata.items())
-        lost = {key for key, _ in kept} - {"rough", "merged_from", "merge_depth", "dates", "enriched_from"}
+        lost = {key for key, _ in kept} - {"rough", "dates", "enriched_from"}
         self.expect(not lost, "metadata stays", f"{name}: {sorted(lost)}")
         self._check_permission(after)
         if after.archived and not before.archived:
@@ -223,12 +228,12 @@ class Account:
         else:
             target = self.records.get(found[1])
             self.expect(
-                target is not None, "sources are named", f"{name} went into {found[1]}, which is nothing"
+                target is not None and not target.is_headline,
+                "a headline replaces nothing",
+                f"{name} went into {found[1]}",
             )
-            if target is None or name not in target.metadata.get("merged_from", "").split():
-                self.counts["folded by form"] += 1
-                return
-            self.counts["sources of merges"] += 1
+            self.counts["folded by form"] += 1
+            return
         is_protected = before.importance >= _IMPORTANT or before.seen_count >= _OFTEN
         self.expect(
             not is_protected, "the protected stay", f"{name}: {before.importance}, seen {before.seen_count}"
@@ -238,9 +243,7 @@ class Account:
         name = record.id
         self._check_permission(record)
         self.expect(not record.pinned, "pins stay", f"{name} was made with a pin")
-        if sources := record.metadata.get("merged_from", "").split():
-            self._check_merge(record, sources)
-        elif note := self.records.get(record.metadata.get("enriched_from", "")):
+        if note := self.records.get(record.metadata.get("enriched_from", "")):
             self.counts["parts of notes"] += 1
             self._check_derived(record, [note])
             words = len(record.content)
@@ -256,15 +259,19 @@ class Account:
                 record.kind in ("preference", "anti_pattern"), "names its turns", f"{name}: {record.kind}"
             )
 
-    def _check_merge(self, record: Record, names: Sequence[str]) -> None:
-        self.counts["merges"] += 1
-        sources = [self.records[name] for name in names if name in self.records]
-        self.expect(len(sources) == len(names) > 1, "sources are named", f"{record.id} of {names}")
+    def _check_headline(self, before: object, record: Record) -> None:
+        if isinstance(before, Record):
+            ended = replace(record, archived_at=before.archived_at, archive_reason=before.archive_reason)
+            self.expect(ended == before and record.archived, "headlines only end", record.id)
+            self.counts["headlines ended"] += 1
+            return
+        self.counts["headlines"] += 1
+        sources = [self.records[name] for name in record.parts if name in self.records]
+        self.expect(
+            len(sources) == len(record.parts) > 1, "parts are named", f"{record.id} of {record.parts}"
+        )
+        self.expect(not any(one.is_headline for one in sources), "parts are originals", record.id)
         self._check_derived(record, sources)
-        depth = int(record.metadata.get("merge_depth", "0"))
-        deepest = 1 + max((int(one.metadata.get("merge_depth", "0")) for one in sources), default=0)
-        self.expect(depth == deepest <= _DEEPEST, "two deep at most", f"{record.id}: {depth}")
-        self.counts[f"merges {depth} deep"] += 1
         longest = sum(len(one.content) + 40 for one in sources)
         self.expect(
             len(record.content) <= longest, "texts do not grow", f"{record.id}: {len(record.content)}"
@@ -307,6 +314,22 @@ class Account:
 
     # -- the whole of it ---------------------------------------------------------------------------------
 
+    def recall(self, search: Callable[[str], Sequence[Hit]], *, at_most: int) -> None:
+        """Whether every fact is shown to who asks for it by name, whatever headline is over it.
+
+        Args:
+            search: Asks the memory.
+            at_most: How many facts are asked for.
+        """
+        told = [(name, fact) for name, facts in self.facts.items() for fact in facts if fact.marks]
+        for name, fact in told[:: max(1, len(told) // at_most)]:
+            homes = [self.records[home] for home in self._homes(name)]
+            if not all(home.archived or home.expires_at is not None for home in homes):
+                shown = [hit.content.lower() for hit in search(fact.wordings[0])]
+                found = all(any(mark.lower() in text for text in shown) for mark in fact.marks)
+                self.counts["facts asked for"] += 1
+                self.expect(found, "every fact is recalled", f"{fact.wordings[0]!r} is not shown")
+
     def compare(self, store: Store) -> None:
         """Hold the store against this account: every record ever made, its words, where they are found."""
         stored = {record.id: record for record in store.find(Filter(archived=None))}
@@ -316,7 +339,7 @@ class Account:
         self.expect(paragraphs == self.history, "HISTORY only grows", f"{len(paragraphs)} paragraphs")
         turns = sum(overview.turns for overview in store.sessions())
         self.expect(turns == self.turns, "turns stay", f"{turns} of {self.turns}")
-        live = sum(not record.archived for record in stored.values())
+        live = sum(not record.archived and not record.is_headline for record in stored.values())
         self.expect(live == self.live <= self.arrivals, "never grows by itself", f"{live} of {self.arrivals}")
 
     def look_for_specifics(self) -> None:

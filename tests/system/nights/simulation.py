@@ -12,7 +12,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from reverie import Memory
+from reverie import EVERY_SCOPE, Memory
 from reverie.consolidation.cycle import PassOutcome
 from reverie.consolidation.registry import DREAM
 from reverie.domain.filter import Filter
@@ -189,7 +189,7 @@ class Simulation:
         is_undone = night % self.plan.undo_every == 0
         before = self._state() if is_undone else {}
         cursors = self._cursors()
-        merges = self.account.counts["merges"]
+        merges = self.account.counts["headlines"]
         began = time.perf_counter()
         outcomes = [*self._memory.dreams.run_due().outcomes]
         if all(each.name not in DREAM for each in outcomes):
@@ -199,7 +199,7 @@ class Simulation:
         self._check_asks()
         self._check_cursors(outcomes, cursors)
         self.account.follow(self._store)
-        self.accepted[mood] += self.account.counts["merges"] - merges
+        self.accepted[mood] += self.account.counts["headlines"] - merges
         if is_undone:
             self._take_back(outcomes, before)
 
@@ -282,6 +282,8 @@ class Simulation:
 
     def _examine(self) -> None:
         self.account.compare(self._store)
+        everybody = self._memory.scoped(EVERY_SCOPE)
+        self.account.recall(lambda text: everybody.search(text, limit=30), at_most=100)
         found = self._memory.admin.doctor().findings
         self.counts["looks of the doctor"] += 1
         for finding in found:
@@ -291,13 +293,14 @@ class Simulation:
 def reason(why: str) -> str:
     """Why something was refused, without the names."""
     for start, name in (
-        ("it would lose", "would lose a specific"),
         ("no source says", "would invent a specific"),
+        ("no record says", "would invent a specific"),
+        ("one was refused before", "refused before"),
+        ("they have one already", "has a headline"),
         ("no turn says", "would invent a specific"),
         ("there is no live record", "no such record"),
         ("this cycle may", "budget of the cycle"),
-        ("it would be a merge of merges", "too deep"),
-        ("a merge needs two", "one source only"),
+        ("a headline is over", "too few or too many parts"),
         ("at most", "too many"),
     ):
         if why.startswith(start):
