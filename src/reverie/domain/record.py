@@ -137,7 +137,7 @@ class Record:
         archived_at: When it was taken out of search; None while it is live.
         archive_reason: Why it was.
         parts: Ids of the records that it sums up; only a headline has any. They stay live, and it stands for them
-            where it says what they say (`decisions/0022`).
+            where it says what they say (`decisions/0023`).
     """
 
     id: str

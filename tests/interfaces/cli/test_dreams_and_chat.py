@@ -39,13 +39,15 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "memory"
 
 
-def merging(folder: Path) -> Step:
+def merging(folder: Path) -> list[Step]:
+    """The headline over two records, and the answer that it is true."""
     with Memory.open(folder) as memory:
         sources = [hit.id for hit in memory.search("rockbot")]
     content = "Rockbot runs on Kubernetes with the 3 replicas it needs"
     merge = {"sources": sources, "content": content, "why": "one topic"}
     answer = {"merge": [merge], "archive": [{"id": "ffffffffffff"}], "refile": [], "anti_patterns": []}
-    return says(json.dumps(answer))
+    verdict = {"headline": 1, "supports": sources, "contradicts": [], "leaves_out": [], "adds": ""}
+    return [says(json.dumps(answer)), says(json.dumps({"headlines": [verdict]}))]
 
 
 def run(
@@ -61,19 +63,31 @@ def run(
 
 
 def test_a_dream_with_a_model_says_what_it_did_and_can_be_taken_back(folder: Path) -> None:
-    with serving(merging(folder)) as script:
+    with serving(*merging(folder)) as script:
         done = run(folder, "dream", "--pass", "merge", "--model", "openai:m", env=by_script(script))
     text = done.stdout.decode()
     assert done.returncode == 0, done.stderr.decode()
     assert "Rockbot runs on Kubernetes with the 3 replicas" in text
-    assert "(one topic)" in text
+    assert ": one topic)" in text
     assert "refused: archive ffffffffffff: there is no live record 'ffffffffffff'" in text
     batch = re.search(r"--undo (\d+)", text)
     assert batch is not None
     log = json.loads(run(folder, "dream", "--log", "--json").stdout)["log"]
-    assert [(entry["pass"], entry["state"], entry["changes"]) for entry in log] == [("merge", "applied", 3)]
+    assert [(entry["pass"], entry["state"], entry["changes"]) for entry in log] == [("merge", "applied", 1)]
     with Memory.open(folder) as memory:
-        assert len(memory.search("rockbot")) == 1
+        (headline,) = [record for record in memory.list(limit=None) if record.is_headline]
+        assert len(memory.search("rockbot")) == 2
+    shown = run(folder, "show", headline.id).stdout.decode()
+    assert f"- {headline.parts[0]}: Rockbot" in shown
+    (first, *_) = json.loads(run(folder, "show", headline.id, "--json").stdout)["parts"]
+    assert first["id"] == headline.parts[0]
+    listed = {
+        name: run(folder, "list", "--limit", "200", *name).stdout.decode() for name in ((), ("--parts",))
+    }
+    assert headline.id in listed[()]
+    assert headline.parts[0] not in listed[()]
+    assert headline.id not in listed[("--parts",)]
+    assert headline.parts[0] in listed[("--parts",)]
     assert f"batch {batch.group(1)}" in run(folder, "dream", "--undo", "0").stdout.decode()
     with Memory.open(folder) as memory:
         assert {hit.content for hit in memory.search("rockbot")} == {

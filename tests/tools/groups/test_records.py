@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from reverie import Memory
+from reverie import Change, Memory
+from reverie.domain.headlines import build_headline
 from reverie.tools import Toolset
 from tests.factories import MovableClock
 from tests.tools.conftest import Call
@@ -178,3 +179,13 @@ def test_a_category_that_cannot_be_is_refused_with_how_it_should_be(tools: Tools
     assert told.failed
     assert "user-preferences/style" in told.text
     assert memory.list() == []
+
+
+def test_a_headline_is_read_with_the_records_under_it(memory: Memory, call: Call) -> None:
+    parts = [memory.save(text).record for text in ("Ada prefers tea", "Ada likes cake")]
+    headline = build_headline(parts, "Ada: tea and cake", id="e" * 12, now=parts[0].created_at)
+    memory._parts.writer.commit([Change(before=None, after=headline)], reason="dream")
+    told = call("get_memory", id=headline.id)
+    assert told.text.split("\n")[-3:] == [
+        "It sums up:", f"- [{parts[0].id}]: Ada prefers tea", f"- [{parts[1].id}]: Ada likes cake",
+    ]  # fmt: skip

@@ -368,6 +368,7 @@ class MatchCollector:
 
     def _register_derived(self, value: Value | Entry) -> Match | None:
         """Return one match for all versions of a paragraph or headline, in case what it was made from is erased."""
+        sources: tuple[str, ...]
         if isinstance(value, Paragraph) and value.source:
             sources, registry = (value.source,), self._notes
         elif isinstance(value, Record):

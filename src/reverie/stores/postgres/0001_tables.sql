@@ -62,6 +62,7 @@ CREATE INDEX thing_page ON reverie.thing (space, page, position, key) WHERE page
 CREATE INDEX thing_updated ON reverie.thing (space, updated_at, key) WHERE updated_at IS NOT NULL;
 CREATE INDEX thing_said ON reverie.thing (space, at, key) WHERE thread IS NOT NULL;
 CREATE INDEX thing_category ON reverie.thing (space, category) WHERE category IS NOT NULL;
+CREATE INDEX thing_headlines ON reverie.thing (space) WHERE body ->> 'parts' IS NOT NULL;
 
 CREATE TABLE reverie.journal (
     space integer NOT NULL,

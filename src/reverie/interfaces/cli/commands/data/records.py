@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reverie.domain.change import get_subject
-from reverie.domain.conversation import ROLES
+from reverie.domain.conversation import ROLES, Turn
 from reverie.domain.errors import InvalidInput, NotFound
-from reverie.domain.record import KINDS, LAYERS, ORIGINS
+from reverie.domain.page import Paragraph
+from reverie.domain.record import KINDS, LAYERS, ORIGINS, Record
 from reverie.domain.scope import EVERY_SCOPE
 from reverie.domain.text import timestamps
 from reverie.domain.text.validation import strip_terminal_codes
@@ -28,8 +29,6 @@ from reverie.interfaces.cli.prompts import TimeParam, confirm, read_text
 from reverie.search.hits import SOURCES
 
 if TYPE_CHECKING:
-    from reverie.domain.conversation import Turn
-    from reverie.domain.record import Record
     from reverie.reader import MemoryReader
     from reverie.search.hits import Hit, Source
 
@@ -240,7 +239,9 @@ def show(context: CommandContext, /, id: str, as_json: bool) -> None:
     ID is an id, or the name of a session. In a pipe, a conversation has one line per turn: position, time,
     speaker or role, content.
 
-    With --json: {"type": "record", "record": {…}}, {"type": "turn", "turn": {…}}, {"type": "paragraph",
+    A headline is followed by the records that it sums up.
+
+    With --json: {"type": "record", "record": {…}, "parts": [{…}]}, {"type": "turn", "turn": {…}}, {"type": "paragraph",
     "paragraph": {…}} or {"type": "session", "session": {…}, "turns": [{…}]}.
     """
     with context.reading() as memory:
@@ -248,6 +249,8 @@ def show(context: CommandContext, /, id: str, as_json: bool) -> None:
         value = everything.get(id) or everything.get_turn(id) or everything.get_paragraph(id)
         session = None if value else next((s.state for s in everything.sessions() if s.state.id == id), None)
         turns = everything.turns(id) if session is not None else []
+        names = value.parts if isinstance(value, Record) else ()
+        parts = [part for name in names if (part := everything.get(name)) is not None]
     if session is not None:
         listing.print_listing(
             "turns",
@@ -271,13 +274,20 @@ def show(context: CommandContext, /, id: str, as_json: bool) -> None:
         raise _build_not_found(id)
     kind = get_subject(value)
     if as_json:
-        output.print_json({"type": kind, kind: value.to_dict()})
+        further = {"parts": [part.to_dict() for part in parts]} if kind == "record" else {}
+        output.print_json({"type": kind, kind: value.to_dict(), **further})
         return
     if output.is_terminal():
         from reverie.interfaces.cli import rich_output
 
         rich_output.print_sheet(kind, value.to_dict())
-        return
+    else:
+        _print_fields(value)
+    for part in parts:
+        click.echo(f"- {part.id}: {output.escape_text(part.content)}")
+
+
+def _print_fields(value: Record | Turn | Paragraph) -> None:
     for name, field in value.to_dict().items():
         if name != "content" and field not in (None, "", [], {}):
             output.print_row(name, output.format_field(field))
@@ -297,6 +307,7 @@ def _build_not_found(id: str) -> NotFound:
 @_where
 @click.option("--archived", is_flag=True, help="List archived records instead of live ones.")
 @click.option("--pinned", is_flag=True, help="Only pinned records.")
+@click.option("--parts", is_flag=True, help="List the records under headlines, and no headlines.")
 @click.option(
     "--limit", type=click.IntRange(min=1), default=50, show_default=True, help="Maximum number of results."
 )
@@ -309,7 +320,7 @@ def _build_not_found(id: str) -> NotFound:
 def list_records(
     context: CommandContext, /, scope: str, archived: bool, pinned: bool, as_json: bool, **where: Any
 ) -> None:  # fmt: skip
-    """List records, newest first.
+    """List records, newest first. A headline stands for the records that it sums up.
 
     In a pipe, one line per record: id, kind, category, time of the last change, content.
 
