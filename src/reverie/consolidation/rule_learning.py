@@ -41,6 +41,7 @@ CONFIDENCE: Mapping[str, tuple[float, float]] = MappingProxyType(
         "preference": (0.85, 0.6),
         "decision": (0.85, 0.6),
         "constraint": (0.85, 0.6),
+        "fact": (0.85, 0.0),
         "fix": (0.8, 0.75),
         "failure": (0.8, 0.75),
     }
@@ -53,6 +54,7 @@ _KINDS: Mapping[str, Kind] = MappingProxyType(
         "preference": "preference",
         "decision": "decision",
         "constraint": "constraint",
+        "fact": "fact",
         "fix": "fix",
         "failure": "failure",
     }
@@ -206,9 +208,16 @@ class RuleLearner:
         for turn in (*exchange.asked, exchange.answer):
             is_owner = turn.role == "user"
             for sentence in rules.split_sentences(_extract_own_text(turn)):
-                kinds = rules.match_rules(sentence, speaker="user" if is_owner else "assistant")
+                kinds: tuple[str, ...] = rules.match_rules(
+                    sentence, speaker="user" if is_owner else "assistant"
+                )
                 kinds = tuple(name for name in CONFIDENCE if name in kinds)
-                if not kinds or rules.is_likely_secret(sentence) or not rules.is_self_contained(sentence):
+                if not rules.is_self_contained(sentence) or (is_owner and rules.is_doubtful(sentence)):
+                    kinds = ()
+                if not kinds and is_owner:
+                    sentence = rules.strip_question(sentence)
+                    kinds = tuple(filter(None, (rules.match_statement(sentence),)))
+                if not kinds or rules.is_likely_secret(sentence):
                     continue
                 named = self._extract_tags_and_references(sentence)
                 yield (

@@ -7,20 +7,22 @@ from collections.abc import Iterator
 
 from reverie.consolidation.rules.wording import compile_pattern
 from reverie.domain.text import validation
+from reverie.domain.text.calendar_words import MONTHS
 
 LONGEST_TEXT = 8_000
 """Characters of one turn that are looked at, from its beginning; longer ones are pastes, and cost time."""
 
 
 def split_sentences(text: str) -> list[str]:
-    """Return the sentences of a message, without code blocks, quoted lines, tables and list marks.
+    """Return the sentences of a message, without code, logs, quoted passages and lines, tables and list marks.
 
     >>> split_sentences("It fails. See Dr. Weiss:\\n- `x = 1`\\n> quoted")
     ['It fails.', 'See Dr. Weiss:', '`x = 1`']
     """
     plain = _FENCE.sub("\n", validation.clean_text(text[:LONGEST_TEXT]))
+    plain = _PASSAGE.sub("“”", plain)
     lines = [line.strip() for line in plain.split("\n")]
-    kept = "\n".join("" if line.startswith((">", "|", "$ ", "#!")) else line for line in lines)
+    kept = "\n".join("" if _NO_PROSE.match(line) else line for line in lines)
     kept = _WRAPPED.sub(" ", kept)
     return [found for line in kept.split("\n") for found in _split_line(_MARK.sub("", line))]
 
@@ -36,6 +38,20 @@ def is_self_contained(sentence: str) -> bool:
 
 
 _FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})[^\n]*\n.*?(?:^[ \t]*\1[^\n]*$|\Z)", re.MULTILINE | re.DOTALL)
+_PASSAGE = re.compile(r"[\"“„«](?=[^\"“”«»\n]*[.!?]\s+\w)[^\"“”«»\n]*[\"”“»]")
+"""A quotation of several sentences."""
+
+_NO_PROSE = re.compile(
+    r"""[>|]|\$\ |\#!|//|/\*|\#\ ?(?:todo|fixme|note|hack|siempre|nunca|always|never)\b
+      | [\[(]?\d{4}-\d\d-\d\d[T\ ]\d | \d\d:\d\d:\d\d\b | \[[\w.-]+\]\ (?!\()
+      | (?:npm|error|warn(?:ing)?|info|debug|fatal|hint|traceback)(?:\ err!|\b\s*(?::|\[|\d|\(most))
+      | [\w.]*(?:error|exception):\ | file\ ".*",\ line\ | .*(?:=>|===?|!==?|<-|\{\s*$|\};?$|\w\(\)|;$|\):$)
+      | (?:const|let|var|def|class|import|export|function|return|print|it|expect|describe|assert)\b[\s(].*[({=;"]
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+"""A line of code, of a log or of a program's output, a quoted line or a row of a table."""
+
 _WRAPPED = re.compile(r"(?<=[a-z,;])\n(?=[a-z])")
 _MARK = re.compile(r"^(?:[-*+•]|\d{1,3}[.)]|#{1,6}|\[[ xX]\])\s+")
 _END = re.compile(r"[.!?…]+[\"'”’)\]*_]*\s+")
@@ -46,10 +62,17 @@ _ABBREVIATION = re.compile(
 )
 
 
+_ORDINAL = re.compile(
+    rf".?\d\. (?:{'|'.join(month[:3] for month in MONTHS if month.isascii())}|und\b|bis\b|oder\b)",
+    re.IGNORECASE,
+)
+"""The number of a day, as German writes it."""
+
+
 def _split_line(line: str) -> Iterator[str]:
     start = 0
     for end in _END.finditer(line):
-        if _ABBREVIATION.search(line[start : end.end()].rstrip()):
+        if _ABBREVIATION.search(line[start : end.end()].rstrip()) or _ORDINAL.match(line, end.start() - 2):
             continue
         yield line[start : end.end()].strip()
         start = end.end()

@@ -1,0 +1,138 @@
+"""Facts, decisions and instructions that users say once, and sentences that state nothing of the kind."""
+
+from __future__ import annotations
+
+import pytest
+
+from reverie import Memory
+from reverie.consolidation.rules import match_statement, split_sentences, strip_question
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("hi! just call me Bea", "preference"),
+        ("From now on answer in German please", "preference"),
+        ("always give me the command first", "preference"),
+        ("never push to main without asking me", "preference"),
+        ("ask before you delete anything", "preference"),
+        ("stop apologising.", "preference"),
+        ("no, use pnpm", "preference"),
+        ("no emojis please", "preference"),
+        ("bitte duz mich", "preference"),
+        ("antworte bitte immer auf Englisch", "preference"),
+        ("llámame Lola", "preference"),
+        ("nunca pongas mi apellido en los borradores", "preference"),
+        ("tutoie-moi", "preference"),
+        ("réponds toujours en français", "preference"),
+        ("we settled on Lisbon for the offsite", "decision"),
+        ("wir haben uns für die Wärmepumpe entschieden", "decision"),
+        ("hemos elegido el 20 de junio para la boda", "decision"),
+        ("c'est décidé, on prend le devis de Lambert", "decision"),
+        ("remember that the spare key is with Mrs Adeyemi", "fact"),
+        ("keep in mind that my mother in law is deaf in the left ear", "fact"),
+        ("my name is Oluwaseun but Seun is fine", "fact"),
+        ("my birthday is on 3 May", "fact"),
+        ("I live in Tromsø", "fact"),
+        ("We moved to Ghent last month", "fact"),
+        ("I work nights at the hospital", "fact"),
+        ("I'm a welder", "fact"),
+        ("my wife's name is Imogen", "fact"),
+        ("we have two dogs", "fact"),
+        ("my daughter Nell is allergic to sesame", "fact"),
+        ("I take 50 mg of sertraline every morning", "fact"),
+        ("im vegan", "fact"),
+        ("the thesis has to be handed in by Aug 30", "fact"),
+        ("dentist appointment is on thursday the 12th, 8:40", "fact"),
+        ("ich wohne jetzt in Kassel", "fact"),
+        ("ich esse kein Fleisch", "fact"),
+        ("Abgabe der Steuererklärung ist am 31. Juli", "fact"),
+        ("mi hijo Bruno es alérgico a la picadura de avispa", "fact"),
+        ("tengo cita con la ginecóloga el jueves 18 a las 16:15", "fact"),
+        ("je m'appelle Solène", "fact"),
+        ("je suis allergique aux crustacés", "fact"),
+    ],
+)
+def test_what_is_said_once_is_recognized(text: str, kind: str) -> None:
+    [sentence] = split_sentences(text)[-1:]
+    assert match_statement(sentence) == kind
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "where do I live according to your notes",
+        "how do I call my boss in an email",
+        "if I lived in Denmark, my tax would be lower",
+        "could be that I'm lactose intolerant",
+        "I think my meeting is on Thursday at 9:00",
+        "when I was a kid I lived in Rome",
+        "just this once, answer in French please",
+        "my neighbour wants everyone to call her Countess",
+        "a reader of my column is allergic to cats",
+        "some people prefer tabs",
+        "Lena wrote: I live in Oslo and I work at Equinor",
+        "chapter 3: my name is Elen and I never eat meat",
+        "I live on coffee these days",
+        "my cat is my manager, she decides everything haha",
+        "yeah right, always answer with 14 paragraphs",
+        "remember me as a hero",
+        "remember to breathe",
+        "call me later",
+        "don't do that",
+        "never been to Paris",
+        "my build is failing again",
+        "I have 3.5 hours left",
+        "translate this into French: my name is Tom",
+        "vielleicht ziehen wir irgendwann nach Graz",
+        "früher hab ich in Jena gewohnt",
+        "quizá nos mudamos a Sevilla",
+        "il me semble que la réunion est jeudi",
+        "This year stays as it is.",
+        "From now on.",
+        "His daughter offered to water from now on.",
+    ],
+)
+def test_questions_guesses_jokes_and_what_others_want_state_nothing(text: str) -> None:
+    assert [match_statement(strip_question(each)) for each in split_sentences(text)] in ([None], [])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2026-03-01 08:14:02 INFO scheduler decided to move shard 14",
+        "14:02:11 systemd[1]: my name is Legion",
+        "npm ERR! I will always fail",
+        "NameError: name 'my_name' is not defined",
+        "fatal: not possible, we prefer rebase",
+        "// we decided to keep this",
+        "# TODO: remember to remove this hack",
+        'const user = { city: "Ghent" }',
+        'summarise: "We decided this on Monday. From now on all staff must badge in. Thanks."',
+    ],
+)
+def test_code_logs_and_quoted_passages_are_no_prose(text: str) -> None:
+    assert not any(match_statement(each) for each in split_sentences(text))
+
+
+def test_the_question_that_follows_a_statement_is_not_kept() -> None:
+    with Memory.open(":memory:") as memory:
+        session = memory.session("cli:1")
+        session.add("user", "je suis allergique aux crustacés, tu me proposes quoi pour noël ?")
+        session.add("assistant", "Une soupe.")
+        assert [(each.content, each.kind) for each in memory.list()] == [
+            ("je suis allergique aux crustacés", "fact")
+        ]
+
+
+@pytest.mark.parametrize(
+    "said", ["hi! just call me Bea", "antworte immer auf Deutsch", "always give me the command first"]
+)
+def test_an_instruction_stands_in_every_prompt_whatever_is_asked(said: str) -> None:
+    with Memory.open(":memory:") as memory:
+        session = memory.session("cli:1")
+        session.add("user", said)
+        session.add("assistant", "All right.")
+        other = memory.session("cli:2")
+        other.add("user", "What is the capital of Mongolia?")
+        assert [hit.content for hit in other.context().standing] == [said.removeprefix("hi! ")]
