@@ -27,8 +27,8 @@ from reverie.search.searcher import Searcher, SearchRequest, validate_count
 from reverie.settings import Settings
 from reverie.stores.protocol import Store
 
-Order = Literal["newest", "oldest"]
-"""Order of a list of records, by the time of their last change."""
+Order = Literal["newest", "oldest", "created"]
+"""Order of a list of records: last changed first, last changed last, or last created first."""
 
 
 class MemoryReader:
@@ -110,7 +110,7 @@ class MemoryReader:
         Args:
             limit: Most records to return; None for all.
             offset: Number of records to skip.
-            order: `newest` or `oldest` first.
+            order: `newest` or `oldest` first; `created` for those created last first.
             parts: Whether to return all records and no headlines.
             **filters: Restrictions; see `reverie.domain.filter.ListFilters`.
 
@@ -127,9 +127,10 @@ class MemoryReader:
         if parts:
             allowed = replace(allowed, headlines=False)
         folds = not parts and allowed.archived is False and self._searcher.has_headlines()
-        if order == "newest" and not folds:
-            return builtins.list(self._store.find(allowed, limit=limit, offset=offset))
-        records = builtins.list(self._store.find(allowed))
+        by: Literal["created", "updated"] = "created" if order == "created" else "updated"
+        if order != "oldest" and not folds:
+            return builtins.list(self._store.find(allowed, order=by, limit=limit, offset=offset))
+        records = builtins.list(self._store.find(allowed, order=by))
         if order == "oldest":
             records.reverse()
         if folds:

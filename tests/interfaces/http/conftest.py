@@ -28,6 +28,16 @@ def server(memory: Memory) -> HttpServer:
 
 @pytest.fixture
 def client(server: HttpServer) -> Iterator[TestClient]:
-    app = build_application(server, host="127.0.0.1")
-    with TestClient(app, base_url=BASE, raise_server_exceptions=False) as client:
+    with serve_here(server) as client:
         yield client
+
+
+def serve_here(server: HttpServer) -> TestClient:
+    """Return a client of a server in this process; use it in a `with` statement."""
+    app = build_application(server, host="127.0.0.1")
+    return TestClient(app, base_url=BASE, raise_server_exceptions=False)
+
+
+def open_client(memory: Memory) -> TestClient:
+    """Return a client of another server of the same memory."""
+    return serve_here(HttpServer(memory))

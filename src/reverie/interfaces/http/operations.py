@@ -68,6 +68,7 @@ class Call:
     Attributes:
         server: The server.
         caller: Who sends it.
+        method: HTTP method.
         path: Parameters in the path.
         query: Parameters in the query, as the operation's model.
         body: Body, as the operation's model; None without one.
@@ -76,6 +77,7 @@ class Call:
 
     server: HttpServer
     caller: Caller
+    method: str
     path: Mapping[str, str]
     query: Any
     body: Any

@@ -6,6 +6,7 @@ import logging
 import socket
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
+from typing import Any
 
 import anyio
 from starlette.applications import Starlette
@@ -13,7 +14,8 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from reverie.domain.errors import InvalidInput
-from reverie.interfaces.http import health
+from reverie.interfaces.http import administration, changes, conversations, health, pages, records
+from reverie.interfaces.http.operations import Answer, Call, Empty, Operation
 from reverie.interfaces.http.protocol import ProtocolEndpoint
 from reverie.interfaces.http.server import LAST_CALLS_S, HttpServer, create_application
 from reverie.interfaces.signals import handle_signals
@@ -21,7 +23,32 @@ from reverie.interfaces.web import create_web_server, is_loopback
 
 _log = logging.getLogger("reverie.http")
 
-OPERATIONS = (*health.OPERATIONS,)
+
+def describe_api(call: Call) -> Answer:
+    """Return this description."""
+    from reverie.interfaces.http.openapi import build_description  # here: few servers are asked for it
+
+    del call
+    return Answer(build_description(OPERATIONS))
+
+
+OPERATIONS = (
+    *health.OPERATIONS,
+    Operation(
+        method="GET",
+        path="/openapi.json",
+        name="describe_api",
+        run=describe_api,
+        right=None,
+        query=Empty,
+        answers={200: dict[str, Any]},
+    ),
+    *records.OPERATIONS,
+    *conversations.OPERATIONS,
+    *pages.OPERATIONS,
+    *changes.OPERATIONS,
+    *administration.OPERATIONS,
+)
 """All operations of the native API."""
 
 

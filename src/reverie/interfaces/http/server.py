@@ -26,12 +26,14 @@ from starlette.types import ASGIApp
 from reverie.interfaces.http import problems
 from reverie.interfaces.http.metrics import Metrics
 from reverie.interfaces.http.operations import Answer, Call, Operation
+from reverie.interfaces.http.plans import PlanShelf
 from reverie.interfaces.http.problems import Problem
 from reverie.interfaces.http.receipts import Receipts
 from reverie.interfaces.http.tokens import Caller, Right, TokenRegistry
 from reverie.interfaces.mcp.threads import CallThreads
 from reverie.interfaces.web import CHALLENGE, LARGEST_BODY, RequestGuard, list_hosts
 from reverie.memory import Memory
+from reverie.stores.protocol import Store
 
 BODY_S = 30
 """Seconds within which the body of a request must arrive."""
@@ -57,6 +59,8 @@ class HttpServer:
         tokens: Its tokens.
         metrics: Counters of requests.
         threads: Threads on which operations run.
+        plans: Plans that wait for a decision.
+        streams: Number of open streams of changes.
         stopping: Whether the server is about to stop, so that streams end.
     """
 
@@ -72,15 +76,22 @@ class HttpServer:
         self.tokens = TokenRegistry(writer)
         self.metrics = Metrics()
         self.threads = threads if threads is not None else CallThreads()
+        self.plans = PlanShelf()
         self.stopping = False
+        self.streams = 0
         self._receipts = Receipts(writer)
         self._writer = writer
         self._probed_at: float | None = None
         self._probing = threading.Lock()
 
+    @property
+    def store(self) -> Store:
+        """The store of the memory."""
+        return self._writer.store
+
     def sequence(self) -> int:
         """Return the number of the newest change."""
-        return self._writer.store.sequence()
+        return self.store.sequence()
 
     def check_writable(self) -> None:
         """Raise `StoreUnavailable` if nothing can be stored; tried at most every ten seconds."""
@@ -89,7 +100,7 @@ class HttpServer:
             if self._probed_at is not None and now - self._probed_at < _PROBED_EVERY.total_seconds():
                 return
             at = self._writer.clock()
-            self._writer.store.commit([], actor=self._writer.actor, at=at, cursors={_PROBE: at.isoformat()})
+            self.store.commit([], actor=self._writer.actor, at=at, cursors={_PROBE: at.isoformat()})
             self._probed_at = now
 
     # -- requests ----------------------------------------------------------------------------------------
@@ -146,6 +157,7 @@ class HttpServer:
         call = Call(
             server=self,
             caller=caller,
+            method=request.method,
             path=request.path_params,
             query=query,
             body=value,
@@ -304,7 +316,7 @@ def _parse_query(model: type[BaseModel], request: Request) -> BaseModel:
 
 def _takes_list(model: type[BaseModel], name: str) -> bool:
     field = model.model_fields.get(name)
-    return field is not None and "list" in str(field.annotation)
+    return field is not None and "tuple[" in str(field.annotation)
 
 
 def _find_token(headers: Mapping[str, str]) -> str | None:

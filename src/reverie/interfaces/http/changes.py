@@ -1,0 +1,214 @@
+"""Operations on the journal: changes, the stream of changes, undo."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import AsyncIterator, Mapping
+from functools import partial
+from typing import Any
+
+import anyio
+from starlette.responses import StreamingResponse
+
+from reverie.admin.history.diff import compute_difference
+from reverie.domain.change import JournalEntry
+from reverie.domain.errors import InvalidInput, NotFound, ReverieError
+from reverie.domain.text.timestamps import format_time
+from reverie.interfaces.http import schemas
+from reverie.interfaces.http.operations import Answer, Call, Operation, operation
+from reverie.interfaces.http.problems import Problem
+
+OPERATIONS: list[Operation] = []
+
+POLL_S = 0.3
+"""Seconds between two looks at the journal for a stream."""
+
+COMMENT_S = 15.0
+"""Seconds of silence after which a comment keeps a stream open, and its token is checked again."""
+
+MOST_STREAMS = 100
+
+_BATCH = 500
+_LONGEST_SCAN = 20_000
+
+
+def serialize_change(row: JournalEntry) -> dict[str, Any]:
+    """Return a change as JSON values."""
+    difference = compute_difference(row)
+    return {
+        "sequence": row.sequence,
+        "batch": row.batch,
+        "at": format_time(row.at),
+        "actor": row.actor,
+        "reason": row.reason,
+        "subject": row.subject,
+        "id": difference.id or None,
+        "change": difference.what,
+        "before": None if difference.before is None else difference.before.to_dict(),
+        "after": None if difference.after is None else difference.after.to_dict(),
+    }
+
+
+def is_row_visible(call: Call, row: JournalEntry) -> bool:
+    """Whether a change is of something that the caller may see; everything for one without a scope."""
+    if not call.caller.scope:
+        return True
+    if row.edit is None:
+        return False
+    scope = getattr(row.edit.value, "scope", "")  # pages and paragraphs are everybody's
+    return scope in call.view._scopes if call.view._scopes is not None else True
+
+
+@operation(
+    OPERATIONS,
+    "GET",
+    "/v1/journal",
+    right="read",
+    query=schemas.JournalQuery,
+    answers={200: schemas.JournalPage},
+)
+def list_changes(call: Call) -> Answer:
+    """List changes in their order, or the newest first."""
+    query: schemas.JournalQuery = call.query
+    history, after = call.memory.history, query.after
+    rows: list[JournalEntry] = []
+    scanned, is_last = 0, False
+    while len(rows) <= query.limit and scanned < _LONGEST_SCAN:
+        read = history.log(
+            query.id, after=after, limit=_BATCH, actor=query.actor, newest_first=query.newest_first
+        )
+        rows += [row for row in read if is_row_visible(call, row)]
+        scanned += len(read)
+        if len(read) < _BATCH or query.newest_first:
+            is_last = True
+            break
+        after = read[-1].sequence
+    page = rows[: query.limit]
+    following = None
+    if not query.newest_first and (len(rows) > query.limit or not is_last):
+        following = page[-1].sequence if len(rows) > query.limit else after
+    return Answer({"items": [serialize_change(row) for row in page], "next": following})
+
+
+@operation(
+    OPERATIONS,
+    "GET",
+    "/v1/events",
+    right="read",
+    query=schemas.EventsQuery,
+    answers={200: str},
+    media_type="text/event-stream",
+)
+def stream_changes(call: Call) -> Answer:
+    """Stream changes as server-sent events; the id is the number of the change.
+
+    The stream begins after `Last-Event-ID`, else after the parameter `after`, else now. An event has `sequence`,
+    `batch`, `actor`, `subject` and `id`, and no content.
+    """
+    server = call.server
+    last = call.headers.get("last-event-id", "")
+    if last and not (last.isascii() and last.isdecimal() and len(last) <= 18):
+        raise InvalidInput("Last-Event-ID is no number of a change: send the id of an event")
+    begin = int(last) if last else server.sequence() if call.query.after is None else call.query.after
+    if server.streams >= MOST_STREAMS:
+        raise Problem(503, f"{MOST_STREAMS} streams are open. Try again later.", headers={"Retry-After": "5"})
+    stream = StreamingResponse(
+        _stream(call, begin), media_type="text/event-stream", headers={"Cache-Control": "no-store"}
+    )
+    return Answer(stream)
+
+
+async def _stream(call: Call, after: int) -> AsyncIterator[bytes]:
+    server = call.server
+    server.streams += 1
+    try:
+        yield b"retry: 3000\n\n"
+        silent_since = time.monotonic()
+        while not server.stopping:
+            rows = await server.threads.run(partial(_read_rows, call, after))
+            for row in rows:
+                after = row.sequence
+                if is_row_visible(call, row):
+                    yield _format_event(row)
+                    silent_since = time.monotonic()
+            if time.monotonic() - silent_since > COMMENT_S:
+                await server.threads.run(lambda: server.authenticate(call.headers, right="read"))
+                yield b": still here\n\n"
+                silent_since = time.monotonic()
+            if len(rows) < _BATCH:
+                await anyio.sleep(POLL_S)
+    except (Problem, ReverieError):
+        return  # the token was revoked, or the memory closed: the client connects again and is told
+    finally:
+        server.streams -= 1
+
+
+def _read_rows(call: Call, after: int) -> list[JournalEntry]:
+    if call.server.sequence() <= after:
+        return []
+    return call.memory.history.log(after=after, limit=_BATCH)
+
+
+def _format_event(row: JournalEntry) -> bytes:
+    data: Mapping[str, object] = {
+        "sequence": row.sequence,
+        "batch": row.batch,
+        "actor": row.actor,
+        "subject": row.subject,
+        "id": None if row.edit is None else row.edit.id,
+    }
+    return f"id: {row.sequence}\ndata: {json.dumps(data, ensure_ascii=False)}\n\n".encode()
+
+
+# -- undo ------------------------------------------------------------------------------------------------
+
+
+def _answer_again(call: Call, reference: Any) -> Answer:
+    del call
+    return Answer(reference)
+
+
+@operation(
+    OPERATIONS,
+    "POST",
+    "/v1/undo",
+    right="review",
+    body=schemas.UndoInput,
+    answers={200: schemas.UndoOutput},
+    replay=_answer_again,
+)
+def undo(call: Call) -> Answer:
+    """Take changes back, all of them in one transaction."""
+    asked: schemas.UndoInput = call.body
+    _require_own_changes(call, asked)
+    result = call.history.undo(asked.changes, batch=asked.batch, since=asked.since, dry_run=asked.dry_run)
+    body = result.to_dict()
+    if not asked.dry_run:
+        body["differences"] = []  # a receipt keeps this answer, and no content
+    return Answer(body, reference=body)
+
+
+def _require_own_changes(call: Call, asked: schemas.UndoInput) -> None:
+    """Raise unless all that is to be undone belongs to the caller's scope."""
+    if not call.caller.scope:
+        return
+    if asked.since is not None:
+        raise Problem(403, "Everything since a moment is about all scopes. Name changes, or a batch.")
+    history = call.memory.history
+    rows: list[JournalEntry] = []
+    for number in asked.changes or ():
+        rows += history.log(after=number - 1, limit=1) if number else []
+    if asked.batch is not None:
+        first = history.log(after=max(asked.batch - 1, 0), limit=1)
+        batch = first[0].batch if first else 0
+        rows += [row for row in history.log(after=max(batch - 1, 0), limit=5_000) if row.batch == batch]
+    wanted = {*(asked.changes or ())} | ({asked.batch} if asked.batch is not None else set())
+    own = {row.sequence for row in rows if _is_own(call, row)}
+    if not wanted <= own or len(own) < len({row.sequence for row in rows}):
+        raise NotFound("there is no change of that number here: GET /v1/journal lists those that there are")
+
+
+def _is_own(call: Call, row: JournalEntry) -> bool:
+    scope = getattr(row.edit.value, "scope", None) if row.edit is not None else None
+    return scope is not None and call.is_own(scope)

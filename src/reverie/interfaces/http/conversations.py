@@ -1,0 +1,270 @@
+"""Operations on sessions, their turns, their context and their working memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from reverie.domain.conversation import SessionOverview, SessionState, Turn
+from reverie.domain.entry import Entry
+from reverie.domain.errors import NotFound
+from reverie.domain.record import UNTRUSTED
+from reverie.domain.text.timestamps import format_time, to_microseconds
+from reverie.interfaces.http import schemas
+from reverie.interfaces.http.conditions import answer_value, decode_cursor, encode_cursor
+from reverie.interfaces.http.operations import Answer, Call, Operation, operation
+from reverie.interfaces.http.problems import Problem
+from reverie.repositories.working_memory import DEFAULT, WorkingMemory
+
+OPERATIONS: list[Operation] = []
+
+_SESSION = "/v1/sessions/{id:path}"
+
+
+def read_session(call: Call) -> SessionState:
+    """Return the session that the path names; raise `NotFound` if it has not begun in this scope."""
+    name = call.path["id"]
+    state = call.server.store.session(call.view._resolve_own_session(name)) if name else None
+    if state is None or state.scope != call.view.scope:
+        raise NotFound(f"there is no session {name!r} here: GET /v1/sessions lists those that there are")
+    return state
+
+
+@operation(
+    OPERATIONS,
+    "GET",
+    "/v1/sessions",
+    right="read",
+    query=schemas.PageQuery,
+    answers={200: schemas.SessionPage},
+)
+def list_sessions(call: Call) -> Answer:
+    """List sessions, the latest active first."""
+
+    def place(each: SessionOverview) -> tuple[int, str]:
+        return to_microseconds(each.last_at), each.state.id
+
+    of, limit = (call.query.scope,), call.query.limit
+    overviews = sorted(call.reader.sessions(), key=place, reverse=True)
+    if call.query.cursor is not None:
+        last = tuple(decode_cursor(call.query.cursor, of=of, types=(int, str)))
+        overviews = [each for each in overviews if place(each) < last]
+    page, more = overviews[:limit], len(overviews) > limit
+    items = [
+        {"session": each.state.to_dict(), "turns": each.turns, "last_at": format_time(each.last_at)}
+        for each in page
+    ]
+    return Answer({"items": items, "next": encode_cursor([*place(page[-1])], of=of) if more else None})
+
+
+# -- turns -----------------------------------------------------------------------------------------------
+
+
+def _answer_turns(turns: list[Turn]) -> Answer:
+    return Answer({"items": [turn.to_dict() for turn in turns]}, 201, reference=[turn.id for turn in turns])
+
+
+def _replay_turns(call: Call, reference: Any) -> Answer:
+    turns = [call.view.get_turn(name) for name in reference]
+    return _answer_turns([turn for turn in turns if turn is not None])
+
+
+@operation(
+    OPERATIONS,
+    "POST",
+    f"{_SESSION}/turns",
+    right="write",
+    body=schemas.TurnBatch,
+    answers={201: schemas.AddedTurns},
+    replay=_replay_turns,
+)
+def add_turns(call: Call) -> Answer:
+    """Add turns at the end of a session, in one transaction."""
+    turns = [each.model_dump() for each in call.body.turns]
+    origin = call.caller.origin
+    for turn in turns:
+        if turn["role"] in ("user", "system") and origin != "owner":
+            raise Problem(
+                403,
+                f"A turn of the role {turn['role']!r} is the owner's word, and this token speaks for {origin!r}. "
+                "Use a token with the origin owner.",
+            )
+        if origin in UNTRUSTED:
+            turn["metadata"] = {**turn["metadata"], "origin": origin}
+    return _answer_turns(call.view.session(call.path["id"]).add_many(turns))
+
+
+@operation(
+    OPERATIONS,
+    "GET",
+    f"{_SESSION}/turns",
+    right="read",
+    query=schemas.PageQuery,
+    answers={200: schemas.TurnPage},
+)
+def list_turns(call: Call) -> Answer:
+    """List the turns of a session by position."""
+    name, limit = call.path["id"], call.query.limit
+    of = (name, call.query.scope)
+    start = 0 if call.query.cursor is None else decode_cursor(call.query.cursor, of=of, types=(int,))[0]
+    turns = call.reader.turns(name, start=max(start, 0), stop=max(start, 0) + limit + 1)
+    following = encode_cursor([start + limit], of=of) if len(turns) > limit else None
+    return Answer({"items": [turn.to_dict() for turn in turns[:limit]], "next": following})
+
+
+# -- the prompt ------------------------------------------------------------------------------------------
+
+
+@operation(
+    OPERATIONS,
+    "POST",
+    f"{_SESSION}/context",
+    right="read",
+    body=schemas.ContextInput,
+    answers={200: dict[str, Any]},
+)
+def build_context(call: Call) -> Answer:
+    """Return what goes into the prompt of a session now."""
+    asked: schemas.ContextInput = call.body
+    pack = call.view.session(call.path["id"]).context(
+        asked.message,
+        soft_tokens=asked.soft_tokens,
+        hard_tokens=asked.hard_tokens,
+        record_shown=asked.record_shown and "write" in call.caller.rights,
+        extra_context=asked.extra_context,
+    )
+    sections = [{"name": each.name, "text": each.text, "tokens": each.tokens} for each in pack.sections]
+    return Answer({**pack.to_dict(), "sections": sections})
+
+
+# -- the session as a whole ------------------------------------------------------------------------------
+
+
+@operation(
+    OPERATIONS,
+    "POST",
+    f"{_SESSION}/compact",
+    right="review",
+    body=schemas.WindowInput,
+    answers={200: schemas.PassResult},
+)
+def shorten_window(call: Call) -> Answer:
+    """Shorten the window of a session; its turns stay stored."""
+    outcome = call.memory.dreams.run_window(read_session(call).id, call.body.kind, keep=call.body.keep)
+    return Answer({"state": outcome.state, "why": outcome.why, "batch": outcome.batch})
+
+
+@operation(OPERATIONS, "POST", f"{_SESSION}/consolidate", right="write", answers={200: schemas.SavedRecords})
+def conclude_session(call: Call) -> Answer:
+    """Save what a session concluded, by rule and without a model."""
+    results = call.view.consolidate_session(call.path["id"])
+    saved = [{"record": each.record.to_dict(), "outcome": each.outcome} for each in results]
+    return Answer({"results": saved})
+
+
+@operation(
+    OPERATIONS, "POST", f"{_SESSION}/feedback", right="write", body=schemas.FeedbackInput, answers={200: Turn}
+)
+def rate_answer(call: Call) -> Answer:
+    """Note what the user thinks of an answer."""
+    given: schemas.FeedbackInput = call.body
+    turn = call.view.session(call.path["id"]).feedback(given.turn, given.thumb, note=given.note)
+    return Answer(turn.to_dict())
+
+
+# -- working memory --------------------------------------------------------------------------------------
+
+
+def _serialize_entry(entry: Entry) -> dict[str, Any]:
+    return {
+        "key": entry.key,
+        "data": entry.data,
+        "stored_at": format_time(entry.stored_at),
+        "expires_at": None if entry.expires_at is None else format_time(entry.expires_at),
+        "category": entry.category,
+        "tags": list(entry.tags),
+    }
+
+
+def _open_working_memory(call: Call) -> WorkingMemory:
+    """Return the working memory of the session in the path, else that of the scope."""
+    return call.view.session(call.path["id"]).working if "id" in call.path else call.view.scratchpad
+
+
+def list_entries(call: Call) -> Answer:
+    """List the values of working memory."""
+    return Answer({"items": [_serialize_entry(each) for each in _open_working_memory(call).list()]})
+
+
+def get_entry(call: Call) -> Answer:
+    """Return a value of working memory."""
+    entry = _open_working_memory(call).entry(call.path["key"])
+    if entry is None:
+        raise NotFound(f"there is no entry {call.path['key']!r} here: list them for the right key")
+    return answer_value(call, _serialize_entry(entry))
+
+
+def set_entry(call: Call) -> Answer:
+    """Store a value of working memory, in place of what was there."""
+    given: schemas.EntryInput = call.body
+    entry = _open_working_memory(call).set(
+        call.path["key"],
+        given.data,
+        ttl=given.ttl if "ttl" in given.model_fields_set else DEFAULT,
+        category=given.category,
+        tags=given.tags,
+    )
+    return answer_value(call, _serialize_entry(entry))
+
+
+def delete_entry(call: Call) -> Answer:
+    """Remove a value of working memory."""
+    return Answer({"removed": int(_open_working_memory(call).delete(call.path["key"]))})
+
+
+for _base, _suffix in ((f"{_SESSION}/working", "_of_session"), ("/v1/scratchpad", "")):
+    OPERATIONS += [
+        Operation(
+            method="GET", path=_base, name=f"list_entries{_suffix}", run=list_entries, right="read",
+            answers={200: schemas.EntryList},
+        ),
+        Operation(
+            method="GET", path=f"{_base}/{{key:path}}", name=f"get_entry{_suffix}", run=get_entry,
+            right="read", answers={200: schemas.EntryOutput},
+        ),
+        Operation(
+            method="PUT", path=f"{_base}/{{key:path}}", name=f"set_entry{_suffix}", run=set_entry,
+            right="write", body=schemas.EntryInput, answers={200: schemas.EntryOutput},
+        ),
+        Operation(
+            method="DELETE", path=f"{_base}/{{key:path}}", name=f"delete_entry{_suffix}", run=delete_entry,
+            right="write", answers={200: schemas.Count},
+        ),
+    ]  # fmt: skip
+
+
+# -- last, because their path takes everything -----------------------------------------------------------
+
+
+@operation(OPERATIONS, "GET", _SESSION, right="read", answers={200: SessionState})
+def get_session(call: Call) -> Answer:
+    """Return the state of a session."""
+    return answer_value(call, read_session(call).to_dict())
+
+
+@operation(OPERATIONS, "PUT", _SESSION, right="write", body=schemas.SessionInput, answers={200: SessionState})
+def change_session(call: Call) -> Answer:
+    """Pause, resume or terminate a session, or set its metadata."""
+    session = call.view.session(read_session(call).id)
+    for name, text in call.body.metadata.items():
+        session.set_metadata(name, text)
+    change = {"active": session.resume, "paused": session.pause, "terminated": session.terminate}
+    if call.body.status is not None:
+        change[call.body.status]()
+    return answer_value(call, session.state.to_dict())
+
+
+@operation(OPERATIONS, "DELETE", _SESSION, right="write", answers={200: schemas.Count})
+def delete_session(call: Call) -> Answer:
+    """Remove a session and its turns; undo brings them back."""
+    read_session(call)
+    return Answer({"removed": call.view.delete_session(call.path["id"])})

@@ -1,0 +1,117 @@
+"""Operations on pages and logs, which belong to everybody."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from reverie.domain.errors import NotFound
+from reverie.domain.page import is_log
+from reverie.domain.text.timestamps import format_time
+from reverie.interfaces.http import schemas
+from reverie.interfaces.http.conditions import answer_value, check_match
+from reverie.interfaces.http.operations import Answer, Call, Empty, Operation, operation
+from reverie.interfaces.http.problems import Problem
+
+OPERATIONS: list[Operation] = []
+
+_PAGE = "/v1/pages/{name:path}"
+
+
+@operation(OPERATIONS, "GET", "/v1/pages", right="read", query=Empty, answers={200: schemas.PageList})
+def list_pages(call: Call) -> Answer:
+    """List all pages and logs."""
+    items = [
+        {
+            "name": each.name,
+            "paragraphs": each.paragraphs,
+            "characters": each.characters,
+            "updated_at": format_time(each.updated_at),
+        }
+        for each in call.whole.pages.overview()
+    ]
+    return Answer({"items": items})
+
+
+@operation(
+    OPERATIONS,
+    "POST",
+    f"{_PAGE}/append",
+    right="write",
+    query=Empty,
+    body=schemas.LineInput,
+    is_whole=True,
+    answers={200: schemas.PageText},
+)
+def append_to_page(call: Call) -> Answer:
+    """Add a line to the end of a page, or a paragraph to the end of a log."""
+    call.require_trust()
+    name = call.path["name"]
+    call.whole.pages.append(name, call.body.text, at=call.body.at)
+    return _answer_page(call, name)
+
+
+@operation(OPERATIONS, "GET", _PAGE, right="read", query=Empty, answers={200: schemas.PageText})
+def get_page(call: Call) -> Answer:
+    """Return the text of a page or a log."""
+    _require_page(call)
+    return _answer_page(call, call.path["name"])
+
+
+@operation(
+    OPERATIONS,
+    "PUT",
+    _PAGE,
+    right="write",
+    query=Empty,
+    body=schemas.PageInput,
+    is_whole=True,
+    answers={200: schemas.PageText, 201: schemas.PageText},
+)
+def write_page(call: Call) -> Answer:
+    """Write a page as a whole; an existing one needs `If-Match`."""
+    call.require_trust()
+    name, pages = call.path["name"], call.whole.pages
+    exists = name in pages.names() and not is_log(name)
+    old = pages.read(name) if exists else None
+    if exists:
+        if "if-match" not in call.headers:
+            raise Problem(428, f"The page {name!r} exists: read it, and send its ETag as If-Match.")
+        check_match(call, _serialize(name, old or ""))
+    result = pages.write(name, call.body.content, expected=old)
+    answer = _answer_page(call, name)
+    answer.status = 201 if result.outcome == "created" else 200
+    return answer
+
+
+@operation(
+    OPERATIONS,
+    "DELETE",
+    _PAGE,
+    right="write",
+    query=Empty,
+    is_whole=True,
+    needs_match=True,
+    answers={200: schemas.Count},
+)
+def delete_page(call: Call) -> Answer:
+    """Remove a page; undo brings it back."""
+    call.require_trust()
+    _require_page(call)
+    name, pages = call.path["name"], call.whole.pages
+    check_match(call, _serialize(name, pages.read(name)))
+    return Answer({"removed": int(pages.delete(name))})
+
+
+def _require_page(call: Call) -> None:
+    """Raise `NotFound` if there is no page or log of the name in the path."""
+    name = call.path["name"]
+    if name not in call.whole.pages.names():
+        raise NotFound(f"there is no page {name!r}: GET /v1/pages lists those that there are")
+
+
+def _answer_page(call: Call, name: str) -> Answer:
+    return answer_value(call, _serialize(name, call.whole.pages.read(name)))
+
+
+def _serialize(name: str, content: str) -> dict[str, Any]:
+    return {"name": name, "content": content}

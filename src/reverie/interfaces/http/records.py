@@ -1,0 +1,358 @@
+"""Operations on records, and searches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from reverie.domain.errors import Conflict, InvalidInput, NotFound
+from reverie.domain.record import NOTHING, Record
+from reverie.domain.text.timestamps import format_time, parse_time
+from reverie.interfaces.http import schemas
+from reverie.interfaces.http.conditions import (
+    answer_value,
+    check_match,
+    compute_etag,
+    decode_cursor,
+    encode_cursor,
+)
+from reverie.interfaces.http.operations import Answer, Call, Operation, ScopeQuery, operation
+from reverie.interfaces.http.problems import Problem
+from reverie.reader import MemoryReader
+from reverie.repositories.records import NewRecord, SaveResult, describe_missing_record
+
+OPERATIONS: list[Operation] = []
+
+_TICK = timedelta(microseconds=1)
+_FILTERS = ("category", "tags", "kind", "layer", "origin", "created_after", "created_before", "valid_at")
+
+
+@contextmanager
+def reading(call: Call) -> Iterator[MemoryReader]:
+    """Open the scope that a request reads, as of the time that it names."""
+    as_of = getattr(call.query, "as_of", None)
+    if as_of is None:
+        yield call.reader
+        return
+    scope = call.reader.scope
+    with call.memory.as_of(as_of) as snapshot:
+        yield snapshot.scoped(scope) if scope else snapshot
+
+
+def get_record_of(call: Call, reader: MemoryReader) -> Record:
+    """Return the record that the path names; raise `NotFound` if there is none in view."""
+    record = reader.get(call.path["id"])
+    if record is None:
+        raise NotFound(describe_missing_record(call.path["id"]))
+    return record
+
+
+def build_new_record(call: Call, given: schemas.RecordInput) -> NewRecord:
+    """Return the record to save, no more trusted than the caller is."""
+    values = {name: getattr(given, name) for name in schemas.RecordInput.model_fields}
+    values["origin"] = call.caller.limit_origin(given.origin)
+    return NewRecord(scope=call.view.scope, **values)
+
+
+def _answer_saved(result: SaveResult) -> Answer:
+    record = result.record.to_dict()
+    return Answer(
+        {"record": record, "outcome": result.outcome},
+        201 if result.outcome == "created" else 200,
+        {"ETag": compute_etag(record), "Location": f"/v1/records/{result.record.id}"},
+        {"id": result.record.id, "outcome": result.outcome},
+    )
+
+
+def _replay_saved(call: Call, reference: Any) -> Answer:
+    record = call.view.get(reference["id"])
+    if record is None:
+        raise NotFound(f"record {reference['id']!r} was saved by this request, and has been removed since")
+    return _answer_saved(SaveResult(record=record, outcome=reference["outcome"]))
+
+
+@operation(
+    OPERATIONS,
+    "POST",
+    "/v1/records",
+    right="write",
+    body=schemas.RecordInput,
+    answers={200: schemas.SavedRecord, 201: schemas.SavedRecord},
+    replay=_replay_saved,
+)
+def save_record(call: Call) -> Answer:
+    """Save a record, or reinforce the one that says the same."""
+    return _answer_saved(call.view.save_many([build_new_record(call, call.body)])[0])
+
+
+def _answer_batch(results: list[SaveResult]) -> Answer:
+    saved = [{"record": each.record.to_dict(), "outcome": each.outcome} for each in results]
+    reference = [{"id": each.record.id, "outcome": each.outcome} for each in results]
+    return Answer({"results": saved}, reference=reference)
+
+
+def _replay_batch(call: Call, reference: Any) -> Answer:
+    answers = [_replay_saved(call, each) for each in reference]
+    return Answer({"results": [each.body for each in answers]})
+
+
+@operation(
+    OPERATIONS,
+    "POST",
+    "/v1/records/batch",
+    right="write",
+    body=schemas.RecordBatch,
+    answers={200: schemas.SavedRecords},
+    replay=_replay_batch,
+)
+def save_records(call: Call) -> Answer:
+    """Save several records in one transaction."""
+    return _answer_batch(call.view.save_many([build_new_record(call, each) for each in call.body.records]))
+
+
+@operation(
+    OPERATIONS,
+    "GET",
+    "/v1/records",
+    right="read",
+    query=schemas.RecordListQuery,
+    answers={200: schemas.RecordPage},
+)
+def list_records(call: Call) -> Answer:
+    """List records, those created last first."""
+    query: schemas.RecordListQuery = call.query
+    filters = _build_filters(query, archived=query.archived, pinned=query.pinned)
+    of = (call.caller.token, query.model_copy(update={"cursor": None, "limit": 0}))
+    seen, last = 0, None
+    if query.cursor is not None:
+        text, last, seen = decode_cursor(query.cursor, of=of, types=(str, str, int))
+        before = parse_time(text) + _TICK
+        filters["created_before"] = min(before, filters.get("created_before") or before)
+    with reading(call) as reader:
+        records = reader.list(limit=query.limit + seen + 1, order="created", parts=True, **filters)
+    if last is not None:
+        records = _skip_seen(records, parse_time(text), last, seen)
+    page, more = records[: query.limit], len(records) > query.limit
+    following = None
+    if more:
+        end = page[-1]
+        same = sum(record.created_at == end.created_at for record in page)
+        if query.cursor is not None and end.created_at == parse_time(text):
+            same += seen
+        following = encode_cursor([format_time(end.created_at), end.id, same], of=of)
+    return Answer({"items": [record.to_dict() for record in page], "next": following})
+
+
+def _skip_seen(records: list[Record], at: Any, last: str, seen: int) -> list[Record]:
+    """Return the records after the last one of the previous page, which may have gone meanwhile."""
+    place = next((n for n, record in enumerate(records) if record.id == last), None)
+    if place is not None:
+        return records[place + 1 :]
+    same = sum(record.created_at == at for record in records)
+    return records[min(same, max(seen - 1, 0)) :]
+
+
+def _build_filters(given: Any, **more: Any) -> dict[str, Any]:
+    filters = {name: getattr(given, name) for name in _FILTERS}
+    return {name: value for name, value in filters.items() if value} | more
+
+
+@operation(
+    OPERATIONS, "GET", "/v1/records/{id}", right="read", query=schemas.AsOfQuery, answers={200: Record}
+)
+def get_record(call: Call) -> Answer:
+    """Return a record, archived or not."""
+    with reading(call) as reader:
+        return answer_value(call, get_record_of(call, reader).to_dict())
+
+
+@operation(
+    OPERATIONS,
+    "PATCH",
+    "/v1/records/{id}",
+    right="write",
+    body=schemas.RecordPatch,
+    answers={200: Record},
+    needs_match=True,
+)
+def update_record(call: Call) -> Answer:
+    """Change fields of a record; null removes a value (RFC 7396)."""
+    record = get_record_of(call, call.view)
+    _refuse_everybodys(call, record)
+    check_match(call, record.to_dict())
+    changes = {name: getattr(call.body, name) for name in call.body.model_fields_set}
+    for name in ("tags", "references"):
+        if name in changes:
+            changes[name] = changes[name] or []
+    if "metadata" in changes:
+        merged = {} if changes["metadata"] is None else {**record.metadata, **changes["metadata"]}
+        changes["metadata"] = {name: text for name, text in merged.items() if text is not None} or NOTHING
+    if {"content", "origin"} & set(changes):
+        changes["origin"] = call.caller.limit_origin(changes.get("origin") or record.origin)
+    if None in (changes.get(name, "") for name in ("content", "kind", "layer", "pinned", "source")):
+        raise InvalidInput(
+            "content, kind, layer, pinned and source cannot be removed: leave out what shall stay"
+        )
+    try:
+        updated = call.view.update(record.id, expected=record, **changes) if changes else record
+    except Conflict as error:
+        raise Problem(412, f"{error}. Send the new ETag.") from error
+    return answer_value(call, updated.to_dict())
+
+
+@operation(
+    OPERATIONS,
+    "DELETE",
+    "/v1/records/{id}",
+    right="write",
+    query=schemas.ReasonQuery,
+    answers={200: Record},
+    needs_match=True,
+)
+def archive_record(call: Call) -> Answer:
+    """Take a record out of search; it can be restored."""
+    record = get_record_of(call, call.view)
+    _refuse_everybodys(call, record)
+    check_match(call, record.to_dict())
+    return answer_value(call, call.view.archive(record.id, reason=call.query.reason).to_dict())
+
+
+@operation(OPERATIONS, "POST", "/v1/records/{id}/restore", right="write", answers={200: Record})
+def restore_record(call: Call) -> Answer:
+    """Bring an archived record back into search."""
+    record = get_record_of(call, call.view)
+    _refuse_everybodys(call, record)
+    return answer_value(call, call.view.restore(record.id).to_dict())
+
+
+@operation(OPERATIONS, "POST", "/v1/records/{id}/pin", right="write", answers={200: Record})
+def pin_record(call: Call) -> Answer:
+    """Protect a record from decay and from every automatic change."""
+    return _set_pinned(call, True)
+
+
+@operation(OPERATIONS, "POST", "/v1/records/{id}/unpin", right="write", answers={200: Record})
+def unpin_record(call: Call) -> Answer:
+    """Allow decay and automatic changes again."""
+    return _set_pinned(call, False)
+
+
+def _set_pinned(call: Call, pinned: bool) -> Answer:
+    call.require_trust()
+    record = get_record_of(call, call.view)
+    _refuse_everybodys(call, record)
+    return answer_value(call, call.view.update(record.id, pinned=pinned).to_dict())
+
+
+@operation(
+    OPERATIONS,
+    "POST",
+    "/v1/records/{id}/promote",
+    right="write",
+    body=schemas.Promotion,
+    answers={200: schemas.SavedRecord, 201: schemas.SavedRecord},
+)
+def promote_record(call: Call) -> Answer:
+    """Copy a record to a scope around its own."""
+    if not call.is_own(call.body.to):
+        raise Problem(403, "This token is bound to a scope, and cannot promote out of it. Use a wider one.")
+    return _answer_saved(call.view.promote(call.path["id"], to=call.body.to))
+
+
+def _refuse_everybodys(call: Call, record: Record) -> None:
+    """Raise `Problem` for a record of a scope around the one in view."""
+    if record.scope != call.view.scope:
+        raise Problem(
+            403,
+            f"Record {record.id!r} belongs to the scope {record.scope!r}, and is only read here. "
+            "Name that scope, or save what differs as a record of its own.",
+            kind="other-scope",
+        )
+
+
+# -- history of a record -----------------------------------------------------------------------------------
+
+
+@operation(OPERATIONS, "GET", "/v1/records/{id}/history", right="read", answers={200: schemas.JournalPage})
+def get_record_history(call: Call) -> Answer:
+    """List the changes of a record, the oldest first."""
+    from reverie.interfaces.http.changes import serialize_change
+
+    record = get_record_of(call, call.reader)
+    rows = call.memory.history.log(record.id, limit=1_000)
+    return Answer({"items": [serialize_change(row) for row in rows], "next": None})
+
+
+@operation(OPERATIONS, "GET", "/v1/records/{id}/blame", right="read", answers={200: dict[str, Any]})
+def get_record_blame(call: Call) -> Answer:
+    """Return where a record comes from, and its later changes."""
+    record = get_record_of(call, call.reader)
+    blame = call.memory.history.blame(record.id)
+    seen = replace(
+        blame,
+        turns=tuple(turn for turn in blame.turns if call.reader.get_turn(turn.id)),
+        merged=tuple(each for each in blame.merged if call.reader.get(each.id)),
+        related=tuple(each for each in blame.related if call.reader.get(each.id)),
+    )
+    return Answer(seen.to_dict())
+
+
+@operation(
+    OPERATIONS,
+    "GET",
+    "/v1/records/{id}/diff",
+    right="read",
+    query=schemas.DiffQuery,
+    answers={200: dict[str, Any]},
+)
+def get_record_diff(call: Call) -> Answer:
+    """Return the difference between two versions of a record; by default that of its last change."""
+    record = get_record_of(call, call.reader)
+    return Answer(call.memory.history.diff(record.id, call.query.a, call.query.b).to_dict())
+
+
+# -- searching -------------------------------------------------------------------------------------------
+
+
+@operation(
+    OPERATIONS,
+    "POST",
+    "/v1/search",
+    right="read",
+    query=schemas.AsOfQuery,
+    body=schemas.SearchInput,
+    answers={200: schemas.Hits},
+)
+def search(call: Call) -> Answer:
+    """Return what answers a query, best first; nothing if nothing is relevant."""
+    asked: schemas.SearchInput = call.body
+    if asked.mode == "regex" and "admin" not in call.caller.rights:
+        raise Problem(403, "A regular expression can take very long, so it needs the right admin. Use words.")
+    filters = _build_filters(asked)
+    filters |= {name: value for name in ("session", "role") if (value := getattr(asked, name))}
+    with reading(call) as reader:
+        hits = reader.search(
+            asked.query,
+            sources=asked.sources,
+            limit=asked.limit,
+            min_score=asked.min_score,
+            mode=asked.mode,
+            unit=asked.unit,
+            **filters,
+        )
+    return Answer({"hits": [hit.to_dict() for hit in hits]})
+
+
+@operation(OPERATIONS, "GET", "/v1/categories", right="read", query=ScopeQuery, answers={200: dict[str, int]})
+def list_categories(call: Call) -> Answer:
+    """Return the number of live records of each category."""
+    return Answer(call.reader.categories())
+
+
+@operation(OPERATIONS, "GET", "/v1/tags", right="read", query=ScopeQuery, answers={200: dict[str, int]})
+def list_tags(call: Call) -> Answer:
+    """Return the number of live records that have each tag."""
+    return Answer(call.reader.tags())

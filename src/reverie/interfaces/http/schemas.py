@@ -1,0 +1,527 @@
+"""Forms of bodies, queries and answers of the native API. They check types; the memory checks the rest."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AwareDatetime, Field
+
+from reverie.domain.conversation import Role, SessionState, SessionStatus, Turn
+from reverie.domain.record import Kind, Layer, Origin, Record
+from reverie.interfaces.http.operations import Form, ScopeQuery
+from reverie.interfaces.http.tokens import Right
+
+MOST_ITEMS = 200
+"""Maximum items of one page of a list, and of one batch."""
+
+Number = Annotated[int, Field(ge=0, lt=2**63)]
+Limit = Annotated[int, Field(ge=1, le=MOST_ITEMS)]
+Texts = tuple[str, ...]
+
+
+class PageQuery(ScopeQuery):
+    """Query of a list.
+
+    Attributes:
+        cursor: `next` of the previous page.
+    """
+
+    limit: Limit = 50
+    cursor: str | None = None
+
+
+class AsOfQuery(ScopeQuery):
+    """Query that can be answered as of an earlier time.
+
+    Attributes:
+        as_of: Time, or number of a change.
+    """
+
+    as_of: Number | AwareDatetime | None = None
+
+
+# -- records ---------------------------------------------------------------------------------------------
+
+
+class RecordInput(Form):
+    """A record to save; see `Memory.save`."""
+
+    content: str
+    category: str | None = None
+    kind: Kind | None = None
+    layer: Layer | None = None
+    tags: Texts = ()
+    confidence: float = 0.8
+    importance: float = 0.5
+    source: str = ""
+    references: Texts = ()
+    origin: Origin = "owner"
+    pinned: bool = False
+    valid_from: AwareDatetime | None = None
+    valid_to: AwareDatetime | None = None
+    ttl: str | float | None = None
+    metadata: dict[str, str] = Field(default_factory=dict)
+    created_at: AwareDatetime | None = None
+    draft: bool = False
+
+
+class RecordBatch(Form):
+    """Records to save together: all or none."""
+
+    records: Annotated[list[RecordInput], Field(min_length=1, max_length=MOST_ITEMS)]
+
+
+class RecordPatch(Form):
+    """New values of fields; those that are not given stay (RFC 7396)."""
+
+    content: str | None = None
+    category: str | None = None
+    kind: Kind | None = None
+    layer: Layer | None = None
+    tags: Texts | None = None
+    confidence: float | None = None
+    importance: float | None = None
+    source: str | None = None
+    references: Texts | None = None
+    origin: Origin | None = None
+    pinned: bool | None = None
+    valid_from: AwareDatetime | None = None
+    valid_to: AwareDatetime | None = None
+    expires_at: AwareDatetime | None = None
+    metadata: dict[str, str | None] | None = None
+
+
+class SavedRecord(Form):
+    """Result of a save."""
+
+    record: Record
+    outcome: Literal["created", "reinforced"]
+
+
+class SavedRecords(Form):
+    """Results of a batch, in its order."""
+
+    results: list[SavedRecord]
+
+
+class RecordPage(Form):
+    """Page of a list of records, those created last first.
+
+    Attributes:
+        next: `cursor` of the next page; None after the last.
+    """
+
+    items: list[Record]
+    next: str | None
+
+
+class RecordFilter(Form):
+    """Restrictions; see `Memory.search`."""
+
+    category: Texts = ()
+    tags: Texts = ()
+    kind: tuple[Kind, ...] = ()
+    layer: tuple[Layer, ...] = ()
+    origin: tuple[Origin, ...] = ()
+    created_after: AwareDatetime | None = None
+    created_before: AwareDatetime | None = None
+    valid_at: AwareDatetime | None = None
+
+
+class RecordListQuery(RecordFilter, PageQuery):
+    """Query of a list of records."""
+
+    archived: bool | None = False
+    pinned: bool | None = None
+    as_of: Number | AwareDatetime | None = None
+
+
+class ReasonQuery(ScopeQuery):
+    """Query of a change that takes a reason for the journal."""
+
+    reason: str = ""
+
+
+class Promotion(Form):
+    """Where to promote a record.
+
+    Attributes:
+        to: A scope around that of the record; empty for everybody's.
+    """
+
+    to: str = ""
+
+
+class SearchInput(RecordFilter):
+    """A search; see `Memory.search`."""
+
+    query: str | None = None
+    sources: Annotated[tuple[Literal["records", "turns", "pages"], ...], Field(min_length=1)] = ("records",)
+    limit: Limit = 10
+    min_score: Annotated[float, Field(ge=0, le=1)] = 0.0
+    mode: Literal["words", "literal", "regex"] = "words"
+    unit: Literal["turn", "session"] = "turn"
+    session: Texts = ()
+    role: tuple[Role, ...] = ()
+
+
+class Hits(Form):
+    """What was found, best first; empty when nothing is relevant."""
+
+    hits: list[dict[str, Any]]
+
+
+class DiffQuery(ScopeQuery):
+    """Query of a difference between two versions."""
+
+    a: Number | AwareDatetime | None = None
+    b: Number | AwareDatetime | None = None
+
+
+# -- conversations ---------------------------------------------------------------------------------------
+
+
+class SessionItem(Form):
+    """A session."""
+
+    session: SessionState
+    turns: int
+    last_at: AwareDatetime
+
+
+class SessionPage(Form):
+    """Page of a list of sessions, the latest active first."""
+
+    items: list[SessionItem]
+    next: str | None
+
+
+class SessionInput(Form):
+    """What to change of a session. A metadata value of null removes the item."""
+
+    status: SessionStatus | None = None
+    metadata: dict[str, str | None] = Field(default_factory=dict)
+
+
+class ToolCallInput(Form):
+    """A call of a tool."""
+
+    id: str
+    name: str
+    arguments: str = "{}"
+
+
+class TurnInput(Form):
+    """A turn to add; see `Session.add`."""
+
+    role: Role
+    content: str
+    speaker: str = ""
+    at: AwareDatetime | None = None
+    tool_calls: tuple[ToolCallInput, ...] = ()
+    tool_call_id: str = ""
+    metadata: dict[str, str] = Field(default_factory=dict)
+
+
+class TurnBatch(Form):
+    """Turns to add one after the other: all or none."""
+
+    turns: Annotated[list[TurnInput], Field(min_length=1, max_length=MOST_ITEMS)]
+
+
+class TurnPage(Form):
+    """Page of the turns of a session, by position."""
+
+    items: list[Turn]
+    next: str | None
+
+
+class AddedTurns(Form):
+    """Turns as they were added."""
+
+    items: list[Turn]
+
+
+class ContextInput(Form):
+    """What to make a prompt for; see `Session.context`."""
+
+    message: str | None = None
+    soft_tokens: Number | None = None
+    hard_tokens: Number | None = None
+    record_shown: bool = True
+    extra_context: str = ""
+
+
+class WindowInput(Form):
+    """How to shorten the window of a session; see `Memory.dreams`."""
+
+    kind: Literal["digest", "compact", "trim"]
+    keep: Number | None = None
+
+
+class PassResult(Form):
+    """Outcome of a pass."""
+
+    state: Literal["applied", "planned", "skipped", "failed"]
+    why: str
+    batch: int | None
+
+
+class FeedbackInput(Form):
+    """What the user thinks of an answer."""
+
+    turn: str
+    thumb: Literal["up", "down"]
+    note: str = ""
+
+
+class Count(Form):
+    """Number of things removed."""
+
+    removed: int
+
+
+# -- pages and working memory ----------------------------------------------------------------------------
+
+
+class PageItem(Form):
+    """A page or a log; `paragraphs` of a log, `characters` of a page."""
+
+    name: str
+    paragraphs: int | None
+    characters: int | None
+    updated_at: AwareDatetime
+
+
+class PageList(Form):
+    """All pages and logs."""
+
+    items: list[PageItem]
+
+
+class PageText(Form):
+    """A page or a log with its text."""
+
+    name: str
+    content: str
+
+
+class PageInput(Form):
+    """The whole text of a page."""
+
+    content: str
+
+
+class LineInput(Form):
+    """A line of a page, or a paragraph of a log."""
+
+    text: str
+    at: AwareDatetime | None = None
+
+
+class EntryInput(Form):
+    """A value of working memory; `ttl` of null keeps it, without `ttl` it lives as long as usual."""
+
+    data: str
+    ttl: str | float | None = None
+    category: str | None = None
+    tags: Texts = ()
+
+
+class EntryOutput(Form):
+    """A value of working memory."""
+
+    key: str
+    data: str
+    stored_at: AwareDatetime
+    expires_at: AwareDatetime | None
+    category: str | None
+    tags: Texts
+
+
+class EntryList(Form):
+    """Values of working memory."""
+
+    items: list[EntryOutput]
+
+
+# -- history, plans, the whole ---------------------------------------------------------------------------
+
+
+class JournalQuery(ScopeQuery):
+    """Query of the journal."""
+
+    after: Number = 0
+    limit: Limit = 50
+    id: str | None = None
+    actor: str | None = None
+    newest_first: bool = False
+
+
+class EventsQuery(ScopeQuery):
+    """Query of the stream of changes."""
+
+    after: Number | None = None
+
+
+class JournalItem(Form):
+    """A change; `before` and `after` are None where it was erased."""
+
+    sequence: int
+    batch: int
+    at: AwareDatetime
+    actor: str
+    reason: str
+    subject: str
+    id: str | None
+    change: str
+    before: dict[str, Any] | None
+    after: dict[str, Any] | None
+
+
+class JournalPage(Form):
+    """Changes in their order; `next` is the `after` of the next page."""
+
+    items: list[JournalItem]
+    next: int | None
+
+
+class UndoInput(Form):
+    """What to undo, in one of three ways; see `History.undo`."""
+
+    changes: Annotated[list[Number], Field(max_length=1_000)] | None = None
+    batch: Number | None = None
+    since: Number | AwareDatetime | None = None
+    dry_run: bool = False
+
+
+class UndoOutput(Form):
+    """What was undone; `differences` only in a dry run."""
+
+    changes: list[int]
+    differences: list[dict[str, Any]]
+    left: list[dict[str, Any]]
+    made: list[int]
+    dry_run: bool
+
+
+class PlanInput(Form):
+    """What to plan; see `Memory.dreams`."""
+
+    name: str = "dream"
+    session: str | None = None
+    keep: Number | None = None
+    output: str | None = None
+    step: str = ""
+    scope: str = ""
+    origin: Origin = "agent"
+
+
+class PlanStepOutput(Form):
+    """One proposed change."""
+
+    why: str
+    sources: Texts
+    subject: str
+    id: str
+    before: dict[str, Any] | None
+    after: dict[str, Any] | None
+
+
+class PlanOutput(Form):
+    """A plan; `applied` is the number by which it can be undone."""
+
+    id: str
+    name: str
+    made_at: AwareDatetime
+    steps: list[PlanStepOutput]
+    refused: list[dict[str, str]]
+    notes: Texts
+    skipped: str
+    failed: str
+    usage: dict[str, int]
+    applied: int | None
+
+
+class PlanList(Form):
+    """Plans that this server has made, the newest first."""
+
+    items: list[PlanOutput]
+
+
+class AppliedPlan(Form):
+    """Result of applying a plan."""
+
+    plan: str
+    batch: int | None
+    changes: int
+
+
+class ForgetInput(Form):
+    """What to erase, named in one way; see `Memory.admin`."""
+
+    ids: Texts = ()
+    session: str | None = None
+    scope: str | None = None
+    match: str | None = None
+    turns: bool = False
+
+
+class ForgetOrder(ForgetInput):
+    """What to erase, with the digest of its preview."""
+
+    digest: str
+
+
+class ForgetOutput(Form):
+    """What goes, and what is left that still says it."""
+
+    done: bool
+    counts: dict[str, int]
+    going: list[dict[str, str]]
+    left: list[dict[str, str]]
+    pending: Texts
+    notes: Texts
+    digest: str
+
+
+class ScopeCounts(Form):
+    """Live records of each scope."""
+
+    scopes: dict[str, int]
+
+
+class TokenInput(Form):
+    """A token to create."""
+
+    label: str
+    scope: str = ""
+    rights: tuple[Right, ...] = ("read",)
+    origin: Origin = "agent"
+    expires: str | None = None
+
+
+class TokenOutput(Form):
+    """A token, without its secret."""
+
+    id: str
+    label: str
+    scope: str
+    rights: list[Right]
+    origin: Origin
+    created_at: AwareDatetime
+    expires_at: AwareDatetime | None
+    revoked_at: AwareDatetime | None
+    last_used_at: AwareDatetime | None
+
+
+class NewToken(TokenOutput):
+    """A token that was just created; `token` is shown once."""
+
+    token: str
+
+
+class TokenList(Form):
+    """All tokens, the newest first."""
+
+    items: list[TokenOutput]
