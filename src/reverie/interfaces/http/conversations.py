@@ -144,7 +144,7 @@ def build_context(call: Call) -> Answer:
     "POST",
     f"{_SESSION}/compact",
     right="review",
-    body=schemas.WindowInput,
+    body=schemas.SessionWindowInput,
     answers={200: schemas.PassResult},
 )
 def shorten_window(call: Call) -> Answer:

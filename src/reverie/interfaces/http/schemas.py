@@ -252,7 +252,7 @@ class ContextInput(Form):
     extra_context: str = ""
 
 
-class WindowInput(Form):
+class SessionWindowInput(Form):
     """How to shorten the window of a session; see `Memory.dreams`."""
 
     kind: Literal["digest", "compact", "trim"]
