@@ -59,3 +59,14 @@ def test_commands_take_the_url_for_a_folder(url: str, tmp_path: Path) -> None:
         args = [str(tmp_path / "backup.zip")] if command == "backup" else []
         refused = run(tmp_path, command, *args, "--folder", url)
         assert refused.exit_code == 2, (command, refused.output)
+
+
+def test_a_memory_is_copied_into_a_database(url: str, tmp_path: Path) -> None:
+    assert (
+        run(tmp_path, "remember", "Deploys happen on Tuesdays", "--folder", str(tmp_path / "here")).exit_code
+        == 0
+    )
+    copied = run(tmp_path, "copy", str(tmp_path / "here"), url)
+    assert "Copied and compared: 1 record, 0 sessions" in copied.output
+    assert "Tuesdays" in run(tmp_path, "recall", "deploys", "--folder", url).output
+    assert run(tmp_path, "copy", str(tmp_path / "here"), url).exit_code == 2

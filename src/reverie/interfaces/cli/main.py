@@ -99,6 +99,7 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "Backup and transfer": {
         "backup": (f"{_TRANSFER}:backup", "Back up the memory to one file."),
         "recover": (f"{_TRANSFER}:recover", "Recover a memory from a backup."),
+        "copy": (f"{_TRANSFER}:copy", "Copy the memory to another folder or database."),
         "export": (f"{_TRANSFER}:export", "Export the memory to files."),
         "import": (
             f"{_TRANSFER}:import_path",

@@ -134,15 +134,6 @@ CREATE TABLE reverie.receipt (
     PRIMARY KEY (space, number)
 );
 
-CREATE TABLE reverie.lease (
-    space integer NOT NULL,
-    name text COLLATE "C" NOT NULL,
-    owner text COLLATE "C" NOT NULL,
-    token bigint NOT NULL,
-    expires_at timestamptz NOT NULL,
-    PRIMARY KEY (space, name)
-);
-
 DO $$
 DECLARE
     place text;
@@ -169,12 +160,16 @@ END $$;
 
 -- Makes all changes, or none. A refusal is the SQLSTATE RV001 with a JSON detail that names the reason and the
 -- number of the change, never content: details are written to the server's log.
+--
+-- With `restored_keys` the changes are things that the journal has already, as when a memory is copied: they are
+-- inserted under these keys, and nothing is written to the journal.
 CREATE FUNCTION reverie.change_things(
     of_space integer, of_token uuid, is_retry boolean, is_erasure boolean, patience text,
     of_actor text, of_reason text, of_at bigint, since bigint,
     subjects text[], ids text[], befores text[], afters text[], fingerprints text[], folded_tags text[],
     lengths integer[], voices text[], all_cues text[], all_dates text[], all_terms text[],
     cursor_names text[], cursor_values text[], counter_names text[], counter_values bigint[], marks text[],
+    restored_keys bigint[],
     OUT first bigint, OUT keys bigint[]
 ) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -239,7 +234,7 @@ BEGIN
             IF FOUND THEN
                 PERFORM reverie.refuse('exists', edit.number);
             END IF;
-            of_key := head + edit.number;
+            of_key := coalesce(restored_keys[edit.number], head + edit.number);
         ELSE
             IF NOT FOUND THEN
                 PERFORM reverie.refuse('missing', edit.number);
@@ -336,6 +331,7 @@ BEGIN
                 counted_tokens := counted_tokens || edit.length;
             END IF;
         END IF;
+        CONTINUE WHEN restored_keys IS NOT NULL;
         INSERT INTO reverie.journal VALUES (
             of_space, head + edit.number, first, of_key, edit.subject, edit.id, of_at, of_actor, of_reason,
             CASE WHEN edit.before IS NOT NULL THEN stored.body END, edit.after::json
@@ -349,6 +345,7 @@ BEGIN
         SELECT thread, position, number, side
         FROM unnest(touched_threads, touched_positions, touched_edits, touched_sides)
             AS p (thread, position, number, side)
+        WHERE restored_keys IS NULL
     LOOP
         IF EXISTS (
             SELECT FROM reverie.thing t
@@ -406,6 +403,9 @@ BEGIN
         FROM unnest(counter_names, counter_values) AS u (name, value)
         ON CONFLICT (space, name) DO UPDATE SET value = c.value + excluded.value;
 
+    IF restored_keys IS NOT NULL THEN
+        RETURN;
+    END IF;
     UPDATE reverie.space SET sequence = head + cardinality(ids), commits = commit_number + 1,
         record_sequence = greatest(record_sequence, head + (
             SELECT max(u.number) FROM unnest(subjects) WITH ORDINALITY AS u (subject, number)

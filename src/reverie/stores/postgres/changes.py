@@ -22,7 +22,8 @@ CHANGE = (
     "%(actor)s, %(reason)s, %(at)s, %(since)s, %(subjects)s::text[], %(ids)s::text[], %(befores)s::text[], "
     "%(afters)s::text[], %(fingerprints)s::text[], %(tags)s::text[], %(lengths)s::integer[], "
     "%(voices)s::text[], %(cues)s::text[], %(dates)s::text[], %(terms)s::text[], %(cursor_names)s::text[], "
-    "%(cursor_values)s::text[], %(counter_names)s::text[], %(counter_values)s::bigint[], %(marks)s::text[])"
+    "%(cursor_values)s::text[], %(counter_names)s::text[], %(counter_values)s::bigint[], %(marks)s::text[], "
+    "%(restored_keys)s::bigint[])"
 )
 """The call, which takes besides these parameters `is_retry`."""
 
@@ -41,6 +42,7 @@ def build_parameters(
     counts: Mapping[str, int],
     marks: Sequence[str],
     is_erasure: bool,
+    restored_keys: Sequence[int] | None = None,
 ) -> dict[str, Any]:
     """Return the parameters of `CHANGE`, all encoded and analyzed before the memory is locked.
 
@@ -57,6 +59,7 @@ def build_parameters(
         counts: Counters to add to.
         marks: Tombstones.
         is_erasure: Whether to empty the journal rows of the things concerned.
+        restored_keys: Keys under which to insert things that the journal has already; None for a commit.
     """
     analyzed = [_analyze(edit.after, analyse) for edit in edits]
     return {
@@ -86,6 +89,7 @@ def build_parameters(
         "counter_names": list(counts),
         "counter_values": list(counts.values()),
         "marks": list(marks),
+        "restored_keys": None if restored_keys is None else list(restored_keys),
     }
 
 

@@ -179,6 +179,10 @@ class WriteTransaction:
         name = (edit.table.subject, edit.edit.id)
         self._made.append(_Made(sequence, key, name, before, edit.document, edit.edit))
 
+    def restore(self, edit: PreparedChange, key: int) -> None:
+        """Insert a thing that the journal has already, under the key that it has there."""
+        self._insert(edit, key)
+
     def erase(self, edit: PreparedChange) -> None:
         """Make one edit, and empty whatever the journal said of that thing before."""
         self.make(edit)

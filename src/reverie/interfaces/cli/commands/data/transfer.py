@@ -110,6 +110,31 @@ def recover(context: CommandContext, /, file: Path, replace: bool, as_json: bool
             click.echo(output.escape_text(line))
 
 
+@click.command(cls=Command)
+@click.argument("source", metavar="FROM")
+@click.argument("target", metavar="TO")
+@as_json
+@invocation
+def copy(context: CommandContext, /, source: str, target: str, as_json: bool) -> None:
+    """Copy the memory FROM a folder or a database TO another, where there is none yet.
+
+    A place is a folder, or a URL such as postgresql://host/database?memory=acme. The journal of the copy is the
+    same to the last byte, and is compared with the original before the copy can be opened. A copy that was
+    interrupted goes on where it ended. Stop programs that change the memory first.
+
+    With --json: {"changes", "records", "sessions", "resumed_after": numbers}.
+    """
+    from reverie.admin.transfer.copying import copy_memory
+
+    with output.show_progress("changes", None, quiet=context.quiet or as_json) as advance:
+        report = copy_memory(source, target, progress=advance)
+    if as_json:
+        output.print_json(report.to_dict())
+    elif not context.quiet:
+        records, sessions = output.count(report.records, "record"), output.count(report.sessions, "session")
+        click.echo(f"Copied and compared: {records}, {sessions}, {output.count(report.changes, 'change')}.")
+
+
 def _format_contents(result: Backup) -> str:
     sessions = f"{output.count(result.sessions, 'session')} with {output.count(result.turns, 'turn')}"
     profile = f", {', '.join(result.profile)}" if result.profile else ""

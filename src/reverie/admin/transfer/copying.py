@@ -1,0 +1,151 @@
+"""Copy of a whole memory between folders and databases, with its journal to the last byte.
+
+The journal is copied first, while the memory may be in use, under a name by which nobody opens it. Then the things
+themselves are made from it, compared, and the copy gets its name. A copy that was interrupted goes on where it ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+from reverie.domain.errors import InvalidInput, NotFound, StoreCorrupt
+from reverie.domain.filter import Filter
+from reverie.files.disk.paths import resolve_path
+from reverie.search.analyzer import analyze
+from reverie.stores.copying import CopySource, CopyTarget, iterate_rows
+from reverie.stores.protocol import Store
+from reverie.stores.sqlite import SQLiteStore
+from reverie.stores.sqlite.copying import SQLiteCopySource, SQLiteCopyTarget
+
+DATABASE = "reverie.db"
+_DATABASES = ("postgresql://", "postgres://")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyReport:
+    """What was copied.
+
+    Attributes:
+        changes: Rows of the journal.
+        records: Records, archived ones too.
+        sessions: Sessions.
+        resumed_after: How many rows an earlier copy that was interrupted had made.
+    """
+
+    changes: int
+    records: int
+    sessions: int
+    resumed_after: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return every field."""
+        return asdict(self)
+
+
+def copy_memory(
+    source: str, target: str, *, progress: Callable[[int], None] = lambda done: None
+) -> CopyReport:
+    """Copy a memory to a place where there is none.
+
+    Changes that are made to the source while the last of it is copied are not in the copy: stop what uses it first,
+    or copy again to another place.
+
+    Args:
+        source: A folder, or the URL of a database.
+        target: Likewise.
+        progress: Callback that receives how many more changes were copied.
+
+    Raises:
+        NotFound: there is no memory at the source.
+        InvalidInput: there is one at the target, or an unfinished copy of another.
+        StoreCorrupt: the copy differs from the source; it has not got its name.
+    """
+    with ExitStack() as stack:
+        store, reader = _open_source(source)
+        stack.callback(store.close)
+        copied, writer = _open_target(target)
+        stack.callback(copied.close)
+        resumed = copied.sequence()
+        _refuse_other(reader, writer, resumed)
+        with reader.reading():
+            for rows in iterate_rows(reader, after=resumed):
+                writer.write_rows(rows)
+                progress(len(rows))
+            writer.finish(reader.read_unjournaled())
+            report = _compare(reader, writer, copied, resumed)
+        writer.publish()
+    return report
+
+
+def _compare(reader: CopySource, writer: CopyTarget, copied: Store, resumed: int) -> CopyReport:
+    """Compare a finished copy with its source; return the report."""
+    changes = 0
+    for ours, theirs in zip_longest(iterate_rows(reader), iterate_rows(writer)):
+        # The id of what was erased is no part of the journal: a store may keep it for longer than another.
+        if [row[:-1] for row in ours or ()] != [row[:-1] for row in theirs or ()]:
+            raise StoreCorrupt(
+                f"the copy differs from the source after change {changes}: remove it and copy again"
+            )
+        changes += len(ours)
+    problems = copied.check()
+    if problems or not _has_same_rest(reader, writer):
+        what = problems[0].what if problems else "what is not in the journal differs"
+        raise StoreCorrupt(f"the copy is not sound ({what}): remove it and copy again")
+    return CopyReport(
+        changes=changes,
+        records=sum(copied.tally("kind", Filter(archived=None)).values()),
+        sessions=len(copied.sessions()),
+        resumed_after=resumed,
+    )
+
+
+def _has_same_rest(reader: CopySource, writer: CopyTarget) -> bool:
+    ours, theirs = reader.read_unjournaled(), writer.read_unjournaled()
+    return (
+        {(entry.namespace, entry.key): entry for entry in ours.entries}
+        == {(entry.namespace, entry.key): entry for entry in theirs.entries}
+        and ours.cursors == theirs.cursors
+        and ours.counters == theirs.counters
+        and set(ours.tombstones) == set(theirs.tombstones)
+    )
+
+
+def _refuse_other(reader: CopySource, writer: CopyTarget, resumed: int) -> None:
+    """Refuse to go on with the copy of another memory."""
+    if resumed and reader.read_rows(resumed - 1, 1) != writer.read_rows(resumed - 1, 1):
+        raise InvalidInput("there is an unfinished copy of another memory at the target: name another place")
+
+
+def _open_source(place: str) -> tuple[Store, CopySource]:
+    if place.startswith(_DATABASES):
+        from reverie.stores.postgres import PostgresStore
+        from reverie.stores.postgres.copying import PostgresCopySource
+
+        shared = PostgresStore(place, analyse=analyze, create=False)
+        return shared, PostgresCopySource(shared)
+    database = _find_database(place)
+    if not database.exists():
+        raise NotFound(
+            f"there is no memory in {str(database.parent)!r}: name its folder, or the URL of a database"
+        )
+    store = SQLiteStore(database, analyse=analyze, create=False)
+    return store, SQLiteCopySource(store)
+
+
+def _open_target(place: str) -> tuple[Store, CopyTarget]:
+    if place.startswith(_DATABASES):
+        from reverie.stores.postgres.copying import PostgresCopyTarget
+
+        shared = PostgresCopyTarget(place, analyse=analyze)
+        return shared.store, shared
+    target = SQLiteCopyTarget(_find_database(place), analyse=analyze)
+    return target.store, target
+
+
+def _find_database(place: str) -> Path:
+    return resolve_path(place) / DATABASE

@@ -1,0 +1,168 @@
+"""Copying of a whole memory out of a PostgreSQL database, and into a new memory of one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from reverie.domain.change import Change, Subject, Value
+from reverie.domain.errors import InvalidInput
+from reverie.domain.passage import Analyse
+from reverie.stores.codec import ENTRY_COLUMNS, decode_entry, decode_value, encode_entry
+from reverie.stores.copying import CopiedRow, Unjournaled
+from reverie.stores.postgres.address import parse_postgres_url
+from reverie.stores.postgres.changes import CHANGE, build_parameters
+from reverie.stores.postgres.store import PostgresStore
+
+if TYPE_CHECKING:
+    import psycopg
+
+_DRAFT = " (being copied)"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_BATCH = 500
+_MADE = ("thing", "measure", "entry", "cursor", "counter", "tombstone")
+_SETTING = "SELECT set_config('reverie.space', %s, true)"
+_COLUMNS = ", ".join(f"{name}::text" if name in ("before", "after") else name for name in CopiedRow._fields)
+_LATEST = (
+    "SELECT key, subject, after FROM (SELECT DISTINCT ON (key) key, subject, after::text AS after "
+    "FROM reverie.journal WHERE space = %s ORDER BY key, sequence DESC) AS latest WHERE after IS NOT NULL ORDER BY key"
+)
+_TYPES = ("bigint", "bigint", "bigint", "text", "text", "bigint", "text", "json", "json", "text")
+
+
+class PostgresCopySource:
+    """A memory in a database that is copied from."""
+
+    def __init__(self, store: PostgresStore) -> None:
+        """Read from an open store."""
+        self._connections = store._connections
+        self._space = store._space
+
+    def reading(self) -> AbstractContextManager[None]:
+        """Let all reads of this thread see one state until the block ends."""
+        return self._connections.viewing()
+
+    def read_rows(self, after: int, limit: int) -> list[CopiedRow]:
+        """Return journal rows with larger numbers, in ascending order."""
+        rows = self._connections.rows(
+            f"SELECT {_COLUMNS} FROM reverie.journal WHERE space = %s AND sequence > %s ORDER BY sequence LIMIT %s",
+            (self._space, after, limit),
+        )
+        return [CopiedRow(*row) for row in rows]
+
+    def read_unjournaled(self) -> Unjournaled:
+        """Return what is not in the journal."""
+
+        def read(columns: str, table: str) -> list[tuple[Any, ...]]:
+            return self._connections.rows(
+                f"SELECT {columns} FROM reverie.{table} WHERE space = %s", (self._space,)
+            )
+
+        return Unjournaled(
+            entries=[decode_entry(row) for row in read(", ".join(ENTRY_COLUMNS), "entry")],
+            cursors=dict(read("name, value", "cursor")),
+            counters=dict(read("name, value", "counter")),
+            tombstones=[mark for (mark,) in read("mark", "tombstone")],
+        )
+
+
+class PostgresCopyTarget(PostgresCopySource):
+    """A memory in a database that is being filled, under another name until it is complete.
+
+    Args:
+        url: The database and the memory that it will be; there must be none of its name.
+        analyse: The analyzer.
+
+    Raises:
+        InvalidInput: there is a memory of that name.
+    """
+
+    def __init__(self, url: str, *, analyse: Analyse) -> None:
+        self._address = parse_postgres_url(url)
+        self._analyse = analyse
+        base = self._address.connection
+        draft = f"memory={quote(self._address.memory + _DRAFT)}"
+        self.store = PostgresStore(f"{base}{'&' if '?' in base else '?'}{draft}", analyse=analyse)
+        super().__init__(self.store)
+        try:
+            self._refuse_taken()
+        except BaseException:
+            self.store.close()
+            raise
+
+    def write_rows(self, rows: Sequence[CopiedRow]) -> None:
+        """Append rows to the journal in one transaction."""
+        records = [row.sequence for row in rows if row.subject == "record"]
+        arrays = ", ".join(f"%s::{'text' if kind == 'json' else kind}[]" for kind in _TYPES)
+        columns = ", ".join(f"r.{name}::{kind}" for name, kind in zip(CopiedRow._fields, _TYPES, strict=True))
+        with self._connections.connection() as connection, connection.transaction():
+            connection.execute(_SETTING, [str(self._space)])
+            connection.execute(
+                "UPDATE reverie.space SET sequence = %s, record_sequence = greatest(record_sequence, %s) "
+                "WHERE id = %s",
+                [rows[-1].sequence, max(records, default=0), self._space],
+            )
+            connection.execute(
+                f"INSERT INTO reverie.journal (space, {', '.join(CopiedRow._fields)}) SELECT %s, {columns} "
+                f"FROM unnest({arrays}) AS r ({', '.join(CopiedRow._fields)})",
+                [self._space, *map(list, zip(*rows, strict=True))],
+            )
+
+    def finish(self, rest: Unjournaled) -> None:
+        """Make all things from the journal, and the rest, anew, in one transaction."""
+        with self._connections.connection() as connection, connection.transaction():
+            connection.execute(_SETTING, [str(self._space)])
+            for table in _MADE:
+                connection.execute(f"DELETE FROM reverie.{table} WHERE space = %s", [self._space])
+            with connection.cursor(name="reverie_copy") as cursor:
+                cursor.execute(_LATEST, [self._space])
+                while rows := cursor.fetchmany(_BATCH):
+                    self._restore(connection, rows)
+            connection.cursor().executemany(
+                f"INSERT INTO reverie.entry (space, {', '.join(ENTRY_COLUMNS)}) "
+                f"VALUES ({', '.join(['%s'] * (len(ENTRY_COLUMNS) + 1))})",
+                [(self._space, *encode_entry(entry)) for entry in rest.entries],
+            )
+            values = self._build_parameters({}, cursors=rest.cursors, counts=rest.counters)
+            connection.execute(CHANGE, {**values, "marks": list(rest.tombstones), "is_erasure": True})
+
+    def publish(self) -> None:
+        """Close the store and give the memory its own name."""
+        self._refuse_taken()
+        self._connections.call(
+            "UPDATE reverie.space SET name = %s WHERE id = %s RETURNING id",
+            (self._address.memory, self._space),
+        )
+        self.store.close()
+
+    def _restore(self, connection: psycopg.Connection, rows: Sequence[tuple[int, Subject, str]]) -> None:
+        things = {key: decode_value(subject, body) for key, subject, body in rows}
+        connection.execute(
+            CHANGE, self._build_parameters({key: one for key, one in things.items() if one is not None})
+        )
+
+    def _build_parameters(self, things: dict[int, Value], **rest: Any) -> dict[str, Any]:
+        values = build_parameters(
+            [Change(before=None, after=thing) for thing in things.values()],
+            self._analyse,
+            space=self._space,
+            patience="10s",
+            actor="",
+            reason="",
+            at=_EPOCH,
+            since=None,
+            cursors=rest.get("cursors", {}),
+            counts=rest.get("counts", {}),
+            marks=(),
+            is_erasure=False,
+            restored_keys=list(things),
+        )
+        return {**values, "is_retry": False}
+
+    def _refuse_taken(self) -> None:
+        rows = self._connections.rows("SELECT id FROM reverie.space WHERE name = %s", (self._address.memory,))
+        if rows:
+            raise InvalidInput(f"there is a {self._address.shown} already: name another memory")

@@ -1,0 +1,145 @@
+"""Copying of a whole memory out of an SQLite file, and into a new one."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from reverie.domain.change import Change
+from reverie.domain.errors import InvalidInput
+from reverie.domain.passage import Analyse
+from reverie.stores.codec import (
+    CHANGE_COLUMNS,
+    ENTRY_COLUMNS,
+    TABLES,
+    decode_entry,
+    decode_value,
+    encode_entry,
+)
+from reverie.stores.copying import CopiedRow, Unjournaled
+from reverie.stores.sqlite.store import SQLiteStore
+from reverie.stores.sqlite.transaction import WriteTransaction, prepare_change
+
+_DRAFT = ".copying"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MADE = (
+    "turns", "sessions", "records", "pages", "paragraphs", "measures", "entries", "cursors", "counters", "tombstones",
+)  # fmt: skip
+_LATEST = "SELECT key, subject, after, max(sequence) FROM journal GROUP BY key ORDER BY key"
+
+
+class SQLiteCopySource:
+    """A store in a file that is copied from."""
+
+    def __init__(self, store: SQLiteStore) -> None:
+        """Read from an open store."""
+        self._connections = store._connections
+
+    def reading(self) -> AbstractContextManager[None]:
+        """Let all reads of this thread see one state until the block ends."""
+        return self._connections.viewing()
+
+    def read_rows(self, after: int, limit: int) -> list[CopiedRow]:
+        """Return journal rows with larger numbers, in ascending order."""
+        rows = self._connections.rows(
+            f"SELECT {CHANGE_COLUMNS} FROM journal WHERE sequence > ? ORDER BY sequence LIMIT ?",
+            (after, limit),
+        )
+        erased = {row[5] for row in rows if row[7] is None and row[8] is None}
+        names = self._find_names(erased) if erased else {}
+        return [
+            CopiedRow._make(
+                (*row, names.get(row[5], "") if row[7] is row[8] is None else _get_id(row[8] or row[7]))
+            )
+            for row in rows
+        ]
+
+    def read_unjournaled(self) -> Unjournaled:
+        """Return what is not in the journal."""
+        read = self._connections.rows
+        return Unjournaled(
+            entries=[decode_entry(row) for row in read(f"SELECT {', '.join(ENTRY_COLUMNS)} FROM entries")],
+            cursors=dict(read("SELECT name, value FROM cursors")),
+            counters=dict(read("SELECT name, value FROM counters")),
+            tombstones=[mark for (mark,) in read("SELECT mark FROM tombstones")],
+        )
+
+    def _find_names(self, keys: set[int]) -> dict[int, str]:
+        """Return the ids of things whose journal rows were emptied, by key."""
+        sql = " UNION ALL ".join(f"SELECT key, id FROM {name}" for name in _list_tables_of_names())
+        return {key: name for key, name in self._connections.rows(sql) if key in keys}
+
+
+class SQLiteCopyTarget(SQLiteCopySource):
+    """A store in a file that is being filled, under another name until it is complete.
+
+    Args:
+        path: The file that it will be; there must be none.
+        analyse: The analyzer.
+
+    Raises:
+        InvalidInput: there is a file.
+    """
+
+    def __init__(self, path: Path, *, analyse: Analyse) -> None:
+        self._path = path
+        self._refuse_taken()
+        self._draft = path.with_name(path.name + _DRAFT)
+        self.store = SQLiteStore(self._draft, analyse=analyse)
+        self._analyse = analyse
+        super().__init__(self.store)
+
+    def write_rows(self, rows: Sequence[CopiedRow]) -> None:
+        """Append rows to the journal in one transaction."""
+        with self._connections.writing() as file:
+            file.executemany(
+                f"INSERT INTO journal ({CHANGE_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                [row[:-1] for row in rows],
+            )
+            removed = [(row.id, row.key) for row in rows if row.id and not row.after]
+            file.executemany("INSERT OR IGNORE INTO gone VALUES (?, ?)", removed)
+
+    def finish(self, rest: Unjournaled) -> None:
+        """Make all things from the journal, and the rest, anew, in one transaction."""
+        with self._connections.writing() as file:
+            for name in _MADE:
+                file.execute(f"DELETE FROM {name}")
+            changes = WriteTransaction(file)
+            for key, subject, document, _ in file.execute(_LATEST):
+                value = decode_value(subject, document)
+                if value is not None:
+                    changes.restore(prepare_change(Change(before=None, after=value), self._analyse), key)
+            for name in _list_tables_of_names()[:-1]:
+                file.execute(f"DELETE FROM gone WHERE key IN (SELECT key FROM {name})")
+            file.executemany(
+                f"INSERT INTO entries ({', '.join(ENTRY_COLUMNS)}) VALUES ({', '.join('?' * len(ENTRY_COLUMNS))})",
+                [encode_entry(entry) for entry in rest.entries],
+            )
+            changes.set_cursors(rest.cursors)
+            changes.add_counts(rest.counters)
+            changes.add_tombstones(rest.tombstones)
+            changes.finish(actor="", reason="", at=_EPOCH)
+
+    def publish(self) -> None:
+        """Close the store and give its file its own name."""
+        self._refuse_taken()
+        self.store.close()
+        os.rename(self._draft, self._path)
+
+    def _refuse_taken(self) -> None:
+        if self._path.exists():
+            raise InvalidInput(
+                f"there is a memory in {str(self._path.parent)!r} already: name another folder"
+            )
+
+
+def _list_tables_of_names() -> list[str]:
+    return [*(table.name for table in TABLES.values()), "gone"]
+
+
+def _get_id(document: str) -> str:
+    return str(json.loads(document)["id"])
