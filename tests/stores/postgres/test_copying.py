@@ -97,10 +97,10 @@ def test_a_copy_goes_on_being_used(folder: Path, url: str, tmp_path: Path) -> No
     copy_memory(str(folder), url)
     with Memory.open(url, settings=Settings(index_cache=str(tmp_path / "cache"))) as memory:
         before = memory._store.sequence()
-        memory.save("The boat is called Petrel")
+        memory.save("The boat in Bergen is called Petrel")
         memory.session("chat:1").add("user", "And more")
         assert memory._store.journal(after=before)[0].sequence == before + 1
-        assert memory.search("Petrel")[0].content == "The boat is called Petrel"
+        assert memory.search("Petrel")[0].content == "The boat in Bergen is called Petrel"
         assert memory.admin.check() == []
 
 

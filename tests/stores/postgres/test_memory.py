@@ -108,6 +108,7 @@ def test_another_machine_finds_at_once_what_one_has_saved(url: str, tmp_path: Pa
             assert finder.search(f"door {number}")[0].content == f"The code of door {number} is blue"
 
 
+@pytest.mark.slow
 def test_searches_are_those_of_sqlite_to_the_last_byte(url: str, settings: Settings, tmp_path: Path) -> None:
     clock = MovableClock()
     with Memory.open(tmp_path / "memory", settings=Settings(files=False), clock=clock) as in_folder:

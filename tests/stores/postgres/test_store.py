@@ -154,7 +154,7 @@ def test_tables_of_an_older_version_are_upgraded_only_when_asked_for(
     postgres: PostgresServer, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     open_store(postgres.url("acme", database=database)).close()
-    steps = [*migrations.list_migrations(), (99, "more", "ALTER TABLE reverie.lease ADD COLUMN more text")]
+    steps = [*migrations.list_migrations(), (99, "more", "ALTER TABLE reverie.cursor ADD COLUMN more text")]
     monkeypatch.setattr(migrations, "list_migrations", lambda: steps)
     with pytest.raises(StoreIncompatible, match="reverie store upgrade"):
         open_store(postgres.url("acme", database=database))
