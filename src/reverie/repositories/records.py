@@ -232,8 +232,9 @@ class RecordRepository:
         return [(self._build_record(note), _is_of_any_kind(note)) for note in notes]
 
     def _save_chunk(self, chunk: Sequence[tuple[Record, bool]], tries: int) -> list[SaveResult]:
-        since = self._store.sequence()
-        edits, saved = self._decide_chunk(chunk)
+        with self._store.reading(), self._index.reading():
+            since = self._store.sequence()
+            edits, saved = self._decide_chunk(chunk)
         self._writer.commit(edits, reason="save", since=since if tries < _PATIENT else None)
         return saved
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from collections.abc import Callable
+from functools import lru_cache, wraps
+from typing import Any, TypeVar, cast
 
 from reverie.domain.conversation import Turn
 from reverie.domain.page import Paragraph
@@ -11,7 +13,10 @@ from reverie.domain.record import DATES, Record
 from reverie.domain.text import tokenizer
 from reverie.search.dates import analyze_dates
 
-_LONGEST_REMEMBERED = 2_000
+_LONGEST_SHORT = 2_000
+_LONGEST_REMEMBERED = 200_000
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 _HEADLINE = AnalyzedText(terms="", length=0)
 
 
@@ -30,13 +35,12 @@ def analyze(value: Record | Turn | Paragraph) -> AnalyzedText:
     if isinstance(value, Record) and value.is_headline:
         return _HEADLINE
     text = value.text if isinstance(value, Paragraph) else value.to_searchable_text()
-    short = len(text) <= _LONGEST_REMEMBERED
-    terms, length = (_packed_again if short else _pack_tokens)(text)
+    terms, length = _pack_tokens(text)
     if isinstance(value, Record):
         written, noted = value.created_at, value.metadata.get(DATES, "")
     else:
         written, noted = value.at, ""
-    dates = (_dates_again if short else analyze_dates)(text, written, noted)
+    dates = _analyze_dates(text, written, noted)
     if isinstance(value, Paragraph):
         return AnalyzedText(terms=terms, length=length, dates=dates)
     if isinstance(value, Record):
@@ -47,22 +51,36 @@ def analyze(value: Record | Turn | Paragraph) -> AnalyzedText:
     return AnalyzedText(
         terms=terms,
         length=length,
-        cues=(_cues_again if short else tokenizer.extract_cues)(text),
+        cues=_extract_cues(text),
         speaker=(value.speaker or value.role).casefold(),
         dates=dates,
     )
 
 
+def _remember(function: _Function) -> _Function:
+    """Return the function with its results of the last texts remembered: many short ones, a few long ones."""
+    short, long = lru_cache(maxsize=2_048)(function), lru_cache(maxsize=4)(function)
+
+    @wraps(function)
+    def ask(text: str, *more: Any) -> Any:
+        if len(text) > _LONGEST_REMEMBERED:
+            return function(text, *more)
+        return short(text, *more) if len(text) <= _LONGEST_SHORT else long(text, *more)
+
+    return cast(_Function, ask)
+
+
+@_remember
 def _pack_tokens(text: str) -> tuple[str, int]:
     tokens = tokenizer.tokenize(text)
     return tokenizer.pack(tokens), len(tokens)
 
 
-_packed_again = lru_cache(maxsize=2_048)(_pack_tokens)
-_dates_again = lru_cache(maxsize=2_048)(analyze_dates)
-_cues_again = lru_cache(maxsize=2_048)(tokenizer.extract_cues)
+_analyze_dates = _remember(analyze_dates)
+_extract_cues = _remember(tokenizer.extract_cues)
 
 
+@_remember
 def _extract_keys(text: str) -> str:
     from reverie.domain.similarity.comparison import (  # here: a search never needs its patterns
         compute_keys,

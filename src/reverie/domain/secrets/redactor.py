@@ -25,6 +25,8 @@ MOST_PATTERNS = 100
 """Patterns of a person's own."""
 
 _ROUNDS = 4
+_LONGEST_NAME = 200
+_MOST_NAMES = 1_000
 _MOST_CLEAN = 2_000_000  # characters of texts that are remembered to have no secret
 _LONGEST_CLEAN = 20_000
 _UNSAFE = LazyRegex(r"[^a-z0-9]+")
@@ -73,6 +75,7 @@ class Redactor:
         self._own = tuple(re.compile(pattern) for pattern in self.patterns) if enabled else ()
         self._clean: dict[str, None] = {}  # texts without a secret, which are asked about again and again
         self._clean_length = 0
+        self._plain_names: set[str] = set()  # names that are no secret
 
     def find(self, text: str) -> tuple[Span, ...]:
         """Return the secrets in a text, none overlapping another, in order.
@@ -152,13 +155,19 @@ class Redactor:
         A name (of a session, a scope, a key) is what things are found by, so it cannot be replaced: it is
         refused. What only looks like one, such as the digits of a chat's number, does not count.
         """
-        if not self.enabled or not name:
+        if not self.enabled or not name or name in self._plain_names:
             return None
         lower = name.lower()
         for rule in (vendor_rules.KEY_BLOCK, *vendor_rules.RULES, *structural_rules.RULES[:3]):
             for span in rule.spans(name, lower):
                 return span.kind
-        return OWN if any(own.search(name) for own in self._own) else None
+        if any(own.search(name) for own in self._own):
+            return OWN
+        if len(name) <= _LONGEST_NAME:
+            if len(self._plain_names) >= _MOST_NAMES:
+                self._plain_names.clear()
+            self._plain_names.add(name)
+        return None
 
     def _find_spans(self, text: str) -> Iterator[Span]:
         lower = text.lower()

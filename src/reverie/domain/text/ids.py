@@ -6,6 +6,7 @@ import hashlib
 import re
 import secrets
 from collections.abc import Callable
+from functools import lru_cache
 
 from reverie.domain.errors import InvalidInput
 
@@ -57,8 +58,16 @@ def compute_fingerprint(kind: str, content: str) -> str:
     every run of white space made one space (golemcore's rule). The words whose case says something keep it
     (`normalize_case`): a store has one live record of a fingerprint, and `-p` is another flag than `-P`.
     """
+    return (_hash_again if len(content) <= _LONGEST_REMEMBERED else _hash_content)(kind, content)
+
+
+def _hash_content(kind: str, content: str) -> str:
     text = f"{kind}|{' '.join(normalize_case(content).split())}"
     return hashlib.sha256(text.encode("utf-8")).hexdigest()[:24]
+
+
+_LONGEST_REMEMBERED = 2_000
+_hash_again = lru_cache(maxsize=2_048)(_hash_content)  # a save asks for it several times
 
 
 def normalize_case(text: str, fold: Callable[[str], str] = str.lower) -> str:

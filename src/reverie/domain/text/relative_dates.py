@@ -237,15 +237,9 @@ def _find_matches(folded: str) -> Iterator[re.Match[str]]:
 
 _WORD = re.compile(r"[a-z]+")
 _LATIN_WORDS = frozenset(
-    word
-    for words in (
-        DAYS,
-        STEPS,
-        ["ago earlier fa atras in vor hace il ha faz dentro en dans fra tra daqui em from end coming"],
-    )
-    for phrase in words
-    for word in _WORD.findall(phrase)
-) - {"a", "the", "de", "que", "l"}
+    _WORD.findall(phrase)[-1] for words in (DAYS, WEEKDAYS, UNIT_OF, MONTHS) for phrase in words
+)
+"""Every expression in Latin letters has one of these."""
 
 
 def _is_meant(match: re.Match[str], folded: str) -> bool:
