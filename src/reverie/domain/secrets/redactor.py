@@ -12,7 +12,7 @@ from functools import lru_cache
 from types import MappingProxyType
 
 from reverie.domain.lazy_regex import LazyRegex, compile_pattern
-from reverie.domain.secrets import assignment_rules, structural_rules, vendor_rules
+from reverie.domain.secrets import assignment_rules, spoken_rules, structural_rules, vendor_rules
 from reverie.domain.secrets.rule import SecretRule, Span
 
 OWN = "own pattern"
@@ -41,7 +41,9 @@ _NO_SPAN: tuple[Span, ...] = ()
 KINDS: tuple[str, ...] = tuple(
     dict.fromkeys(
         [
-            *(rule.kind for rule in (vendor_rules.KEY_BLOCK, *vendor_rules.RULES, *structural_rules.RULES)),
+            vendor_rules.KEY_BLOCK.kind,
+            *(rule.kind for rule in (*vendor_rules.RULES, *structural_rules.RULES, *spoken_rules.RULES)),
+            "recovery code",
             "cookie",
             "card number",
             "password",
@@ -56,7 +58,9 @@ KINDS: tuple[str, ...] = tuple(
 
 
 _BY_FORM = tuple((trigger, rule) for rule in vendor_rules.RULES for trigger in rule.triggers)
-_BY_FRAME = tuple((trigger, rule) for rule in structural_rules.RULES for trigger in rule.triggers)
+_BY_FRAME = tuple(
+    (trigger, rule) for rule in (*structural_rules.RULES, *spoken_rules.RULES) for trigger in rule.triggers
+)
 
 
 class Redactor:
@@ -187,6 +191,7 @@ class Redactor:
             yield from rule.spans(text, lower)
         yield from structural_rules.find_cookies(text, lower)
         yield from structural_rules.find_cards(text, lower)
+        yield from spoken_rules.find_recovery_codes(text, lower)
         yield from assignment_rules.find_spans(text, lower)
 
     def _remember(self, text: str) -> None:
