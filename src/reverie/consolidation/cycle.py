@@ -16,6 +16,7 @@ from pathlib import Path
 
 from reverie.consolidation.gatherer import ACTOR, InputGatherer
 from reverie.consolidation.passes.extract import Extraction
+from reverie.consolidation.passes.merge import NOISE
 from reverie.consolidation.passes.remember import Remembered
 from reverie.consolidation.plan import Plan, PlanStep
 from reverie.consolidation.planning.driver import NO_MODEL, run_pass
@@ -199,7 +200,8 @@ class ConsolidationCycle:
         else:
             plan = self._build(registered, self._gatherer.gather(registered, news, planned))
         if plan.failed:
-            return replace(plan, cursors={})  # it is considered again
+            # it is considered again
+            return replace(plan, cursors={name: text for name, text in plan.cursors.items() if name == NOISE})
         return replace(plan, cursors={build_cursor_name(registered.name): str(news.until), **plan.cursors})
 
     def _build(self, registered: Pass, view: PassInput, *, scope: str = "", origin: Origin = "agent") -> Plan:

@@ -12,12 +12,12 @@ from pathlib import Path
 from types import MappingProxyType
 
 from reverie.consolidation.passes.headlines import REFUSED
-from reverie.consolidation.passes.merge import LEFT
+from reverie.consolidation.passes.merge import LEFT, NOISE
 from reverie.consolidation.planning.inputs import FormerMerge, PassInput, WindowInput, build_cursor_name
 from reverie.consolidation.planning.plan_combination import apply_changes
 from reverie.consolidation.proposals import list_proposals
 from reverie.consolidation.registry import PASSES, Pass
-from reverie.context.ledger import ShownLedger, build_shown_cursor
+from reverie.context.ledger import ShownLedger, build_recalled_counter, build_shown_cursor
 from reverie.domain.change import Change
 from reverie.domain.conversation import Turn
 from reverie.domain.errors import InvalidInput
@@ -38,6 +38,7 @@ ACTOR = "dream"
 
 _MOST_EARLIER = 400
 _WEEK = timedelta(days=7)
+_MONTH = timedelta(days=30)
 _BATCH = 1_000
 
 
@@ -124,6 +125,8 @@ class InputGatherer:
                 headlines=tuple(headlines),
                 ended=frozenset(headline.id for headline in ended),
                 refused=tuple(refused),
+                recalled=frozenset(self._iter_recalled()),
+                dropped=self._read_dropped(view.now),
                 former_merges=former,
             )
         if registered.reads("earlier turns"):
@@ -210,6 +213,17 @@ class InputGatherer:
         live = tuple(record for record in records if not record.is_kept)
         self._live = None if kept is None else (sequence, live)
         return live
+
+    def _iter_recalled(self) -> Iterator[str]:
+        """Yield the ids of what was ever put into a prompt."""
+        start = build_recalled_counter("")
+        return (name.removeprefix(start) for name in self._store.cursors() if name.startswith(start))
+
+    def _read_dropped(self, now: datetime) -> Mapping[str, int]:
+        """Return the number of records archived as noise on each of the last thirty days."""
+        first = (now - _MONTH).date().isoformat()
+        pairs = (word.partition("=") for word in (self._store.cursor(NOISE) or "").split())
+        return {day: int(count) for day, _, count in pairs if day > first and count.isdecimal()}
 
     def _iter_former_merges(self, records: Sequence[Record]) -> Iterator[FormerMerge]:
         """Yield the merges of earlier versions whose sources are all there."""

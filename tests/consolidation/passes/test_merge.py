@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reverie.consolidation.passes.headlines import REFUSED
-from reverie.consolidation.passes.merge import merge
+from reverie.consolidation.passes.merge import NOISE, merge
 from reverie.consolidation.plan import Plan
 from reverie.consolidation.planning.driver import answer_without_model, run_pass
 from reverie.consolidation.planning.inputs import FormerMerge, PassInput
@@ -50,6 +50,7 @@ def cycle(
     headlines: Sequence[Record] = (),
     refused: Sequence[str] = (),
     former_merges: Sequence[FormerMerge] = (),
+    **more: Any,
 ) -> Plan:
     """The plan of a cycle; a text is the model's answer, and it says that all headlines are true."""
     new = frozenset(each.id for each in (records if changed is None else changed))
@@ -61,6 +62,7 @@ def cycle(
         headlines=tuple(headlines),
         refused=tuple(refused),
         former_merges=tuple(former_merges),
+        **more,
     )
 
     def say(ask: ModelRequest) -> ModelReply:
@@ -345,10 +347,17 @@ def test_sources_of_merges_of_earlier_versions_come_back_under_a_headline() -> N
 
 def test_what_may_not_go_by_a_models_word_stays() -> None:
     kept = [record("Uses tabs", pinned=True), record("Uses spaces in YAML", importance=0.8)]
-    kept.append(record("Uses black", seen_count=5))
+    kept.append(record("Uses black", seen_count=2))
+    kept.append(recalled := record("Uses pip"))
+    kept.append(replace(record("Uses uv"), updated_at=NOW))
     records = [*kept, *many(300)]
     for each in kept:
-        assert not cycle(records, proposal(archive=[each.id]))
+        plan = cycle(records, proposal(archive=[each.id]), recalled=frozenset({recalled.id}))
+        assert not plan
+    assert (
+        "was recalled"
+        in cycle(records, proposal(archive=[recalled.id]), recalled={recalled.id}).refused[0].why
+    )
 
 
 def test_unknown_and_archived_ids_are_refused() -> None:
@@ -376,6 +385,17 @@ def test_a_cycle_archives_two_percent_at_most_and_says_when_it_stops() -> None:
     assert not cycle(few, proposal(archive=[each.id for each in few])), (
         "a small memory is nobody's to thin out"
     )
+
+
+def test_five_percent_of_the_records_are_archived_as_noise_in_a_month_at_most() -> None:
+    records = many(100)
+    answer = proposal(archive=[each.id for each in records])
+    plan = cycle(records, answer, dropped={"2026-02-20": 2})
+    assert len(plan.steps) == 2
+    assert plan.cursors[NOISE] == "2026-02-20=2 2026-03-01=2"
+    plan = cycle(records, answer, dropped={"2026-02-20": 2, "2026-02-27": 2})
+    assert len(plan.steps) == 1
+    assert not cycle(records, answer, dropped={"2026-02-20": 5})
 
 
 def test_categories_are_refined_and_tags_never_taken_away() -> None:

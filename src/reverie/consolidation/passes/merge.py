@@ -37,6 +37,9 @@ MOST_RECORDS = 1_000
 LEFT = "dream.merge.left"
 """The store's cursor with the ids of changed records for which there was no room."""
 
+NOISE = "dream.merge.noise"
+"""The store's cursor with the number of records archived as noise on each of the last thirty days."""
+
 MOST_TOKENS = 8_000
 """Tokens of records in one question; a longer list is asked about in parts."""
 
@@ -113,7 +116,12 @@ def merge(view: PassInput, folds: Iterable[Fold] = (), signals: Sequence[Signal]
             left += yield from _request_merges(
                 view, draft, writer, scope, told_of, changed, is_trusted=is_trusted
             )
-    cursors = {LEFT: " ".join(left) or None, REFUSED: writer.refused or None}
+    dropped = {
+        **view.dropped,
+        (today := view.now.date().isoformat()): view.dropped.get(today, 0) + draft.dropped,
+    }
+    noise = " ".join(f"{day}={count}" for day, count in dropped.items() if count)
+    cursors = {LEFT: " ".join(left) or None, REFUSED: writer.refused or None, NOISE: noise or None}
     return draft.plan(skipped="nothing to merge", cursors=cursors)
 
 

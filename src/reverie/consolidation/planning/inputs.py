@@ -16,6 +16,7 @@ from reverie.domain.text.ids import NewId, generate_id
 
 _PLACE = re.compile(r"\{\{(\w+)\}\}")
 _NO_PROMPTS: Mapping[str, str] = MappingProxyType({})
+_NO_DROPS: Mapping[str, int] = MappingProxyType({})
 _NO_CATEGORIES: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 
 
@@ -77,6 +78,8 @@ class PassInput:
         headlines: Live headlines, in any order.
         ended: Ids of archived headlines.
         refused: Versions of records whose headlines were refused for good.
+        recalled: Ids of records that were ever put into a prompt.
+        dropped: Number of records archived as noise on each of the last thirty days, by the day in ISO form.
         former_merges: Merges of earlier versions whose sources are all there still.
         changed: Ids of records that were added or changed since the last cycle. Only these are reconsidered.
         turns: Turns since the last cycle, the earliest first.
@@ -100,6 +103,8 @@ class PassInput:
     records: tuple[Record, ...] = ()
     headlines: tuple[Record, ...] = ()
     ended: frozenset[str] = frozenset()
+    recalled: frozenset[str] = frozenset()
+    dropped: Mapping[str, int] = field(default_factory=lambda: _NO_DROPS)
     refused: tuple[str, ...] = ()
     former_merges: tuple[FormerMerge, ...] = ()
     changed: frozenset[str] = frozenset()

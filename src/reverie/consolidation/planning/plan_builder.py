@@ -26,11 +26,14 @@ ARCHIVED_SHARE = 0.02
 """At most this share of the live records is archived in a cycle. For folds, which keep what the others say, it is
 always two; for what a model calls noise it is strict."""
 
+DROPPED_SHARE = 0.05
+"""At most this share of the live records is archived as noise in thirty days."""
+
 IMPORTANT = 0.8
 """Records of this importance, and more, are not archived by a model's word."""
 
-OFTEN_SEEN = 5
-"""Records seen so often, and more, are not archived by a model's word."""
+CONFIRMED = 2
+"""Records said so often, and more, are not archived by a model's word."""
 
 MOST_PARTS = 30
 """Records under one headline."""
@@ -64,6 +67,10 @@ class PlanBuilder:
         self._touched: set[str] = set()
         self._summed_up: set[str] = set()
         self._archived = self._dropped = 0
+        self._most_dropped = min(
+            int(len(self._live) * ARCHIVED_SHARE),
+            int(len(self._live) * DROPPED_SHARE) - sum(view.dropped.values()),
+        )
         self._most = max(2, int(len(self._live) * ARCHIVED_SHARE))
         self._usage = TokenUsage()
         self._failed = ""
@@ -85,6 +92,11 @@ class PlanBuilder:
     def room(self) -> int:
         """How many more records may be archived in this cycle."""
         return self._most - self._archived
+
+    @property
+    def dropped(self) -> int:
+        """How many records are archived as noise."""
+        return self._dropped
 
     def note(self, text: str) -> None:
         """Add a note for a person."""
@@ -213,7 +225,7 @@ class PlanBuilder:
         )
         if not reason and id in self._summed_up:
             reason = f"{id} is under a headline of this plan"
-        if not reason and self._dropped >= int(len(self._live) * ARCHIVED_SHARE):
+        if not reason and self._dropped >= self._most_dropped:
             reason = f"this cycle may drop no more of {len(self._live)} records"
         if reason:
             return self._refuse(f"archive {id}", reason)
@@ -340,8 +352,12 @@ class PlanBuilder:
                 return f"{name} is pinned"
             if record.importance >= IMPORTANT:
                 return f"{name} is important ({record.importance:.2f})"
-            if record.seen_count >= OFTEN_SEEN:
+            if record.seen_count >= CONFIRMED:
                 return f"{name} was said {record.seen_count} times"
+            if name in self._view.recalled:
+                return f"{name} was recalled"
+            if record.updated_at > record.created_at:
+                return f"{name} was changed since it was saved"
         return ""
 
     def _explain_no_room(self, count: int) -> str:
