@@ -51,6 +51,9 @@ OPERATIONS = (
 )
 """All operations of the native API."""
 
+COMPATIBLE = ("mem0",)
+"""Other programs whose interface can be served."""
+
 
 def validate_host(host: str, server: HttpServer) -> None:
     """Raise `InvalidInput` if other machines can reach the host, and no token was ever created."""
@@ -61,7 +64,14 @@ def validate_host(host: str, server: HttpServer) -> None:
         )
 
 
-def serve(server: HttpServer, sock: socket.socket, *, host: str, allowed: Iterable[str] = ()) -> None:
+def serve(
+    server: HttpServer,
+    sock: socket.socket,
+    *,
+    host: str,
+    allowed: Iterable[str] = (),
+    compatible: Iterable[str] = (),
+) -> None:
     """Serve a memory over HTTP until SIGINT or SIGTERM arrives.
 
     Args:
@@ -69,12 +79,15 @@ def serve(server: HttpServer, sock: socket.socket, *, host: str, allowed: Iterab
         sock: A listening socket.
         host: Name that the socket was bound to.
         allowed: Additional accepted host names.
+        compatible: Programs whose interface is served too, of `COMPATIBLE`.
     """
-    anyio.run(_run, server, sock, host, tuple(allowed))
+    anyio.run(
+        _run, server, sock, build_application(server, host=host, allowed=allowed, compatible=compatible)
+    )
 
 
-async def _run(server: HttpServer, sock: socket.socket, host: str, allowed: tuple[str, ...]) -> None:
-    web = create_web_server(build_application(server, host=host, allowed=allowed))
+async def _run(server: HttpServer, sock: socket.socket, app: ASGIApp) -> None:
+    web = create_web_server(app)
 
     def stop() -> None:
         server.stopping = True
@@ -86,13 +99,16 @@ async def _run(server: HttpServer, sock: socket.socket, host: str, allowed: tupl
         _log.warning("some calls were still running when the server stopped")
 
 
-def build_application(server: HttpServer, *, host: str, allowed: Iterable[str] = ()) -> ASGIApp:
+def build_application(
+    server: HttpServer, *, host: str, allowed: Iterable[str] = (), compatible: Iterable[str] = ()
+) -> ASGIApp:
     """Build the ASGI application with everything that `reverie serve` offers.
 
     Args:
         server: The server.
         host: Address it listens on.
         allowed: Additional accepted host names.
+        compatible: Programs whose interface is served too, of `COMPATIBLE`.
     """
     endpoints: list[ProtocolEndpoint] = []
 
@@ -109,9 +125,14 @@ def build_application(server: HttpServer, *, host: str, allowed: Iterable[str] =
         async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
             await endpoints[0](scope, receive, send)
 
+    operations = [*OPERATIONS]
+    if "mem0" in compatible:
+        from reverie.interfaces.http import mem0  # here: few servers serve it
+
+        operations += mem0.OPERATIONS
     return create_application(
         server,
-        OPERATIONS,
+        operations,
         host=host,
         allowed=allowed,
         others=[Route("/mcp", Protocol())],

@@ -41,14 +41,22 @@ _RIGHTS = ("read", "write", "review", "forget", "admin")
     click.option(
         "--allow-host", multiple=True, metavar="NAME", help="Additional host name to accept; repeatable."
     ),
+    click.option(
+        "--compat",
+        multiple=True,
+        type=click.Choice(["mem0"]),
+        help="Serve the interface of this program too; repeatable.",
+    ),
 )
 @invocation
-def serve(context: CommandContext, /, host: str, port: int, allow_host: tuple[str, ...]) -> None:
+def serve(
+    context: CommandContext, /, host: str, port: int, allow_host: tuple[str, ...], compat: tuple[str, ...]
+) -> None:
     """Serve the memory over HTTP: the API under /v1, and MCP under /mcp.
 
     The server listens on this machine only, unless --host names another address; then every request needs a
     token of `reverie token create`. Once a token exists, every request needs one on this machine too.
-    /openapi.json describes the API.
+    /openapi.json describes the API. With --compat mem0, mem0's own client works with this server.
 
     It creates a missing memory, does background work such as dreams, and stops on Ctrl-C.
     """
@@ -66,7 +74,7 @@ def serve(context: CommandContext, /, host: str, port: int, allow_host: tuple[st
             f"Serving on {format_address(sock, '/')}; press Ctrl-C to stop.", quiet=context.quiet
         )
         with log_to_stderr(debug=context.debug), run_background_work(memory, read_only=False):
-            serve_memory(server, sock, host=host, allowed=allow_host)
+            serve_memory(server, sock, host=host, allowed=allow_host, compatible=compat)
 
 
 class _Group(click.Group):

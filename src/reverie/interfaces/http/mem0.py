@@ -1,0 +1,554 @@
+"""The HTTP interface of mem0, so that its own client works with this server unmodified.
+
+The widest of `user_id`, `agent_id`, `app_id` and `run_id` names the scope, such as `user:alice`, below the scope
+of the token. The others are metadata. A memory there is a record here; deleting it archives it.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from datetime import date, datetime, time
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from reverie.domain.change import JournalEntry
+from reverie.domain.errors import InvalidInput, NotFound
+from reverie.domain.filter import Filter
+from reverie.domain.record import Record
+from reverie.domain.text.timestamps import format_time, from_microseconds, parse_time
+from reverie.interfaces.http.mem0_filters import (
+    ENTITIES,
+    build_scope_name,
+    find_scopes,
+    is_match,
+    parse_scope_name,
+)
+from reverie.interfaces.http.operations import Answer, Call, Method, Operation
+from reverie.interfaces.http.problems import Problem
+from reverie.interfaces.http.tokens import Right
+from reverie.repositories.records import NewRecord, describe_missing_record
+from reverie.scoped import ScopedMemory
+
+METADATA = "mem0."
+"""Prefix of the metadata that hold what was given here."""
+
+_OWN = f"{METADATA}metadata"
+
+MOST_AT_ONCE = 1_000
+_CANDIDATES = 200
+_SESSION = "mem0"
+
+
+class Mem0Fields(BaseModel):
+    """Body or query of any fields, of which only the known ones have an effect."""
+
+    model_config = ConfigDict(extra="allow", allow_inf_nan=False)
+
+
+def _fields(call: Call) -> dict[str, Any]:
+    return {**(call.query.model_extra or {}), **((call.body and call.body.model_extra) or {})}
+
+
+def _view(call: Call, scope: str) -> ScopedMemory:
+    """Return the memory of a scope within that of the token."""
+    base = call.whole.scoped(call.caller.scope) if call.caller.scope else call.whole
+    return base.scoped(scope)
+
+
+def _find_record(call: Call, id: object) -> tuple[ScopedMemory, Record]:
+    """Return a record with the memory of its scope; raise `NotFound` if the token does not reach it."""
+    records = call.server.store.records([id]) if isinstance(id, str) else []
+    if not records or records[0].archived or not call.is_own(records[0].scope):
+        raise NotFound(describe_missing_record(str(id)))
+    scope = records[0].scope
+    return (call.whole.scoped(scope) if scope else call.whole), records[0]
+
+
+# -- memories as mem0 has them ---------------------------------------------------------------------------
+
+
+def _read_ids(call: Call, record: Record) -> dict[str, str | None]:
+    ids: dict[str, str | None] = {
+        f"{name}_id": record.metadata.get(f"{METADATA}{name}_id") for name in ENTITIES
+    }
+    own = record.scope.removeprefix(call.caller.scope).removeprefix("/")
+    entity = parse_scope_name(own)
+    if entity is not None:
+        ids[f"{entity[0]}_id"] = entity[1]
+    return ids
+
+
+def _read_metadata(record: Record) -> dict[str, Any] | None:
+    """Return the metadata as they were given; those of a record that was not saved over this interface."""
+    own = record.metadata.get(_OWN)
+    if own is not None:
+        try:
+            return dict(json.loads(own))
+        except (ValueError, TypeError):  # edited by hand
+            return {"metadata": own}
+    return {name: text for name, text in record.metadata.items() if not name.startswith(METADATA)} or None
+
+
+def _to_memory(call: Call, record: Record) -> dict[str, Any]:
+    categories = [*([record.category] if record.category else []), *record.tags]
+    return {
+        "id": record.id,
+        "memory": record.content,
+        **_read_ids(call, record),
+        "metadata": _read_metadata(record),
+        "categories": categories,
+        "created_at": format_time(record.created_at),
+        "updated_at": format_time(record.updated_at),
+        "expiration_date": None if record.expires_at is None else record.expires_at.date().isoformat(),
+    }
+
+
+def _parse_metadata(given: object) -> dict[str, str]:
+    """Return metadata of any values as one of text, so that no name is one of Reverie's own."""
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise InvalidInput(f"metadata is {type(given).__name__}: pass an object")
+    return {_OWN: json.dumps(given, ensure_ascii=False)}
+
+
+def _parse_moment(given: object, name: str) -> datetime | None:
+    """Return a time given as seconds since 1970, as a date or as a time."""
+    if given is None:
+        return None
+    if isinstance(given, int | float) and not isinstance(given, bool) and abs(given) < 2**40:
+        return from_microseconds(int(given * 1_000_000))
+    if isinstance(given, str) and len(given) == 10:
+        try:
+            day = date.fromisoformat(given)
+        except ValueError:
+            raise InvalidInput(f"{name} is {given!r}: pass a date such as '2027-01-31'") from None
+        return parse_time(datetime.combine(day, time()).isoformat() + "Z", name=name)
+    if isinstance(given, str):
+        return parse_time(given, name=name)
+    raise InvalidInput(f"{name} is {given!r}: pass a date, a time, or seconds since 1970")
+
+
+# -- adding ----------------------------------------------------------------------------------------------
+
+
+def _parse_messages(given: object) -> list[dict[str, str]]:
+    if isinstance(given, str):
+        given = [{"role": "user", "content": given}]
+    if not isinstance(given, list) or not given:
+        raise InvalidInput("messages is missing: pass a list of messages with role and content")
+    messages = []
+    for each in given:
+        content = each.get("content") if isinstance(each, Mapping) else None
+        if isinstance(content, list):  # parts of a chat API
+            content = "\n".join(
+                str(part["text"]) for part in content if isinstance(part, Mapping) and "text" in part
+            )
+        if not isinstance(content, str) or not content.strip():
+            raise InvalidInput("a message has no text: pass role and content, a text")
+        role = str(each.get("role") or "user")
+        messages.append(
+            {"role": role if role in ("user", "assistant", "system") else "assistant", "content": content}
+        )
+    return messages
+
+
+def add_memories(call: Call) -> Answer:
+    """Save messages as records: the user's as drafts, and all of them as turns too if `infer` is on."""
+    fields = _fields(call)
+    filters = fields.get("filters") if isinstance(fields.get("filters"), Mapping) else {}
+    ids = {
+        name: str(value)
+        for name in (f"{each}_id" for each in ENTITIES)
+        if (value := fields.get(name) or (filters or {}).get(name))
+    }
+    if not ids:
+        raise Problem(400, "Nobody is named: pass user_id, agent_id, app_id or run_id.")
+    owner = next(name for name in (f"{each}_id" for each in ENTITIES) if name in ids)
+    view = _view(call, build_scope_name(owner.removesuffix("_id"), ids.pop(owner)))
+    messages = _parse_messages(fields.get("messages"))
+    infers = fields.get("infer") is not False
+    expires = _parse_moment(fields.get("expiration_date"), "expiration_date")
+    now = call.memory._clock()
+    if expires is not None and expires <= now:
+        raise InvalidInput("expiration_date has passed: pass a later one")
+    metadata = _parse_metadata(fields.get("metadata")) | {
+        f"{METADATA}{name}": text for name, text in ids.items()
+    }
+    created = _parse_moment(fields.get("timestamp"), "timestamp")
+    records = [
+        NewRecord(
+            content=message["content"],
+            origin=call.caller.limit_origin("owner" if message["role"] == "user" else "agent"),
+            scope=view.scope,
+            metadata=metadata,
+            created_at=created,
+            ttl=None if expires is None else expires - now,
+            draft=infers,
+        )
+        for message in messages
+        if not infers or message["role"] == "user"
+    ]
+    if infers:
+        name = f"{_SESSION}:{ids['run_id']}" if "run_id" in ids else _SESSION
+        view.session(name).add_many(_to_turns(call, messages, created))
+    saved = view.save_many(records)
+    results = [
+        {
+            "id": each.record.id,
+            "memory": each.record.content,
+            "data": {"memory": each.record.content},
+            "event": "ADD" if each.outcome == "created" else "UPDATE",
+        }
+        for each in saved
+    ]
+    body = {"results": results, "status": "SUCCEEDED", "event_id": str(uuid.uuid4())}
+    return Answer(body)
+
+
+def _to_turns(call: Call, messages: list[dict[str, str]], at: datetime | None) -> list[dict[str, Any]]:
+    """Return messages as turns; nobody but the owner speaks as the user."""
+    if call.caller.origin == "owner":
+        return [{**message, "at": at} for message in messages]
+    origin = {} if call.caller.origin == "agent" else {"origin": call.caller.origin}
+    return [
+        {
+            "role": "assistant",
+            "speaker": each["role"],
+            "content": each["content"],
+            "at": at,
+            "metadata": origin,
+        }
+        for each in messages
+    ]
+
+
+# -- finding ---------------------------------------------------------------------------------------------
+
+
+def _get_filters(fields: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the filters of a request, also where they stand beside the others."""
+    filters = fields.get("filters") or {}
+    if not isinstance(filters, Mapping):
+        raise InvalidInput("filters is no object: pass one such as {'user_id': 'alice'}")
+    beside = {name: fields[name] for each in ENTITIES if fields.get(name := f"{each}_id")}
+    return {"AND": [filters, beside]} if beside else filters
+
+
+def _open_scopes(call: Call, filters: Mapping[str, Any]) -> list[ScopedMemory]:
+    scopes = find_scopes(filters)
+    if not scopes:
+        raise Problem(400, "Nobody is named: filter by user_id, agent_id, app_id or run_id.")
+    return [_view(call, scope) for scope in sorted(scopes)]
+
+
+def _list_matching(call: Call, filters: Mapping[str, Any]) -> list[dict[str, Any]]:
+    memories = [
+        (record.created_at, _to_memory(call, record))
+        for view in _open_scopes(call, filters)
+        for record in view.list(limit=None, parts=True)
+        if record.scope == view.scope
+    ]
+    memories.sort(key=lambda pair: pair[0], reverse=True)
+    return [memory for _, memory in memories if is_match(filters, memory)]
+
+
+def search_memories(call: Call) -> Answer:
+    """Return what answers a query, best first."""
+    return Answer({"results": _search(call)})
+
+
+def search_memories_as_list(call: Call) -> Answer:
+    """Return what answers a query as older clients read it."""
+    return Answer(_search(call))
+
+
+def _search(call: Call) -> list[dict[str, Any]]:
+    fields = _fields(call)
+    query, limit = fields.get("query"), fields.get("top_k", fields.get("limit")) or 10
+    if not isinstance(query, str) or not query.strip():
+        raise Problem(400, "query is missing: pass a text.")
+    if not isinstance(limit, int) or not 1 <= limit <= _CANDIDATES:
+        raise InvalidInput(f"top_k is {limit!r}: pass a number from 1 to {_CANDIDATES}")
+    threshold = fields.get("threshold")
+    floor = threshold if isinstance(threshold, int | float) and 0.1 < threshold <= 1 else 0.0
+    filters = _get_filters(fields)
+    found = []
+    for view in _open_scopes(call, filters):
+        for hit in view.search(query, limit=_CANDIDATES, min_score=floor):
+            if hit.record is not None and hit.record.scope == view.scope:
+                memory = _to_memory(call, hit.record)
+                if is_match(filters, memory):
+                    parts = {name: round(value, 6) for name, value in hit.explanation.parts.items()}
+                    found.append({**memory, "score": round(hit.score, 6), "score_breakdown": parts})
+    return sorted(found, key=lambda each: -each["score"])[:limit]
+
+
+def list_memories(call: Call) -> Answer:
+    """Return a page of all memories that match."""
+    fields = _fields(call)
+    try:
+        page, size = int(fields.get("page") or 1), int(fields.get("page_size") or 100)
+    except (TypeError, ValueError):
+        page = size = 0
+    if page < 1 or not 1 <= size <= MOST_AT_ONCE:
+        raise InvalidInput(
+            f"page or page_size is wrong: pass whole numbers, and at most {MOST_AT_ONCE} a page"
+        )
+    memories = _list_matching(call, _get_filters(fields))
+    start = (page - 1) * size
+    return Answer(
+        {
+            "count": len(memories),
+            "next": f"?page={page + 1}&page_size={size}" if start + size < len(memories) else None,
+            "previous": f"?page={page - 1}&page_size={size}" if page > 1 else None,
+            "results": memories[start : start + size],
+        }
+    )
+
+
+def list_memories_as_list(call: Call) -> Answer:
+    """Return all memories that match, as older clients read them."""
+    return Answer(_list_matching(call, _get_filters(_fields(call)))[:MOST_AT_ONCE])
+
+
+def list_memories_of_server(call: Call) -> Answer:
+    """Return all memories that match, as the self-hosted server does."""
+    return Answer({"results": _list_matching(call, _get_filters(_fields(call)))[:MOST_AT_ONCE]})
+
+
+def get_memory(call: Call) -> Answer:
+    """Return a memory."""
+    return Answer(_to_memory(call, _find_record(call, call.path["id"])[1]))
+
+
+def get_memory_history(call: Call) -> Answer:
+    """Return the changes of a memory's text."""
+    _, record = _find_record(call, call.path["id"])
+    rows = call.memory.history.log(record.id, limit=1_000)
+    return Answer([entry for row in rows if (entry := _to_history(call, row)) is not None])
+
+
+def _to_history(call: Call, row: JournalEntry) -> dict[str, Any] | None:
+    before, after = (None, None) if row.edit is None else (row.edit.before, row.edit.after)
+    old, new = (each if isinstance(each, Record) and not each.archived else None for each in (before, after))
+    if (old is None and new is None) or (old is not None and new is not None and old.content == new.content):
+        return None
+    record = new or old
+    assert record is not None
+    return {
+        "id": str(row.sequence),
+        "memory_id": record.id,
+        "input": None,
+        "old_memory": None if old is None else old.content,
+        "new_memory": None if new is None else new.content,
+        "event": "ADD" if old is None else "DELETE" if new is None else "UPDATE",
+        "user_id": _read_ids(call, record)["user_id"],
+        "created_at": format_time(record.created_at),
+        "updated_at": format_time(row.at),
+    }
+
+
+# -- changing --------------------------------------------------------------------------------------------
+
+
+def _update(call: Call, id: object, fields: Mapping[str, Any]) -> Record:
+    view, record = _find_record(call, id)
+    changes: dict[str, Any] = {}
+    text = fields.get("text", fields.get("data", fields.get("memory")))
+    if text is not None:
+        changes |= {"content": text, "origin": call.caller.limit_origin(record.origin)}
+    if fields.get("metadata") is not None:
+        changes["metadata"] = {**record.metadata, **_parse_metadata(fields["metadata"])}
+    if "expiration_date" in fields:
+        changes["expires_at"] = _parse_moment(fields["expiration_date"], "expiration_date")
+    return view.update(record.id, **changes) if changes else record
+
+
+def update_memory(call: Call) -> Answer:
+    """Change a memory."""
+    return Answer(_to_memory(call, _update(call, call.path["id"], _fields(call))))
+
+
+def delete_memory(call: Call) -> Answer:
+    """Archive a memory."""
+    view, record = _find_record(call, call.path["id"])
+    view.archive(record.id, reason="deleted over mem0's interface")
+    return Answer({"message": "Memory deleted: it is archived, and can be restored."})
+
+
+def _archive(call: Call, names: Iterable[str]) -> int:
+    count = 0
+    for name in names:
+        view, record = _find_record(call, name)
+        view.archive(record.id, reason="deleted over mem0's interface")
+        count += 1
+    return count
+
+
+def delete_memories(call: Call) -> Answer:
+    """Archive all memories of somebody."""
+    filters = _get_filters(_fields(call))
+    count = _archive(call, [memory["id"] for memory in _list_matching(call, filters)])
+    return Answer({"message": f"{count} memories deleted: they are archived, and can be restored."})
+
+
+def _get_batch(call: Call) -> list[Mapping[str, Any]]:
+    memories = _fields(call).get("memories")
+    if not isinstance(memories, list) or not 1 <= len(memories) <= MOST_AT_ONCE:
+        raise InvalidInput(f"memories is no list of 1 to {MOST_AT_ONCE}: pass objects with memory_id")
+    if not all(isinstance(each, Mapping) for each in memories):
+        raise InvalidInput("memories has something that is no object: pass objects with memory_id")
+    for each in memories:  # all of them are there, before the first is changed
+        _find_record(call, each.get("memory_id"))
+    return memories
+
+
+def update_memories(call: Call) -> Answer:
+    """Change several memories."""
+    memories = _get_batch(call)
+    for each in memories:
+        _update(call, each["memory_id"], each)
+    return Answer({"message": f"Successfully updated {len(memories)} memories"})
+
+
+def delete_batch(call: Call) -> Answer:
+    """Archive several memories."""
+    count = _archive(call, dict.fromkeys(str(each["memory_id"]) for each in _get_batch(call)))
+    return Answer({"message": f"Successfully deleted {count} memories"})
+
+
+# -- entities --------------------------------------------------------------------------------------------
+
+
+def list_entities(call: Call) -> Answer:
+    """List users, agents, apps and runs that have memories."""
+    results = []
+    for scope, count in sorted(call.server.store.tally("scope", Filter()).items()):
+        own = scope.removeprefix(call.caller.scope).removeprefix("/")
+        entity = parse_scope_name(own) if call.is_own(scope) else None
+        if entity is not None:
+            newest = next(iter(call.whole.scoped(scope).list(limit=1, parts=True)), None)
+            at = None if newest is None else format_time(newest.updated_at)
+            results.append(
+                {
+                    "id": own,
+                    "name": entity[1],
+                    "type": entity[0],
+                    "total_memories": count,
+                    "created_at": at,
+                    "updated_at": at,
+                    "owner": call.caller.label,
+                }
+            )
+    return Answer({"count": len(results), "next": None, "previous": None, "results": results})
+
+
+def delete_entity(call: Call) -> Answer:
+    """Archive all memories of a user, an agent, an app or a run."""
+    kind, name = call.path["kind"], call.path["name"]
+    if kind not in ENTITIES:
+        raise NotFound(f"there is no entity of the type {kind!r}: use {', '.join(ENTITIES)}")
+    filters = {f"{kind}_id": name}
+    memories = _list_matching(call, filters)
+    if not memories:
+        raise NotFound(f"the {kind} {name!r} has no memories: GET /v1/entities/ lists those who have")
+    _archive(call, [memory["id"] for memory in memories])
+    return Answer({"message": "Entity deleted: its memories are archived, and can be restored."})
+
+
+def answer_ping(call: Call) -> Answer:
+    """Say who the token is; mem0's client asks for it first."""
+    caller = call.caller
+    return Answer(
+        {
+            "status": "ok",
+            "org_id": "reverie",
+            "project_id": caller.scope or "reverie",
+            "user_email": None,
+        }
+    )
+
+
+def refuse_unsupported(call: Call) -> Answer:
+    """Say what this server does not have."""
+    del call
+    raise Problem(
+        501,
+        "This part of mem0's interface (exports, summaries, profiles, feedback, webhooks, projects) is not in "
+        "Reverie. Use `reverie export`, or the API under /v1 that /openapi.json describes.",
+    )
+
+
+# -- routes ----------------------------------------------------------------------------------------------
+
+
+def _build(
+    method: Method, path: str, run: Callable[[Call], Answer], right: Right, *, body: bool
+) -> Operation:
+    return Operation(
+        method=method,
+        path=path,
+        name=f"mem0_{run.__name__}",
+        run=run,
+        right=right,
+        query=Mem0Fields,
+        body=Mem0Fields if body else None,
+        is_native=False,
+    )
+
+
+_WITH_BODY = (
+    ("POST", "/v3/memories/add/", add_memories, "write"),
+    ("POST", "/v3/memories/search/", search_memories, "read"),
+    ("POST", "/v3/memories/", list_memories, "read"),
+    ("POST", "/v2/memories/search/", search_memories_as_list, "read"),
+    ("POST", "/v2/memories/", list_memories_as_list, "read"),
+    ("POST", "/v1/memories/search/", search_memories_as_list, "read"),
+    ("POST", "/v1/memories/", add_memories, "write"),
+    ("PUT", "/v1/memories/{id}/", update_memory, "write"),
+    ("PUT", "/v1/batch/", update_memories, "write"),
+    ("DELETE", "/v1/batch/", delete_batch, "write"),
+    ("POST", "/memories", add_memories, "write"),
+    ("POST", "/search", search_memories, "read"),
+    ("PUT", "/memories/{id}", update_memory, "write"),
+)
+_WITHOUT_BODY = (
+    ("GET", "/v1/ping/", answer_ping, "read"),
+    ("GET", "/v1/memories/{id}/history/", get_memory_history, "read"),
+    ("GET", "/v1/memories/{id}/", get_memory, "read"),
+    ("DELETE", "/v1/memories/{id}/", delete_memory, "write"),
+    ("DELETE", "/v1/memories/", delete_memories, "write"),
+    ("GET", "/v1/entities/", list_entities, "read"),
+    ("DELETE", "/v2/entities/{kind}/{name:path}/", delete_entity, "write"),
+    ("GET", "/memories", list_memories_of_server, "read"),
+    ("DELETE", "/memories", delete_memories, "write"),
+    ("GET", "/memories/{id}/history", get_memory_history, "read"),
+    ("GET", "/memories/{id}", get_memory, "read"),
+    ("DELETE", "/memories/{id}", delete_memory, "write"),
+)
+_UNSUPPORTED = (
+    "/v1/exports/{rest:path}",
+    "/v1/summary/",
+    "/v1/feedback/",
+    "/v2/entities/{kind}/{name}/profile/",
+    "/v1/profiles/{rest:path}",
+    "/v3/profiles/{rest:path}",
+    "/v2/profiles/{rest:path}",
+    "/api/v1/{rest:path}",
+)
+_METHODS: tuple[Method, ...] = ("GET", "POST", "PUT", "PATCH", "DELETE")
+
+OPERATIONS: tuple[Operation, ...] = (
+    *(
+        _build(method, path, refuse_unsupported, "read", body=False)
+        for path in _UNSUPPORTED
+        for method in _METHODS
+    ),
+    *(_build(method, path, run, right, body=True) for method, path, run, right in _WITH_BODY),  # type: ignore[arg-type]
+    *(_build(method, path, run, right, body=False) for method, path, run, right in _WITHOUT_BODY),  # type: ignore[arg-type]
+)
+"""All operations of mem0's interface."""
