@@ -1,12 +1,12 @@
 #!/bin/sh
-# Install PostgreSQL 15, the oldest version that is supported, for the tests. Needs Debian or Ubuntu, and root.
+# Install PostgreSQL 15, the oldest version that is supported, and pgbouncer for the tests. Needs Debian or Ubuntu, and root.
 set -eu
-if [ -x /usr/lib/postgresql/15/bin/initdb ]; then
-    echo "PostgreSQL 15 is installed already"
+if [ -x /usr/lib/postgresql/15/bin/initdb ] && [ -x /usr/sbin/pgbouncer ]; then
+    echo "PostgreSQL 15 and pgbouncer are installed already"
     exit 0
 fi
 if [ "$(id -u)" -ne 0 ]; then
-    echo "PostgreSQL 15 is not installed, and only root can install it; the tests of it are skipped" >&2
+    echo "PostgreSQL 15 or pgbouncer is missing, and only root can install them; their tests are skipped" >&2
     exit 0
 fi
 apt-get update --quiet
@@ -15,4 +15,4 @@ if ! apt-cache show postgresql-15 >/dev/null 2>&1; then
     apt-get install --yes --no-install-recommends postgresql-common ca-certificates
     /usr/share/postgresql-common/pgdg/apt.postgresql.org.sh -y
 fi
-apt-get install --yes --no-install-recommends postgresql-15
+apt-get install --yes --no-install-recommends postgresql-15 pgbouncer

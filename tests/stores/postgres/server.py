@@ -63,10 +63,10 @@ class PostgresServer:
         base = "/dev/shm" if os.access("/dev/shm", os.W_OK) else "/tmp"
         self.folder = Path(tempfile.mkdtemp(prefix="rvpg", dir=base))
         self.data = self.folder / "data"
-        self._user = _find_other_user() if os.geteuid() == 0 else None
+        self.user = _find_other_user() if os.geteuid() == 0 else None
         self._process: subprocess.Popen[bytes] | None = None
-        if self._user is not None:
-            os.chown(self.folder, *self._user)
+        if self.user is not None:
+            os.chown(self.folder, *self.user)
         try:
             self._run("initdb", "-D", self.data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync",
                       "--no-locale")  # fmt: skip
@@ -99,7 +99,7 @@ class PostgresServer:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
-                **self._as_user(),
+                **self.as_user(),
             )
         until = time.monotonic() + 60
         while True:
@@ -156,15 +156,16 @@ class PostgresServer:
             capture_output=True,
             text=True,
             check=False,
-            **self._as_user(),
+            **self.as_user(),
         )
         if done.returncode:
             raise CannotStart(f"{program} failed: {done.stderr[-2000:]}")
 
-    def _as_user(self) -> dict[str, object]:
-        if self._user is None:
+    def as_user(self) -> dict[str, object]:
+        """Return the arguments of `subprocess.Popen` for a program that must not run as root."""
+        if self.user is None:
             return {"cwd": self.folder}
-        user, group = self._user
+        user, group = self.user
         return {"user": user, "group": group, "extra_groups": [], "cwd": self.folder}
 
 
