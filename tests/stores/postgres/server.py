@@ -53,15 +53,16 @@ class PostgresServer:
 
     Args:
         version: The major version.
+        base: The folder in which to make the cluster; None for a short path in memory.
         durable: Whether commits wait for the disk; false is quicker, and enough where only processes die.
     """
 
-    def __init__(self, version: int, *, durable: bool = False) -> None:
+    def __init__(self, version: int, *, durable: bool = False, base: Path | None = None) -> None:
         self.binaries = find_binaries(version)
         self.version = version
         # Directly below /tmp or /dev/shm: the path of a socket has at most 107 characters.
-        base = "/dev/shm" if os.access("/dev/shm", os.W_OK) else "/tmp"
-        self.folder = Path(tempfile.mkdtemp(prefix="rvpg", dir=base))
+        short = "/dev/shm" if os.access("/dev/shm", os.W_OK) else "/tmp"
+        self.folder = Path(tempfile.mkdtemp(prefix="rvpg", dir=base or short))
         self.data = self.folder / "data"
         self.user = _find_other_user() if os.geteuid() == 0 else None
         self._process: subprocess.Popen[bytes] | None = None

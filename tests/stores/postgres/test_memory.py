@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from reverie import Memory, NotFound, Settings
+from reverie.consolidation.worker import LEASE_TIME
 from reverie.search.analyzer import analyze
 from reverie.stores.contract.replay import replay
 from reverie.stores.postgres import PostgresStore
@@ -144,6 +145,24 @@ def test_what_was_forgotten_is_gone_and_what_the_server_keeps_is_said(
             path for path in folder.rglob("*") if path.is_file() and word.encode() in path.read_bytes()
         ]
         assert holding == []
+
+
+def test_background_work_of_a_memory_is_done_by_one_machine(url: str, tmp_path: Path) -> None:
+    clock = MovableClock()
+    here, there = (Settings(index_cache=str(tmp_path / name)) for name in ("here", "there"))
+    with (
+        Memory.open(url, settings=here, clock=clock) as one,
+        Memory.open(url, settings=there, clock=clock) as two,
+    ):
+        one.save("Likes tea")
+        with one.dreams._hold_lease() as leased:
+            assert leased
+            assert two.dreams.run().busy
+        assert not two.dreams.run().busy
+        assert one.dreams._lease()
+        assert two.dreams.run().busy
+        clock.move(minutes=LEASE_TIME.total_seconds() / 60)
+        assert not two.dreams.run().busy, "a machine that died holds the lease no longer than its time"
 
 
 def test_a_cache_that_cannot_be_made_leaves_no_connection(

@@ -279,6 +279,28 @@ def test_one_that_holds_the_memory_too_long_is_reported(postgres: PostgresServer
         store.commit(make_additions(make_record(1)), actor="test", at=NOW)
 
 
+def test_a_process_that_holds_all_its_connections_is_told_so(postgres: PostgresServer, name: str) -> None:
+    with closing(open_store(postgres.url(name), busy_timeout=timedelta(seconds=0.5))) as store:
+        holding, done = threading.Barrier(11), threading.Event()
+
+        def hold() -> None:
+            with store.reading():
+                store.sequence()
+                holding.wait(30)
+                done.wait(30)
+
+        threads = [threading.Thread(target=hold) for _ in range(10)]
+        for thread in threads:
+            thread.start()
+        holding.wait(30)
+        with pytest.raises(StoreUnavailable, match="all connections of this process are in use"):
+            store.commit(make_additions(make_record(1)), actor="test", at=NOW)
+        done.set()
+        for thread in threads:
+            thread.join()
+        store.commit(make_additions(make_record(1)), actor="test", at=NOW)
+
+
 def test_a_commit_waits_for_the_disk_whatever_the_database_is_set_to(
     postgres: PostgresServer, database: str
 ) -> None:

@@ -196,7 +196,9 @@ DECLARE
     counted_passages integer[] := '{}';
     counted_tokens integer[] := '{}';
 BEGIN
-    PERFORM set_config('reverie.space', of_space::text, true), set_config('lock_timeout', patience, true);
+    -- Generic plans: planning each statement anew for its partition would take longer than running it.
+    PERFORM set_config('reverie.space', of_space::text, true), set_config('lock_timeout', patience, true),
+        set_config('plan_cache_mode', 'force_generic_plan', true);
     IF current_setting('synchronous_commit') = 'off' THEN
         SET LOCAL synchronous_commit = on;
     END IF;
@@ -337,16 +339,16 @@ BEGIN
             CASE WHEN edit.before IS NOT NULL THEN stored.body END, edit.after::json
         );
         keys := keys || of_key;
+        IF edit.subject = 'record' THEN
+            record_head := head + edit.number;
+        END IF;
     END LOOP;
 
     -- Positions were without a gap before. One came about only if a turn that came has none before it, or if a
     -- turn that went has one after it.
-    FOR place IN
-        SELECT thread, position, number, side
-        FROM unnest(touched_threads, touched_positions, touched_edits, touched_sides)
-            AS p (thread, position, number, side)
-        WHERE restored_keys IS NULL
-    LOOP
+    FOR index IN 1..CASE WHEN restored_keys IS NULL THEN cardinality(touched_threads) ELSE 0 END LOOP
+        SELECT touched_threads[index] AS thread, touched_positions[index] AS position, touched_edits[index] AS number,
+            touched_sides[index] AS side INTO place;
         IF EXISTS (
             SELECT FROM reverie.thing t
             WHERE t.space = of_space AND t.thread = place.thread AND t.position = place.position
@@ -369,15 +371,17 @@ BEGIN
                 WHERE t.space = of_space AND t.thread = place.thread AND t.position = n)));
     END LOOP;
 
-    INSERT INTO reverie.measure AS m
-        SELECT of_space, c.subject, a.area, c.voice, sum(c.passages), sum(c.tokens)
-        FROM unnest(counted_subjects, counted_scopes, counted_voices, counted_passages, counted_tokens)
-            AS c (subject, scope, voice, passages, tokens)
-        CROSS JOIN LATERAL (VALUES ('*'), ('=' || c.scope)) AS a (area)
-        GROUP BY c.subject, a.area, c.voice
-        HAVING sum(c.passages) <> 0 OR sum(c.tokens) <> 0
-        ON CONFLICT (space, area, subject, voice) DO UPDATE
-            SET passages = m.passages + excluded.passages, tokens = m.tokens + excluded.tokens;
+    IF cardinality(counted_passages) > 0 THEN
+        INSERT INTO reverie.measure AS m
+            SELECT of_space, c.subject, a.area, c.voice, sum(c.passages), sum(c.tokens)
+            FROM unnest(counted_subjects, counted_scopes, counted_voices, counted_passages, counted_tokens)
+                AS c (subject, scope, voice, passages, tokens)
+            CROSS JOIN LATERAL (VALUES ('*'), ('=' || c.scope)) AS a (area)
+            GROUP BY c.subject, a.area, c.voice
+            HAVING sum(c.passages) <> 0 OR sum(c.tokens) <> 0
+            ON CONFLICT (space, area, subject, voice) DO UPDATE
+                SET passages = m.passages + excluded.passages, tokens = m.tokens + excluded.tokens;
+    END IF;
     IF -1 = ANY (counted_passages) THEN
         DELETE FROM reverie.measure m WHERE m.space = of_space AND m.passages = 0;
     END IF;
@@ -394,22 +398,24 @@ BEGIN
         WHERE j.space = of_space AND j.id = e.id AND j.subject = e.subject;
         INSERT INTO reverie.tombstone SELECT of_space, m FROM unnest(marks) AS m ON CONFLICT DO NOTHING;
     END IF;
-    DELETE FROM reverie.cursor c USING unnest(cursor_names, cursor_values) AS u (name, value)
-        WHERE c.space = of_space AND c.name = u.name AND u.value IS NULL;
-    INSERT INTO reverie.cursor SELECT of_space, u.name, u.value
-        FROM unnest(cursor_names, cursor_values) AS u (name, value) WHERE u.value IS NOT NULL
-        ON CONFLICT (space, name) DO UPDATE SET value = excluded.value;
-    INSERT INTO reverie.counter AS c SELECT of_space, u.name, u.value
-        FROM unnest(counter_names, counter_values) AS u (name, value)
-        ON CONFLICT (space, name) DO UPDATE SET value = c.value + excluded.value;
+    IF cardinality(cursor_names) > 0 THEN
+        DELETE FROM reverie.cursor c USING unnest(cursor_names, cursor_values) AS u (name, value)
+            WHERE c.space = of_space AND c.name = u.name AND u.value IS NULL;
+        INSERT INTO reverie.cursor SELECT of_space, u.name, u.value
+            FROM unnest(cursor_names, cursor_values) AS u (name, value) WHERE u.value IS NOT NULL
+            ON CONFLICT (space, name) DO UPDATE SET value = excluded.value;
+    END IF;
+    IF cardinality(counter_names) > 0 THEN
+        INSERT INTO reverie.counter AS c SELECT of_space, u.name, u.value
+            FROM unnest(counter_names, counter_values) AS u (name, value)
+            ON CONFLICT (space, name) DO UPDATE SET value = c.value + excluded.value;
+    END IF;
 
     IF restored_keys IS NOT NULL THEN
         RETURN;
     END IF;
     UPDATE reverie.space SET sequence = head + cardinality(ids), commits = commit_number + 1,
-        record_sequence = greatest(record_sequence, head + (
-            SELECT max(u.number) FROM unnest(subjects) WITH ORDINALITY AS u (subject, number)
-            WHERE u.subject = 'record'))
+        record_sequence = record_head
         WHERE id = of_space;
     INSERT INTO reverie.receipt (space, number, token, first) VALUES (of_space, commit_number + 1, of_token, first);
     IF commit_number % 1000 = 999 THEN

@@ -78,6 +78,11 @@ def translate_error(error: psycopg.Error, shown: str) -> InvalidInput | StoreErr
         return StoreCorrupt(f"{shown} is damaged ({name}): bring back a backup of the database")
     if state in _UNAVAILABLE:
         return StoreUnavailable(f"{shown} cannot be used ({name}): {_UNAVAILABLE[state]}")
+    if isinstance(error, load_pool().PoolTimeout):
+        return StoreUnavailable(
+            f"{shown} gave no connection in time: the server is away, or all connections of this process are in "
+            "use; end open `reading` blocks and unfinished lists, and retry"
+        )
     if is_connection_lost(error):
         return StoreUnavailable(
             f"{shown} cannot be reached ({name}): see that the server runs and admits this address, and retry"

@@ -1,0 +1,109 @@
+"""Time of a durable save in PostgreSQL beside a bare insert by psycopg, in one run on one server.
+
+    python -m benchmarks.postgres [--saves 500] [--folder /var/tmp]
+
+Prints milliseconds and, which is what can be compared between machines, ratios. The server is started by this
+program in a folder on a real disk, with `fsync`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import psycopg
+from tests.stores.postgres.server import PostgresServer
+
+from reverie.search.analyzer import analyze
+from reverie.stores.contract.factories import NOW, make_additions, make_record
+from reverie.stores.postgres import PostgresStore
+from reverie.stores.postgres.address import parse_postgres_url
+
+_TEXT = "The deployment of the billing service to staging happens every Tuesday at ten, after the stand-up."
+_TABLE = (
+    "CREATE TABLE bare (id text PRIMARY KEY, at timestamptz NOT NULL DEFAULT now(), content text NOT NULL)"
+)
+_INSERT = "INSERT INTO bare (id, content) VALUES (%s, %s)"
+
+
+def main() -> None:
+    """Run the measurements and print them."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--saves", type=int, default=500)
+    parser.add_argument("--folder", type=Path, default=Path("/var/tmp"))
+    options = parser.parse_args()
+    server = PostgresServer(18, durable=True, base=options.folder)
+    try:
+        with connect(server) as connection:
+            connection.execute(_TABLE)
+        compare_one_writer(server, options.saves)
+        compare_eight(server, options.saves)
+    finally:
+        server.remove()
+
+
+def connect(server: PostgresServer) -> psycopg.Connection:
+    return psycopg.connect(parse_postgres_url(server.url("any")).connection, autocommit=True)
+
+
+def compare_one_writer(server: PostgresServer, saves: int) -> None:
+    """Alternate one save and one insert, so that both see the same machine."""
+    with connect(server) as connection, closing(open_store(server)) as store:
+        took: dict[str, list[float]] = {"insert": [], "save": []}
+        for number in range(saves + 50):
+            start = time.perf_counter()
+            insert(connection)
+            middle = time.perf_counter()
+            save(store, number)
+            if number >= 50:  # the first ones fill caches
+                took["insert"].append(middle - start)
+                took["save"].append(time.perf_counter() - middle)
+    median = {name: statistics.median(times) * 1000 for name, times in took.items()}
+    print(f"one writer: bare insert {median['insert']:.2f} ms, save {median['save']:.2f} ms, "
+          f"ratio {median['save'] / median['insert']:.2f}")  # fmt: skip
+
+
+def compare_eight(server: PostgresServer, saves: int) -> None:
+    """Let eight writers save into eight memories, and eight insert rows."""
+    each = max(1, saves // 4)
+    with ExitStack() as stack:
+        connections = [stack.enter_context(connect(server)) for _ in range(8)]
+        stores = [stack.enter_context(closing(open_store(server))) for _ in range(8)]
+        bare = run_at_once([lambda c=one: [insert(c) for _ in range(each)] for one in connections])
+        saved = run_at_once([lambda s=one: [save(s, n) for n in range(each)] for one in stores])
+    print(f"eight writers: bare inserts {8 * each / bare:.0f}/s, saves into eight memories {8 * each / saved:.0f}/s, "
+          f"ratio {bare / saved:.2f}")  # fmt: skip
+
+
+def run_at_once(jobs: list[Callable[[], object]]) -> float:
+    """Return the seconds that all jobs take, each in a thread."""
+    threads = [threading.Thread(target=job) for job in jobs]
+    start = time.perf_counter()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return time.perf_counter() - start
+
+
+def open_store(server: PostgresServer) -> PostgresStore:
+    return PostgresStore(server.url(uuid.uuid4().hex), analyse=analyze)
+
+
+def insert(connection: psycopg.Connection) -> None:
+    connection.execute(_INSERT, (uuid.uuid4().hex, _TEXT))
+
+
+def save(store: PostgresStore, number: int) -> None:
+    one = make_record(number, content=f"{_TEXT} {number}")
+    store.commit(make_additions(one), actor="bench", at=NOW)
+
+
+if __name__ == "__main__":
+    main()
