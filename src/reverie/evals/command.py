@@ -64,6 +64,19 @@ _SENTENCES_HELP = """Measure how often the rules that learn from conversations a
     Precision is the share of what a rule found that is true. Recall is the share of what is true that the
     rule found. Each has Wilson's 95 % interval.
     """
+_DIGEST_HELP = """Measure which changes of MEMORY.md code accepts from a model.
+
+    Judges the labelled changes of the repository, or those of FILE: one JSON object a line with id, language,
+    lines, turns (role, text) and changes (do, line, text, turns, good, why). The first share is that of the
+    good changes that were accepted, the second that of the changes that no cited turn bears out. Each has
+    Wilson's 95 % interval.
+    """
+_INFER_HELP = """Measure which preferences code accepts from a model.
+
+    Judges the labelled preferences of the repository, or those of FILE: one JSON object a line with id,
+    language, turns (role, text), preference (text, turns), good and why. The first share is that of the good
+    preferences that were accepted, the second that of the invented ones. Each has Wilson's 95 % interval.
+    """
 _SECRETS_HELP = """Measure how many secrets the rules miss, and how often they redact something else.
 
     Judges the labelled texts of the repository, or those of FILE: one JSON object a line with id, set
@@ -89,6 +102,7 @@ def _build_command(
     group: str | None = None,
     has_speed: bool = False,
     has_sealed: bool = False,
+    evaluation: str = "EVALUATION",
 ) -> click.Command:
     """Build the command of a labelled evaluation.
 
@@ -100,6 +114,7 @@ def _build_command(
         group: The option that selects a group of items; None for none.
         has_speed: Whether there is an option `--speed`.
         has_sealed: Whether there is an option `--sealed`.
+        evaluation: Name of the evaluation in the module.
     """
 
     def run(file: str | None, data: str | None, speed: bool = False, **options: Any) -> None:
@@ -107,7 +122,7 @@ def _build_command(
         selected = options.pop(group) if group is not None else None
         further = {"measure": rules.measure_speed} if speed else {}
         try:
-            code = rules.EVALUATION.run(file, data=data, group=selected, **options, **further)
+            code = getattr(rules, evaluation).run(file, data=data, group=selected, **options, **further)
         except ReverieError as error:
             raise click.ClickException(str(error)) from error
         sys.exit(code)
@@ -162,6 +177,24 @@ merging_command = _build_command(
     has_sealed=True,
     errors="good headlines refused, harmful ones accepted, and truths not shown",
 )
+digest_command = _build_command(
+    "digest",
+    "cited_proposals",
+    _DIGEST_HELP,
+    group="language",
+    has_sealed=True,
+    evaluation="DIGEST",
+    errors="changes accepted wrongly, and good ones refused",
+)
+infer_command = _build_command(
+    "infer",
+    "cited_proposals",
+    _INFER_HELP,
+    group="language",
+    has_sealed=True,
+    evaluation="INFER",
+    errors="preferences accepted wrongly, and good ones refused",
+)
 sentences_command = _build_command(
     "sentences", "sentence_rules", _SENTENCES_HELP, errors="what was found wrongly, and what was missed"
 )
@@ -212,6 +245,8 @@ class _EvalCommand(click.Command):
 
     others: ClassVar[Mapping[str, click.Command]] = {
         "attacks": attacks_command,
+        "digest": digest_command,
+        "infer": infer_command,
         "fold": fold_command,
         "learn": learn_command,
         "merging": merging_command,

@@ -125,7 +125,7 @@ def test_lines_are_changed_and_ended_by_turns_that_say_so_and_all_others_stay() 
         (change("add", None, "Ada moved to Rome"), "no turn of the user's"),
         (change("add", None, "It takes 5 minutes", "t3"), "no turn of the user's"),
         (change("change", "L2", "- Ada lives in Porto", "t4"), "porto"),
-        (change("change", "L3", "- Ada lives in Rome", "t4"), "leave out"),
+        (change("change", "L3", "- Ada lives in Rome", "t4"), "not about this line"),
         (change("end", "L2", "", "t1"), "has ended"),
         (change("end", "L1", "", "t4"), "heading"),
         (change("end", "L9", "", "t4"), "no line"),
