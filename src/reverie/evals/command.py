@@ -240,6 +240,30 @@ def questions_command(data: str | None, sealed: bool, embedder: str, out: str | 
     sys.exit(code)
 
 
+@click.command("month", context_settings=_HELP)
+@click.option("--data", metavar="FOLDER", help="The months.  [default: `evaluation/month` in the checkout]")
+@click.option("--sealed", is_flag=True, help="Play the months that are kept for final figures.")
+@click.option("--show-errors", is_flag=True, help="Also list the questions without an answer.")
+@_JSON
+def month_command(data: str | None, sealed: bool, show_errors: bool, out: str | None) -> None:
+    """Play a month of conversations, and see what stands in the prompts afterwards.
+
+    Each month is played without thinking, without a model, with a scripted good model and with a scripted
+    hostile one; then its questions are asked. "answers" counts those whose answers stand in the prompt,
+    "outdated" those whose prompt has an outdated value only, "tokens" a prompt's mean length, "beside none"
+    the difference to no thinking, "lines" the remembered lines of a prompt, "alike" the share of them that
+    say nearly the same as another. The model's requests are counted a conversation and a night.
+    """
+    from reverie.evals.month import run
+    from reverie.evals.rules.harness import CHECKOUT_DATA
+
+    try:
+        code = run(data or CHECKOUT_DATA / "month", sealed=sealed, show_errors=show_errors, out=out)
+    except ReverieError as error:
+        raise click.ClickException(str(error)) from error
+    sys.exit(code)
+
+
 class _EvalCommand(click.Command):
     """A command on PATH, where some words in place of PATH name another command."""
 
@@ -250,6 +274,7 @@ class _EvalCommand(click.Command):
         "fold": fold_command,
         "learn": learn_command,
         "merging": merging_command,
+        "month": month_command,
         "questions": questions_command,
         "sentences": sentences_command,
         "secrets": secrets_command,
