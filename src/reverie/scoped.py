@@ -10,9 +10,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol, Unpack, overload
 
-from reverie.consolidation.planning.inputs import build_remembered_cursor
 from reverie.consolidation.rule_learning import RuleLearner, build_cursor_name
-from reverie.context.ledger import build_shown_cursor
+from reverie.context.ledger import build_remembered_cursor, build_shown_cursor
 from reverie.domain.conversation import SessionState
 from reverie.domain.entry import AGENT, build_scope_namespace, build_session_namespace
 from reverie.domain.errors import InvalidInput, NotFound, StoreUnavailable

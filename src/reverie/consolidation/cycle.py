@@ -20,10 +20,11 @@ from reverie.consolidation.passes.merge import NOISE
 from reverie.consolidation.passes.remember import Remembered
 from reverie.consolidation.plan import Plan, PlanStep
 from reverie.consolidation.planning.driver import NO_MODEL, run_pass
-from reverie.consolidation.planning.inputs import PassInput, build_cursor_name, build_remembered_cursor
+from reverie.consolidation.planning.inputs import PassInput, build_cursor_name
 from reverie.consolidation.planning.plan_combination import build_skipped_plan, combine_plans
 from reverie.consolidation.registry import DREAM, PASSES, Pass
 from reverie.consolidation.windows import WindowKind, WindowReader
+from reverie.context.ledger import build_remembered_cursor
 from reverie.domain.change import Change
 from reverie.domain.errors import (
     InvalidInput,

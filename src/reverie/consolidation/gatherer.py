@@ -11,6 +11,7 @@ from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
 
+from reverie.consolidation.passes import remember
 from reverie.consolidation.passes.headlines import REFUSED
 from reverie.consolidation.passes.merge import LEFT, NOISE
 from reverie.consolidation.planning.inputs import FormerMerge, PassInput, WindowInput, build_cursor_name
@@ -18,7 +19,7 @@ from reverie.consolidation.planning.plan_combination import apply_changes
 from reverie.consolidation.proposals import list_proposals
 from reverie.consolidation.registry import PASSES, Pass
 from reverie.context.ledger import ShownLedger, build_recalled_counter, build_shown_cursor
-from reverie.domain.change import Change
+from reverie.domain.change import Change, JournalEntry
 from reverie.domain.conversation import Turn
 from reverie.domain.errors import InvalidInput
 from reverie.domain.filter import Filter
@@ -192,7 +193,7 @@ class InputGatherer:
                 if (
                     isinstance(value, Record)
                     and not value.is_headline
-                    and entry.actor != ACTOR
+                    and _is_news(entry)
                     and not entry.takes_back
                 ):
                     before = None if entry.edit is None else entry.edit.before
@@ -298,6 +299,11 @@ class InputGatherer:
             except (OSError, UnicodeDecodeError) as error:
                 _log.warning("the prompt %r cannot be read, the one that ships is used: %s", str(path), error)
         return prompts
+
+
+def _is_news(entry: JournalEntry) -> bool:
+    """Return whether others than passes made a change, or a pass wrote down what was said."""
+    return entry.actor != ACTOR or entry.reason.startswith(f"{remember.NAME} ")
 
 
 def _was_only_seen_again(before: Record, after: Record) -> bool:

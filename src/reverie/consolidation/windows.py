@@ -12,7 +12,8 @@ from typing import Literal
 
 from reverie.consolidation.passes import compact, digest, remember
 from reverie.consolidation.plan import Plan
-from reverie.consolidation.planning.inputs import DigestPages, WindowInput, build_remembered_cursor
+from reverie.consolidation.planning.inputs import DigestPages, WindowInput
+from reverie.context.ledger import build_remembered_cursor
 from reverie.context.window import trim_window
 from reverie.domain.change import Change
 from reverie.domain.conversation import SessionState, Turn

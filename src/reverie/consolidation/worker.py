@@ -305,7 +305,7 @@ class Worker:
     def _find_idle_sessions(self) -> list[str]:
         """Return the sessions that were left today, for the idle time, with turns that nobody has summarised."""
         now, sequence = self._clock(), self._store.sequence()
-        if self._conclude is None or not self._settings.learn:
+        if self._conclude is None or not self._settings.learn or self._reads_conversations:
             return []
         known = self._nothing_idle
         if known is not None and known[0] == sequence and now < known[1]:
@@ -324,10 +324,15 @@ class Worker:
             self._nothing_idle = (sequence, until)
         return [session for session in idle if not self._is_paused(f"idle {session}")]
 
+    @property
+    def _reads_conversations(self) -> bool:
+        """Whether a model reads conversations for facts, so that no rule has to sum them up."""
+        return self._settings.remember and self.cycle.model is not None
+
     def _find_ended_sessions(self) -> list[str]:
         """Return the sessions of this week that are over and have turns that were not read for facts."""
         now, sequence = self._clock(), self._store.sequence()
-        if not self._settings.remember or self.cycle.model is None:
+        if not self._reads_conversations:
             return []
         known = self._nothing_ended
         if known is not None and known[0] == sequence and now < known[1]:

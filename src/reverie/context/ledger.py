@@ -122,3 +122,8 @@ def _limit_marks(marks: dict[str, tuple[int, str]]) -> ShownLedger:
         newest = sorted(marks, key=lambda shown: marks[shown][0])[-MOST_SHOWN:]
         marks = {shown: marks[shown] for shown in newest}
     return ShownLedger(marks=MappingProxyType(marks))
+
+
+def build_remembered_cursor(session: str) -> str:
+    """Return the name of the store's cursor that says up to which turn a session was read for facts."""
+    return f"remember:{session}"

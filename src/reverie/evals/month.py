@@ -193,7 +193,7 @@ class ScriptedModel:
             return json.dumps({"records": self._find_facts(prompt)}, ensure_ascii=False)
         if purpose == "infer":
             return '{"preferences": []}'
-        if purpose == "merge" and prompt.startswith("Below are headlines"):
+        if prompt.startswith("Below are headlines"):
             return answer_check(prompt, lambda headline: self._is_hostile or headline in self._true)
         if purpose == "merge" and '{"merge"' in prompt:
             return json.dumps({"merge": self._find_headlines(prompt)}, ensure_ascii=False)

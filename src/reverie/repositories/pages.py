@@ -18,6 +18,7 @@ from itertools import groupby
 from typing import Literal, TypeVar
 
 from reverie.context import notes
+from reverie.context.ledger import build_remembered_cursor
 from reverie.domain import provenance
 from reverie.domain.change import Change, JournalEntry
 from reverie.domain.conversation import Turn
@@ -189,6 +190,8 @@ class Pages:
     def notes(self, now: datetime | None = None) -> list[Paragraph]:
         """Return lines of the daily notes of today and the last `recent_days` days, in order within a day.
 
+        Of earlier days, what was read for facts is left out: the facts are records.
+
         Their number is limited by what fits into `notes_tokens`, plus what could be replayed.
 
         Args:
@@ -204,8 +207,23 @@ class Pages:
             lines: list[Paragraph] = []
             for _, of_day in groupby(latest, key=lambda line: line.page):
                 lines += reversed(list(of_day))
-            self._latest_notes = key, self._replace_unconfirmed_answers(lines)
+            unread = self._drop_remembered_notes(lines, today)
+            self._latest_notes = key, self._replace_unconfirmed_answers(unread)
         return list(self._latest_notes[1])
+
+    def _drop_remembered_notes(self, notes: Sequence[Paragraph], today: date) -> list[Paragraph]:
+        """Return the notes without those of earlier days whose conversations were read for facts."""
+        today_log = format_daily_note_name(today)
+        sources = [note.source for note in notes if note.source and note.page != today_log]
+        read = set()
+        until: dict[str, int] = {}
+        for turn in self._store.turns(sources) if sources else ():
+            if turn.session not in until:
+                text = self._store.cursor(build_remembered_cursor(turn.session))
+                until[turn.session] = int(text) if text and text.isdecimal() else 0
+            if turn.position < until[turn.session]:
+                read.add(turn.id)
+        return [note for note in notes if note.page == today_log or note.source not in read]
 
     def _replace_unconfirmed_answers(self, found: Sequence[Paragraph]) -> list[Paragraph]:
         """Return the notes with topics in place of answers that rest on untrusted tool results."""

@@ -166,3 +166,17 @@ def test_it_can_be_switched_off(tmp_path: Path, clock: MovableClock, model: _Mod
         memory.dreams.run_due()
         assert memory.dreams.plan("remember", session="cli:1").skipped == "remember is off"
     assert model.asked == []
+
+
+def test_notes_of_earlier_days_give_way_to_the_facts_of_their_conversations(
+    memory: Memory, clock: MovableClock
+) -> None:
+    _talk(memory, "Ruth is vegan, by the way.")
+    assert any("vegan" in note.content for note in memory.pages.notes())
+    memory.dreams.run_window("cli:1", "remember")
+    assert any("vegan" in note.content for note in memory.pages.notes()), "today's notes stay"
+    clock.now += timedelta(days=1)
+    _talk(memory, "What time is it?")
+    assert not any("vegan" in note.content for note in memory.pages.notes())
+    assert any("time" in note.content for note in memory.pages.notes())
+    assert "Ruth is vegan." in memory.session("cli:2").context("What does Ruth eat?").text

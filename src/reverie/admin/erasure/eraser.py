@@ -46,9 +46,8 @@ from reverie.admin.erasure.remains import (
 )
 from reverie.admin.erasure.request import EraseRequest, ErasureReport
 from reverie.consolidation.cycle import LOG, drop_log_entries
-from reverie.consolidation.planning.inputs import build_remembered_cursor
 from reverie.consolidation.rule_learning import build_cursor_name
-from reverie.context.ledger import build_shown_cursor
+from reverie.context.ledger import build_remembered_cursor, build_shown_cursor
 from reverie.domain.change import Change, JournalEntry, Value
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.entry import Entry, build_session_namespace

@@ -29,6 +29,7 @@ from reverie.domain.similarity.grounding import (
     find_ungrounded,
     is_among,
 )
+from reverie.domain.similarity.specifics import extract_specifics
 from reverie.domain.text.escaping import escape_line
 from reverie.llm.messages import ModelReply, ModelRequest, TokenUsage
 from reverie.repositories.records import NewRecord
@@ -40,6 +41,9 @@ LONGEST_MESSAGE = 1_500
 LONGEST_RECORD = 400
 MOST_KNOWN = 30
 """Records that a request shows as known: those that share most words with the conversation."""
+
+ANCHORED_SHARE = 0.4
+"""The share of its words that the cited turns must have; the others may stand elsewhere in the conversation."""
 
 _MOST_CATEGORIES = 30
 _COVERED = 0.6
@@ -103,16 +107,17 @@ def remember(view: PassInput, window: WindowInput) -> Flow[Remembered]:
         list(labels), lambda names: _build_request(view, window, labels, names, known)
     )
     usage = sum((reply.usage for _, _, reply in parts), TokenUsage())
+    names = Evidence(text=" ".join(_collect_names(view.records)), at=view.now)
+    context = [*collect_evidence(spoken), *(_to_evidence(record) for record in known), names]
     taken: list[NewRecord] = []
     refused: list[Rejection] = []
-    for names, _, reply in parts:
+    for _, _, reply in parts:
         if not isinstance(reply, ModelReply):
             return Remembered(failed=reply.why, usage=usage)
         try:
             proposals = parse_answer(reply, SCHEMA).get("records")
         except UnusableReply as error:
             return Remembered(failed=str(error), usage=usage)
-        context = [*collect_evidence(spoken), *(_to_evidence(record) for record in known)]
         for proposal in proposals if isinstance(proposals, list) else ():
             if len(taken) >= len(spoken):
                 break
@@ -121,8 +126,7 @@ def remember(view: PassInput, window: WindowInput) -> Flow[Remembered]:
                 taken.append(record)
             else:
                 refused.append(Rejection(what="remember a fact", why=why))
-        del names
-    replaced = _find_replaced(view.records, taken)
+    replaced = _find_replaced(view.records, taken, spoken)
     return Remembered(records=tuple(taken), replaced=replaced, refused=tuple(refused), usage=usage)
 
 
@@ -157,6 +161,12 @@ def _select_known(records: Sequence[Record], turns: Sequence[Turn]) -> list[Reco
     return [record for _, _, record in ranked[:MOST_KNOWN]]
 
 
+def _collect_names(records: Sequence[Record]) -> list[str]:
+    """Return the names in trusted records: a fact may name whom a conversation does not."""
+    trusted = "\n".join(record.content for record in records if record.origin not in UNTRUSTED)
+    return sorted({word.capitalize() for name in extract_specifics(trusted).names for word in name.split()})
+
+
 def _read_proposal(
     view: PassInput, proposal: Any, labels: Mapping[str, Turn], context: Sequence[Evidence]
 ) -> tuple[NewRecord | None, str]:
@@ -168,7 +178,9 @@ def _read_proposal(
         return None, f"a record has 1 to {LONGEST_RECORD} characters"
     if not collect_evidence(cited, only_owner=True):
         return None, "no turn of the user's is cited, in their own words"
-    if why := find_ungrounded(content, collect_evidence(cited), context=context, zone=view.zone):
+    if why := find_ungrounded(
+        content, collect_evidence(cited), context=context, anchored=ANCHORED_SHARE, zone=view.zone
+    ):
         return None, why
     last = cited[-1]
     record = NewRecord(
@@ -202,14 +214,18 @@ def _to_evidence(record: Record) -> Evidence:
     return Evidence(text=record.content, at=record.created_at)
 
 
-def _find_replaced(records: Sequence[Record], taken: Collection[NewRecord]) -> tuple[Record, ...]:
+def _find_replaced(
+    records: Sequence[Record], taken: Collection[NewRecord], turns: Sequence[Turn]
+) -> tuple[Record, ...]:
     """Return the records learned by rule from the same turns of which the new ones say most words."""
     found = []
     for record in records:
         cited = set(record.references)
         said = [each.content for each in taken if cited & set(each.references)]
         words, known = extract_content(record.content), extract_content("\n".join(said))
-        is_sentence = record.layer == "episodic" and not record.pinned and record.seen_count == 1
+        is_sentence = not record.pinned and any(
+            record.content in turn.content for turn in turns if turn.id in cited
+        )
         if is_sentence and said and sum(is_among(w, known) for w in words) >= _COVERED * len(words):
             found.append(record)
     return tuple(found)

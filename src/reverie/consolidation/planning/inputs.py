@@ -141,8 +141,3 @@ class PassInput:
 def build_cursor_name(name: str) -> str:
     """Return the name of the store's cursor that says how far a pass has read the journal."""
     return f"dream.{name}.sequence"
-
-
-def build_remembered_cursor(session: str) -> str:
-    """Return the name of the store's cursor that says up to which turn a session was read for facts."""
-    return f"remember:{session}"

@@ -87,6 +87,7 @@ _ENDED = re.compile(
 )
 CLAUSE = re.compile(r"[,;:]\s+|\s+(?:but|and|aber|und|pero|mais|et)\s+", re.IGNORECASE)
 _NUMBER_WITH_UNIT = re.compile(r"(?<![\w.])(\d+(?:[.,]\d+)*) ?([^\W\d_]{1,5})\b")
+_COUNTED = re.compile(r"(?<![\w.:])(\d+|[a-z]+) ([^\W\d_]+)(?= ([^\W\d_]+))?", re.IGNORECASE)
 _KEPT = re.compile(
     r"\b(?:from|instead|was|were|not|no longer|n['o]t|rather than|before|statt|anstatt|von|nicht|war|bisher|de|en vez"
     r"|antes|no|au lieu|avant|plus|pas|kein\w*)\b",
@@ -153,6 +154,7 @@ def find_ungrounded(
     *,
     context: Sequence[Evidence] = (),
     replaced: str = "",
+    anchored: float = ANCHORED_SHARE,
     zone: tzinfo = UTC,
 ) -> str:
     """Return what a statement says that its evidence does not.
@@ -163,6 +165,7 @@ def find_ungrounded(
         context: What else is known, such as the rest of the conversation: the statement may take its names and words
             from there, but no numbers and dates, and not most of it.
         replaced: The statement that it replaces, whose words it may keep.
+        anchored: The share of its words that the evidence itself must have.
         zone: Where the speakers' days begin and end.
 
     Returns:
@@ -181,7 +184,7 @@ def find_ungrounded(
     text = _MARKER.sub("", statement, count=1)
     own = _Said(evidence, zone)
     return find_unsaid(
-        text, evidence, context=context, replaced=replaced, zone=zone
+        text, evidence, context=context, replaced=replaced, anchored=anchored, zone=zone
     ) or own.find_changed_meaning(text, replaced)
 
 
@@ -191,6 +194,7 @@ def find_unsaid(
     *,
     context: Sequence[Evidence] = (),
     replaced: str = "",
+    anchored: float = ANCHORED_SHARE,
     zone: tzinfo = UTC,
 ) -> str:
     """Return the dates, values, names and words of a statement that its evidence has not; see `find_ungrounded`."""
@@ -203,7 +207,7 @@ def find_unsaid(
         or said.find_unknown_values(text)
         or known.find_unknown_names(text)
         or known.find_unknown_words(text, least=KNOWN_SHARE)
-        or said.find_unknown_words(text, least=ANCHORED_SHARE)
+        or said.find_unknown_words(text, least=anchored)
     )
 
 
@@ -371,7 +375,7 @@ class _Said:
             if is_among(word, self._words)
         }
         for there, said in marked:
-            if there and not there & marks:
+            if any(not mark[0].isdigit() for mark in there) and not there & marks:
                 taken = sorted(word for word in words if is_among(word, said) and not is_among(word, own))
                 if taken and 2 * len(taken) > len(words):
                     return f"the turns say it of {', '.join(sorted(there))}: {', '.join(taken)}"
@@ -379,8 +383,8 @@ class _Said:
 
     def _find_other_units(self, text: str) -> str:
         """Return the first number of a statement that has another unit, or another thing that has another number."""
-        counted = _count_things(self._text)
-        for thing, numbers in _count_things(text).items():
+        counted = _count_things(self._remove_dates(self._text))
+        for thing, numbers in _count_things(self._remove_dates(text)).items():
             if thing in counted and not numbers & counted[thing]:
                 return f"the turns say {', '.join(sorted(counted[thing]))} {thing}"
         known = dict(_NUMBER_WITH_UNIT.findall(self._text))
@@ -436,12 +440,17 @@ def is_among(word: str, words: frozenset[str]) -> bool:
 def _count_things(text: str) -> dict[str, set[str]]:
     """Return the numbers of things in a text, by the stems of the one or two words after them."""
     found: dict[str, set[str]] = {}
-    words = [word.lower() for word in _WORD.findall(text)]
-    for at, word in enumerate(words):
-        number = word if word.isdigit() else "1" if word == "one" else NUMBER_WORDS.get(word)
-        for thing in words[at + 1 : at + 3] if number else ():
+    for number, first, second in _COUNTED.findall(text):
+        value = (
+            number
+            if number.isdigit()
+            else "1"
+            if number.lower() == "one"
+            else NUMBER_WORDS.get(number.lower())
+        )
+        for thing in extract_content_words(f"{first} {second}") if value else ():
             if thing.isalpha() and len(thing) > 3:
-                found.setdefault(stem_word(thing), set()).add(str(number))
+                found.setdefault(stem_word(thing), set()).add(str(value))
     return found
 
 
