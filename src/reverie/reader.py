@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import builtins
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Literal, Unpack, get_args
 
 from reverie.admin.stats import ScopeStats
@@ -130,12 +131,12 @@ class MemoryReader:
         by: Literal["created", "updated"] = "created" if order == "created" else "updated"
         if order != "oldest" and not folds:
             return builtins.list(self._store.find(allowed, order=by, limit=limit, offset=offset))
-        records = builtins.list(self._store.find(allowed, order=by))
+        records: Iterable[Record] = self._store.find(allowed, order=by)
         if order == "oldest":
-            records.reverse()
+            records = reversed(builtins.list(records))
         if folds:
-            records = builtins.list(self._searcher.fold(records, allowed))
-        return records[offset:] if limit is None else records[offset : offset + limit]
+            records = self._searcher.fold(records, allowed)
+        return builtins.list(islice(records, offset, None if limit is None else offset + limit))
 
     def categories(self) -> dict[str, int]:
         """Return the number of live records of each category; those without one under the empty text."""

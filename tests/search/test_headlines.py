@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,8 @@ from reverie.domain.headlines import build_headline
 from reverie.domain.record import Record
 from reverie.domain.text import tokenizer
 from reverie.domain.text.ids import generate_id
+from reverie.files.rebuild import rebuild
+from reverie.search.analyzer import analyze
 from tests.factories import NOW
 
 FAMILY = ("Bea's daughter is called Mia", "Bea's husband is called Tom", "Bea has a dog that is called Rex")
@@ -197,3 +200,50 @@ def test_what_the_question_matched_is_what_is_shown(
                     "what was asked for is shown in full"
                 )
         assert shown <= {hit.id for hit in before} | {each.id for each in under.values()}
+
+
+def test_a_headline_comes_through_export_import_and_a_rebuild_of_the_folder(tmp_path: Path) -> None:
+    with Memory.open(tmp_path / "one") as memory:
+        headline = add_headline(memory, save(memory, *FAMILY), SUM)
+        listed = memory.list()
+        assert listed == [headline]
+        memory.admin.export(tmp_path / "all.jsonl")
+        memory.admin.export(tmp_path / "markdown", "markdown")
+        memory.folder.sync()  # type: ignore[union-attr]
+    for number, source in enumerate(("all.jsonl", "markdown")):
+        with Memory.open(tmp_path / str(number)) as other:
+            other.admin.import_from(tmp_path / source)
+            assert other.list() == listed
+    (tmp_path / "one" / "reverie.db").unlink()
+    rebuild(tmp_path / "one", analyse=analyze)
+    with Memory.open(tmp_path / "one") as memory:
+        assert memory.list() == listed
+        assert memory.admin.check() == []
+
+
+def test_a_headline_is_edited_by_hand_like_any_record(tmp_path: Path) -> None:
+    with Memory.open(tmp_path / "one") as memory:
+        parts = save(memory, *FAMILY)
+        headline = add_headline(memory, parts, SUM)
+        memory.folder.sync()  # type: ignore[union-attr]
+        (file,) = (tmp_path / "one").rglob(f"{headline.id}.json")
+        file.write_text(
+            file.read_text(encoding="utf-8").replace(SUM, "Bea's family: Tom, Mia, Rex"), encoding="utf-8"
+        )
+        memory.folder.sync()  # type: ignore[union-attr]
+        (edited,) = memory.list()
+        assert (edited.id, edited.content, edited.parts) == (
+            headline.id,
+            "Bea's family: Tom, Mia, Rex",
+            headline.parts,
+        )
+
+
+def test_a_prompt_for_a_question_shows_what_was_saved_and_a_first_one_without_hits_the_headline(
+    memory: Memory,
+) -> None:
+    parts = save(memory, *FAMILY)
+    add_headline(memory, parts, "Bea's daughter Tom, her husband Rex and her dog Mia")
+    chat = memory.session("cli:1")
+    assert FAMILY[1] in chat.context("What is Bea's husband called?").text
+    assert "her dog Mia" in chat.context("Zzz?").text

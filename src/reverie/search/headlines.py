@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import islice
 
 from reverie.domain.category import is_within_category
 from reverie.domain.change import JournalEntry
@@ -24,6 +25,7 @@ from reverie.domain.text.validation import estimate_item_cost
 from reverie.search.hits import Hit
 from reverie.stores.protocol import Store
 
+_CHUNK = 100  # records of a list whose headlines are looked up together
 _MOST_ENTRIES = 1_000  # of the journal, beyond which headlines are read again
 _WEAK = 0.1  # of the best score: less is not shown in a prompt, so nothing is saved by a headline over it
 _SENTENCE_END = re.compile(r"[.!?;。！？]+(?=\s|$)|\n+")
@@ -36,14 +38,20 @@ class Cluster:
     Attributes:
         headline: The headline.
         parts: Its parts.
+        told: Ids of the parts that it tells of.
         tokens: Words of the headline, in the analyzer's form.
         sentences: Its sentences.
     """
 
     headline: Record
     parts: tuple[Record, ...]
+    told: tuple[str, ...]
     tokens: frozenset[str]
     sentences: frozenset[str]
+
+    def is_live(self, now: datetime) -> bool:
+        """Return whether neither the headline nor a part has expired."""
+        return all(each.expires_at is None or each.expires_at > now for each in (self.headline, *self.parts))
 
     def has_words_of(self, hit: Hit) -> bool:
         """Return whether the headline has everything through which one of its parts was found.
@@ -70,6 +78,7 @@ class HeadlineIndex:
         """Index the headlines of `store`."""
         self._store = store
         self._known: tuple[int, Sequence[Record], Mapping[str, Record]] = (-1, (), {})
+        self._clusters: dict[str, tuple[Mapping[str, Record], Cluster | None]] = {}
 
     def is_empty(self) -> bool:
         """Return whether there are no headlines."""
@@ -103,17 +112,20 @@ class HeadlineIndex:
         }
         clusters: dict[str, Cluster] = {}
         for headline in headlines.values():
-            parts = [part for part in self._store.records(headline.parts) if by_part[part.id] is headline]
-            if is_current(headline, parts, now):
-                cluster = Cluster(
-                    headline=headline,
-                    parts=tuple(parts),
-                    tokens=frozenset(tokenizer.tokenize(headline.content)),
-                    sentences=frozenset(_split_sentences(headline.content)),
-                )
-                left_out = list_left_out(headline)
-                clusters |= {part.id: cluster for part in parts if part.id not in left_out}
+            cluster = self._get_cluster(headline, by_part, now)
+            if cluster is not None:
+                clusters |= dict.fromkeys(cluster.told, cluster)
         return clusters
+
+    def _get_cluster(self, headline: Record, by_part: Mapping[str, Record], now: datetime) -> Cluster | None:
+        """Return the cluster of a headline, kept until the store changes; None if it is not current."""
+        known = self._clusters.get(headline.id)
+        if known is None or known[0] is not by_part:
+            parts = [part for part in self._store.records(headline.parts) if by_part[part.id] is headline]
+            cluster = _build_cluster(headline, parts) if is_current(headline, parts, now) else None
+            self._clusters[headline.id] = known = (by_part, cluster)
+        cluster = known[1]
+        return cluster if cluster is not None and cluster.is_live(now) else None
 
     def _read(self) -> tuple[Sequence[Record], Mapping[str, Record]]:
         """Return the live headlines, and by the ids of their parts; of several over one part, the newest."""
@@ -125,6 +137,9 @@ class HeadlineIndex:
             found = self._store.find(Filter(headlines=True), order="created")
             headlines = sorted(found, key=lambda headline: (headline.updated_at, headline.id))
             by_part = {part: headline for headline in headlines for part in headline.parts}
+        else:
+            by_part = dict(by_part)  # another one, for which no cluster is kept
+        self._clusters = {}
         self._known = (sequence, headlines, by_part)
         return headlines, by_part
 
@@ -185,15 +200,27 @@ def fold_records(
         now: The moment.
     """
     seen: set[str] = set()
-    for record in records:
-        if record.is_headline and not record.archived:
-            continue
-        cluster = None if record.archived else index.find([record], allowed, now).get(record.id)
-        if cluster is None:
-            yield record
-        elif cluster.headline.id not in seen:
-            seen.add(cluster.headline.id)
-            yield cluster.headline
+    waiting = iter(records)
+    while chunk := list(islice(waiting, _CHUNK)):
+        clusters = index.find((record for record in chunk if not record.archived), allowed, now)
+        for record in chunk:
+            cluster = None if record.archived else clusters.get(record.id)
+            if cluster is not None and cluster.headline.id not in seen:
+                seen.add(cluster.headline.id)
+                yield cluster.headline
+            elif cluster is None and (record.archived or not record.is_headline):
+                yield record
+
+
+def _build_cluster(headline: Record, parts: Sequence[Record]) -> Cluster:
+    left_out = list_left_out(headline)
+    return Cluster(
+        headline=headline,
+        parts=tuple(parts),
+        told=tuple(part.id for part in parts if part.id not in left_out),
+        tokens=frozenset(tokenizer.tokenize(headline.content)),
+        sentences=frozenset(_split_sentences(headline.content)),
+    )
 
 
 def _is_answered_better(
