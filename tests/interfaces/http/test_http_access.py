@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -33,6 +33,13 @@ def call(client: TestClient, operation: Operation, token: str | None, **options:
     if operation.name == "stream_changes":
         path += "?after=x"  # refused once the token is accepted, so that no stream begins
     return client.request(operation.method, path, headers=headers, **options)
+
+
+@pytest.fixture
+def memory() -> Iterator[Memory]:
+    """A memory without files: a server for each route is opened here."""
+    with Memory.open(":memory:") as memory:
+        yield memory
 
 
 @pytest.mark.parametrize("operation", GUARDED, ids=name_of)

@@ -21,6 +21,13 @@ from tests.interfaces.http.test_http_process import serving
 
 
 @pytest.fixture
+def memory() -> Iterator[Memory]:
+    """A memory without files: a server for each route is opened here."""
+    with Memory.open(":memory:") as memory:
+        yield memory
+
+
+@pytest.fixture
 def client(server: HttpServer) -> Iterator[TestClient]:
     app = build_application(server, host="127.0.0.1", compatible=["mem0"])
     with TestClient(app, base_url=BASE, raise_server_exceptions=False) as client:
