@@ -15,6 +15,7 @@ import subprocess
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 OWNER, RUNNER = "reverie_owner", "reverie_runner"
 _PORT = 5432
@@ -162,7 +163,7 @@ class PostgresServer:
         if done.returncode:
             raise CannotStart(f"{program} failed: {done.stderr[-2000:]}")
 
-    def as_user(self) -> dict[str, object]:
+    def as_user(self) -> dict[str, Any]:
         """Return the arguments of `subprocess.Popen` for a program that must not run as root."""
         if self.user is None:
             return {"cwd": self.folder}

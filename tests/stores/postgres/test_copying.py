@@ -18,6 +18,7 @@ from reverie.domain.errors import StoreCorrupt
 from reverie.search.analyzer import analyze
 from reverie.stores.contract.factories import NOW, make_entry
 from reverie.stores.contract.replay import is_journal_consistent, read_contents
+from reverie.stores.copying import iterate_rows
 from reverie.stores.postgres import PostgresStore
 from reverie.stores.postgres.copying import PostgresCopyTarget
 from reverie.stores.protocol import Store
@@ -137,7 +138,7 @@ def test_an_interrupted_copy_goes_on(
     assert describe(target if to_database else Path(target)) == describe(folder)
 
 
-_iterate = copying.iterate_rows
+_iterate = iterate_rows
 
 
 @pytest.mark.slow

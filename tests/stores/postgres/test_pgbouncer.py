@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -59,6 +60,8 @@ def bouncer(request: pytest.FixtureRequest) -> Iterator[Path]:
 
 
 class TestBehindPgbouncer(StoreContract):
+    url: ClassVar[str]
+
     @pytest.fixture(autouse=True)
     def _use_server(self, bouncer: Path, postgres: PostgresServer) -> None:
         type(self).url = postgres.url("{}").replace(str(postgres.folder), str(bouncer))

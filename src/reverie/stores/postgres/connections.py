@@ -63,14 +63,16 @@ class ChangeRefused(Exception):
 
 @dataclass(slots=True)
 class ReadingView:
-    """A transaction in which a thread reads one state.
+    """A transaction in which a thread reads one state. It begins with the first read.
 
     Attributes:
-        connection: Its connection.
+        stack: What to end with it.
+        connection: Its connection; None before the first read.
         memo: What was read in it and cannot change, by name.
     """
 
-    connection: psycopg.Connection
+    stack: ExitStack
+    connection: psycopg.Connection | None = None
     memo: dict[str, Any] = field(default_factory=dict)
 
 
@@ -179,6 +181,8 @@ class PostgresConnections:
         """Return the rows of a query on the memory, in this thread's view if it has one."""
         if (view := self.view) is not None:
             self.refuse_closed()
+            if view.connection is None:
+                return self._repeat(lambda: self._begin(view, sql, values))
             with self._translating():
                 seen: list[Row] = view.connection.execute(sql, values).fetchall()
             return seen
@@ -268,8 +272,8 @@ class PostgresConnections:
         if self.view is not None:
             yield
             return
-        with self.snapshot() as connection:
-            self._thread.view = ReadingView(connection)
+        with ExitStack() as stack:
+            self._thread.view = ReadingView(stack)
             try:
                 yield
             finally:
@@ -278,16 +282,12 @@ class PostgresConnections:
     @contextmanager
     def snapshot(self) -> Iterator[psycopg.Connection]:
         """Lend a connection in a transaction that sees one state: that of the thread's view, or a new one."""
-        if (view := self.view) is not None:
-            yield view.connection
-            return
         with ExitStack() as stack:
-            connection = self._repeat(lambda: self._begin_snapshot(stack))
-            try:
-                yield connection
-            finally:
-                if not connection.closed:
-                    connection.rollback()
+            view = self.view or ReadingView(stack)
+            if view.connection is None:
+                self._repeat(lambda: self._begin(view, "SELECT 1"))
+            assert view.connection is not None
+            yield view.connection
 
     @contextmanager
     def scan(self, sql: str, values: Sequence[Any], size: int) -> Iterator[Iterator[list[Row]]]:
@@ -297,14 +297,21 @@ class PostgresConnections:
             cursor.execute(sql, values)
             yield iter(lambda: cursor.fetchmany(size), [])
 
-    def _begin_snapshot(self, stack: ExitStack) -> psycopg.Connection:
+    def _begin(
+        self, view: ReadingView, sql: str, values: Sequence[Any] | Mapping[str, Any] = ()
+    ) -> list[Row]:
+        """Begin a view's transaction with its first query, all in one message; return the rows."""
         with ExitStack() as attempt:
             connection = attempt.enter_context(self.connection())
+            attempt.callback(_end_transaction, connection)
             with connection.pipeline():
                 connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
                 connection.execute(_SETTING, [self._space])
-            stack.enter_context(attempt.pop_all())
-        return connection
+                cursor = connection.execute(sql, values)
+            rows: list[Row] = cursor.fetchall()
+            view.stack.enter_context(attempt.pop_all())
+            view.connection = connection
+        return rows
 
     def close(self) -> None:
         """Give the pool back. Closing twice is allowed."""
@@ -312,6 +319,11 @@ class PostgresConnections:
             self._closed = True
             if os.getpid() == self._process:
                 _release_pool(self._address.connection)
+
+
+def _end_transaction(connection: psycopg.Connection) -> None:
+    if not connection.closed:
+        connection.rollback()
 
 
 def _fetch_row(connection: psycopg.Connection, sql: str, values: Any) -> Row:
