@@ -271,7 +271,7 @@ def extract_cues(text: str) -> str:
 
 def stem(word: str, language: str = DEFAULT) -> str:
     """Return the token of one folded word: what :func:`tokenize` would make of it in a text of that language."""
-    return _chunks_of[language].stem(word[:LONGEST_TOKEN])
+    return (get_stemmer(language) or str)(word[:LONGEST_TOKEN])
 
 
 def _find_language(cut: Sequence[str], text: str) -> str:
