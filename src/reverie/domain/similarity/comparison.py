@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
+from reverie.domain.similarity import rewording
 from reverie.domain.similarity.specifics import (
     COSTS,
     NEGATIONS,
@@ -30,25 +31,12 @@ from reverie.domain.similarity.specifics import (
     normalize_dates,
 )
 from reverie.domain.text.ids import is_case_significant, normalize_case
+from reverie.domain.text.languages import DEFAULT, detect_language
 from reverie.domain.word_lists import parse_word_set
 
-_DROPPED = parse_word_set("the an please also basically indeed um uh")
+_DROPPED = parse_word_set("the an please also basically indeed literally honestly obviously um uh")
 _INTENSIFIERS = parse_word_set("very really definitely certainly genuinely extremely incredibly")
 """Words that only stress; `strongly`, `super` and their like make other things: a strongly typed language."""
-_SPELLINGS = {
-    "colour": "color", "colours": "colors", "favourite": "favorite", "favourites": "favorites",
-    "grey": "gray", "behaviour": "behavior", "centre": "center", "theatre": "theater",
-    "organise": "organize", "organises": "organizes", "prioritise": "prioritize",
-    "optimise": "optimize", "analyse": "analyze", "cancelled": "canceled", "travelling": "traveling",
-    "licence": "license", "catalogue": "catalog", "e-mail": "email", "e-mails": "emails", "okay": "ok",
-}  # fmt: skip
-_CONTRACTIONS = {
-    "can't": ("can", "not"), "cannot": ("can", "not"), "won't": ("will", "not"),
-    "shan't": ("shall", "not"), "let's": ("let", "us"), "dont": ("do", "not"),
-    "doesnt": ("does", "not"), "didnt": ("did", "not"), "isnt": ("is", "not"), "arent": ("are", "not"),
-    "wasnt": ("was", "not"), "ain't": ("ain't",),
-}  # fmt: skip
-_ENDINGS = (("n't", "not"), ("'m", "am"), ("'re", "are"), ("'ve", "have"), ("'ll", "will"))
 _IS = parse_word_set("it he she that there what who where how here")
 
 _DENIALS = NEGATIONS | {f"{word}," for word in NEGATIONS}
@@ -67,7 +55,8 @@ _TAKES_BACK = _DENIALS | parse_word_set(
     strike cancel cancels resigned fired died divorced sold lost closed renamed migrated replaces
     expires expired temporarily temporary former ex once turned turns update updated currently new newer
     most usually sometimes often mostly mainly generally typically occasionally partly partially
-    somewhat
+    somewhat grew outgrew recovered graduated finished done retired resolved over ago anymore past earlier exception
+    besides apart unless
     """
 )
 """Words after which a statement may not hold any longer: denial, contrast, condition, change, hearsay."""
@@ -113,6 +102,7 @@ _PRONOUNS = parse_word_set(
     """
 )
 """Words that point at something said before."""
+_POINTING = parse_word_set("it this that them")
 _UNBOUND = _PRONOUNS | parse_word_set(
     """
     then is was has have had are were will can must does do did who which where so therefore thus hence use
@@ -154,7 +144,8 @@ _TIME = re.compile(r"\d\d?:\d\d")
 _DAY = re.compile(r"-?-?(?:\d{4}-)?\d\d-\d\d|" + "|".join(WEEKDAYS))
 _YEAR = re.compile(r"(?:19|20)\d\d(?:-\d\d)*")
 _PAUSE = re.compile(
-    r"(?<!\w)(?P<word>\w++)['\"`*”’]{0,2}(?:[,:;)]{1,2}\s+|\s+(?=\())(?!['\"“«„])\W{0,2}(?P<following>\w*)"
+    r"(?<!\w)(?P<word>\w++)['\"`*”’]{0,2}(?:[,:;)]{1,2}\s+"
+    r"|\s+(?=\())(?!['\"“«„])(?=\W{0,2}(?P<following>\w*))"
 )
 _LINKING = parse_word_set(
     "and or but nor yet so because which who whom whose where when while since then than as if"
@@ -170,15 +161,12 @@ _LEADING = parse_word_set(
 _FRAMED = re.compile(r":\s|:\Z|[\"“”«»„]|^\s*#", re.MULTILINE)
 _CODE = re.compile(r"`([^`\n]{1,200})`")
 _STAR = re.compile(r"(?<=[^\s*])\*+(?=\w)|\*(?=[^\s.])")
+_IN_BRACKETS = re.compile(r"[`\"']*(?:\S*[\[{]\S*[\]}])[`\"']*")
+"""Brackets that belong to code, such as `args[]` and `{id}`."""
+_BEFORE_PATHS = parse_word_set("is in to from with at of into install add build cd run")
 _ENDS = ".,;:!?…"
 _UNSURE = re.compile(r"[.!?…]\S*\s+[^\W\d_A-Z]")
 """A full stop before a small letter: an abbreviation, perhaps, and no end of a sentence."""
-_PREAMBLE = re.compile(
-    r"\s*(?:(?:-\s+)?\[[0-9a-f]{12}\](?:\s+\([^()\n]{1,200}\))?:"  # a line of our own prompts, given back
-    r"|(?:please\s+)?(?:remember|note|keep in mind)(?:\s+that\b|\s*:)"
-    r"|(?:fyi|btw|by the way|reminder)\s*[:,])\s+",
-    re.IGNORECASE,
-)
 _LEFT = "\"'“”‘’«»([{*`¿¡„"
 _RIGHT = "\"'“”‘’«»)]}*`.,;:!?…。！？；：、，"
 _ABBREVIATIONS = parse_word_set(
@@ -204,8 +192,7 @@ _MONTHS = parse_word_set(
     """
 )
 _MOST_STARTS = 200
-_LONGEST_KEPT = 64
-_LONGEST_CUT = 64
+_LONGEST_KEPT = _LONGEST_CUT = 64
 _LONGEST_CACHED = 2_000
 _ADDING = frozenset({"because", "since", "and"})
 _BREAK = "¶"
@@ -268,6 +255,13 @@ def is_repetition(new: NormalizedText, old: NormalizedText) -> bool:
         return _has_same_breaks(new, old) and _has_same_code(new, old) and _has_same_code(old, new)
     if not (new.english and old.english):
         return False
+    if (
+        not new.breaks
+        and not old.breaks
+        and _has_same_code(new, old)
+        and rewording.is_reordered(new.words, old.words)
+    ):
+        return True
     if len(new.words) == len(old.words):
         return _is_same_except_ending(new.words, old.words)
     return len(new.words) < len(old.words) and _is_contained_in(new, old)
@@ -279,8 +273,7 @@ def normalize(text: str) -> NormalizedText:
     plain = normalize_characters(text)
     if "\n" in plain:
         plain = plain.replace("\n", f" {_BREAK} ")
-    if (preamble := _PREAMBLE.match(plain)) and preamble.end() < len(plain):
-        plain = plain[preamble.end() :]
+    plain = rewording.strip_fillers(plain)
     if "*" in plain:
         plain = _protect_unpaired_stars(plain)
     chunks = plain.split()
@@ -294,11 +287,14 @@ def normalize(text: str) -> NormalizedText:
         words += _interpret_by_neighbors(at, chunks, words) if bound else spoken
         if ends and words:
             breaks.append(len(words))
-    if not (_is_english(words) or _is_english(plain.casefold().split())):  # "the" is dropped from the words
+    if not (
+        _is_english(words) or _is_english(plain.lower().split()) or (words and _has_no_other_language(plain))
+    ):
         return NormalizedText(text=text, letters=letters, words=_normalize_letters(plain), english=False)
     if len(words) > 2 and words[0] == "user" and words[1] in _SAID_OF_USER:
         words = words[1:]
         breaks = [place - 1 for place in breaks if place > 1]
+    words = rewording.unify_units(words)
     inner = dict.fromkeys(place for place in breaks if place < len(words))
     return NormalizedText(
         text=text,
@@ -338,6 +334,8 @@ def compute_keys(reading: NormalizedText) -> tuple[str, ...]:
         first = ends[0]
         cuts = {at for at in range(2, min(first, _LONGEST_CUT)) if words[at] in _ADDING}
         sequences += [words[:at] for at in sorted(cuts | {max(first - 2, 2), max(first - 1, 2)})]
+        if len(ends) == 1:
+            sequences.append(rewording.list_content(words))
     return tuple(dict.fromkeys(_hash_words(sequence) for sequence in sequences))
 
 
@@ -378,13 +376,18 @@ _normalize_short = lru_cache(maxsize=1_024)(normalize)
 def _read_chunk(chunk: str) -> _Chunk:
     if chunk == _BREAK:
         return _Chunk((), ends=True)
+    bare = chunk.strip("`\"'")
+    if (bare in (".", "..") and chunk != ".") or bare.startswith(("./", "../")):
+        return _Chunk((bare,))
+    if _IN_BRACKETS.fullmatch(kept := chunk.rstrip(".,;:!?")):
+        return _Chunk((kept,), ends=chunk != kept and chunk[-1] in ".;!?")
     core = chunk.lstrip(_LEFT).rstrip(_RIGHT)
     if core[:1] in (".", "/") and chunk[0] == "*":
         core = chunk.rstrip(_RIGHT)  # a pattern such as *.py
     if not core:  # a mark by itself
         return _Chunk((), ends=chunk[-1] in ".;!?", bound=True)
     tail = chunk[chunk.rindex(core) + len(core) :]
-    lower = core.casefold()
+    lower = core.lower()
     asks = "?" in tail or "？" in tail
     ends = asks or any(mark in tail for mark in ".;!…")
     if ends and not asks and tail == "." and (lower in _ABBREVIATIONS or (len(core) == 1 and core.isupper())):
@@ -410,22 +413,24 @@ def _read_chunk(chunk: str) -> _Chunk:
 def _normalize_chunk(core: str, lower: str) -> tuple[str, ...]:
     if lower in _DROPPED:
         return ()
-    if lower in _CONTRACTIONS:
-        return _CONTRACTIONS[lower]
+    if lower in rewording.CONTRACTIONS:
+        return rewording.CONTRACTIONS[lower]
+    if expanded := rewording.expand_word(core, lower):
+        return expanded
     if _is_exact(core):
         return (core,)
     if core[0].isdigit() or (len(core) > 1 and core[0] in "+-$€£¥" and core[1] in "0123456789$€£¥"):
         return _normalize_number(core)
     if "'" in lower:
         return _expand_contraction(lower)
-    if lower in _SPELLINGS:
-        return (_SPELLINGS[lower],)
+    if lower in rewording.SPELLINGS:
+        return (rewording.SPELLINGS[lower],)
     if lower in NUMBER_WORDS:
         return (NUMBER_WORDS[lower],)
     if _LOOSE_HYPHEN.fullmatch(lower) and not (
         lower.startswith(_TIGHT_PREFIXES) or lower.endswith(_TIGHT_SUFFIXES)
     ):
-        return tuple(_SPELLINGS.get(part, part) for part in lower.split("-"))
+        return tuple(rewording.SPELLINGS.get(part, part) for part in lower.split("-"))
     return (lower,)
 
 
@@ -443,7 +448,7 @@ def _is_exact(core: str) -> bool:
 
 
 def _expand_contraction(lower: str) -> tuple[str, ...]:
-    for ending, expanded in _ENDINGS:
+    for ending, expanded in rewording.ENDINGS:
         if lower.endswith(ending) and len(lower) > len(ending):
             return (lower.removesuffix(ending), expanded)
     if lower.endswith("'s"):
@@ -454,7 +459,7 @@ def _expand_contraction(lower: str) -> tuple[str, ...]:
 
 def _normalize_number(core: str) -> tuple[str, ...]:
     if not (match := _NUMBER.fullmatch(core)):
-        return (core.casefold(),)
+        return (core.lower(),)
     sign, money, digits, unit = match.group("sign", "money", "digits", "unit")
     digits = digits.replace(",", "")
     if "." in digits and (money or unit.lower() in UNITS) and not is_ambiguous_thousands(digits):
@@ -478,19 +483,19 @@ def _normalize_decimal(core: str) -> str:
 def _interpret_by_neighbors(at: int, chunks: list[str], words: list[str]) -> tuple[str, ...]:
     """Return the words of a chunk whose meaning depends on its neighbors."""
     core = chunks[at].lstrip(_LEFT).rstrip(_RIGHT)
-    before = chunks[at - 1].casefold() if at else ""
+    before = chunks[at - 1].lower() if at else ""
     if not core:
         return _mark(at, chunks)
     if core in ("-", "–", "—", "•"):
         return () if not words or before == _BREAK else ("-",)
     if core == "a":
         return ("?",) if "?" in chunks[at] else ()
-    lower = core.casefold()
+    lower = core.lower()
     if core == "A" or lower in _DROPPED:  # dropped where a sentence begins, else a name: vitamin A, The Who
         begins = not words or before.endswith((".", "!", "?", ":", _BREAK))
         return () if begins else ("A" if core == "A" else lower,)
     if decimal := _normalize_decimal(core):
-        after = chunks[at + 1].strip(_RIGHT).casefold() if at + 1 < len(chunks) else ""
+        after = chunks[at + 1].strip(_RIGHT).lower() if at + 1 < len(chunks) else ""
         plain = after in UNITS or before in COSTS or len(chunks) == 1  # elsewhere 3.10 may be a version
         return (decimal if plain else core.replace(",", ""),)
     return (f"a {lower}",) if before == "a" else (lower,)
@@ -504,7 +509,10 @@ def _mark(at: int, chunks: list[str]) -> tuple[str, ...]:
         return ()
     if mark == chunk:
         last = at + 1 == len(chunks) or chunks[at + 1] == _BREAK
-        if (last and not mark.strip(".!…")) or (mark == "*" and (not at or chunks[at - 1] == _BREAK)):
+        is_path = mark == "." and at > 0 and chunks[at - 1].lower() in _BEFORE_PATHS
+        if (last and not mark.strip(".!…") and not is_path) or (
+            mark == "*" and (not at or chunks[at - 1] == _BREAK)
+        ):
             return ()
     return (mark,)
 
@@ -512,13 +520,21 @@ def _mark(at: int, chunks: list[str]) -> tuple[str, ...]:
 def _extract_pauses(plain: str) -> tuple[str, ...]:
     """Return the words after which a text pauses, without pauses that are a matter of style."""
     pauses: list[str] = []
-    leading = plain.split(maxsplit=1)[0].casefold() in _LEADING
+    leading = plain.split(maxsplit=1)[0].lower() in _LEADING
     for pause in _PAUSE.finditer(plain):
-        word, following = (part.casefold() for part in pause.group("word", "following"))
+        word, following = (part.lower() for part in pause.group("word", "following"))
         if not leading and following not in _LINKING:
-            pauses.append(word)
+            pauses.append(rewording.SPELLINGS.get(word, word))
         leading = False
     return tuple(pauses)
+
+
+def _has_no_other_language(plain: str) -> bool:
+    return (
+        plain.isascii()
+        and _NOT_ENGLISH.isdisjoint(plain.lower().split())
+        and detect_language(plain.lower().split(), plain) == DEFAULT
+    )
 
 
 def _is_english(words: list[str]) -> bool:
@@ -527,7 +543,7 @@ def _is_english(words: list[str]) -> bool:
 
 def _normalize_letters(plain: str) -> tuple[str, ...]:
     """Return the text without case, spacing and final punctuation, as words."""
-    cased = normalize_case(plain.replace(_BREAK, " "), str.casefold)
+    cased = normalize_case(plain.replace(_BREAK, " "), str.lower)
     folded = cased.replace("`", "").rstrip(" \t\r\f\v" + "\"'”’».…。!！")
     return tuple(_normalize_unspaced_scripts(folded).split())
 
@@ -672,6 +688,8 @@ def _is_independent_of(other: tuple[str, ...], statement: tuple[str, ...]) -> bo
         or not _FRAMES.isdisjoint(other)
         or (other[0] in _TOPICS and other[1] in ("is", ":"))
         or not _TAKES_BACK.isdisjoint(other)
+        or other[0] in _POINTING
+        or (not _POINTING.isdisjoint(other) and {"is", "are"}.isdisjoint(other))
         or not _is_english(list(other))
     ):
         return False

@@ -224,7 +224,7 @@ def _format_verdict(error: str, verdict: PairVerdict) -> tuple[str, str, str]:
 
 EVALUATION = Evaluation(
     noun="pair",
-    files={"pairs": "merge-pairs.jsonl", "held out": "merge-pairs-heldout.jsonl"},
+    files={"pairs": "merge-pairs.jsonl", "held out": "merge-pairs-heldout.jsonl", "traps": "fold.jsonl"},
     sealed_files={"sealed": "fold-sealed.jsonl"},
     fields=_FIELDS,
     optional=("language", "why"),

@@ -256,6 +256,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     Migration(name="dates of records and paragraphs", analysed=True),
     Migration(name="an index of categories", statements=_FOURTH),
     Migration(name="parts of headlines", statements=_FIFTH),
+    Migration(name="keys of repetitions in other words", analysed=True),
 )
 """Every step, in order; the position from 1 is its version."""
 

@@ -1,0 +1,198 @@
+"""Other words and another order that say the same: units spelled out, abbreviations, a phrase moved to the front.
+
+Only what cannot change the meaning counts. The words are those of `comparison.normalize`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from reverie.domain.similarity.specifics import NUMBER_WORDS, UNITS, stem_word
+from reverie.domain.word_lists import parse_word_set
+
+SPELLINGS = {
+    "colour": "color", "colours": "colors", "favourite": "favorite", "favourites": "favorites",
+    "grey": "gray", "behaviour": "behavior", "centre": "center", "theatre": "theater",
+    "organise": "organize", "organises": "organizes", "prioritise": "prioritize",
+    "optimise": "optimize", "analyse": "analyze", "cancelled": "canceled", "travelling": "traveling",
+    "licence": "license", "catalogue": "catalog", "e-mail": "email", "e-mails": "emails", "okay": "ok",
+}  # fmt: skip
+CONTRACTIONS = {
+    "can't": ("can", "not"), "cannot": ("can", "not"), "won't": ("will", "not"),
+    "shan't": ("shall", "not"), "let's": ("let", "us"), "dont": ("do", "not"),
+    "doesnt": ("does", "not"), "didnt": ("did", "not"), "isnt": ("is", "not"), "arent": ("are", "not"),
+    "wasnt": ("was", "not"), "ain't": ("ain't",),
+}  # fmt: skip
+ENDINGS = (("n't", "not"), ("'m", "am"), ("'re", "are"), ("'ve", "have"), ("'ll", "will"))
+_FULL = {
+    "repo": "repository", "repos": "repositories", "db": "database", "dbs": "databases", "env": "environment",
+    "envs": "environments", "vars": "variables", "config": "configuration", "configs": "configurations",
+    "docs": "documentation", "info": "information", "approx": "approximately", "dept": "department",
+    "appt": "appointment", "dev": "development", "prod": "production", "admin": "administrator",
+    "admins": "administrators", "mgmt": "management", "mgr": "manager", "avg": "average", "auth": "authentication",
+    "app": "application", "apps": "applications", "msg": "message", "msgs": "messages", "bday": "birthday",
+    "wk": "week", "wks": "weeks", "yr": "year", "yrs": "years", "tue": "tuesday", "tues": "tuesday", "wed": "wednesday",
+    "thu": "thursday", "thur": "thursday", "thurs": "thursday", "fri": "friday", "Mon": "monday", "Sat": "saturday",
+    "Sun": "sunday", "HR": "human resources", "QA": "quality assurance", "PR": "pull request", "PRs": "pull requests",
+    "DB": "database", "UI": "user interface", "VM": "virtual machine", "OS": "operating system", "TV": "television",
+}  # fmt: skip
+_SPELLED_UNITS = {
+    word: unit for word, unit in UNITS.items() if len(word) > 2 and word.isalpha()
+} | {
+    "litre": "l", "litres": "l", "liter": "l", "liters": "l",
+    "millilitre": "ml", "millilitres": "ml", "milliliters": "ml",
+    "gram": "g", "grams": "g", "kilogram": "kg", "kilograms": "kg", "kilo": "kg", "kilos": "kg", "milligram": "mg",
+    "milligrams": "mg", "metre": "m", "metres": "m", "meter": "m", "meters": "m", "kilometre": "km", "kilometres": "km",
+    "kilometer": "km", "kilometers": "km", "centimetre": "cm", "centimetres": "cm", "centimeters": "cm",
+    "millimetres": "mm", "millimeters": "mm", "megabytes": "MB", "megabyte": "MB", "gigabytes": "GB", "gigabyte": "GB",
+    "terabyte": "TB", "terabytes": "TB", "kilobytes": "KB", "watt": "W", "watts": "W", "volt": "V", "volts": "V",
+    "kilowatts": "kW", "hertz": "Hz", "usd": "$", "eur": "€", "gbp": "£", "hr": "h",
+}  # fmt: skip
+_NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)*")
+_TENS = {
+    word for word, value in NUMBER_WORDS.items() if len(value) == 2 and value[1] == "0" and value != "10"
+}
+_FRONTED = parse_word_set("on in at during every each since throughout within for under from by")
+_LONGEST_FRONTED = 7
+_JOINING = parse_word_set("and or but &")
+_ORDERED = parse_word_set("then first second last next before after than versus minus")
+_NO_CONTENT = parse_word_set("is are was were be been by has have had does do did and or but & 's")
+_PASSIVE = parse_word_set("is are was were")
+_PHRASES = _FRONTED - {"from", "by"} | parse_word_set("with for")
+
+
+_PREAMBLE = re.compile(
+    r"\s*(?:(?:-\s+)?\[[0-9a-f]{12}\](?:\s+\([^()\n]{1,200}\))?:"  # a line of our own prompts, given back
+    r"|(?:please\s+)?(?:remember|note|keep in mind)(?:\s+that\b|\s*:)"
+    r"|(?:fyi|btw|by the way|reminder|just so you know|for the record)\s*[:,]?|(?:(?:so|well|oh|ok|okay"
+    r"|hey|right|yes|yeah|anyway|as i said|as you know|quick note)\s*[,:])"
+    r"(?:\s+just so you know,)?|(?:übrigens|ach ja|por cierto|au fait|d'ailleurs)\s*,)\s+",
+    re.IGNORECASE,
+)
+_ADDED = re.compile(
+    r",?\s+(?:by the way|btw|fyi|you know|just so you know|okay|ok|thanks|thank you|please|lol)[.!]*\s*\Z",
+    re.IGNORECASE,
+)
+"""What people add to a statement."""
+
+
+def strip_fillers(text: str) -> str:
+    """Return a text without what people say before a statement and after it.
+
+    >>> strip_fillers("btw, we use ruff for linting, thanks")
+    'we use ruff for linting'
+    """
+    if (found := _PREAMBLE.match(text)) and found.end() < len(text):
+        text = text[found.end() :]
+    return _ADDED.sub("", text)
+
+
+def expand_word(word: str, lower: str) -> tuple[str, ...]:
+    """Return an abbreviation or a compound number in full; nothing for other words.
+
+    Args:
+        word: The word.
+        lower: The word in small letters.
+
+    >>> expand_word("Repo", "repo"), expand_word("twenty-four", "twenty-four"), expand_word("tea", "tea")
+    (('repository',), ('24',), ())
+    """
+    if full := _FULL.get(lower) or _FULL.get(word):
+        return tuple(full.split())
+    tens, hyphen, ones = lower.partition("-")
+    if hyphen and tens in _TENS and len(NUMBER_WORDS.get(ones, "one" if ones != "one" else "1")) == 1:
+        return (str(int(NUMBER_WORDS[tens]) + int(NUMBER_WORDS.get(ones, "1"))),)
+    return ()
+
+
+def unify_units(words: Sequence[str]) -> list[str]:
+    """Return the words with each unit after its number, and in one spelling. Their number stays the same.
+
+    >>> unify_units(["takes", "45", "minutes"]), unify_units(["€", "1140"])
+    (['takes', '45', 'min'], ['1140', '€'])
+    """
+    unified = list(words)
+    for place in range(len(unified) - 1):
+        first, second = unified[place : place + 2]
+        if first in ("$", "€", "£", "¥") and _NUMBER.fullmatch(second):
+            unified[place : place + 2] = [second, first]
+        elif _NUMBER.fullmatch(first) and second in _SPELLED_UNITS:
+            unified[place + 1] = _SPELLED_UNITS[second]
+    return unified
+
+
+def list_content(words: Sequence[str]) -> list[str]:
+    """Return what texts share of which one says the other in another order: the stems of its words, sorted."""
+    return sorted(stem_word(word) for word in words if word not in _NO_CONTENT)
+
+
+def is_reordered(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
+    """Return whether two sentences say the same in another order.
+
+    >>> is_reordered(("on", "sundays", "he", "runs"), ("he", "runs", "on", "sundays"))
+    True
+    >>> is_reordered(("ana", "beat", "tom"), ("tom", "beat", "ana"))
+    False
+    """
+    if len(one) == len(other):
+        return (
+            _is_fronted(one, other)
+            or _is_fronted(other, one)
+            or _has_same_list(one, other)
+            or _has_same_phrases(one, other)
+        )
+    return _is_passive_of(one, other) or _is_passive_of(other, one)
+
+
+def _is_fronted(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
+    if not one or one[0] not in _FRONTED:
+        return False
+    return any(one[cut:] + one[:cut] == other for cut in range(2, min(len(one) - 1, _LONGEST_FRONTED + 1)))
+
+
+def _has_same_list(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
+    """Return whether the two differ in the order of the single words of one list."""
+    if sorted(one) != sorted(other) or not _ORDERED.isdisjoint(one):
+        return False
+    differing = [place for place, (a, b) in enumerate(zip(one, other, strict=True)) if a != b]
+    first, last = differing[0], differing[-1]
+    span = one[first : last + 1]
+    joins = [place for place, word in enumerate(span) if word in _JOINING]
+    return (
+        first > 0 and joins == [len(span) - 2] and other[last - 1] == one[last - 1] and not _has_number(span)
+    )
+
+
+def _has_same_phrases(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
+    """Return whether the two differ in the order of two phrases such as "in Derby" and "on Sundays"."""
+    if sorted(one) != sorted(other) or not _JOINING.isdisjoint(one):
+        return False
+    differing = [place for place, (a, b) in enumerate(zip(one, other, strict=True)) if a != b]
+    span, turned = one[differing[0] : differing[-1] + 1], other[differing[0] : differing[-1] + 1]
+    return differing[0] > 0 and any(
+        span[cut:] + span[:cut] == turned and {span[0], span[cut]} <= _PHRASES
+        for cut in range(2, len(span) - 1)
+    )
+
+
+def _has_number(words: Sequence[str]) -> bool:
+    return any(char.isdigit() for word in words for char in word)
+
+
+def _is_passive_of(passive: tuple[str, ...], active: tuple[str, ...]) -> bool:
+    """Return whether "invoices are approved by Henrike" says what "Henrike approves invoices" says."""
+    if passive.count("by") != 1 or len(passive) != len(active) + 2:
+        return False
+    by = passive.index("by")
+    if by < 3 or passive[by - 2] not in _PASSIVE:
+        return False
+    agent, verb, done_to = passive[by + 1 :], passive[by - 1], passive[: by - 2]
+    size = len(agent)
+    is_past = passive[by - 2] in ("was", "were")
+    return (
+        active[:size] == agent
+        and active[size + 1 :] == done_to
+        and stem_word(active[size]) == stem_word(verb)
+        and (active[size] == verb) == is_past
+    )

@@ -1,0 +1,54 @@
+"""Repetitions in other words and another order, and what must not be taken for one."""
+
+from __future__ import annotations
+
+import pytest
+
+from reverie import Memory
+from reverie.domain.similarity.comparison import compute_keys, is_repetition, normalize
+
+
+@pytest.mark.parametrize(
+    ("new", "old"),
+    [
+        ("his commute takes 45 minutes", "His commute takes 45 min"),
+        ("the tank holds 40 litres", "The tank holds 40 l"),
+        ("Rent is 1,140 euros", "Rent is €1,140"),
+        ("2 reviewers per pull request", "Two reviewers per pull request"),
+        ("The lease runs for 24 months", "The lease runs for twenty-four months"),
+        ("Offsite begins on September 9", "Offsite begins on Sept 9"),
+        ("Choir practice on Wednesday", "Choir practice on Wed"),
+        ("The repository has no CI", "The repo has no CI"),
+        ("On Sundays, he visits his mother in Derby", "He visits his mother in Derby on Sundays"),
+        ("Every night the cron job restarts the proxy", "The cron job restarts the proxy every night"),
+        ("Speaks Turkish and Greek", "Speaks Greek and Turkish"),
+        ("The invoices are approved by Henrike", "Henrike approves the invoices"),
+        ("btw we use ruff for linting", "We use ruff for linting"),
+    ],
+)
+def test_the_same_in_other_words_is_folded_and_found_by_its_keys(new: str, old: str) -> None:
+    assert is_repetition(normalize(new), normalize(old))
+    assert set(compute_keys(normalize(new))) & set(compute_keys(normalize(old)))
+    with Memory.open(":memory:") as memory:
+        memory.save(old)
+        assert memory.save(new).outcome == "reinforced"
+
+
+@pytest.mark.parametrize(
+    ("new", "old"),
+    [
+        ("Allergic to peanuts", "Allergic to peanuts. Grew out of it in 2020."),
+        ("Run the linter in ..", "Run the linter in ."),
+        ("The template has `{}` at its end", "The template has `[]` at its end"),
+        ("Pass `args` to it", "Pass `args[]` to it"),
+        ("In Masse bestellen", "In Maße bestellen"),
+        ("Ana beat Tom", "Tom beat Ana"),
+        ("Build first and test second", "Test first and build second"),
+        ("The invoices are approved by Henrike", "The invoices approve Henrike"),
+        ("Authors: Mary, Lou, Ben", "Authors: Mary Lou, Ben"),
+        ("The retry waits 500 s", "The retry waits 500 ms"),
+        ("Flies from Oslo to Rome in May", "Flies from Rome to Oslo in May"),
+    ],
+)
+def test_what_only_looks_the_same_is_not(new: str, old: str) -> None:
+    assert not is_repetition(normalize(new), normalize(old))
