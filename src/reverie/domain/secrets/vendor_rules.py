@@ -158,6 +158,7 @@ RULES: tuple[SecretRule, ...] = (
     _build_token_rule("pypi token", "pypi-ageichlwas", r"pypi-AgEIcHlwaS[\w-]{40,400}(?![\w-])"),
     _build_token_rule("pypi token", "pypi-agenda", r"pypi-AgENdGVzdC[\w-]{40,400}(?![\w-])"),
     _build_token_rule("docker token", "dckr_", r"dckr_[po]at_[\w-]{27,60}(?![\w-])"),
+    _build_token_rule("reverie token", "rvr_", r"rvr_[0-9a-f]{8}_[\w-]{43}(?![\w-])"),
     _build_token_rule("hugging face token", "hf_ api_org_", r"(?:hf|api_org)_[A-Za-z]{34}"),
     SecretRule(
         "telegram token",
