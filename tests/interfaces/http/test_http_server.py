@@ -106,7 +106,10 @@ def test_the_store_keeps_only_the_hash_of_a_token(memory: Memory, server: HttpSe
 def test_a_token_is_a_secret_that_is_not_remembered(memory: Memory, server: HttpServer) -> None:
     for _ in range(20):  # with `-` and `_` at any place
         _, text = server.tokens.create("alice", scope="user:alice")
-        assert memory.save(f"Ask with {text}, please").record.content == "Ask with [redacted: reverie token], please"
+        assert (
+            memory.save(f"Ask with {text}, please").record.content
+            == "Ask with [redacted: reverie token], please"
+        )
 
 
 def test_a_token_is_read_back_as_it_was_made(memory: Memory, server: HttpServer) -> None:
