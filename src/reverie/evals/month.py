@@ -83,7 +83,7 @@ class MonthFigures:
         alike: Those that say nearly the same as another line of their prompt.
         conversations: How many conversations there were.
         calls: Requests by purpose.
-        night_calls: Requests of each night.
+        night_calls: Requests of each day and its night, without those about a conversation.
         usage: Cost of the requests.
     """
 
@@ -257,11 +257,10 @@ def play(month: Month, mode: str) -> MonthFigures:
                 moment[0] += settings.idle + timedelta(minutes=1)
                 if thinks:
                     memory.dreams.run_due()
-            before = _count_calls(given)
             moment[0] = max(moment[0], today + _NIGHT)
             if thinks:
                 memory.dreams.run_due()
-            figures.night_calls.append(_count_calls(given) - before)
+            figures.night_calls.append(_count_night_calls(given) - sum(figures.night_calls))
         moment[0] += _MORNING
         for number, question in enumerate(month.questions):
             text = memory.session(f"ask:{number}").context(question["question"], record_shown=False).text
@@ -271,8 +270,8 @@ def play(month: Month, mode: str) -> MonthFigures:
     return figures
 
 
-def _count_calls(model: ScriptedModel | None) -> int:
-    return 0 if model is None else model.calls.total()
+def _count_night_calls(model: ScriptedModel | None) -> int:
+    return 0 if model is None else model.calls.total() - model.calls["remember"]
 
 
 def _judge_prompt(figures: MonthFigures, question: Mapping[str, Any], text: str) -> None:
@@ -342,7 +341,6 @@ def _list_missed(figures: MonthFigures, month: Month) -> list[str]:
 
 def _format_row(name: str, figures: MonthFigures, beside: MonthFigures) -> tuple[str, ...]:
     nights = figures.night_calls
-    by_day = sum(figures.calls.values()) - sum(nights)
     read = sum(usage.input_tokens for usage in figures.usage.values())
     written = sum(usage.output_tokens for usage in figures.usage.values())
     return (
@@ -355,7 +353,7 @@ def _format_row(name: str, figures: MonthFigures, beside: MonthFigures) -> tuple
         f"{figures.mean_tokens / max(1.0, beside.mean_tokens) - 1:+.0%}",
         f"{figures.lines / max(1, figures.questions):.1f}",
         f"{figures.alike / max(1, figures.lines):.1%}",
-        f"{by_day / max(1, figures.conversations):.2f}",
+        f"{figures.calls['remember'] / max(1, figures.conversations):.2f}",
         f"{sum(nights) / max(1, len(nights)):.2f} (most {max(nights, default=0)})",
         f"{read:,}",
         f"{written:,}",

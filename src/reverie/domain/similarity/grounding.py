@@ -301,7 +301,7 @@ class _Said:
     def find_unknown_words(self, text: str, *, least: float) -> str:
         """Return the words of a statement that the evidence lacks, where it has less than a share of them."""
         rest = self._remove_dates(text)
-        words = extract_content(rest)
+        words = extract_content(rest) - DENIALS
         unknown = sorted(
             word
             for word in words
@@ -374,8 +374,13 @@ class _Said:
             for word in _extract_words(self._remove_dates(text)) - marks - _FRAME
             if is_among(word, self._words)
         }
+        stems = _extract_words(text)
+
+        def is_shared(there: frozenset[str]) -> bool:
+            return any(is_among(mark, stems) for mark in there)
+
         for there, said in marked:
-            if any(not mark[0].isdigit() for mark in there) and not there & marks:
+            if any(not mark[0].isdigit() for mark in there) and not there & marks and not is_shared(there):
                 taken = sorted(word for word in words if is_among(word, said) and not is_among(word, own))
                 if taken and 2 * len(taken) > len(words):
                     return f"the turns say it of {', '.join(sorted(there))}: {', '.join(taken)}"
@@ -385,7 +390,7 @@ class _Said:
         """Return the first number of a statement that has another unit, or another thing that has another number."""
         counted = _count_things(self._remove_dates(self._text))
         for thing, numbers in _count_things(self._remove_dates(text)).items():
-            if thing in counted and not numbers & counted[thing]:
+            if thing in counted and not numbers & (counted[thing] | self._numbers):
                 return f"the turns say {', '.join(sorted(counted[thing]))} {thing}"
         known = dict(_NUMBER_WITH_UNIT.findall(self._text))
         for number, unit in _NUMBER_WITH_UNIT.findall(text):
