@@ -221,22 +221,25 @@ def test_a_headline_comes_through_export_import_and_a_rebuild_of_the_folder(tmp_
         assert memory.admin.check() == []
 
 
-def test_a_headline_is_edited_by_hand_like_any_record(tmp_path: Path) -> None:
+@pytest.mark.parametrize("way", ["update", "by hand", "pin"])
+def test_a_headline_that_somebody_words_anew_is_a_record_and_found(tmp_path: Path, way: str) -> None:
     with Memory.open(tmp_path / "one") as memory:
         parts = save(memory, *FAMILY)
-        headline = add_headline(memory, parts, SUM)
+        headline = add_headline(memory, parts, "Bea's household: Tom, Mia and Rex")
         memory.folder.sync()  # type: ignore[union-attr]
-        (file,) = (tmp_path / "one").rglob(f"{headline.id}.json")
-        file.write_text(
-            file.read_text(encoding="utf-8").replace(SUM, "Bea's family: Tom, Mia, Rex"), encoding="utf-8"
-        )
-        memory.folder.sync()  # type: ignore[union-attr]
-        (edited,) = memory.list()
-        assert (edited.id, edited.content, edited.parts) == (
-            headline.id,
-            "Bea's family: Tom, Mia, Rex",
-            headline.parts,
-        )
+        wording = headline.content if way == "pin" else "Bea's household: Tom, Mia, Rex and a parrot"
+        if way == "update":
+            memory.update(headline.id, content=wording)
+        elif way == "pin":
+            memory.update(headline.id, pinned=True)
+        else:
+            (file,) = (tmp_path / "one").rglob(f"{headline.id}.json")
+            text = file.read_text(encoding="utf-8")
+            file.write_text(text.replace(headline.content, wording), encoding="utf-8")
+            memory.folder.sync()  # type: ignore[union-attr]
+        assert contents(memory.search("household")) == [wording]
+        assert {each.id for each in memory.list()} == {headline.id, *(part.id for part in parts)}
+        assert memory.admin.check() == []
 
 
 def test_a_prompt_for_a_question_shows_what_was_saved_and_a_first_one_without_hits_the_headline(

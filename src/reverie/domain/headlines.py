@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from types import MappingProxyType
 
@@ -98,6 +99,17 @@ def explain_mismatch(records: Sequence[Record]) -> str:
         if record.is_headline:
             return f"{record.id} is a headline: name the records under it"
     return ""
+
+
+def detach_changed(before: Record, after: Record) -> Record:
+    """Return the changed record; a headline that somebody reworded or pinned is a record of its own from then on.
+
+    Only records are found by their words, and what somebody wrote has to be found.
+    """
+    if not after.is_headline or ((before.content, before.pinned) == (after.content, after.pinned)):
+        return after
+    metadata = {key: text for key, text in after.metadata.items() if key not in (PARTS_VERSION, LEFT_OUT)}
+    return replace(after, parts=(), metadata=MappingProxyType(metadata))
 
 
 def compute_parts_version(parts: Iterable[Record]) -> str:

@@ -23,6 +23,7 @@ from reverie.domain.change import Change
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import Conflict, InvalidInput, NotFound
 from reverie.domain.filter import Filter
+from reverie.domain.headlines import detach_changed
 from reverie.domain.page import Paragraph
 from reverie.domain.passage import CandidateQuery
 from reverie.domain.record import (
@@ -409,7 +410,7 @@ class RecordRepository:
         def change(record: Record) -> Record:
             if expected is not None and record != expected:
                 raise Conflict(f"record {id!r} has changed since you read it: read it again")
-            return replace(record, **wanted)
+            return detach_changed(record, replace(record, **wanted))
 
         only_pinned = wanted.keys() == {"pinned"}
         reason = ("pin" if wanted["pinned"] else "unpin") if only_pinned else "update"

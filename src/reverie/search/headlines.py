@@ -157,7 +157,7 @@ def fold_hits(hits: Sequence[Hit], clusters: Mapping[str, Cluster], known: Colle
         clusters: The clusters of those that are part of a headline, by id.
         known: Ids that may not be returned.
     """
-    terms = {hit.id: _collect_terms(hit) for hit in hits}
+    terms = {hit.id: frozenset(hit.explanation.matched) for hit in hits}
     shown: list[Hit] = []
     folded: dict[str, list[Hit]] = defaultdict(list)
     for hit in sorted(hits, key=lambda hit: -len(terms[hit.id])):
@@ -239,12 +239,6 @@ def _is_answered_better(
         and other.explanation.evidence.get("vector", 0.0) >= hit.explanation.evidence.get("vector", 0.0)
         for other in shown
     )
-
-
-def _collect_terms(hit: Hit) -> frozenset[str]:
-    """Return the words of the question that a hit has, or has another word for."""
-    why = hit.explanation
-    return frozenset(why.stands_for.get(word, word) for word in why.matched)
 
 
 def _split_sentences(text: str) -> list[str]:

@@ -20,6 +20,7 @@ from reverie.domain import category
 from reverie.domain.change import Change, Value
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import InvalidInput
+from reverie.domain.headlines import detach_changed
 from reverie.domain.page import Page, Paragraph, validate_paragraph
 from reverie.domain.record import Record, validate_record
 from reverie.domain.similarity.three_way_merge import match_items, merge_values
@@ -192,6 +193,7 @@ def decide_record(
         value = replace(value, updated_at=now)
     if value == ours:
         return MergeDecision()
+    value = detach_changed(ours, value)
     clashes = (MergeConflict(ours=ours, fields=conflicts),) if conflicts else ()
     return MergeDecision(edits=(Change(before=ours, after=validate_record(value)),), clashes=clashes)
 

@@ -101,6 +101,20 @@ class StoreContract(
         assert store.turns(session="chat:1") == []
         assert store.cursor("any") is None
 
+    def test_a_record_that_becomes_a_headline_says_the_same_as_no_other_one(self, store: Store) -> None:
+        one, two = make_record(1, content="Ann sails"), make_record(2, content="Ann rows")
+        headline = make_record(3, content="Ann sails", scope="user:a", parts=(one.id, two.id))
+        store.commit(make_additions(one, two, headline), actor="owner", at=NOW)
+        plain = replace(headline, parts=())
+        assert store.record_like("user:a", plain.fingerprint) is None
+        store.commit(make_change(headline, plain), actor="owner", at=NOW)
+        assert store.record_like("user:a", plain.fingerprint) == plain
+        store.commit(make_change(plain, headline), actor="owner", at=NOW)
+        assert store.record_like("user:a", plain.fingerprint) is None
+        assert list(store.find(Filter(headlines=True))) == [headline]
+        assert list(store.find(Filter(headlines=False), order="created")) == [two, one]
+        assert store.check() == []
+
     def test_every_field_comes_back_as_it_was_put_in(self, store: Store) -> None:
         calls = (ToolCall(id="c1", name="read", arguments='{"path": "a"}'),)
         conversation = make_session(

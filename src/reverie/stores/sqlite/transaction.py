@@ -293,7 +293,7 @@ class WriteTransaction:
             row = self._resolve_session_key(row)
         names += _list_extra_columns(table)
         values = [row[n] for n in changed] + [*_get_extra_values(edit)]
-        if table is RECORDS and not {"kind", "content"} & set(names):
+        if table is RECORDS and not {"kind", "content", "parts"} & set(names):
             names.remove("fingerprint")
             values.remove(edit.fingerprint)
         if names:
