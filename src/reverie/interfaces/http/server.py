@@ -165,7 +165,8 @@ class HttpServer:
         )
         if operation.needs_match and "if-match" not in request.headers:
             raise Problem(428, "This changes a thing: read it, and send its ETag as If-Match.")
-        self.refresh_files()
+        if operation.right is not None:  # health says nothing of files
+            self.refresh_files()
         answer = self._run_once(operation, call, request, body)
         if request.method != "GET" and operation.right is not None:
             answer.headers["Reverie-Sequence"] = str(self.sequence())
