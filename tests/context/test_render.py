@@ -20,6 +20,14 @@ def test_a_record_without_a_category_has_no_brackets():
     assert render.render_record(record(0xABC)) == "- [000000000abc]: User is in Chicago"
 
 
+def test_a_record_that_is_older_than_a_day_carries_its_date() -> None:
+    known = record(0xABC, category="user-preferences/timezone")
+    written = known.updated_at
+    assert render.render_record(known, now=written + timedelta(hours=20)) == render.render_record(known)
+    dated = f"- [000000000abc] (user-preferences/timezone, {written:%Y-%m-%d}): User is in Chicago"
+    assert render.render_record(known, now=written + timedelta(days=2)) == dated
+
+
 def test_a_record_says_from_when_and_until_when_it_holds():
     held = record(valid_from=datetime(2020, 1, 1, tzinfo=NOW.tzinfo), valid_to=NOW)
     assert render.render_record(held).endswith("Chicago (holds from 2020-01-01 until 2025-01-15)")

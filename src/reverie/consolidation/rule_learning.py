@@ -63,6 +63,11 @@ SHORTEST_SUMMARY = 100
 """Characters that the last answer must exceed to stand for its session (agentkit)."""
 
 _LONGEST_SUMMARY = 4_000
+_SAVING = frozenset(
+    {"save_memory", "edit_memory", "memory", "remember", "add_observations", "create_entities"}
+)
+"""Tools by which an assistant has saved what the user said, so that the rules need not."""
+
 _LEAST_SHARED = 0.8
 _WORD = re.compile(r"[^\W_]{3,}")
 
@@ -96,11 +101,12 @@ _TOOL_FAILED = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Exchange:
-    """What the user said, the final answer to it, and the turns between."""
+    """What the user said, the final answer to it, and the turns between: whether tools were used, and to save."""
 
     asked: tuple[Turn, ...]
     answer: Turn
     used_tools: bool
+    saved: bool = False
 
 
 class RuleLearner:
@@ -214,7 +220,7 @@ class RuleLearner:
                 kinds = tuple(name for name in CONFIDENCE if name in kinds)
                 if not rules.is_self_contained(sentence) or (is_owner and rules.is_doubtful(sentence)):
                     kinds = ()
-                if not kinds and is_owner:
+                if not kinds and is_owner and not exchange.saved:
                     sentence = rules.strip_question(sentence)
                     kinds = tuple(filter(None, (rules.match_statement(sentence),)))
                 if not kinds or rules.is_likely_secret(sentence):
@@ -433,16 +439,17 @@ def _extract_content_words(text: str) -> frozenset[str]:
 def _iter_exchanges(turns: Sequence[Turn], new: Collection[str], now: datetime) -> Iterator[_Exchange]:
     """Yield each answer among the new turns, with what was asked since the answer before."""
     asked: list[Turn] = []
-    used_tools = False
+    used_tools = saved = False
     for turn in turns:
+        saved = saved or any(call.name in _SAVING for call in turn.tool_calls)
         if turn.role == "user":
             asked.append(turn)
         elif turn.role == "tool":
             used_tools = True
         elif turn.role == "assistant" and not turn.tool_calls and turn.content.strip():
             if asked and turn.id in new and abs(now - turn.at) <= FRESH:
-                yield _Exchange(asked=tuple(asked), answer=turn, used_tools=used_tools)
-            asked, used_tools = [], False
+                yield _Exchange(asked=tuple(asked), answer=turn, used_tools=used_tools, saved=saved)
+            asked, used_tools, saved = [], False, False
 
 
 def _determine_origin(exchange: _Exchange) -> Origin:

@@ -533,6 +533,7 @@ def _judge(
     replayed = {turn.id for turn in replay}
     replayed_from = replay[0].position if replay else now_at
     words_of_pages = _fold_words(pages)
+    words_of_turns = " ; ".join(_fold_words(turn.content) for turn in replay)
     ids: set[str] = set()
     least = _WEAK * max((hit.score for hit, _ in found), default=0.0)
     choices = []
@@ -547,7 +548,9 @@ def _judge(
             verdict = "does not hold now"
         elif hit.id in standing_ids or _is_shown_page(hit, words_of_pages):
             verdict = "in every prompt"
-        elif hit.turn is not None and hit.turn.id in replayed:
+        elif (hit.turn is not None and hit.turn.id in replayed) or (
+            hit.record is not None and f" {_fold_words(hit.content)} " in f" {words_of_turns} "
+        ):
             verdict = "in the replayed turns"
         elif shown_at is not None:
             verdict = "already shown"
@@ -556,7 +559,7 @@ def _judge(
         elif not recent and hit.score < least:
             verdict = "weak"
         ids.add(hit.id)
-        line = render.render_hit(hit)
+        line = render.render_hit(hit, now)
         choices.append(
             CandidateDecision(
                 hit=hit,

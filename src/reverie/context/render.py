@@ -86,9 +86,17 @@ def quote_text(
     )
 
 
-def render_record(record: Record, *, matched: Collection[str] = ()) -> str:
-    """Return `- [id] (category): content` (RockBot), with the time of validity if there is one."""
-    category = f" ({record.category})" if record.category else ""
+def render_record(record: Record, *, matched: Collection[str] = (), now: datetime | None = None) -> str:
+    """Return `- [id] (category, 2025-01-15): content` (RockBot), with the time of validity if there is one.
+
+    Args:
+        record: The record.
+        matched: The words of the question that it has.
+        now: The moment; a record that was written more than a day before carries its date. None for no date.
+    """
+    is_old = now is not None and now - record.updated_at > timedelta(days=1)
+    label = [record.category or "", f"{record.updated_at:%Y-%m-%d}" if is_old else ""]
+    category = f" ({', '.join(filter(None, label))})" if any(label) else ""
     quoted = quote_text(record.content, id=record.id, matched=matched, most_matched=LONGEST_PASSAGE)
     return f"- [{record.id}]{category}: {quoted}{_render_validity(record)}"
 
@@ -112,10 +120,10 @@ def render_paragraph(paragraph: Paragraph, *, matched: Collection[str] = ()) -> 
     return f"- [{paragraph.id}] ({_render_bracketed(paragraph.page)}, {paragraph.at:%Y-%m-%d %H:%M}{doubt}): {quoted}"
 
 
-def render_hit(hit: Hit) -> str:
-    """Return the line of whatever the hit found."""
+def render_hit(hit: Hit, now: datetime | None = None) -> str:
+    """Return the line of whatever the hit found; see `render_record` for `now`."""
     if hit.record is not None:
-        return render_record(hit.record, matched=hit.explanation.matched)
+        return render_record(hit.record, matched=hit.explanation.matched, now=now)
     if hit.paragraph is not None:
         return render_paragraph(hit.paragraph, matched=hit.explanation.matched)
     assert hit.turn is not None
