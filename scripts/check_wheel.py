@@ -39,7 +39,7 @@ def main(dist: Path) -> int:
             ["demo", "--folder", memory],
             ["recall", "how should I answer?", "--folder", memory],
             ["check", "--folder", memory],
-            ["eval", "merge", "--data", DATA],
+            ["eval", "fold", "--data", DATA],
         ]
         for command in commands:
             done = subprocess.run(
