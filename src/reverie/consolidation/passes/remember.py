@@ -46,7 +46,7 @@ ANCHORED_SHARE = 0.4
 """The share of its words that the cited turns must have; the others may stand elsewhere in the conversation."""
 
 _MOST_CATEGORIES = 30
-_COVERED = 0.6
+_COVERED = 0.8
 """The share of its words by which a sentence that was learned by rule counts as said by the new records."""
 
 SCHEMA: Mapping[str, Any] = MappingProxyType(
@@ -226,6 +226,9 @@ def _find_replaced(
         is_sentence = not record.pinned and any(
             record.content in turn.content for turn in turns if turn.id in cited
         )
+        kept = extract_specifics("\n".join(said))
+        if extract_specifics(record.content).find_missing_from(kept):
+            continue  # a name, number, date or negation would be gone
         if is_sentence and said and sum(is_among(w, known) for w in words) >= _COVERED * len(words):
             found.append(record)
     return tuple(found)
