@@ -496,6 +496,7 @@ def _extract_denied_words(text: str) -> frozenset[str]:
 
 
 def has_negation(text: str) -> bool:
+    """Return whether a word of the text denies something."""
     return any(word in DENIALS or word.endswith("n't") for word in map(str.lower, _WORD.findall(text)))
 
 
