@@ -528,8 +528,8 @@ def test_at_its_end_a_session_is_consolidated_once(folder: Path, tell: Callable[
     for _ in range(2):
         assert tell("session-end", reason="other") == ""
     with Memory.open(folder) as memory:
-        (insight,) = memory.list(kind=["insight"])
-        assert insight.content == "Note that the harbour closes at nine in winter."
+        (known,) = memory.list(kind=["insight", "fact"])
+        assert known.content == "Note that the harbour closes at nine in winter."
 
 
 # -- the transcript ----------------------------------------------------------------------------------------
