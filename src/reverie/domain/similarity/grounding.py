@@ -579,8 +579,11 @@ def find_end(statement: str, evidence: Sequence[Evidence]) -> str:
     ''
     >>> find_end("- Ana works at Acme", [Evidence(text="Ana works at Acme", at=now)])
     'no turn of the user says that it has ended'
+    >>> find_end("- Run 4 has 93 left", [Evidence(text="Run 25 has 15 left", at=now)])
+    'no turn of the user says that it has ended'
     """
     words = extract_content(statement)
+    own = set(_ENDED.findall(statement.lower()))
     for each in evidence:
         for sentence in split_statements(each.text):
             said = extract_content(sentence)
@@ -588,7 +591,8 @@ def find_end(statement: str, evidence: Sequence[Evidence]) -> str:
             if not shared or sentence.endswith("?") or HEDGE.search(sentence) or PASSING.search(sentence):
                 continue
             most = shared >= min(2, len(words)) and shared >= ENDED_SHARE * len(words)
-            if _ENDED.search(sentence) and (most or not _LEFT.search(sentence)):
+            is_ended = not own.issuperset(_ENDED.findall(sentence.lower()))
+            if is_ended and (most or not _LEFT.search(sentence)):
                 return ""
             if most and has_negation(sentence) != has_negation(statement):
                 return ""
