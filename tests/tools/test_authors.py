@@ -10,7 +10,7 @@ from reverie import Memory
 @pytest.mark.parametrize("scope", ["", "user:alice"])
 def test_what_a_model_changes_is_the_agents_work(memory: Memory, scope: str) -> None:
     chat = memory.scoped(scope).session("cli:1")
-    chat.add("user", "Remember that staging listens on port 5433")
+    chat.add("user", "Staging is back, it seems")
     tools = memory.scoped(scope).tools(session="cli:1") if scope else memory.tools(session="cli:1")
     saved = tools.call("save_memory", {"content": "Staging listens on port 5433"})
     assert saved.data is not None

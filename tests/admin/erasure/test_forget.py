@@ -333,7 +333,7 @@ def test_a_session_goes_with_all_that_belongs_to_it(memory: Memory, clock: Movab
     memory.pages.append("HISTORY.md", "[2025-06-03 09:00] They found a quiet boat.", source=answer.id)
     digest = "[2025-06-03 09:30] Somebody asked about boats and was told."
     memory.pages.append("HISTORY.md", digest, source=f"session:{chat.id}")
-    chat.context("ferry")
+    chat.context("when does Anna get up?")
     chat._flush()
     elsewhere = memory.session("chat:2")
     repeated = elsewhere.add("user", "So, the ferry to Cacilhas leaves every ten minutes?")
