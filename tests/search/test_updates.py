@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from reverie.domain.text.tokenizer import pack, tokenize
 from reverie.memory import Memory
 from reverie.search import updates
 from reverie.search.updates import Matched, order_by_time
+from reverie.stores.contract.factories import make_record
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -51,12 +53,46 @@ def test_another_thing_that_shares_a_word_of_the_question_does_not_go_before(tmp
         assert memory.search("when does Anna play the violin?")[0].content == texts[0]
 
 
+def test_a_newer_fact_is_known_by_a_rare_word_that_the_question_lacks(tmp_path: Path) -> None:
+    texts = [
+        "Monitoring: Datadog is the vendor, the budget bears a monthly bill of $4.1k",
+        "Datadog is gone, Grafana Cloud sends a monthly bill of $900",
+        "The coffee machine is cleaned in May",
+    ]
+    with remember(tmp_path, texts) as memory:
+        found = [
+            hit.content
+            for hit in memory.search("what vendor for monitoring, with what budget and monthly bill?")
+        ]
+        assert found.index(texts[1]) < found.index(texts[0])
+
+
+def test_a_newer_fact_of_another_category_is_about_another_thing(tmp_path: Path) -> None:
+    now = [START]
+    with Memory.open(tmp_path, clock=lambda: now[0]) as memory:
+        memory.save("Certificate of slotwise lapsed, incident of 34 minutes", category="incident")
+        now[0] += timedelta(days=30)
+        memory.save("The certificate and domain slotwise are at Gandi", category="infra")
+        assert memory.search("which incident was the certificate?")[0].content.startswith("Certificate")
+
+
 def test_what_was_told_at_once_keeps_its_order() -> None:
     first, second = (
-        Matched(Passage(key, pack(tokenize(text)), 4, at=60.0 * key), 0.5, {0: 1.0})
+        Matched(Passage(key, pack(tokenize(text)), 4, at=60.0 * key), 0.5, lambda: {0: 1.0})
         for key, text in enumerate(("port of staging 8443", "port of staging proxy 9443"))
     )
-    assert order_by_time([first, second], ["port"]) == [0, 1]
+    assert order([first, second], ["port"]) == [0, 1]
+
+
+def order(matches: Sequence[Matched], asked: Collection[str]) -> list[int]:
+    """Order matches of one category, in which every word is rare."""
+    return order_by_time(
+        matches,
+        asked,
+        get_records=lambda keys: [make_record() for _ in keys],
+        count=lambda words: dict.fromkeys(words, 1),
+        passages=len(matches),
+    )
 
 
 PASSAGES = st.lists(st.tuples(st.sampled_from("abc"), st.floats(0, 1e7), st.floats(0.01, 1)), max_size=8)
@@ -65,7 +101,7 @@ PASSAGES = st.lists(st.tuples(st.sampled_from("abc"), st.floats(0, 1e7), st.floa
 @given(PASSAGES)
 def test_every_hit_keeps_a_place(values: list[tuple[str, float, float]]) -> None:
     matches = [
-        Matched(Passage(key, f" word  {word}word ", 2, at=at), score, {0: 1.0})
+        Matched(Passage(key, f" word  {word}word ", 2, at=at), score, lambda: {0: 1.0})
         for key, (word, at, score) in enumerate(sorted(values, key=lambda value: -value[2]))
     ]
-    assert sorted(order_by_time(matches, ["word"])) == list(range(len(matches)))
+    assert sorted(order(matches, ["word"])) == list(range(len(matches)))

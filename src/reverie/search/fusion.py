@@ -91,10 +91,9 @@ class FusedPassage(NamedTuple):
         """Return the matched tokens, and for each the token of the question that it is or stands for."""
         return {} if self.words is None else self.words.list_matches()
 
-    @property
-    def own_weights(self) -> dict[int, float]:
+    def get_own_weights(self) -> dict[int, float]:
         """Weights of the terms found in its own text, by their number."""
-        return {} if self.words is None else self.words.own_weights
+        return {} if self.words is None else self.words.get_own_weights()
 
     @property
     def parts(self) -> dict[str, float]:

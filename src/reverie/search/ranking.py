@@ -184,8 +184,7 @@ class RankedPassage(NamedTuple):
         """Share of the question's weight that is owed to a date; 0 to 1."""
         return self.reason.date / self.reason.scale.attainable
 
-    @property
-    def own_weights(self) -> dict[int, float]:
+    def get_own_weights(self) -> dict[int, float]:
         """Weights of the terms found in its own text, by their number."""
         weights = self.reason.scale.weights
         return {i: weights[i] for i, _ in self.reason.hits}

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, tzinfo
-from itertools import islice
+from itertools import accumulate, islice
 from typing import TYPE_CHECKING, assert_never, get_args
 
 from reverie.domain.conversation import Turn
@@ -396,8 +396,32 @@ class Searcher:
         ]
         scored.sort(key=lambda entry: (-entry.score.total, -entry.passage.at, -entry.passage.key))
         if subject == "record" and not updates.asks_for_past(query.text):
-            scored = _put_current_first(scored, query)
+            scored = self._put_current_first(scored, query, question)
         return scored, is_full
+
+    def _put_current_first(
+        self, scored: list[_Scored], query: ParsedQuery, question: SearchRequest
+    ) -> list[_Scored]:
+        """Return the hits with what is newer before what it seems to replace; it gets the score of that."""
+        order = updates.order_by_time(
+            [
+                updates.Matched(entry.passage, entry.score.total, entry.ranked.get_own_weights)
+                for entry in scored[: updates.COMPARED]
+            ],
+            query.tokens,
+            get_records=lambda keys: read_or_none(self._store.records, keys),
+            count=lambda words: self._count_words("record", words, question),
+            passages=self._measure("record", question).passages,
+        )
+        if order == sorted(order):
+            return scored
+        places = order[::-1]
+        totals = accumulate((scored[place].score.total for place in places), max)
+        ordered = [
+            replace(scored[place], score=scored[place].score._replace(total=total))
+            for place, total in zip(places, totals, strict=True)
+        ]
+        return [*ordered[::-1], *scored[len(order) :]]
 
     def _load(self, subject: Searchable, scored: Sequence[_Scored], question: SearchRequest) -> list[Hit]:
         """Return the first `limit` hits with their values, without repeats and without what is
@@ -538,22 +562,6 @@ def validate_count(value: object, *, name: str, least: int = 1, most: int = 1_00
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
         raise InvalidInput(f"{name} is {value!r}: it is a whole number from {least} to {most:,}")
     return value
-
-
-def _put_current_first(scored: list[_Scored], query: ParsedQuery) -> list[_Scored]:
-    """Return the hits with what is newer before what it seems to replace; it gets the score of that."""
-    matches = [
-        updates.Matched(entry.passage, entry.score.total, entry.ranked.own_weights)
-        for entry in scored[: updates.COMPARED]
-    ]
-    order = updates.order_by_time(matches, query.tokens)
-    least = 0.0
-    ordered: list[_Scored] = []
-    for place in reversed(order):
-        entry = scored[place]
-        least = max(entry.score.total, least)
-        ordered.append(replace(entry, score=entry.score._replace(total=least)))
-    return [*reversed(ordered), *scored[updates.COMPARED :]]
 
 
 def _build_wanted(subject: Searchable, query: ParsedQuery) -> CandidateQuery:
