@@ -85,12 +85,13 @@ def order_by_time(
     Args:
         matches: Best first.
         asked: The tokens of the query.
-        get_records: Gives the records of passages by their keys; None for one that has gone.
+        get_records: Gives the records of passages by their keys; None for one that has gone. Called at most once.
         count: Gives how many records of the searched scopes have each token.
         passages: How many records the searched scopes have.
     """
     order = list(range(len(matches)))
     words: dict[int, list[str]] = {}
+    records: Sequence[Record | None] = ()
     for place in range(1, min(COMPARED, len(matches))):
         newer = matches[place]
         for older in order[: min(_HEAD, order.index(place))]:
@@ -106,7 +107,8 @@ def order_by_time(
             by_query = len(shared) > 1 and _matches_the_same(newer, matches[older])
             if not rare and not by_query:
                 continue
-            one, other = get_records([newer.passage.key, matches[older].passage.key])
+            records = records or get_records([match.passage.key for match in matches[:COMPARED]])
+            one, other = records[place], records[older]
             if one is None or other is None or one.category != other.category:
                 continue
             rare.difference_update(tokenize(one.category or ""))
