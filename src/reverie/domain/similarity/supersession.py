@@ -194,21 +194,37 @@ def supersedes(new: str, old: str) -> bool:
         >>> supersedes("Ana is pregnant now", "Ana is allergic to nuts")
         False
     """
-    if not may_supersede(new) or len(old) > LONGEST or len(_split_sentences(old)) != 1:
+    if not may_supersede(new):
         return False
-    before = _Statement(old)
-    if cues.UNSURE.search(before.plain) or len(before.words) > _MOST_WORDS:
-        return False
-    for sentence in _split_sentences(new):
+    before = _read_old(old)
+    return before is not None and any(
+        _ends(part, before, changed=changed) for parts, changed in _read_new(new) for part in parts
+    )
+
+
+@lru_cache(maxsize=16)
+def _read_new(text: str) -> Sequence[tuple[Sequence[_Statement], bool]]:
+    """Return the statements of a text that may end others: a sentence and its clauses, and whether it tells a change."""
+    read = []
+    for sentence in _split_sentences(text):
         whole = _Statement(sentence, is_new=True)
         if _is_doubtful(whole.plain):
             continue
         clauses = [clause for clause in _CLAUSE.split(whole.text) if clause and clause.strip()]
         parts = [whole, *(_Statement(clause, is_new=True) for clause in clauses if len(clauses) > 1)]
-        changed = _is_change(whole)
-        if any(_ends(part, before, changed=changed) for part in parts):
-            return True
-    return False
+        read.append((parts, _is_change(whole)))
+    return read
+
+
+@lru_cache(maxsize=1_024)
+def _read_old(text: str) -> _Statement | None:
+    """Return the statement of a text that may be ended; None where it says more than one thing, or nothing sure."""
+    if len(text) > LONGEST or len(_split_sentences(text)) != 1:
+        return None
+    statement = _Statement(text)
+    if cues.UNSURE.search(statement.plain) or len(statement.words) > _MOST_WORDS:
+        return None
+    return statement
 
 
 def _is_doubtful(plain: str) -> bool:
