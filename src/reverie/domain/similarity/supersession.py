@@ -204,7 +204,7 @@ def supersedes(new: str, old: str) -> bool:
 
 @lru_cache(maxsize=16)
 def _read_new(text: str) -> Sequence[tuple[Sequence[_Statement], bool]]:
-    """Return the statements of a text that may end others: a sentence and its clauses, and whether it tells a change."""
+    """Return the statements of a text that may end others: each sentence with its clauses, and if it tells a change."""
     read = []
     for sentence in _split_sentences(text):
         whole = _Statement(sentence, is_new=True)
