@@ -37,7 +37,7 @@ _STEPS = 8
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A memory of more than a hundred pages."""
     folder = tmp_path_factory.mktemp("whole") / "memory"
-    with Memory.open(folder) as memory:
+    with Memory.open(folder, embedder="none") as memory:
         forgotten = memory.save("The spare key lies under the old oak in the garden").record
         for number in range(34):
             shelves = (f"Shelf {number}-{n} has {n * number + n} boxes of rice. " for n in range(3 * number))

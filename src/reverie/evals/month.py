@@ -241,7 +241,9 @@ def play(month: Month, mode: str) -> MonthFigures:
     moment = [month.start]
     thinks = mode != "no thinking"
     model = ScriptedModel(month, is_hostile=mode == "hostile model") if mode.endswith("model") else None
-    settings = Settings() if thinks else replace(Settings(), learn=False, remember=False, dream_interval=None)
+    settings = Settings(embedder="none")
+    if not thinks:
+        settings = replace(settings, learn=False, remember=False, dream_interval=None)
     given = model if mode != "no model" else None
     figures = MonthFigures(mode=mode, questions=len(month.questions))
     with Memory.open(":memory:", settings=settings, clock=lambda: moment[0], model=given) as memory:

@@ -69,7 +69,7 @@ class TurnVerdict:
 
 def judge_turn(turn: LabelledTurn) -> TurnVerdict:
     """Say a turn in a conversation, and read which records come of it."""
-    with Memory.open(":memory:") as memory:
+    with Memory.open(":memory:", embedder="none") as memory:
         session = memory.session("eval:1")
         for role, text in turn.before:
             session.add(role, text)  # type: ignore[arg-type]

@@ -50,7 +50,7 @@ class ChangeVerdict:
 def judge_pair(pair: ChangePair) -> ChangeVerdict:
     """Save both texts of a pair, a day apart."""
     moment = [_START]
-    with Memory.open(":memory:", clock=lambda: moment[0]) as memory:
+    with Memory.open(":memory:", clock=lambda: moment[0], embedder="none") as memory:
         old = memory.save(pair.old).record
         moment[0] += timedelta(days=1)
         memory.save(pair.new)

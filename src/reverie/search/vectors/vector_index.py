@@ -285,7 +285,8 @@ class VectorIndex:
             try:
                 self._follow_until_current()
             except StoreUnavailable as error:  # replaced, removed or closed: the next user is told
-                _log.warning("the vectors are left as they are: %s", error)
+                if not self._closing:
+                    _log.warning("the vectors are left as they are: %s", error)
                 return
 
     def _must_stop(self) -> bool:
