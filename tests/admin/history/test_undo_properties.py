@@ -376,7 +376,11 @@ def tell(world: World, n: int) -> None:
         said[n % len(said)]()
 
 
-@given(plan=plans, telling=st.lists(st.integers(0, 60), min_size=1, max_size=10), picks=st.lists(numbers, max_size=6))
+@given(
+    plan=plans,
+    telling=st.lists(st.integers(0, 60), min_size=1, max_size=10),
+    picks=st.lists(numbers, max_size=6),
+)
 @settings(laws, max_examples=examples(4))
 def test_what_was_forgotten_is_nowhere_and_nothing_brings_it_back(
     world: Callable[[], Any], plan: list[Any], telling: list[int], picks: list[int]
