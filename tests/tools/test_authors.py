@@ -1,4 +1,4 @@
-"""Who is named as the author of what a model changes?"""
+"""Authors of what a model changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does a nightly consolidation without checks lose, with the same models?
+"""What a nightly consolidation without checks loses, with the same models.
 
 It shows the model up to 1,000 entries, each with its id, category, tags and content. The model names
 duplicates to merge and entries to delete; what it writes is saved, and the union of all that it names to
