@@ -1,8 +1,8 @@
 """Order of records of which one says what became of another.
 
-Two records of one category tell of the same thing if they share a word that hardly any other has, or if they match
-the same words of a query. Then the newer one tells what holds now, and stands first, unless the query asks for the
-past.
+Two records of one scope and category tell of the same thing if they share a word that hardly any other has, or if
+they match the same words of a query. Then the newer one tells what holds now, and stands first, unless the query asks
+for the past.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _HEAD = 5
 _LONGEST = 60
 """Tokens; what is longer tells of several things, and shares words with anything."""
 
-_SAME_MATCH = 0.5
+_SAME_MATCH = 0.8
 """Share of the older record's matched weight that the newer one must match, too."""
 
-_COMPARABLE = 0.5
+_COMPARABLE = 0.6
 """Share of the older record's score that the newer one must have if they are known by the words of the query."""
 
 _LEAST = 0.1
@@ -109,7 +109,7 @@ def order_by_time(
                 continue
             records = records or get_records([match.passage.key for match in matches[:COMPARED]])
             one, other = records[place], records[older]
-            if one is None or other is None or one.category != other.category:
+            if one is None or other is None or (one.category, one.scope) != (other.category, other.scope):
                 continue
             rare.difference_update(tokenize(one.category or ""))
             if by_query or any(
