@@ -1,18 +1,62 @@
-"""Locks in forked children.
+"""Forks of the process while other threads work.
 
-A child has only the thread that forked. A lock that another thread held at that moment stays held in the
-child for ever, so the child gets a new one.
+A forked child has only the thread that forked. Two things follow:
+
+* A lock that another thread held at that moment stays held in the child for ever. The child gets a new one:
+  `renew_lock_after_fork`.
+* SQLite keeps a list of open files per process, with the locks it believes to hold on each. The child inherits
+  the list and not the locks. A connection that the child opens to the same file finds the entry and takes no
+  lock of its own; another process that sees no lock then deletes the log under it, and acknowledged commits are
+  gone. So no connection may be open at the moment of the fork: `pause_for_forks`.
+
+The import system has such locks too: a module that another thread is importing is locked in the child for ever.
+A fork waits for imports of Reverie's own modules.
 """
 
 from __future__ import annotations
 
+import importlib
 import os
+import sys
 import threading
+import time
 import weakref
-from typing import Any
+from typing import Any, Protocol
 
-_OWNERS: weakref.WeakSet[Any] = weakref.WeakSet()
+_PATIENCE_S = 10.0
+_SHORTEST_ATTEMPT_S = 0.05
+_LONGEST_ATTEMPT_S = 1.0
 _RLOCK = type(threading.RLock())
+
+
+class Pausable(Protocol):
+    """An owner of SQLite connections."""
+
+    def pause_for_fork(self, patience: float) -> bool:
+        """Close the connections; threads that ask for one wait until `resume_after_fork`.
+
+        Args:
+            patience: How many seconds to wait for threads that use a connection.
+
+        Returns:
+            Whether no connection is open that could have been waited for.
+        """
+
+    def resume_after_fork(self) -> None:
+        """Let the threads go on, however far `pause_for_fork` came."""
+
+    def reset_after_fork(self) -> None:
+        """Forget in a child what belongs to its parent, after `pause_for_fork`."""
+
+
+not_forking = threading.Lock()
+"""To be held while a connection is opened that no `Pausable` owns. There is no fork meanwhile."""
+
+_listing = threading.Lock()  # of the two sets below
+_owners: weakref.WeakSet[Any] = weakref.WeakSet()
+_pausable: weakref.WeakSet[Pausable] = weakref.WeakSet()
+_paused: list[Pausable] = []
+_held: list[threading.Lock] = []
 
 
 def renew_lock_after_fork(owner: Any) -> None:
@@ -20,11 +64,73 @@ def renew_lock_after_fork(owner: Any) -> None:
 
     What the lock guards may be half changed then: `owner._reset_after_fork()`, if there is one, discards it.
     """
-    _OWNERS.add(owner)
+    with _listing:
+        _owners.add(owner)
+
+
+def pause_for_forks(owner: Pausable) -> None:
+    """Close the connections of an owner for the moment of each fork."""
+    with _listing:
+        _pausable.add(owner)
+
+
+def _before_fork() -> None:
+    # All or nothing, with short attempts: a thread that uses a connection may wait for something that another
+    # thread holds, which in turn waits for an owner that is paused already. Between two attempts all go on.
+    _finish_imports()
+    deadline = time.monotonic() + _PATIENCE_S
+    attempt = _SHORTEST_ATTEMPT_S
+    while not _pause_all(attempt):
+        if time.monotonic() > deadline:
+            return  # the child is told by those that could not be paused
+        _resume_all()
+        time.sleep(attempt / 5)
+        attempt = min(2 * attempt, _LONGEST_ATTEMPT_S)
+
+
+def _finish_imports() -> None:
+    """Wait for the modules that other threads are importing."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith("reverie.") and getattr(module.__spec__, "_initializing", False):
+            importlib.import_module(name)
+
+
+def _pause_all(patience: float) -> bool:
+    """Pause all owners, each within so many seconds; False if one of them could not."""
+    if not _acquire(not_forking, patience) or not _acquire(_listing, patience):
+        return False
+    done = True
+    for owner in list(_pausable):
+        _paused.append(owner)
+        done = owner.pause_for_fork(patience) and done
+    return done
+
+
+def _acquire(lock: threading.Lock, patience: float) -> bool:
+    if lock.acquire(timeout=patience):
+        _held.append(lock)
+        return True
+    return False
+
+
+def _resume_all() -> None:
+    for owner in reversed(_paused):
+        owner.resume_after_fork()
+    _release_all()
+
+
+def _release_all() -> None:
+    _paused.clear()
+    for lock in reversed(_held):
+        lock.release()
+    _held.clear()
 
 
 def _after_fork_in_child() -> None:
-    for owner in list(_OWNERS):
+    for owner in _paused:
+        owner.reset_after_fork()
+    _release_all()
+    for owner in list(_owners):
         if owner._lock.acquire(blocking=False):
             owner._lock.release()
             continue
@@ -34,4 +140,4 @@ def _after_fork_in_child() -> None:
 
 
 if hasattr(os, "register_at_fork"):  # pragma: no branch
-    os.register_at_fork(after_in_child=_after_fork_in_child)
+    os.register_at_fork(before=_before_fork, after_in_parent=_resume_all, after_in_child=_after_fork_in_child)

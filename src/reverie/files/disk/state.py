@@ -19,7 +19,6 @@ import sqlite3
 import stat
 import threading
 import time
-import weakref
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -27,7 +26,7 @@ from typing import NamedTuple, TypeVar
 
 from reverie.domain.change import JournalEntry
 from reverie.domain.text.timestamps import to_microseconds
-from reverie.stores.sqlite.connections import not_forking
+from reverie.stores.forks import not_forking, pause_for_forks
 from reverie.stores.sqlite.errors import is_undecodable
 
 FILES_DATABASE = "files.db"
@@ -65,7 +64,6 @@ _SIGN = 1 << 64
 _TRIES = 5
 _PAUSE_S = 0.001
 _READ_PATIENCE_S = 5.0
-_FORK_PATIENCE_S = 10.0
 _BROKEN = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT, sqlite3.SQLITE_ERROR}
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 
@@ -256,7 +254,7 @@ class FileState:
         self._ledger: LockedFileState | None = None
         self._closed = False
         self._rested = False
-        _OPEN.add(self)
+        pause_for_forks(self)
 
     @contextlib.contextmanager
     def lock(self, patience_s: float = 10.0) -> Iterator[LockedFileState]:
@@ -425,55 +423,26 @@ class FileState:
                 self._file.close()
         self._file, self._place = None, None
 
-    # -- forks: `stores.sqlite.connections` explains why no connection may be open then -----------------
+    # -- forks: `stores.forks` explains why no connection may be open then ------------------------------
 
-    def _before_fork(self) -> None:
-        self._rested = self._lock.acquire(timeout=_FORK_PATIENCE_S)
+    def pause_for_fork(self, patience: float) -> bool:
+        self._rested = self._lock.acquire(timeout=patience)
         if self._rested and self._ledger is None:
             self._close_connection()
+        return self._rested
 
-    def _after_fork_in_parent(self) -> None:
+    def resume_after_fork(self) -> None:
         if self._rested:
             self._lock.release()
 
-    def _after_fork_in_child(self) -> None:
+    def reset_after_fork(self) -> None:
         if self._file is not None:
             _SPOILT[self._path] = self._file  # never closed here: that would write to the parent's log
         self._file, self._place, self._ledger = None, None, None
         self._lock = threading.RLock()
 
 
-_OPEN: weakref.WeakSet[FileState] = weakref.WeakSet()
 _SPOILT: dict[str, sqlite3.Connection] = {}
-_resting: list[FileState] = []
-
-
-def _before_fork() -> None:
-    _resting[:] = list(_OPEN)
-    for state in _resting:
-        state._before_fork()
-
-
-def _after_fork_in_parent() -> None:
-    for state in _resting:
-        state._after_fork_in_parent()
-    _resting.clear()
-
-
-def _after_fork_in_child() -> None:
-    for state in _resting:
-        state._after_fork_in_child()
-    _resting.clear()
-
-
-# These run before the handlers of `stores.sqlite.connections`, because they are registered later: a thread
-# that holds a lock here can still finish its work with the store.
-if hasattr(os, "register_at_fork"):  # pragma: no branch
-    os.register_at_fork(
-        before=_before_fork,
-        after_in_parent=_after_fork_in_parent,
-        after_in_child=_after_fork_in_child,
-    )
 
 
 def _connect(path: str) -> sqlite3.Connection:

@@ -10,12 +10,12 @@ import os
 import sqlite3
 import threading
 import time
-import weakref
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from reverie.domain.errors import StoreUnavailable
+from reverie.stores.forks import pause_for_forks
 from reverie.stores.protocol import refuse_nested_change
 from reverie.stores.sqlite.errors import translate_error
 from reverie.stores.sqlite.migrations import build_uri
@@ -58,16 +58,19 @@ class _Here:
         self.waiting = False  # for them to be idle, so that the process can be forked
         self.rested = False
 
-    def rest(self, patience: float) -> None:
-        """Wait for other threads to finish, and close everything that can be closed."""
+    def rest(self, patience: float) -> bool:
+        """Close everything when no other thread uses it any more; False if that takes longer than `patience`."""
         # A reader of the forking thread itself is a `find` that somebody has not finished: no use waiting.
         me = threading.get_ident()
         self.rested = self.writing.acquire(timeout=patience)
         with self.lock:
             self.waiting = True
-            self.changed.wait_for(lambda: all(user == me for user in self.busy.values()), timeout=patience)
+            free = self.changed.wait_for(
+                lambda: all(user == me for user in self.busy.values()), timeout=patience
+            )
             if self.rested:
                 self.close()
+        return self.rested and free
 
     def resume(self) -> None:
         """Go on after `rest`."""
@@ -122,7 +125,7 @@ class ConnectionPool:
         self._unchanging = _read_file_version(path) if is_on_read_only_mount(path) else None
         self._here = _Here()
         self._thread = threading.local()
-        _OPEN.add(self)
+        pause_for_forks(self)
 
     @property
     def view(self) -> View | None:
@@ -331,23 +334,19 @@ class ConnectionPool:
                 "close it and open it again"
             )
 
-    # -- forks -------------------------------------------------------------------------------------------
+    # -- forks: `stores.forks` explains why no connection may be open then ------------------------------
     #
-    # "Open anew in the child" is not enough. SQLite keeps a list of open files per process, with the locks
-    # it believes to hold on each; the child inherits the list and not the locks. A connection that it opens
-    # to the same file finds the entry, takes no lock of its own, and then somebody else, seeing no lock,
-    # deletes the log under it: acknowledged commits are gone. So there must be no connection at all at
-    # the moment of the fork: all are closed before it, and opened again when somebody asks. What cannot
-    # be closed, because its thread is in the middle of `find`, spoils the file for the child, which is told;
-    # such a connection is never let go of there either, for closing it would write to the shared log index.
+    # What cannot be closed, because its thread is in the middle of `find`, spoils the file for the child,
+    # which is told; such a connection is never let go of there either, for closing it would write to the
+    # shared log index.
 
-    def _before_fork(self) -> None:
-        self._here.rest(self._patience)
+    def pause_for_fork(self, patience: float) -> bool:
+        return self._here.rest(patience)
 
-    def _after_fork_in_parent(self) -> None:
+    def resume_after_fork(self) -> None:
         self._here.resume()
 
-    def _after_fork_in_child(self) -> None:
+    def reset_after_fork(self) -> None:
         left = [*self._here.busy, *self._here.idle, *filter(None, [self._here.writer])]
         if left:
             _SPOILT.add(self._path)
@@ -388,44 +387,10 @@ def _read_file_version(path: Path) -> tuple[int, int] | None:
     return status.st_mtime_ns, status.st_size
 
 
-_OPEN: weakref.WeakSet[ConnectionPool] = weakref.WeakSet()
 _SPOILT: set[Path] = set()
-not_forking = threading.Lock()
-"""To be held while connections are opened in other ways than here."""
-
-_resting: list[ConnectionPool] = []
 
 
 def _keep_for_ever(connection: sqlite3.Connection) -> None:
     import ctypes  # here, because hardly anybody forks while reading
 
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
-
-
-def _before_fork() -> None:
-    not_forking.acquire()
-    _resting[:] = list(_OPEN)
-    for connections in _resting:
-        connections._before_fork()
-
-
-def _after_fork_in_parent() -> None:
-    for connections in _resting:
-        connections._after_fork_in_parent()
-    _resting.clear()
-    not_forking.release()
-
-
-def _after_fork_in_child() -> None:
-    for connections in _resting:
-        connections._after_fork_in_child()
-    _resting.clear()
-    not_forking.release()
-
-
-if hasattr(os, "register_at_fork"):  # pragma: no branch
-    os.register_at_fork(
-        before=_before_fork,
-        after_in_parent=_after_fork_in_parent,
-        after_in_child=_after_fork_in_child,
-    )

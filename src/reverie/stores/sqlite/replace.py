@@ -19,7 +19,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from reverie.domain.errors import StoreUnavailable
-from reverie.stores.sqlite.connections import not_forking
+from reverie.stores.forks import not_forking
 from reverie.stores.sqlite.errors import translate_error
 from reverie.stores.sqlite.migrations import build_uri, copy_out
 

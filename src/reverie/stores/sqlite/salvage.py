@@ -10,7 +10,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
-from reverie.stores.sqlite.connections import not_forking
+from reverie.stores.forks import not_forking
 from reverie.stores.sqlite.migrations import build_uri
 
 

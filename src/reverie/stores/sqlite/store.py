@@ -40,8 +40,9 @@ from reverie.stores.codec import (
     decode_entry,
     encode_entry,
 )
+from reverie.stores.forks import not_forking
 from reverie.stores.protocol import Order, StoreProblem
-from reverie.stores.sqlite.connections import ConnectionPool, not_forking
+from reverie.stores.sqlite.connections import ConnectionPool
 from reverie.stores.sqlite.errors import is_undecodable
 from reverie.stores.sqlite.integrity import RESTORE, find_problems
 from reverie.stores.sqlite.migrations import copy_out, prepare
