@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import datetime, timedelta
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeGuard
@@ -201,37 +201,21 @@ class Memory(ScopedMemory):
         if settings is not None and not isinstance(settings, Settings):
             raise InvalidInput(f"settings are {settings!r}: pass `Settings(…)`, or None for the defaults")
         beside = None if profile is None else resolve_path(profile, name="profile")
+        build = partial(
+            cls, settings=settings, clock=clock, new_id=new_id, actor=actor, model=model, embedder=embedder
+        )
         if path == IN_MEMORY:
             from reverie.stores.in_memory import InMemoryStore  # here: most memories are on disk
 
-            store: Store = InMemoryStore(analyse=analyze)
-            return cls(
-                store,
-                settings=settings,
-                clock=clock,
-                new_id=new_id,
-                actor=actor,
-                profile=beside,
-                model=model,
-                embedder=embedder,
-            )
+            return build(InMemoryStore(analyse=analyze), profile=beside)
         patience = {} if busy_timeout is None else {"busy_timeout": busy_timeout}
         if is_database(path):
             from reverie.stores.postgres import PostgresStore  # here: most memories are in a folder
 
             shared = PostgresStore(path, analyse=analyze, create=create, **patience)
             try:
-                return cls(
-                    shared,
-                    settings=settings,
-                    clock=clock,
-                    new_id=new_id,
-                    actor=actor,
-                    profile=beside,
-                    model=model,
-                    embedder=embedder,
-                    cache=_open_cache(shared.identity, settings or Settings()),
-                )
+                cache = _open_cache(shared.identity, settings or Settings())
+                return build(shared, profile=beside, cache=cache)
             except BaseException:
                 shared.close()
                 raise
@@ -243,17 +227,7 @@ class Memory(ScopedMemory):
         if not create and not database.exists():
             raise NotFound(f"there is no memory in {str(folder)!r}: open it with create=True to make one")
         store = SQLiteStore(database, analyse=analyze, create=create, **patience)
-        return cls(
-            store,
-            path=folder,
-            settings=settings,
-            clock=clock,
-            new_id=new_id,
-            actor=actor,
-            profile=beside or folder,
-            model=model,
-            embedder=embedder,
-        )
+        return build(store, path=folder, profile=beside or folder)
 
     def close(self) -> None:
         """Store what is still held, and release the folder. Closing twice is fine.

@@ -197,8 +197,10 @@ def supersedes(new: str, old: str) -> bool:
     if not may_supersede(new):
         return False
     before = _read_old(old)
-    return before is not None and any(
-        _ends(part, before, changed=changed) for parts, changed in _read_new(new) for part in parts
+    return (
+        before is not None
+        and any(_ends(part, before, changed=changed) for parts, changed in _read_new(new) for part in parts)
+        and len(before.words) <= _MOST_WORDS  # last: reading the words of every statement costs most
     )
 
 
@@ -222,9 +224,7 @@ def _read_old(text: str) -> _Statement | None:
     if len(text) > LONGEST or len(_split_sentences(text)) != 1:
         return None
     statement = _Statement(text)
-    if cues.UNSURE.search(statement.plain) or len(statement.words) > _MOST_WORDS:
-        return None
-    return statement
+    return None if cues.UNSURE.search(statement.plain) else statement
 
 
 def _is_doubtful(plain: str) -> bool:
@@ -381,12 +381,12 @@ def _says_relative(statement: _Statement, end: int) -> bool:
 
 def _ends_by_name(new: _Statement, old: _Statement, *, changed: bool) -> bool:
     """Return whether the two differ in one name alone, where only one can stand."""
-    if not changed or cues.REPLACED.search(new.plain):
+    if not changed or new.values or old.values or cues.REPLACED.search(new.plain):
         return False
     shared = [word for word in new.words if not word.keys.isdisjoint(old.keys)]
     fresh = [word for word in new.words if word.keys.isdisjoint(old.keys)]
     gone = [word for word in old.words if word.keys.isdisjoint(new.keys)]
-    if not shared or not fresh or not gone or new.values or old.values:
+    if not shared or not fresh or not gone:
         return False
     verbs = {word.text for word in shared if word.text in cues.CHOICE}
     topic = [word for word in shared if word.text not in cues.CHOICE]

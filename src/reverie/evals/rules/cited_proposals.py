@@ -17,7 +17,7 @@ from reverie.consolidation.planning.preference_evidence import explain_unshown
 from reverie.domain.conversation import Turn
 from reverie.domain.errors import InvalidInput
 from reverie.evals.recall import metrics
-from reverie.evals.rules.harness import Evaluation, Results, format_share
+from reverie.evals.rules.harness import Evaluation, Results, format_share, iterate_rows_by_language
 
 _COLUMNS = ("proposals", "good", "accepted", "share", "95 %", "bad", "accepted", "share", "95 %")
 _START = datetime(2026, 3, 2, 12, tzinfo=UTC)
@@ -140,10 +140,7 @@ def _summarize(verdicts: Sequence[ProposalVerdict]) -> dict[str, Any]:
 
 
 def _iterate_rows(results: Results[ProposalVerdict]) -> Iterator[tuple[str, ...]]:
-    for name, verdicts in results.items():
-        yield _format_row(name, verdicts)
-        for language in dict.fromkeys(each.item.language for each in verdicts):
-            yield _format_row(f" {language}", [each for each in verdicts if each.item.language == language])
+    return iterate_rows_by_language(results, lambda each: each.item.language, _format_row)
 
 
 def _format_row(name: str, verdicts: Sequence[ProposalVerdict]) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -200,6 +200,24 @@ class Evaluation(Generic[Item, Verdict]):
                 for each in verdicts
             ]
         return document
+
+
+def iterate_rows_by_language(
+    results: Results[Verdict],
+    get_language: Callable[[Verdict], str],
+    format_row: Callable[[str, Sequence[Verdict]], tuple[str, ...]],
+) -> Iterator[tuple[str, ...]]:
+    """Yield a row for each set, and below it one for each language that it has.
+
+    Args:
+        results: Verdicts by the name of their set.
+        get_language: Gives the language of a verdict's item.
+        format_row: Makes a row of its name and verdicts.
+    """
+    for name, verdicts in results.items():
+        yield format_row(name, verdicts)
+        for language in dict.fromkeys(map(get_language, verdicts)):
+            yield format_row(f" {language}", [each for each in verdicts if get_language(each) == language])
 
 
 def format_share(part: int, whole: int) -> tuple[str, str]:

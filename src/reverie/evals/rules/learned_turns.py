@@ -12,7 +12,7 @@ from typing import Any
 from reverie import Memory
 from reverie.domain.errors import InvalidInput
 from reverie.evals.recall import metrics
-from reverie.evals.rules.harness import Evaluation, Results, format_share, has_blank
+from reverie.evals.rules.harness import Evaluation, Results, format_share, has_blank, iterate_rows_by_language
 
 _COLUMNS = ("turns", "wanted", "learned", "wrong", "precision", "95 %", "recall", "95 %")
 _ANSWER = "All right."
@@ -122,10 +122,7 @@ def _describe(verdict: TurnVerdict) -> dict[str, Any]:
 
 
 def _iterate_rows(results: Results[TurnVerdict]) -> Iterator[tuple[str, ...]]:
-    for name, verdicts in results.items():
-        yield _format_row(name, verdicts)
-        for language in dict.fromkeys(each.turn.language for each in verdicts):
-            yield _format_row(f" {language}", [each for each in verdicts if each.turn.language == language])
+    return iterate_rows_by_language(results, lambda each: each.turn.language, _format_row)
 
 
 def _format_row(name: str, verdicts: Sequence[TurnVerdict]) -> tuple[str, ...]:

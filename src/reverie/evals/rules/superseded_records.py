@@ -13,7 +13,7 @@ from typing import Any
 from reverie import Memory
 from reverie.domain.errors import InvalidInput
 from reverie.evals.recall import metrics
-from reverie.evals.rules.harness import Evaluation, Results, format_share, has_blank
+from reverie.evals.rules.harness import Evaluation, Results, format_share, has_blank, iterate_rows_by_language
 
 EXPECTATIONS = ("ends", "stands")
 _COLUMNS = ("pairs", "end", "ended", "found", "95 %", "stand", "wrong", "share", "95 %")
@@ -88,10 +88,7 @@ def _summarize(verdicts: Sequence[ChangeVerdict]) -> dict[str, Any]:
 
 
 def _iterate_rows(results: Results[ChangeVerdict]) -> Iterator[tuple[str, ...]]:
-    for name, verdicts in results.items():
-        yield _format_row(name, verdicts)
-        for language in dict.fromkeys(each.pair.language for each in verdicts):
-            yield _format_row(f" {language}", [each for each in verdicts if each.pair.language == language])
+    return iterate_rows_by_language(results, lambda each: each.pair.language, _format_row)
 
 
 def _format_row(name: str, verdicts: Sequence[ChangeVerdict]) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from reverie.consolidation.plan import Plan
 from reverie.domain.filter import Filter
 from reverie.domain.text.timestamps import format_time
 from reverie.interfaces.http import schemas
-from reverie.interfaces.http.operations import Answer, Call, Empty, Operation, operation
+from reverie.interfaces.http.operations import Answer, Call, Empty, Operation, answer_reference, operation
 from reverie.interfaces.http.problems import Problem
 
 OPERATIONS: list[Operation] = []
@@ -113,11 +113,6 @@ def get_plan(call: Call) -> Answer:
     return Answer(_serialize_plan(*call.server.plans.get(call.path["id"])))
 
 
-def _answer_again(call: Call, reference: Any) -> Answer:
-    del call
-    return Answer(reference)
-
-
 @operation(
     OPERATIONS,
     "POST",
@@ -126,7 +121,7 @@ def _answer_again(call: Call, reference: Any) -> Answer:
     query=Empty,
     is_whole=True,
     answers={200: schemas.AppliedPlan},
-    replay=_answer_again,
+    replay=answer_reference,
 )
 def apply_plan(call: Call) -> Answer:
     """Make the changes of a plan, all of them or none."""

@@ -16,7 +16,7 @@ from reverie.domain.change import JournalEntry
 from reverie.domain.errors import InvalidInput, NotFound, ReverieError
 from reverie.domain.text.timestamps import format_time
 from reverie.interfaces.http import schemas
-from reverie.interfaces.http.operations import Answer, Call, Operation, operation
+from reverie.interfaces.http.operations import Answer, Call, Operation, answer_reference, operation
 from reverie.interfaces.http.problems import Problem
 
 OPERATIONS: list[Operation] = []
@@ -164,11 +164,6 @@ def _format_event(row: JournalEntry) -> bytes:
 # -- undo ------------------------------------------------------------------------------------------------
 
 
-def _answer_again(call: Call, reference: Any) -> Answer:
-    del call
-    return Answer(reference)
-
-
 @operation(
     OPERATIONS,
     "POST",
@@ -176,7 +171,7 @@ def _answer_again(call: Call, reference: Any) -> Answer:
     right="review",
     body=schemas.UndoInput,
     answers={200: schemas.UndoOutput},
-    replay=_answer_again,
+    replay=answer_reference,
 )
 def undo(call: Call) -> Answer:
     """Take changes back, all of them in one transaction."""

@@ -178,6 +178,12 @@ class Operation:
         return (self.run.__doc__ or "").strip().partition("\n")[0]
 
 
+def answer_reference(call: Call, reference: Any) -> Answer:
+    """Answer a repeated request of an `Idempotency-Key` whose reference is the whole answer."""
+    del call
+    return Answer(reference)
+
+
 def operation(
     operations: list[Operation], method: Method, path: str, *, right: Right | None, **options: Any
 ) -> Callable[[Handler], Handler]:

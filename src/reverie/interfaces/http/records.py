@@ -180,8 +180,7 @@ def get_record(call: Call) -> Answer:
 )
 def update_record(call: Call) -> Answer:
     """Change fields of a record; null removes a value (RFC 7396)."""
-    record = get_record_of(call, call.view)
-    _refuse_everybodys(call, record)
+    record = _get_changeable(call)
     check_match(call, record.to_dict())
     changes = {name: getattr(call.body, name) for name in call.body.model_fields_set}
     for name in ("tags", "references"):
@@ -214,8 +213,7 @@ def update_record(call: Call) -> Answer:
 )
 def archive_record(call: Call) -> Answer:
     """Take a record out of search; it can be restored."""
-    record = get_record_of(call, call.view)
-    _refuse_everybodys(call, record)
+    record = _get_changeable(call)
     check_match(call, record.to_dict())
     return answer_value(call, call.view.archive(record.id, reason=call.query.reason).to_dict())
 
@@ -223,8 +221,7 @@ def archive_record(call: Call) -> Answer:
 @operation(OPERATIONS, "POST", "/v1/records/{id}/restore", right="write", answers={200: Record})
 def restore_record(call: Call) -> Answer:
     """Bring an archived record back into search."""
-    record = get_record_of(call, call.view)
-    _refuse_everybodys(call, record)
+    record = _get_changeable(call)
     return answer_value(call, call.view.restore(record.id).to_dict())
 
 
@@ -242,8 +239,7 @@ def unpin_record(call: Call) -> Answer:
 
 def _set_pinned(call: Call, pinned: bool) -> Answer:
     call.require_trust()
-    record = get_record_of(call, call.view)
-    _refuse_everybodys(call, record)
+    record = _get_changeable(call)
     return answer_value(call, call.view.update(record.id, pinned=pinned).to_dict())
 
 
@@ -262,8 +258,14 @@ def promote_record(call: Call) -> Answer:
     return _answer_saved(call.view.promote(call.path["id"], to=call.body.to))
 
 
-def _refuse_everybodys(call: Call, record: Record) -> None:
-    """Raise `Problem` for a record of a scope around the one in view."""
+def _get_changeable(call: Call) -> Record:
+    """Return the record that the path names.
+
+    Raises:
+        NotFound: there is none in view.
+        Problem: it is of a scope around the one in view, and is only read there.
+    """
+    record = get_record_of(call, call.view)
     if record.scope != call.view.scope:
         raise Problem(
             403,
@@ -271,6 +273,7 @@ def _refuse_everybodys(call: Call, record: Record) -> None:
             "Name that scope, or save what differs as a record of its own.",
             kind="other-scope",
         )
+    return record
 
 
 # -- history of a record -----------------------------------------------------------------------------------
