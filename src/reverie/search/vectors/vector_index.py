@@ -289,7 +289,9 @@ class VectorIndex:
                     _log.warning("the vectors are left as they are: %s", error)
                 return
 
-    def _must_stop(self) -> bool:
+    def _must_stop(self, until: float | None) -> bool:
+        if until is not None and time.monotonic() >= until:
+            return True
         return self._closing and (not self._is_loaded or time.monotonic() >= self._deadline)
 
     def _follow_until_current(self, *, until: float | None = None) -> bool:
@@ -300,7 +302,7 @@ class VectorIndex:
         """
         from reverie.search.vectors.vector_file import VectorFileDamaged
 
-        while not self._must_stop() and (until is None or time.monotonic() < until):
+        while not self._must_stop(until):
             pause = self._retry_at - time.monotonic()
             if pause > 0:
                 if until is not None or self._closing:
@@ -308,7 +310,7 @@ class VectorIndex:
                 self._pause(pause)
                 continue
             try:
-                if self._follow_if_alone():
+                if self._follow_if_alone(until):
                     return True
             except VectorFileDamaged as error:
                 self._discard(error)
@@ -316,11 +318,11 @@ class VectorIndex:
                 self._note_failure(error)
         return False
 
-    def _follow_if_alone(self) -> bool:
+    def _follow_if_alone(self, until: float | None) -> bool:
         """Embed something unless another does so; return whether the vectors are complete."""
         with self._lease() as is_ours:
             if is_ours:
-                is_current = self._follow()
+                is_current = self._follow(until)
                 self._note_success()
                 return is_current
         if self._is_current():
@@ -358,7 +360,7 @@ class VectorIndex:
                 os.close(descriptor)
             self._following.release()
 
-    def _follow(self) -> bool:
+    def _follow(self, until: float | None) -> bool:
         """Embed what has changed since the vectors were complete; return whether they are now."""
         file = self._get_file()
         newest = self._store.sequence()
@@ -375,7 +377,7 @@ class VectorIndex:
             reached, keys = newest, self._scan_store()
         size = _FIRST_BATCH
         while batch := list(islice(keys, size)):
-            if self._must_stop():
+            if self._must_stop(until):
                 return False
             self._update(batch)
             size = _BATCH

@@ -1,4 +1,4 @@
-"""Commands on the store: `init`, `check`, `store`, `stats` and `version`."""
+"""Commands on the store: `init`, `check`, `store`, `embed`, `stats` and `version`."""
 
 from __future__ import annotations
 
@@ -111,6 +111,28 @@ def _report_problems(
     elif not context.quiet:
         click.echo(output.escape_text(f"Sound: {shown}"))
     if problems:
+        raise click.exceptions.Exit(ExitCode.NOTHING)
+
+
+@click.command(cls=Command)
+@as_json
+@invocation
+def embed(context: CommandContext, /, as_json: bool) -> None:
+    """Compute the vectors of everything that has none yet, such as after an import.
+
+    Searches do the same for a few seconds each; a server does it in the background.
+
+    With --json: {"embedder": text, "state": text, "ready": number, "waiting": number, "problem": text}.
+    """
+    with context.memory() as memory:
+        status = memory.admin.embed()
+    if as_json:
+        output.print_json(to_plain(status))
+    elif status.waiting:
+        click.echo(output.escape_text(f"{status.waiting} texts have no vector yet: {status.problem}"))
+    elif not context.quiet:
+        click.echo(output.escape_text(f"All {status.ready} texts have a vector by {status.embedder}"))
+    if status.waiting:
         raise click.exceptions.Exit(ExitCode.NOTHING)
 
 

@@ -146,6 +146,7 @@ def print_context(
     with context.reading() as memory:
         if question is None and not memory.scoped(EVERY_SCOPE).turns(session, start=-1):
             raise NotFound(f"no session {session!r}: see `reverie sessions`, or give a MESSAGE")
+        context.embed_waiting(memory)
         pack = open_session(memory, session).context(question, record_shown=mark, **budget)
     if as_json:
         output.print_json(pack.to_dict())

@@ -154,6 +154,8 @@ def recall(
     """
     question = read_text(query, name="query") if query else None
     with context.reading() as memory:
+        if question is not None:
+            context.embed_waiting(memory)
         hits = _search(memory, question, only, {**filters, "mode": mode or "words"})
     listing.print_listing(
         "hits",
