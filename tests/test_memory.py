@@ -90,6 +90,7 @@ def test_many_are_saved_together_and_folded_among_themselves(memory: Memory) -> 
     assert [s.outcome for s in saved[-2:]] == ["reinforced", "reinforced"]
     assert sum(seen) == 702
     assert saved[-1].record.seen_count == 2
+    assert seen == [702]
 
 
 def test_one_bad_note_among_many_changes_nothing(memory: Memory) -> None:

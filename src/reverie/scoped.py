@@ -213,7 +213,7 @@ class ScopedMemory(MemoryReader):
         *,
         progress: Callable[[int], None] | None = None,
     ) -> builtins.list[SaveResult]:
-        """Save many records in this scope, a few hundred in one transaction.
+        """Save many records in this scope, a thousand in one transaction.
 
         Args:
             records: Each a `NewRecord` or a mapping with the arguments of `save`. All are checked before any

@@ -47,6 +47,7 @@ from reverie.domain.record import (
 from reverie.domain.similarity.deduplication import Create, Decision, Reinforce, decide
 from reverie.domain.text import relative_dates, timestamps
 from reverie.search.analyzer import analyze
+from reverie.search.index.inverted_index import IndexedPassage, InvertedIndex, build_predicate
 from reverie.search.index.search_index import SearchIndex
 from reverie.stores.forks import renew_lock_after_fork
 from reverie.stores.protocol import read_or_none
@@ -58,7 +59,7 @@ _PATIENT = 8
 same words can still refuse it. Of two near repetitions that are saved in that moment both may stay."""
 
 ANTI_PATTERN_TAG = "anti-pattern"
-_CHUNK = 500
+_CHUNK = 1_000
 _MOST_CANDIDATES = 8
 _MOST_SUPERSEDED = 20
 
@@ -205,7 +206,8 @@ class RecordRepository:
         is_of_any_kind = _is_of_any_kind(note)
 
         def attempt(tries: int) -> SaveResult:
-            candidates, since = self._find_similar(record, any_kind=is_of_any_kind, thorough=tries > 0)
+            cues = analyze(record).cues.split()
+            candidates, since = self._find_similar(record, cues, any_kind=is_of_any_kind, thorough=tries > 0)
             decision = self._decide(record, candidates, any_kind=is_of_any_kind)
             edits = [_to_change(decision)]
             if isinstance(decision, Create):
@@ -218,7 +220,7 @@ class RecordRepository:
     def save_many(
         self, notes: Iterable[NewRecord | Mapping[str, Any]], *, progress: Callable[[int], None] | None = None
     ) -> list[SaveResult]:
-        """Remember many things, a few hundred in a transaction (see `Memory.save_many`)."""
+        """Remember many things, a thousand in a transaction (see `Memory.save_many`)."""
         records = self._build_records(map(_parse_new_record, notes))  # all are checked before any is written
         saved: list[SaveResult] = []
         for start in range(0, len(records), _CHUNK):
@@ -251,13 +253,14 @@ class RecordRepository:
         pending = _Pending()
         saved = []
         for record, is_of_any_kind in chunk:
-            stored, _ = self._find_similar(record, any_kind=is_of_any_kind, thorough=True)
-            candidates = pending.alike(record) + pending.apply_pending(stored)
+            cues = analyze(record).cues.split()
+            stored, _ = self._find_similar(record, cues, any_kind=is_of_any_kind, thorough=True)
+            candidates = pending.alike(record, cues) + pending.apply_pending(stored)
             decision = self._decide(record, candidates, any_kind=is_of_any_kind)
             if isinstance(decision, Create):
-                edits, decision = self._apply_supersession(decision)
+                edits, decision = self._apply_supersession(decision, pending)
                 pending.end(edits[:-1])
-            pending.take(decision)
+            pending.take(decision, cues)
             saved.append(_to_saved(decision))
         return pending.edits(), saved
 
@@ -277,7 +280,9 @@ class RecordRepository:
                     return again
         return decision
 
-    def _apply_supersession(self, decision: Create) -> tuple[list[Change], Create]:
+    def _apply_supersession(
+        self, decision: Create, pending: _Pending | None = None
+    ) -> tuple[list[Change], Create]:
         """Return the changes of a creation and of the records it supersedes, whose validity ends now.
 
         Nothing is archived: superseded records are still found as of then.
@@ -296,10 +301,11 @@ class RecordRepository:
         wanted = CandidateQuery(words=[(word, 1.0) for word in words])
         keys = self._index.search_any("record", wanted, allowed, _MOST_SUPERSEDED)
         since = record.valid_from or max(self._clock(), record.created_at)
+        known = [old for old in read_or_none(self._store.records, keys) if old is not None]
+        if pending is not None:
+            known = [*pending.apply_pending(known), *pending.search(wanted, allowed, _MOST_SUPERSEDED)]
         found = [
-            old
-            for old in read_or_none(self._store.records, keys)
-            if old is not None and _can_end(old, record, since) and supersedes(record.content, old.content)
+            old for old in known if _can_end(old, record, since) and supersedes(record.content, old.content)
         ]
         if not found:
             return [_to_change(decision)], decision
@@ -319,7 +325,9 @@ class RecordRepository:
         ]
         return [*edits, Change(before=None, after=validate_record(new))], Create(record=new)
 
-    def _find_similar(self, record: Record, *, any_kind: bool, thorough: bool) -> tuple[list[Record], int]:
+    def _find_similar(
+        self, record: Record, cues: Sequence[str], *, any_kind: bool, thorough: bool
+    ) -> tuple[list[Record], int]:
         """Return live records of the same scope that may say the same, as of a journal row.
 
         The very same words share all keys, so the index finds them too. Only where it had to cut is the
@@ -327,12 +335,13 @@ class RecordRepository:
 
         Args:
             record: The new record.
+            cues: Its keys.
             any_kind: Whether records of other kinds count.
             thorough: Whether to ask the store for the same words.
         """
         allowed = Filter(scopes=(record.scope,), kinds=() if any_kind else (record.kind,))
         limit = 2 * _MOST_CANDIDATES if any_kind else _MOST_CANDIDATES
-        keys, since = self._index.alike(analyze(record).cues.split(), allowed, limit)
+        keys, since = self._index.alike(cues, allowed, limit)
         stored = read_or_none(self._store.records, keys) if keys else []
         alike = [old for old in stored if old is not None]
         same = self._store.record_like(record.scope, record.fingerprint) if thorough else None
@@ -553,22 +562,28 @@ class _Pending:
         self._first: dict[str, Record | None] = {}
         self._now: dict[str, Record] = {}
         self._by_cue: dict[str, dict[str, None]] = {}
+        self._created: list[Record] = []
+        self._words = InvertedIndex()  # of the records that this chunk creates, as far as it was needed
 
-    def alike(self, record: Record) -> list[Record]:
+    def alike(self, record: Record, cues: Sequence[str]) -> list[Record]:
         """Return records of this chunk that may say the same."""
-        ids = {name: None for cue in self._compute_cues(record) for name in self._by_cue.get(cue, ())}
+        ids = {name: None for cue in (record.fingerprint, *cues) for name in self._by_cue.get(cue, ())}
         return [self._now[name] for name in ids]
-
-    @staticmethod
-    def _compute_cues(record: Record) -> list[str]:
-        return [record.fingerprint, *analyze(record).cues.split()]
 
     def apply_pending(self, records: Iterable[Record]) -> list[Record]:
         """Return stored records with the pending decisions of this chunk applied."""
         return [self._now.get(record.id, record) for record in records]
 
-    def take(self, decision: Decision) -> None:
-        """Add a decision."""
+    def search(self, query: CandidateQuery, allowed: Filter, limit: int) -> list[Record]:
+        """Return the records that this chunk creates and that fit a query best, as they are now."""
+        for place in range(len(self._words), len(self._created)):
+            record = self._created[place]
+            self._words.add(IndexedPassage(place, record, analyze(record)))
+        found = self._words.search_any(query, build_predicate("record", allowed), limit)
+        return [self._now[self._created[place].id] for place in found]
+
+    def take(self, decision: Decision, cues: Sequence[str]) -> None:
+        """Add a decision about a record with these cues."""
         edit = _to_change(decision)
         after = edit.after
         assert isinstance(after, Record)
@@ -576,16 +591,20 @@ class _Pending:
             assert edit.before is None or isinstance(edit.before, Record)
             self._first[after.id] = edit.before
         self._now[after.id] = after
-        for cue in self._compute_cues(after):
+        if isinstance(decision, Create):
+            self._created.append(after)
+        else:
+            cues = analyze(after).cues.split()
+        for cue in (after.fingerprint, *cues):
             self._by_cue.setdefault(cue, {})[after.id] = None
 
     def end(self, edits: Iterable[Change]) -> None:
-        """Add the ends of superseded records that this chunk has not changed yet."""
+        """Add the ends of superseded records."""
         for edit in edits:
             assert isinstance(edit.before, Record)
             assert isinstance(edit.after, Record)
-            if edit.id not in self._first:
-                self._first[edit.id], self._now[edit.id] = edit.before, edit.after
+            self._first.setdefault(edit.id, edit.before)
+            self._now[edit.id] = edit.after
 
     def edits(self) -> list[Change]:
         """Return one change for each record concerned."""

@@ -166,7 +166,7 @@ def redact_value(value: V, redactor: Redactor, *, known: bool = False) -> V:
     changed: dict[str, Any] = {}
     for name in _TEXTS[type(value)]:
         was = getattr(value, name)
-        if (now := _clean(was, name, redactor)) != was:
+        if was and (now := _clean(was, name, redactor)) != was:
             changed[name] = now
     if not changed:
         return value

@@ -146,3 +146,44 @@ def test_the_untrusted_and_other_scopes_supersede_nothing_and_pins_hold() -> Non
         after = memory.get(old.id)
         assert after is not None
         assert after.valid_to is not None
+
+
+def test_a_number_to_which_nothing_leads_ends_nothing_and_costs_no_search() -> None:
+    assert not may_supersede("Saw 3 deer beside the lake")
+    assert not may_supersede("Room 7, badge 41 and 12 chairs")
+    assert may_supersede("The staging port is 5433")
+    assert may_supersede("Renamed Falcon to Kestrel")
+
+
+def test_a_later_statement_of_a_batch_ends_an_earlier_one() -> None:
+    with Memory.open(":memory:") as memory:
+        known = memory.save("The review port is 4432").record
+        old, other, new, last = memory.save_many(
+            {"content": content}
+            for content in (
+                "The staging port is 5432",
+                "The production port is 5432",
+                "The staging port is 5433 now",
+                "The review port is 4433 now",
+            )
+        )
+        ended = memory.get(old.record.id)
+        assert ended is not None
+        assert ended.metadata["superseded_by"] == new.record.id
+        assert ended.valid_to == new.record.valid_from
+        assert memory.get(other.record.id) == other.record
+        before = memory.get(known.id)
+        assert before is not None
+        assert before.metadata["superseded_by"] == last.record.id
+        assert memory.admin.check() == []
+
+
+def test_a_record_that_a_batch_repeats_and_then_ends_is_both_counted_and_ended() -> None:
+    with Memory.open(":memory:") as memory:
+        old = memory.save("The staging port is 5432").record
+        memory.save_many(
+            [{"content": "The staging port is 5432"}, {"content": "The staging port is 5433 now"}]
+        )
+        ended = memory.get(old.id)
+        assert ended is not None
+        assert (ended.seen_count, ended.valid_to is None) == (2, False)

@@ -1,4 +1,4 @@
-"""Import of items from a file or folder, some hundred in one transaction.
+"""Import of items from a file or folder, a thousand in one transaction.
 
 Another run completes an interrupted one. A batch that loses a race against another process is decided again.
 """
@@ -34,7 +34,7 @@ from reverie.files.disk.paths import resolve_path
 from reverie.stores.redacting import get_redactor, redact_value
 from reverie.stores.writer import StoreWriter
 
-BATCH = 300
+BATCH = 1_000
 """Things committed in one transaction: an interruption loses no more, and no other process waits long."""
 
 ATTEMPTS = 60

@@ -110,6 +110,23 @@ class _Statement:
         return cues.LEADING_WORDS.intersection(_TOKEN.findall(self.plain))
 
     @cached_property
+    def is_change(self) -> bool:
+        """Whether it says that something is not as it was."""
+        return any(pattern.search(self.plain) for pattern in (cues.CHANGED, cues.NOW, cues.REPLACED)) or any(
+            cues.TO.search(self.plain[: value.start]) for value in self.values
+        )
+
+    @cached_property
+    def replacements(self) -> list[re.Match[str]]:
+        """Matches of the forms that name an old value and what took its place."""
+        bare = self.plain.strip(" .!")
+        return [
+            found
+            for pattern in (cues.FROM_TO, *cues.OLD_AND_NEW)
+            if (found := pattern.fullmatch(bare)) and (pattern is not cues.FROM_TO or self.is_change)
+        ]
+
+    @cached_property
     def keys(self) -> frozenset[str]:
         return frozenset(key for word in self.words for key in word.keys) | {
             value.text for value in self.values
@@ -153,8 +170,9 @@ def _find_values(text: str, plain: str) -> Iterator[_Value]:
         yield _Value(kind or "number", value, UNITS.get(unit, unit), found.start(), end)
 
 
+@lru_cache(maxsize=256)
 def may_supersede(text: str) -> bool:
-    """Return whether a statement can end another; cheap, asked at every save.
+    """Return whether a statement can end any other; cheap, asked at every save.
 
     >>> may_supersede("Ada lives in Oslo now"), may_supersede("Ada likes Oslo")
     (True, False)
@@ -162,7 +180,9 @@ def may_supersede(text: str) -> bool:
     if len(text) > LONGEST:
         return False
     plain = fold_text(text)
-    return any(pattern.search(plain) for pattern in _GATES)
+    return any(pattern.search(plain) for pattern in _GATES) and any(
+        _can_end(part, changed=changed) for parts, changed in _read_new(text) for part in parts
+    )
 
 
 _GATES = (
@@ -214,7 +234,7 @@ def _read_new(text: str) -> Sequence[tuple[Sequence[_Statement], bool]]:
             continue
         clauses = [clause for clause in _CLAUSE.split(whole.text) if clause and clause.strip()]
         parts = [whole, *(_Statement(clause, is_new=True) for clause in clauses if len(clauses) > 1)]
-        read.append((parts, _is_change(whole)))
+        read.append((parts, whole.is_change))
     return read
 
 
@@ -234,12 +254,6 @@ def _is_doubtful(plain: str) -> bool:
     return cues.PAST.search(plain) is not None and cues.NOW.search(plain) is None
 
 
-def _is_change(statement: _Statement) -> bool:
-    return any(pattern.search(statement.plain) for pattern in (cues.CHANGED, cues.NOW, cues.REPLACED)) or any(
-        cues.TO.search(statement.plain[: value.start]) for value in statement.values
-    )
-
-
 def _split_sentences(text: str) -> list[str]:
     parts: list[str] = []
     for part in _SENTENCE.split(text.strip()):
@@ -248,6 +262,19 @@ def _split_sentences(text: str) -> list[str]:
         else:
             parts.append(part)
     return [part for part in parts if part.strip()]
+
+
+def _can_end(new: _Statement, *, changed: bool) -> bool:
+    """Return whether a statement may end any other; `_ends` is false for every other one where this is."""
+    plain = new.plain
+    return bool(
+        changed
+        or any(_is_single_valued(new, value) for value in new.values)
+        or any(frame.search(plain) for frame in (cues.HOME, cues.MOVED, cues.EMPLOYED))
+        or new.replacements
+        or (not new.values and (cues.ENDED.search(plain) or cues.RENEWED.search(plain)))
+        or cues.AGAIN.search(plain)
+    )
 
 
 def _ends(new: _Statement, old: _Statement, *, changed: bool) -> bool:
@@ -420,10 +447,7 @@ def _are_together(words: Sequence[_Word], among: Sequence[_Word]) -> bool:
 
 def _ends_by_old_value(new: _Statement, old: _Statement) -> bool:
     """Return whether the new statement names the old value, and what took its place."""
-    for pattern in (cues.FROM_TO, *cues.OLD_AND_NEW):
-        found = pattern.fullmatch(new.plain.strip(" .!"))
-        if found is None or (pattern is cues.FROM_TO and not _is_change(new)):
-            continue
+    for found in new.replacements:
         offset = len(new.plain) - len(new.plain.lstrip(" .!"))
         gone, fresh, topic = (_list_within(new, found, name, offset) for name in ("old", "new", "topic"))
         last = old.words[-1].keys if old.words else frozenset()
@@ -438,7 +462,7 @@ def _ends_by_old_value(new: _Statement, old: _Statement) -> bool:
             and not cues.HOME.match(old.plain, word.start)
         ]
         is_all = len(stays) <= _FEW and (
-            pattern is not cues.FROM_TO or not stays or _is_verb_of(stays, gone[0], old)
+            found.re is not cues.FROM_TO or not stays or _is_verb_of(stays, gone[0], old)
         )
         if is_all and _are_in(topic, old.keys):
             return True

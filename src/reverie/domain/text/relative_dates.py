@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import re
 from calendar import monthrange
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from functools import lru_cache
 
 from reverie.domain.lazy_regex import LazyRegex
 from reverie.domain.text.calendar_words import (
@@ -228,11 +229,12 @@ _MORNING = re.compile(
 _Meaning = tuple[date, date, str, bool]
 
 
-def _find_matches(folded: str) -> Iterator[re.Match[str]]:
+@lru_cache(maxsize=8)  # a save asks for its resolved dates and for its date tokens
+def _find_matches(folded: str) -> Sequence[re.Match[str]]:
     matches = list(_LATIN.re.finditer(folded)) if not _LATIN_WORDS.isdisjoint(_WORD.findall(folded)) else []
     if not folded.isascii() and _HAS_HAN.search(folded):
         matches = sorted([*matches, *_HAN.re.finditer(folded)], key=lambda match: match.start())
-    return iter(matches)
+    return matches
 
 
 _WORD = re.compile(r"[a-z]+")

@@ -91,6 +91,7 @@ class InvertedIndex:
 
     def __init__(self) -> None:
         self._leaves: dict[int, IndexedPassage] = {}
+        self._brevities: dict[int, int] = {}
         self._words: _Postings = {}
         self._dates: _Postings = {}
         self._speakers: _Postings = {}
@@ -116,6 +117,7 @@ class InvertedIndex:
         """Add a passage, replacing an earlier one of the same key."""
         self.remove(leaf.key)
         self._leaves[leaf.key] = leaf
+        self._brevities[leaf.key] = compute_brevity(leaf.analysis.length)
         self._tokens += leaf.analysis.length
         for postings, counts in self._count_tokens(leaf):
             for token, count in counts.items():
@@ -129,6 +131,7 @@ class InvertedIndex:
         leaf = self._leaves.pop(key, None)
         if leaf is None:
             return
+        del self._brevities[key]
         self._tokens -= leaf.analysis.length
         for postings, counts in self._count_tokens(leaf):
             for token in counts:
@@ -188,16 +191,17 @@ class InvertedIndex:
             "speakers": self._speakers,
             "cues": self._alike,
         }
-        sums: Counter[int] = Counter()
+        sums: dict[int, int] = {}
         for each in weights:
+            once = each.weight * ONCE
             for key, times in postings[each.among].get(each.token, {}).items():
-                sums[key] += each.weight * (compute_emphasis(times) if each.among == "words" else ONCE)
-        leaves = self._leaves
-        if brief:
-            for key in sums:
-                sums[key] *= compute_brevity(leaves[key].analysis.length)
-        best = sorted(sums.items(), key=lambda one: (-one[1], -one[0]))
-        return list(islice((one for one in best if passes(leaves[one[0]].value)), limit))
+                told = once if times == 1 or each.among != "words" else each.weight * compute_emphasis(times)
+                sums[key] = sums.get(key, 0) + told
+        leaves, brevities = self._leaves, self._brevities
+        best = [(figure * brevities[key], key) if brief else (figure, key) for key, figure in sums.items()]
+        best.sort(reverse=True)
+        passing = ((key, figure) for figure, key in best if passes(leaves[key].value))
+        return list(islice(passing, limit))
 
     def _search_best(
         self,

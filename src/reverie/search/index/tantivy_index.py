@@ -215,6 +215,8 @@ class TantivyIndex:
             brief: Whether brevity counts.
             after: Only larger keys.
         """
+        if self._is_in_none(weights):
+            return []
         query = self._build_weighted_query(subject, weights)
         if after:
             newer = Query.const_score_query(self._build_key_query(after, None), 0.0)
@@ -268,6 +270,12 @@ class TantivyIndex:
             for field, token, weight in scored
         ]
         return Query.boolean_query(clauses)
+
+    def _is_in_none(self, weights: Sequence[TermWeight]) -> bool:
+        """Return whether no passage has one of the cues: most texts that are saved share none with any other."""
+        return all(
+            each.among == "cues" and not self._searcher.doc_freq("alike", each.token) for each in weights
+        )
 
     def among(
         self,
