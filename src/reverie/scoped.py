@@ -22,6 +22,7 @@ from reverie.domain.text import validation
 from reverie.domain.text.timestamps import Clock, Duration
 from reverie.reader import MemoryReader, validate_text
 from reverie.repositories.pages import Pages, find_notes_from_turns
+from reverie.repositories.receipts import find_session_receipts
 from reverie.repositories.records import (
     NewRecord,
     RecordChanges,
@@ -362,6 +363,7 @@ class ScopedMemory(MemoryReader):
                 build_shown_cursor(own): None,
                 build_cursor_name(own): None,
                 build_remembered_cursor(own): None,
+                **find_session_receipts(self._store, own),
             },
             noted=lambda turns: find_notes_from_turns(self._store, turns),
         )

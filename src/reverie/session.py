@@ -26,6 +26,7 @@ from reverie.context.retrieval import (
     retrieve_recent,
     retrieve_standing,
 )
+from reverie.context.window import find_question, prepend_question
 from reverie.domain import provenance
 from reverie.domain.change import Change, JournalEntry, Value
 from reverie.domain.conversation import (
@@ -49,6 +50,7 @@ from reverie.domain.scope import validate_scope, visible_scopes
 from reverie.domain.text import timestamps, validation
 from reverie.files.profile import Profile
 from reverie.repositories.pages import Pages, commit_with_notes, daily_note_changes
+from reverie.repositories.receipts import PendingReceipts
 from reverie.repositories.working_memory import WorkingMemory
 from reverie.search.hits import Hit
 from reverie.settings import Settings
@@ -133,6 +135,7 @@ class Session:
         self._shown = ShownLedger()
         self._shown_is_stored = True
         self._stored_shown = ShownLedger()  # as the store has it
+        self._receipts = PendingReceipts(id)
 
     # -- adding ----------------------------------------------------------------------------------------
 
@@ -342,6 +345,11 @@ class Session:
         self._look()
         given = self._gather(message, budget, extra_context)
         pack = self._redact_pack(build(given))
+        if record_shown:
+            with self._lock:
+                self._receipts.add(
+                    given, pack, asked=any(given.now_at == turn.position for turn in given.replay)
+                )
         if record_shown and (pack.hits or pack.standing):
             with self._lock:
                 begin = given.replay[0].position if given.replay else given.now_at
@@ -358,10 +366,11 @@ class Session:
             with self._lock:
                 state = self._read_state()
                 window, following, shown = self._window, self._next, self._shown
-            asking = _find_question(message, window)
+                sequence = self._sequence
+            asking = find_question(message, window)
             now_at = following if asking is None else asking.position
             query = query_from_message(message or "" if asking is None else asking.content)
-            replayed = _prepend_question(trim_window(window, settings.replay_turns), asking)
+            replayed = prepend_question(trim_window(window, settings.replay_turns), asking)
             replayed_ids = frozenset(turn.id for turn in replayed)
             now = self._clock()
             hits: list[Hit] = []
@@ -387,6 +396,7 @@ class Session:
                 replay=replayed,
                 now_at=now_at,
                 now=now,
+                sequence=sequence,
                 budget=budget,
                 standing=standing,
                 entries=self.working.list(),
@@ -496,7 +506,7 @@ class Session:
         Before the first turn there is nothing in the store to which it could belong.
         """
         with self._lock:
-            if not self._shown_is_stored and self._stored is not None:
+            if (self._receipts or not self._shown_is_stored) and self._stored is not None:
                 self._commit([])
             return self._shown_is_stored
 
@@ -506,6 +516,7 @@ class Session:
             self._sequence = -1
             self._stored, self._window, self._next = None, (), 0
             self._shown, self._shown_is_stored, self._stored_shown = ShownLedger(), True, ShownLedger()
+            self._receipts.clear()
 
     # -- inside ----------------------------------------------------------------------------------------
 
@@ -595,6 +606,7 @@ class Session:
             cursors[build_shown_cursor(self.id)] = ledger.to_text() if ledger.marks else None
         counters = [build_recalled_counter(name) for name in self._shown.list_newer_ids(self._stored_shown)]
         cursors |= dict.fromkeys(counters, timestamps.format_time(now))
+        cursors |= self._receipts.build_cursors(self._store, edits)
         rows = commit_with_notes(
             self._store,
             edits,
@@ -606,6 +618,7 @@ class Session:
             counts=dict.fromkeys(counters, 1) or None,
         )
         self._shown, self._shown_is_stored, self._stored_shown = ledger, True, ledger
+        self._receipts.clear()
         if rows:
             self._take_in(rows)
             self._writer.publish(rows)
@@ -677,16 +690,3 @@ def build_static_context(pages: Pages, profile: Profile | None) -> StaticContext
         pages=(render_memory_section(pages.read()),),
         notes=tuple(pages.notes()),
     )
-
-
-def _find_question(message: str | None, window: Sequence[Turn]) -> Turn | None:
-    """The user's turn being answered; None where there is none, or the message has not been added yet."""
-    last = next((turn for turn in reversed(window) if turn.role == "user"), None)
-    return last if last is not None and message in {None, last.content} else None
-
-
-def _prepend_question(replayed: list[Turn], asking: Turn | None) -> list[Turn]:
-    """The replayed turns, and before them the question being answered if calls of tools pushed it out."""
-    if asking is None or not replayed or replayed[0].position <= asking.position:
-        return replayed
-    return [asking, *replayed]

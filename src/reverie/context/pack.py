@@ -365,6 +365,7 @@ class PackInput:
         recent: Records for a first turn without hits.
         related: Text of another memory for the message; quoted like everything that is remembered.
         related_tokens: Its largest number of tokens; it stands last, and takes what the others leave.
+        sequence: Number of the newest change when it was gathered.
     """
 
     query: str
@@ -379,6 +380,7 @@ class PackInput:
     recent: Sequence[Record] = ()
     related: str = ""
     related_tokens: int = 0
+    sequence: int = 0
 
 
 def build(given: PackInput) -> Pack:

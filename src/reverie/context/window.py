@@ -150,3 +150,16 @@ def _estimate_cost(messages: Sequence[dict[str, Any]]) -> int:
                 call["function"]["arguments"]
             )
     return total
+
+
+def find_question(message: str | None, window: Sequence[Turn]) -> Turn | None:
+    """Return the user's turn being answered; None if there is none, or the message has not been added yet."""
+    last = next((turn for turn in reversed(window) if turn.role == "user"), None)
+    return last if last is not None and message in {None, last.content} else None
+
+
+def prepend_question(replayed: list[Turn], asking: Turn | None) -> list[Turn]:
+    """Return the replayed turns, and before them the question being answered if calls of tools pushed it out."""
+    if asking is None or not replayed or replayed[0].position <= asking.position:
+        return replayed
+    return [asking, *replayed]

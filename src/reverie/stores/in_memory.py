@@ -638,10 +638,11 @@ class InMemoryStore:
         with self._open():
             return self._data.cursors.get(name)
 
-    def cursors(self) -> dict[str, str]:
-        """Return the values of all cursors by name."""
+    def cursors(self, prefix: str = "") -> dict[str, str]:
+        """Return the values of all cursors by name, or of those whose names begin with a prefix."""
         with self._open():
-            return dict(sorted(self._data.cursors.items()))
+            cursors = self._data.cursors
+            return {name: cursors[name] for name in sorted(cursors) if name.startswith(prefix)}
 
     def check(self) -> list[StoreProblem]:
         """Return no problems: there is nothing to check."""

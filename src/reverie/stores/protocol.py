@@ -336,8 +336,8 @@ class Store(Protocol):
         """Return the value of a cursor set by `commit`; None if there is none."""
         ...
 
-    def cursors(self) -> dict[str, str]:
-        """Return the values of all cursors by name."""
+    def cursors(self, prefix: str = "") -> dict[str, str]:
+        """Return the values of all cursors by name, or of those whose names begin with a prefix."""
         ...
 
     def check(self) -> list[StoreProblem]:

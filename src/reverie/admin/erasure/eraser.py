@@ -60,6 +60,7 @@ from reverie.domain.text.shingles import Phrase, PhraseMatcher, collect_text_shi
 from reverie.files.disk.state import FILES_DATABASE, FileState, StateUnavailable
 from reverie.files.mirror.scrub import scrub_files
 from reverie.repositories.pages import build_import_cursor
+from reverie.repositories.receipts import find_erased_receipts
 from reverie.search.index.search_index import SearchIndex
 from reverie.search.vectors.vector_index import FOLDER as VECTORS
 from reverie.search.vectors.vector_index import VectorIndex, remove_vectors
@@ -424,7 +425,8 @@ class Eraser:
         key = make_key(self._store, at=now)
         erasing = [decision for decision in decisions if decision.item.fate != "kept"]
         edits = sorted((edit for decision in erasing for edit in _build_edits(decision)), key=_get_sort_key)
-        self._set_cursors({PENDING: "an erasure was interrupted: ask for it again", **cursors})
+        receipts = self._find_receipts(erasing)
+        self._set_cursors({PENDING: "an erasure was interrupted: ask for it again", **receipts, **cursors})
         for namespace, keys in _group_entry_keys(erasing).items():
             self._store.drop_entries(namespace, keys)
         rows = self._store.erase(
@@ -451,6 +453,16 @@ class Eraser:
                 rest = drop_log_entries(value, query.phrases.has_match)
                 changes[name] = None if rest == value else rest
         return changes
+
+    def _find_receipts(self, erasing: Sequence[EraseDecision]) -> dict[str, str | None]:
+        """Return what becomes of the receipts of packs that name what is erased."""
+        names = [each.match.name for each in erasing if _is_erased(each)]
+        return find_erased_receipts(
+            self._store,
+            {name for _, name in names},
+            {name for subject, name in names if subject == "session"},
+            pages=any(each.match.name[0] == "page" for each in erasing),
+        )
 
     def _is_present(self, name: str) -> bool:
         """Whether there is a session, page or log of that name."""

@@ -460,6 +460,11 @@ class StoreContract(
         store.commit([], actor="test", at=NOW, cursors={"a": None, "b": "2", "c": None})
         assert (store.cursor("a"), store.cursor("b"), store.cursor("c")) == (None, "2", None)
         assert store.cursors() == {"b": "2"}
+        store.commit(
+            [], actor="test", at=NOW, cursors={"list:b:2": "3", "list:a": "4", "lis": "5", "listé": "6"}
+        )
+        assert list(store.cursors("list:").items()) == [("list:a", "4"), ("list:b:2", "3")]
+        assert (set(store.cursors("list")), store.cursors("none")) == ({"list:a", "list:b:2", "listé"}, {})
 
     def test_counters_are_added_to_with_a_commit_that_is_made(self, store: Store) -> None:
         assert store.count("warnings") == 0

@@ -502,11 +502,12 @@ class PostgresStore:
         )
         return str(rows[0][0]) if rows else None
 
-    def cursors(self) -> dict[str, str]:
-        """Return the values of all cursors by name."""
+    def cursors(self, prefix: str = "") -> dict[str, str]:
+        """Return the values of all cursors by name, or of those whose names begin with a prefix."""
         return dict(
             self._connections.rows(
-                "SELECT name, value FROM reverie.cursor WHERE space = %s ORDER BY name", (self._space,)
+                "SELECT name, value FROM reverie.cursor WHERE space = %s AND starts_with(name, %s) ORDER BY name",
+                (self._space, prefix),
             )
         )
 

@@ -529,9 +529,10 @@ class SQLiteStore:
         rows = self._connections.rows("SELECT value FROM cursors WHERE name = ?", (name,))
         return str(rows[0][0]) if rows else None
 
-    def cursors(self) -> dict[str, str]:
-        """Return the values of all cursors by name."""
-        return dict(self._connections.rows("SELECT name, value FROM cursors ORDER BY name"))
+    def cursors(self, prefix: str = "") -> dict[str, str]:
+        """Return the values of all cursors by name, or of those whose names begin with a prefix."""
+        question = "SELECT name, value FROM cursors WHERE name >= ? AND name < ? ORDER BY name"
+        return dict(self._connections.rows(question, (prefix, f"{prefix}\U0010ffff")))
 
     def check(self) -> list[StoreProblem]:
         """Return all problems of the stored data; an empty list if there are none."""

@@ -1,0 +1,255 @@
+"""Receipts of packs in the store: kept for a while, read with the text that their lines had."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Literal
+
+from reverie.context.pack import Pack, PackInput
+from reverie.context.receipts import (
+    LineType,
+    PackReceipt,
+    ReceiptLine,
+    build_receipt,
+    build_receipt_cursor,
+    build_receipts_prefix,
+    decode_receipt,
+    drop_erased_lines,
+    encode_receipt,
+    get_receipt_session,
+)
+from reverie.context.retrieval import query_from_message
+from reverie.domain.change import Change
+from reverie.domain.conversation import Turn
+from reverie.domain.errors import InvalidInput
+from reverie.domain.page import Paragraph
+from reverie.domain.record import Record
+from reverie.domain.text.timestamps import format_time
+from reverie.stores.protocol import Store
+
+KEPT = timedelta(days=30)
+"""How long a receipt is kept."""
+
+MOST_RECEIPTS = 2_000
+"""Most receipts of a memory, about; the oldest go first, whenever a session begins."""
+
+_MOST_PENDING = 8
+_PRUNED_EVERY = 100  # positions of a session
+
+_log = logging.getLogger("reverie")
+
+FindParagraph = Callable[[str], Paragraph | None]
+
+LineState = Literal["unchanged", "changed", "removed", "unknown"]
+"""What became of a line: `unknown` where it cannot be told any more what it said."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExplainedLine:
+    """A line of a receipt with its text.
+
+    Attributes:
+        line: The line.
+        then: What it was when the prompt was made; None where nobody can tell any more.
+        state: Whether it still is so.
+    """
+
+    line: ReceiptLine
+    then: Record | Turn | Paragraph | None
+    state: LineState
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the line as JSON has it."""
+        line = self.line
+        return {
+            "id": line.id,
+            "type": line.type,
+            "verdict": line.verdict,
+            "score": line.score,
+            "tokens": line.tokens,
+            "recent": line.recent,
+            "shown_at": line.shown_at,
+            "parts": dict(line.parts),
+            "state": self.state,
+            "content": None if self.then is None else self.then.content,
+            "scope": self.then.scope if isinstance(self.then, Record | Turn) else "",
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExplainedPack:
+    """A receipt with the texts it is about.
+
+    Attributes:
+        receipt: The receipt.
+        question: What was searched for; None where nobody can tell any more.
+        standing: Records that stood in every prompt.
+        lines: The candidates, best first.
+    """
+
+    receipt: PackReceipt
+    question: str | None
+    standing: tuple[ExplainedLine, ...]
+    lines: tuple[ExplainedLine, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the receipt with its texts as JSON has it."""
+        return {
+            **self.receipt.to_dict(),
+            "question": self.question,
+            "standing": [each.to_dict() for each in self.standing],
+            "lines": [each.to_dict() for each in self.lines],
+        }
+
+
+class PendingReceipts:
+    """Receipts of one session that wait to be stored with its next turn; the session's lock guards them."""
+
+    def __init__(self, session: str) -> None:
+        self._session = session
+        self._packs: dict[int, tuple[PackInput, Pack, bool]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._packs)
+
+    def add(self, given: PackInput, pack: Pack, *, asked: bool) -> None:
+        """Keep the pack of a turn, in place of an earlier one for the same turn."""
+        self._packs.pop(given.now_at, None)
+        self._packs[given.now_at] = (given, pack, asked)
+        if len(self._packs) > _MOST_PENDING:
+            del self._packs[next(iter(self._packs))]
+
+    def build_cursors(self, store: Store, changes: Sequence[Change]) -> dict[str, str | None]:
+        """Return the cursors to set in the transaction of some changes.
+
+        A message that was asked about before it was added is known by the turn that is among the changes.
+        """
+        cursors: dict[str, str | None] = {}
+        added = {each.after.position: each.after for each in changes if isinstance(each.after, Turn)}
+        for position, (given, pack, asked) in self._packs.items():
+            turn = added.get(position)
+            is_turn = turn is not None and query_from_message(turn.content) == given.query
+            receipt = build_receipt(self._session, given, pack, asked=asked or is_turn)
+            cursors[build_receipt_cursor(self._session, position)] = encode_receipt(receipt)
+            if position % _PRUNED_EVERY == 0:
+                cursors = {**find_old_receipts(store, given.now), **cursors}
+        return cursors
+
+    def clear(self) -> None:
+        """Drop what was stored, or is not wanted any more."""
+        self._packs.clear()
+
+
+def find_old_receipts(store: Store, now: datetime) -> dict[str, None]:
+    """Return the cursors of receipts that are too old or too many."""
+    stored = store.cursors(build_receipts_prefix())
+    times = {name: text.partition(" ")[0] for name, text in stored.items()}  # in UTC, so they sort as text
+    newest = sorted(times, key=times.__getitem__, reverse=True)
+    first = format_time(now - KEPT)
+    return {
+        name: None for number, name in enumerate(newest) if number >= MOST_RECEIPTS or times[name] < first
+    }
+
+
+def find_session_receipts(store: Store, session: str) -> dict[str, None]:
+    """Return the cursors of all receipts of a session, to be removed."""
+    names = store.cursors(build_receipts_prefix(session))
+    return {name: None for name in names if get_receipt_session(name) == session}
+
+
+def find_erased_receipts(
+    store: Store, ids: Collection[str], sessions: Collection[str], *, pages: bool
+) -> dict[str, str | None]:
+    """Return what becomes of the receipts when things are erased.
+
+    Args:
+        ids: Ids of what is erased.
+        sessions: Sessions that are erased.
+        pages: Whether lines of pages are.
+    """
+    changes: dict[str, str | None] = {}
+    for name, text in store.cursors(build_receipts_prefix()).items():
+        session = get_receipt_session(name) or ""
+        try:
+            receipt = None if session in sessions else decode_receipt(session, text)
+        except InvalidInput:
+            receipt = None
+        after = None if receipt is None else drop_erased_lines(receipt, ids, pages=pages)
+        if after is None or after is not receipt:
+            changes[name] = None if after is None else encode_receipt(after)
+    return changes
+
+
+# -- reading -------------------------------------------------------------------------------------------
+
+
+def list_receipts(store: Store, session: str | None = None) -> list[PackReceipt]:
+    """Return the receipts of a session, or of all, the newest first. One that cannot be read is left out."""
+    receipts = []
+    for name, text in store.cursors(build_receipts_prefix(session)).items():
+        owner = get_receipt_session(name) or ""
+        if session is not None and owner != session:
+            continue
+        try:
+            receipts.append(decode_receipt(owner, text))
+        except InvalidInput as error:
+            _log.warning("the receipt %r cannot be read and is left out: %s", name, error)
+    return sorted(receipts, key=lambda receipt: (receipt.at, receipt.position), reverse=True)
+
+
+def find_receipt(store: Store, session: str, position: int) -> PackReceipt | None:
+    """Return the receipt of one turn; None if there is none, or not any more."""
+    text = store.cursor(build_receipt_cursor(session, position))
+    receipt = None if text is None else decode_receipt(session, text)
+    return receipt if receipt is not None and receipt.position == position else None
+
+
+def explain_receipt(store: Store, receipt: PackReceipt, find_paragraph: FindParagraph) -> ExplainedPack:
+    """Return a receipt with the texts that its lines had when the prompt was made.
+
+    Args:
+        find_paragraph: Returns the paragraph of a page by its id.
+    """
+    with store.reading():
+        turns = store.turns(session=receipt.session, start=receipt.position, stop=receipt.position + 1)
+        return ExplainedPack(
+            receipt=receipt,
+            question=turns[0].content if turns and receipt.asked else None,
+            standing=tuple(
+                _explain_line(store, _build_standing_line(name), receipt.sequence, find_paragraph)
+                for name in receipt.standing
+            ),
+            lines=tuple(
+                _explain_line(store, line, receipt.sequence, find_paragraph) for line in receipt.lines
+            ),
+        )
+
+
+def _build_standing_line(name: str) -> ReceiptLine:
+    return ReceiptLine(id=name, type="record", verdict="in every prompt", score=0.0, tokens=0)
+
+
+def _explain_line(
+    store: Store, line: ReceiptLine, sequence: int, find_paragraph: FindParagraph
+) -> ExplainedLine:
+    read: dict[LineType, Callable[[list[str]], Sequence[Record | Turn | Paragraph]]] = {
+        "record": store.records,
+        "turn": store.turns,
+        "paragraph": store.paragraphs,
+    }
+    now = next(iter(read[line.type]([line.id])), None)
+    if now is None and line.type == "paragraph" and (of_page := find_paragraph(line.id)) is not None:
+        return ExplainedLine(line=line, then=of_page, state="unchanged")  # its id changes with its text
+    rows = store.journal(id=line.id, until=sequence, limit=1, newest_first=True)
+    edit = rows[0].edit if rows else None
+    then = None if edit is None else edit.after
+    if not isinstance(then, Record | Turn | Paragraph):
+        return ExplainedLine(line=line, then=None, state="removed" if now is None else "unknown")
+    if now is None:
+        return ExplainedLine(line=line, then=then, state="removed")
+    return ExplainedLine(
+        line=line, then=then, state="unchanged" if now.content == then.content else "changed"
+    )
