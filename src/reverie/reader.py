@@ -10,9 +10,8 @@ from itertools import islice
 from typing import Literal, Unpack, get_args
 
 from reverie.admin.stats import ScopeStats
-from reverie.context.receipts import PackReceipt
 from reverie.domain.conversation import SessionOverview, SessionState, Turn
-from reverie.domain.errors import InvalidInput, NotFound
+from reverie.domain.errors import InvalidInput
 from reverie.domain.filter import Filter, ListFilters, SearchFilters, build_filter, parse_values
 from reverie.domain.page import Paragraph
 from reverie.domain.record import Record, validate_choice
@@ -24,7 +23,6 @@ from reverie.domain.scope import (
     visible_scopes,
 )
 from reverie.domain.text.timestamps import Clock
-from reverie.repositories.receipts import ExplainedPack, explain_receipt, find_receipt, list_receipts
 from reverie.search.hits import SOURCES, Hit, SearchMode, Source, Unit
 from reverie.search.searcher import Searcher, SearchRequest, validate_count
 from reverie.settings import Settings
@@ -223,52 +221,6 @@ class MemoryReader:
         """
         turns = self._store.turns(session=self._resolve_session(session), start=start, stop=stop)
         return [turn for turn in turns if self._is_visible(turn.scope)]
-
-    # -- prompts that were made --------------------------------------------------------------------------
-
-    def receipts(self, session: str | None = None, *, limit: int | None = 50) -> builtins.list[PackReceipt]:
-        """Return receipts of the prompts that were made, the newest first, without their texts.
-
-        One is kept for each turn of a user for which `Session.context` was called, for thirty days: the last 200
-        turns of a session, and about 2,000 in all.
-
-        Args:
-            session: The id of the session; None for all that can be seen here.
-            limit: Most receipts to return; None for all.
-        """
-        if limit is not None:
-            validate_count(limit, name="limit", least=0)
-        name = None if session is None else self._resolve_session(session)
-        seen: dict[str, bool] = {}
-
-        def is_visible(session: str) -> bool:
-            if session not in seen:
-                scope = self._get_session_scope(session)
-                seen[session] = scope is not None and self._is_visible(scope)
-            return seen[session]
-
-        receipts = [each for each in list_receipts(self._store, name) if is_visible(each.session)]
-        return receipts if limit is None else receipts[:limit]
-
-    def receipt(self, session: str, position: int) -> ExplainedPack:
-        """Return what one prompt was made of, with the texts as they were then.
-
-        Args:
-            session: The id of the session.
-            position: Position of the user's turn that it answered.
-
-        Raises:
-            NotFound: no receipt is kept of it.
-        """
-        validate_count(position, name="position", least=0)
-        name = self._resolve_session(session)
-        scope = self._get_session_scope(name)
-        found = find_receipt(self._store, name, position)
-        if found is None or scope is None or not self._is_visible(scope):
-            raise NotFound(
-                f"no receipt is kept of a prompt for turn {position} of session {session!r}: `receipts` lists them"
-            )
-        return explain_receipt(self._store, found, self._searcher.find_page_paragraph)
 
     # -- numbers -----------------------------------------------------------------------------------------
 

@@ -10,7 +10,9 @@ import pytest
 
 from reverie import InvalidInput, Memory, NotFound, Settings
 from reverie.context.receipts import SLOTS, decode_receipt, encode_receipt
+from reverie.domain.scope import visible_scopes
 from reverie.repositories import receipts as stored_receipts
+from reverie.repositories.receipts import ReceiptReader
 from reverie.scoped import ScopedMemory
 from tests.factories import MovableClock
 
@@ -42,7 +44,7 @@ def test_a_receipt_tells_what_a_prompt_was_made_of(memory: Memory) -> None:
     fact = memory.save(FACT).record
     rule = memory.save("Always answer in English", kind="preference").record
     position = ask(memory, "Where is the spare key of the boat house?")
-    receipt = memory.receipt(CHAT, position)
+    receipt = memory.admin.receipt(CHAT, position)
     assert receipt.question == "Where is the spare key of the boat house?"
     line = next(each for each in receipt.lines if each.line.id == fact.id)
     assert (line.line.verdict, line.then, line.state) == ("selected", fact, "unchanged")
@@ -50,7 +52,7 @@ def test_a_receipt_tells_what_a_prompt_was_made_of(memory: Memory) -> None:
     assert line.line.parts["relevance"] > 0
     assert [each.then for each in receipt.standing] == [rule]
     assert receipt.receipt.total == sum(receipt.receipt.tokens.values()) <= receipt.receipt.hard_tokens
-    assert memory.receipts() == memory.receipts(CHAT) == [receipt.receipt]
+    assert memory.admin.receipts() == memory.admin.receipts(CHAT) == [receipt.receipt]
 
 
 def test_a_message_that_is_added_after_the_prompt_is_known_as_its_question(memory: Memory) -> None:
@@ -60,7 +62,7 @@ def test_a_message_that_is_added_after_the_prompt_is_known_as_its_question(memor
     session.add_many([{"role": "user", "content": "Where is the spare key?"}])
     session.context("Something that nobody says")
     session.add_many([{"role": "user", "content": "Thanks"}])
-    assert [memory.receipt(CHAT, position).question for position in (0, 1)] == [
+    assert [memory.admin.receipt(CHAT, position).question for position in (0, 1)] == [
         "Where is the spare key?",
         None,
     ]
@@ -70,7 +72,7 @@ def test_a_line_shows_what_it_said_then_and_that_it_has_changed(memory: Memory) 
     fact = memory.save(FACT).record
     position = ask(memory, "Where is the spare key of the boat house?")
     memory.update(fact.id, content="The spare key of the boat house is with Ines")
-    (line,) = [each for each in memory.receipt(CHAT, position).lines if each.line.id == fact.id]
+    (line,) = [each for each in memory.admin.receipt(CHAT, position).lines if each.line.id == fact.id]
     assert line.state == "changed"
     assert line.then is not None
     assert line.then.content == FACT
@@ -82,9 +84,9 @@ def test_a_preview_and_a_memory_that_records_nothing_leave_no_receipt(memory: Me
     session.add("user", "Where is the spare key?")
     session.context(record_shown=False)
     session.add("assistant", "Here.")
-    assert memory.receipts() == []
+    assert memory.admin.receipts() == []
     with pytest.raises(NotFound, match="no receipt is kept"):
-        memory.receipt(CHAT, 0)
+        memory.admin.receipt(CHAT, 0)
 
 
 def test_the_receipt_of_a_prompt_survives_closing_without_an_answer(tmp_path: Path) -> None:
@@ -93,7 +95,7 @@ def test_the_receipt_of_a_prompt_survives_closing_without_an_answer(tmp_path: Pa
         session.add("user", "Does anybody know anything?")
         session.context()
     with Memory.open(tmp_path / "m") as memory:
-        assert [receipt.position for receipt in memory.receipts()] == [0]
+        assert [receipt.position for receipt in memory.admin.receipts()] == [0]
 
 
 def test_the_content_of_a_memory_is_not_in_its_receipts(memory: Memory) -> None:
@@ -102,7 +104,7 @@ def test_the_content_of_a_memory_is_not_in_its_receipts(memory: Memory) -> None:
     (text,) = memory._store.cursors("receipt:").values()
     assert not any(word in text for word in ("key", "boat", "shutter", "Where"))
     assert len(text) < 1_500
-    receipt = memory.receipts()[0]
+    receipt = memory.admin.receipts()[0]
     assert decode_receipt(receipt.session, encode_receipt(receipt)) == receipt
     with pytest.raises(InvalidInput, match="not a receipt"):
         decode_receipt(CHAT, "2025-01-15T10:31:00Z [1]")
@@ -116,34 +118,37 @@ def test_the_room_of_receipts_is_bounded(
     for _ in range(SLOTS // 2 + 3):
         session.context("Where is the key?")
         session.add_many([{"role": "user", "content": "Where?"}, {"role": "assistant", "content": "There."}])
-    kept = memory.receipts(CHAT, limit=None)
+    kept = memory.admin.receipts(CHAT, limit=None)
     assert len(kept) <= SLOTS // 2
     assert kept[0].position == SLOTS + 4
     for chat in ("a", "b"):
         clock.move(seconds=1)
         ask(memory, "Where is it?", chat=chat)
-    assert len(memory.receipts(limit=None)) == 5 + 1  # the oldest go when a session begins
+    assert len(memory.admin.receipts(limit=None)) == 5 + 1  # the oldest go when a session begins
     clock.move(days=31)
     ask(memory, "Where is it?", chat="c")
-    assert [receipt.session for receipt in memory.receipts()] == ["c"]
+    assert [receipt.session for receipt in memory.admin.receipts()] == ["c"]
 
 
 def test_a_scope_sees_the_receipts_of_its_own_sessions_only(memory: Memory) -> None:
-    alice, bob = memory.scoped("user:alice"), memory.scoped("user:bob")
+    alice = memory.scoped("user:alice")
     alice.save(FACT)
     position = ask(alice, "Where is the spare key of the boat house?")
-    assert len(alice.receipts()) == len(alice.receipts(CHAT)) == 1
-    assert bob.receipts() == bob.receipts(CHAT) == memory.receipts() == []
-    with pytest.raises(NotFound):
-        bob.receipt(alice.receipts()[0].session, position)
-    assert len(memory.scoped("*").receipts()) == 1
+    (receipt,) = memory.admin.receipts()
+    store = memory._store
+    assert ReceiptReader(store, visible_scopes("user:alice")).list() == [receipt]
+    for scope in ("user:bob", ""):
+        others = ReceiptReader(store, visible_scopes(scope))
+        assert others.list() == others.list(receipt.session) == []
+        with pytest.raises(NotFound):
+            others.get(receipt.session, position)
 
 
 def test_a_deleted_session_takes_its_receipts_along(memory: Memory) -> None:
     ask(memory, "Where is the key?")
     ask(memory, "Where is the key?", chat=f"{CHAT}:1")
     memory.delete_session(CHAT)
-    assert [receipt.session for receipt in memory.receipts()] == [f"{CHAT}:1"]
+    assert [receipt.session for receipt in memory.admin.receipts()] == [f"{CHAT}:1"]
 
 
 # -- erasure -------------------------------------------------------------------------------------------
@@ -159,11 +164,11 @@ def test_an_erased_record_is_in_no_receipt(memory: Memory) -> None:
     rule = memory.save("Never mention the boat house to Victor", kind="constraint").record
     position = ask(memory, "Where is the spare key of the boat house?")
     memory.admin.forget(fact.id, rule.id)
-    receipt = memory.receipt(CHAT, position)
+    receipt = memory.admin.receipt(CHAT, position)
     assert not {fact.id, rule.id} & {each.line.id for each in (*receipt.lines, *receipt.standing)}
     assert receipt.receipt.erased == 2
     assert not any(
-        id in text for id in (fact.id, rule.id) for text in memory._store.cursors("receipt:").values()
+        name in text for name in (fact.id, rule.id) for text in memory._store.cursors("receipt:").values()
     )
 
 
@@ -173,7 +178,7 @@ def test_an_erased_session_leaves_neither_name_nor_receipt(memory: Memory) -> No
     assert b"5550199" in list_bytes(memory)
     memory.admin.forget(session="telegram:+49-171-5550199")
     assert b"5550199" not in list_bytes(memory)
-    assert [receipt.session for receipt in memory.receipts()] == [CHAT]
+    assert [receipt.session for receipt in memory.admin.receipts()] == [CHAT]
 
 
 def test_the_paragraphs_of_a_page_go_from_receipts_when_a_line_of_it_is_erased(memory: Memory) -> None:
@@ -181,9 +186,9 @@ def test_the_paragraphs_of_a_page_go_from_receipts_when_a_line_of_it_is_erased(m
         "people/victor.md", "- Victor sings in the choir of Saint Mary on Sundays\n- He cooks\n"
     )
     position = ask(memory, "When does Victor sing in the choir?")
-    assert "paragraph" in [each.line.type for each in memory.receipt(CHAT, position).lines]
+    assert "paragraph" in [each.line.type for each in memory.admin.receipt(CHAT, position).lines]
     memory.admin.forget(match="sings in the choir of Saint Mary")
-    receipt = memory.receipt(CHAT, position)
+    receipt = memory.admin.receipt(CHAT, position)
     assert "paragraph" not in [each.line.type for each in receipt.lines]
     assert receipt.receipt.erased >= 1
 
@@ -196,7 +201,7 @@ def test_an_earlier_version_that_was_erased_is_not_told_by_a_receipt(
     clock.move(minutes=1)
     memory.update(fact.id, content="The boat house has been sold to the neighbours of Ines")
     memory.admin.forget(match="hangs behind the blue shutter")
-    explained = memory.receipt(CHAT, position)
+    explained = memory.admin.receipt(CHAT, position)
     lines = {each.line.id: each for each in explained.lines}
     assert fact.id not in lines or lines[fact.id].then is None
     assert b"blue shutter" not in list_bytes(memory)

@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from reverie.admin.stats import Stats, compute_stats
+from reverie.context.receipts import PackReceipt
 from reverie.domain.errors import NotFound, translate_os_errors
 from reverie.domain.filter import parse_values
 from reverie.domain.record import Origin
 from reverie.domain.scope import EVERY_SCOPE, validate_scope
 from reverie.domain.text.timestamps import Clock, Duration, parse_duration
+from reverie.repositories.receipts import ExplainedPack, ReceiptReader
 from reverie.repositories.records import RecordRepository
 from reverie.search.index.search_index import SearchIndex
 from reverie.settings import Settings
@@ -108,6 +110,30 @@ class Administration:
         if timeout is None:
             return self._vectors.embed_waiting()
         return self._vectors.embed_waiting(timeout_s=parse_duration(timeout, name="timeout").total_seconds())
+
+    def receipts(self, session: str | None = None, *, limit: int | None = 50) -> list[PackReceipt]:
+        """Return receipts of the prompts that were made, the newest first, without their texts.
+
+        One is kept for each turn of a user for which `Session.context` was called, for thirty days: of the last
+        200 turns of a session, and about 2,000 in all.
+
+        Args:
+            session: The id of the session; None for all.
+            limit: Most receipts to return; None for all.
+        """
+        return ReceiptReader(self._store, None).list(session, limit=limit)
+
+    def receipt(self, session: str, position: int) -> ExplainedPack:
+        """Return what one prompt was made of, with the texts as they were then.
+
+        Args:
+            session: The id of the session.
+            position: Position of the user's turn that it answered.
+
+        Raises:
+            NotFound: no receipt is kept of it.
+        """
+        return ReceiptReader(self._store, None).get(session, position)
 
     def check(self) -> list[StoreProblem]:
         """Return everything that is wrong with the stored data; an empty list when it is sound."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import logging
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
@@ -24,10 +25,12 @@ from reverie.context.receipts import (
 from reverie.context.retrieval import query_from_message
 from reverie.domain.change import Change
 from reverie.domain.conversation import Turn
-from reverie.domain.errors import InvalidInput
+from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.page import Paragraph
 from reverie.domain.record import Record
 from reverie.domain.text.timestamps import format_time
+from reverie.search.page_index import PageIndex
+from reverie.search.searcher import validate_count
 from reverie.stores.protocol import Store
 
 KEPT = timedelta(days=30)
@@ -186,25 +189,62 @@ def find_erased_receipts(
 # -- reading -------------------------------------------------------------------------------------------
 
 
-def list_receipts(store: Store, session: str | None = None) -> list[PackReceipt]:
-    """Return the receipts of a session, or of all, the newest first. One that cannot be read is left out."""
-    receipts = []
-    for name, text in store.cursors(build_receipts_prefix(session)).items():
-        owner = get_receipt_session(name) or ""
-        if session is not None and owner != session:
-            continue
-        try:
-            receipts.append(decode_receipt(owner, text))
-        except InvalidInput as error:
-            _log.warning("the receipt %r cannot be read and is left out: %s", name, error)
-    return sorted(receipts, key=lambda receipt: (receipt.at, receipt.position), reverse=True)
+class ReceiptReader:
+    """Receipts of the sessions of some scopes. Safe to use from several threads."""
 
+    def __init__(self, store: Store, scopes: Sequence[str] | None) -> None:
+        """Read receipts.
 
-def find_receipt(store: Store, session: str, position: int) -> PackReceipt | None:
-    """Return the receipt of one turn; None if there is none, or not any more."""
-    text = store.cursor(build_receipt_cursor(session, position))
-    receipt = None if text is None else decode_receipt(session, text)
-    return receipt if receipt is not None and receipt.position == position else None
+        Args:
+            scopes: Scopes whose sessions are seen; None for all.
+        """
+        self._store = store
+        self._scopes = scopes
+
+    def list(self, session: str | None = None, *, limit: int | None = 50) -> builtins.list[PackReceipt]:
+        """Return the receipts of a session, or of all, the newest first. One that cannot be read is left out.
+
+        Raises:
+            InvalidInput: `limit` is no number from 0 on.
+        """
+        if limit is not None:
+            validate_count(limit, name="limit", least=0)
+        receipts = []
+        seen: dict[str, bool] = {}
+        for name, text in self._store.cursors(build_receipts_prefix(session)).items():
+            owner = get_receipt_session(name) or ""
+            if owner not in seen:
+                seen[owner] = session in (None, owner) and self._is_visible(owner)
+            if not seen[owner]:
+                continue
+            try:
+                receipts.append(decode_receipt(owner, text))
+            except InvalidInput as error:
+                _log.warning("the receipt %r cannot be read and is left out: %s", name, error)
+        receipts.sort(key=lambda receipt: (receipt.at, receipt.position), reverse=True)
+        return receipts if limit is None else receipts[:limit]
+
+    def get(self, session: str, position: int) -> ExplainedPack:
+        """Return what one prompt was made of, with the texts as they were then.
+
+        Raises:
+            NotFound: no receipt is kept of it.
+            InvalidInput: the receipt cannot be read, or an argument is not of its form.
+        """
+        validate_count(position, name="position", least=0)
+        text = self._store.cursor(build_receipt_cursor(session, position))
+        receipt = None if text is None else decode_receipt(session, text)
+        if receipt is None or receipt.position != position or not self._is_visible(session):
+            raise NotFound(
+                f"no receipt is kept of a prompt for turn {position} of session {session!r}: list those there are"
+            )
+        pages = PageIndex(self._store).read().list_all()
+        paragraphs = {paragraph.id: paragraph for paragraph in pages}
+        return explain_receipt(self._store, receipt, paragraphs.get)
+
+    def _is_visible(self, session: str) -> bool:
+        state = self._store.session(session)
+        return state is not None and (self._scopes is None or state.scope in self._scopes)
 
 
 def explain_receipt(store: Store, receipt: PackReceipt, find_paragraph: FindParagraph) -> ExplainedPack:
