@@ -287,6 +287,8 @@ class AsyncAdministration:
 
     stats = _on_thread(Administration.stats)
     embed = _on_thread(Administration.embed)
+    receipts = _on_thread(Administration.receipts)
+    receipt = _on_thread(Administration.receipt)
     check = _on_thread(Administration.check)
     doctor = _on_thread(Administration.doctor)
     purge = _on_thread(Administration.purge)
