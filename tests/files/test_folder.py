@@ -81,16 +81,25 @@ class KeptFolder(MirroredFolder):
 
 def small(patch: pytest.MonkeyPatch) -> None:
     """All files are looked at at every turn."""
+    patch.setattr(folder, "FREE_S", 60.0)
     patch.setattr(folder, "QUICK_S", 60.0)
+
+
+def middle(patch: pytest.MonkeyPatch) -> None:
+    """As with a thousand files: all of them are looked at by a turn, but not by every turn."""
+    patch.setattr(folder, "FREE_S", -1.0)
+    patch.setattr(folder, "QUICK_S", 60.0)
+    patch.setattr(folder, "SHARE", 1e-6)
 
 
 def large(patch: pytest.MonkeyPatch) -> None:
     """As with very many files: all of them are looked at in the background only."""
+    patch.setattr(folder, "FREE_S", -1.0)
     patch.setattr(folder, "QUICK_S", -1.0)
     patch.setattr(folder, "SHARE", 1e-6)
 
 
-@pytest.fixture(params=[small, large])
+@pytest.fixture(params=[small, middle, large])
 def kept_folder(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[KeptFolder]:
@@ -179,8 +188,11 @@ def test_a_record_changed_in_place_is_seen_in_time(
     assert_files_match(kept_folder)
 
 
-def test_what_is_done_here_is_no_reason_to_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    large(monkeypatch)
+@pytest.mark.parametrize("many", [middle, large])
+def test_what_is_done_here_is_no_reason_to_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, many: Callable[[pytest.MonkeyPatch], None]
+) -> None:
+    many(monkeypatch)
     kept_folder = KeptFolder(tmp_path / "memory")
     write_samples(kept_folder)
     kept_folder.folder.sync(wait=False)
