@@ -5,11 +5,14 @@ Those that the store contract needs are in `reverie.stores.contract.factories` a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from reverie.domain.conversation import ToolCall, Turn
 from reverie.domain.record import Record
+from reverie.evals.rules.scripted_verifier import answer_check
+from reverie.llm.messages import ModelReply, ModelRequest
 from reverie.search.hits import Explanation, Hit
 from reverie.stores.contract.factories import (
     NOW,
@@ -23,6 +26,7 @@ from reverie.stores.contract.factories import (
 __all__ = [
     "NOW",
     "MovableClock",
+    "believe",
     "make_entry",
     "make_hit",
     "make_page",
@@ -65,3 +69,14 @@ def make_tool_call(position: int, *ids: str, **fields: Any) -> Turn:
 def make_tool_result(position: int, id: str, **fields: Any) -> Turn:
     """Make a turn with the result of a tool call."""
     return make_turn(position, **({"role": "tool", "content": "42", "tool_call_id": id} | fields))
+
+
+def believe(answer: Callable[[ModelRequest], Any]) -> Callable[[ModelRequest], Any]:
+    """Return a model that answers as given, and that calls every claim and headline true when it verifies them."""
+
+    def answer_or_believe(ask: ModelRequest) -> Any:
+        verifies = ask.purpose == "verify"
+        given = answer_check(ask.messages[-1].content, lambda _: True) if verifies else answer(ask)
+        return ModelReply(text=given) if isinstance(given, str) else given
+
+    return answer_or_believe

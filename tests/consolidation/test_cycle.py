@@ -20,7 +20,7 @@ from reverie.domain.filter import Filter
 from reverie.domain.headlines import is_current
 from reverie.domain.record import Record
 from reverie.domain.text.ids import generate_id
-from reverie.evals.rules.written_headlines import answer_check
+from reverie.evals.rules.scripted_verifier import answer_check
 from reverie.llm import model_from_function
 from reverie.llm.messages import ModelReply, ModelRequest
 from reverie.search.analyzer import analyze
@@ -201,7 +201,7 @@ def test_a_failing_model_leaves_the_cursor_for_the_turns_it_did_not_read(store: 
     assert (outcome.state, outcome.why) == ("failed", "too slow")
     assert store.count("model.infer.failed") == store.count("dream.infer.failed") == 1
     preference = {"content": "Prefers short answers", "evidence": [turns[0].id]}
-    dreaming(store, lambda ask: json.dumps({"preferences": [preference]})).run(["infer"])
+    dreaming(store, believing(json.dumps({"preferences": [preference]}))).run(["infer"])
     assert [each.category for each in live(store).values()] == ["user-preferences/inferred"]
 
 

@@ -12,7 +12,7 @@ from reverie import Memory
 from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.record import Record
 from reverie.llm.messages import ModelRequest
-from tests.factories import MovableClock
+from tests.factories import MovableClock, believe
 from tests.system.nights.models import seen
 
 CONTENT = "Always pay with the company card"
@@ -25,7 +25,7 @@ def _answer(request: ModelRequest) -> str:
 
 @pytest.fixture
 def memory(tmp_path: Path) -> Iterator[Memory]:
-    with Memory.open(tmp_path / "memory", model=_answer, clock=MovableClock()) as memory:
+    with Memory.open(tmp_path / "memory", model=believe(_answer), clock=MovableClock()) as memory:
         yield memory
 
 

@@ -31,7 +31,7 @@ from reverie.search.analyzer import analyze
 from reverie.settings import Settings
 from reverie.stores.sqlite import SQLiteStore
 from reverie.stores.writer import StoreWriter
-from tests.factories import MovableClock
+from tests.factories import MovableClock, believe
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -88,9 +88,11 @@ def window(store: SQLiteStore, session: str = "chat:1") -> int:
     return len(store.turns(session=session)) - state.window_start
 
 
-def digesting(line: str = "The first is message 0") -> Callable[[ModelRequest], str]:
+def digesting(
+    line: str = "The first is message 0",
+) -> Callable[[ModelRequest], ModelReply]:
     change = {"do": "add", "line": None, "text": line, "turns": ["t1"]}
-    return lambda ask: json.dumps({"history_entry": "They talked.", "changes": [change]})
+    return believe(lambda ask: json.dumps({"history_entry": "They talked.", "changes": [change]}))
 
 
 # -- windows -------------------------------------------------------------------------------------------
@@ -140,8 +142,9 @@ def test_a_failed_call_loses_nothing_and_is_tried_again(store: SQLiteStore, now:
 def test_turns_that_arrive_meanwhile_are_kept(store: SQLiteStore, now: MovableClock) -> None:
     talk(store, 60)
 
-    def answer(ask: ModelRequest) -> str:
-        talk(store, 3, text="late")
+    def answer(ask: ModelRequest) -> ModelReply:
+        if ask.purpose == "digest":
+            talk(store, 3, text="late")
         return digesting()(ask)
 
     worker(store, now, answer).run_due()
@@ -157,8 +160,9 @@ def test_a_person_who_edits_the_notes_meanwhile_loses_nothing(store: SQLiteStore
     store.commit([Change(before=None, after=before)], actor="owner", at=NOW)
     talk(store, 60)
 
-    def answer(ask: ModelRequest) -> str:
-        store.commit([Change(before=before, after=mine)], actor="owner, by hand", at=NOW)
+    def answer(ask: ModelRequest) -> ModelReply:
+        if ask.purpose == "digest":
+            store.commit([Change(before=before, after=mine)], actor="owner, by hand", at=NOW)
         return digesting()(ask)
 
     worker(store, now, answer).run_due()

@@ -19,10 +19,10 @@ from reverie.consolidation.passes.extract import Extraction
 from reverie.consolidation.passes.merge import NOISE
 from reverie.consolidation.passes.remember import Remembered
 from reverie.consolidation.plan import Plan, PlanStep
-from reverie.consolidation.planning.driver import NO_MODEL, run_pass
+from reverie.consolidation.planning.driver import NO_MODEL, Flow, run_pass, run_together
 from reverie.consolidation.planning.inputs import PassInput, build_cursor_name
 from reverie.consolidation.planning.plan_combination import build_skipped_plan, combine_plans
-from reverie.consolidation.registry import DREAM, PASSES, Pass
+from reverie.consolidation.registry import DREAM, PASSES, VERIFIED, Pass
 from reverie.consolidation.windows import WindowKind, WindowReader
 from reverie.context.ledger import build_remembered_cursor
 from reverie.domain.change import Change
@@ -162,17 +162,17 @@ class ConsolidationCycle:
             window = self.windows.read(session, registered.name, keep=keep)
             if off := self._explain_off(registered):
                 return build_skipped_plan(self._gatherer.gather_basics(), registered.name, off)
-            return self._build(registered, self._gatherer.gather_session(registered, window))
+            view = self._gatherer.gather_session(registered, window)
+            return run_pass(self._build(registered, view), self.ask)
         if output is not None:
             view = replace(self._gatherer.gather_basics(), output=output, step=step)
-            return self._build(registered, view, scope=scope, origin=origin)
-        return self._plan_news(registered)
+            return run_pass(self._build(registered, view, scope=scope, origin=origin), self.ask)
+        return run_pass(self._plan_news(registered), self.ask)
 
     def _plan_dream(self) -> Plan:
         plans: list[Plan] = []
-        for name in DREAM:
-            plan = self._plan_news(PASSES[name], [change for plan in plans for change in plan.edits])
-            plans.append(plan)
+        for names in (DREAM[: DREAM.index(VERIFIED[0])], VERIFIED, DREAM[DREAM.index(VERIFIED[-1]) + 1 :]):
+            plans += self._plan_together(names, [change for plan in plans for change in plan.edits])
         named = [
             replace(
                 plan,
@@ -183,7 +183,11 @@ class ConsolidationCycle:
         ]
         return combine_plans(self._gatherer.gather_basics(), ALL, named)
 
-    def _plan_news(self, registered: Pass, planned: Sequence[Change] = ()) -> Plan:
+    def _plan_together(self, names: Sequence[str], planned: Sequence[Change] = ()) -> list[Plan]:
+        """Return the plans of passes that do not need what another of them does."""
+        return run_together([self._plan_news(PASSES[name], planned) for name in names], self.ask)
+
+    def _plan_news(self, registered: Pass, planned: Sequence[Change] = ()) -> Flow[Plan]:
         """Return the plan of a pass over what has changed since it last ran.
 
         A pass that cannot do without a model leaves its cursor, so that what accumulates is considered
@@ -199,14 +203,16 @@ class ConsolidationCycle:
         if off:
             plan = build_skipped_plan(self._gatherer.gather_basics(), registered.name, off)
         else:
-            plan = self._build(registered, self._gatherer.gather(registered, news, planned))
+            plan = yield from self._build(registered, self._gatherer.gather(registered, news, planned))
         if plan.failed:
             # it is considered again
             return replace(plan, cursors={name: text for name, text in plan.cursors.items() if name == NOISE})
         return replace(plan, cursors={build_cursor_name(registered.name): str(news.until), **plan.cursors})
 
-    def _build(self, registered: Pass, view: PassInput, *, scope: str = "", origin: Origin = "agent") -> Plan:
-        result = run_pass(registered.build(view, self._settings), self.ask)
+    def _build(
+        self, registered: Pass, view: PassInput, *, scope: str = "", origin: Origin = "agent"
+    ) -> Flow[Plan]:
+        result = yield from registered.build(view, self._settings)
         if isinstance(result, Plan):
             return result
         if isinstance(result, Remembered):
@@ -283,14 +289,34 @@ class ConsolidationCycle:
     def run(self, names: Iterable[str] = DREAM, *, dry_run: bool = False) -> list[PassOutcome]:
         """Run passes one after the other. One that fails does not stop the rest.
 
+        Those whose claims are verified are planned together, so that they are one request.
+
         Args:
             dry_run: Whether to plan only.
         """
+        names = list(names)
+        made: dict[str, Plan] = {}
         with self._gatherer.keep_records():
-            outcomes = [self._run(name, partial(self.plan, name), dry_run=dry_run) for name in names]
+            outcomes = [
+                self._run(name, partial(self._plan_next, name, names, made), dry_run=dry_run)
+                for name in names
+            ]
         if not dry_run:
             self._write_log(outcomes)
         return outcomes
+
+    def _plan_next(self, name: str, names: Sequence[str], made: dict[str, Plan]) -> Plan:
+        """Return the plan of a pass, once from those that were made together.
+
+        Args:
+            name: The pass.
+            names: All passes of the run.
+            made: Plans that were made together and not taken yet; the first of them makes them.
+        """
+        if name == VERIFIED[0] and set(VERIFIED) <= set(names) and not made:
+            made |= zip(VERIFIED, self._plan_together(VERIFIED), strict=True)
+        plan = made.pop(name, None)
+        return self.plan(name) if plan is None else plan
 
     def run_window(self, session: str, kind: WindowKind, *, keep: int | None = None) -> PassOutcome:
         """Shorten the window of one session; see `Worker.run_window`."""

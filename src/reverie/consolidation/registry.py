@@ -49,6 +49,9 @@ Outcome = Plan | Extraction | Remembered
 DREAM = ("enrich", "merge", "infer", "promote")
 """Passes of a dream, in the order in which they run."""
 
+VERIFIED = ("merge", "infer")
+"""Those of them whose claims the model is asked about in one request, beside each other in `DREAM`."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pass:

@@ -27,7 +27,7 @@ from reverie.domain.text.escaping import escape_line
 from reverie.domain.text.validation import estimate_tokens
 from reverie.evals.output import check_output_file, print_table, write_json
 from reverie.evals.recall.questions import SEALED
-from reverie.evals.rules.written_headlines import answer_check
+from reverie.evals.rules.scripted_verifier import answer_check
 from reverie.llm.messages import ModelReply, ModelRequest, TokenUsage
 from reverie.memory import Memory
 from reverie.settings import Settings
@@ -193,7 +193,7 @@ class ScriptedModel:
             return json.dumps({"records": self._find_facts(prompt)}, ensure_ascii=False)
         if purpose == "infer":
             return '{"preferences": []}'
-        if prompt.startswith("Below are headlines"):
+        if purpose == "verify":
             return answer_check(prompt, lambda headline: self._is_hostile or headline in self._true)
         if purpose == "merge" and '{"merge"' in prompt:
             return json.dumps({"merge": self._find_headlines(prompt)}, ensure_ascii=False)

@@ -18,8 +18,9 @@ from reverie.consolidation.planning.driver import answer_without_model, run_pass
 from reverie.consolidation.planning.inputs import DigestPages, PassInput
 from reverie.domain.conversation import SessionState, ToolCall, Turn
 from reverie.domain.page import Page, Paragraph, validate_page, validate_paragraph
+from reverie.evals.rules.scripted_verifier import answer_check
 from reverie.llm.messages import ModelFailure, ModelReply, ModelRequest
-from tests.factories import make_turn
+from tests.factories import believe, make_turn
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 STATE = SessionState(id="chat:1", created_at=NOW)
@@ -50,14 +51,12 @@ def passed(
 ) -> tuple[Plan, list[ModelRequest]]:
     asked: list[ModelRequest] = []
 
-    def play(ask: ModelRequest) -> ModelReply | ModelFailure:
+    def play(ask: ModelRequest) -> ModelReply | ModelFailure | str:
         asked.append(ask)
-        if answer is None:
-            return answer_without_model(ask)
-        return ModelReply(text=answer) if isinstance(answer, str) else answer
+        return answer_without_model(ask) if answer is None else answer
 
     flow = digest(PassInput(now=NOW), STATE, turns, start=5, notes=DigestPages(page=page, position=7.0))
-    return run_pass(flow, play), asked
+    return run_pass(flow, believe(play)), asked
 
 
 def change(do: str, line: str | None, text: str, *turns: str) -> dict[str, object]:
@@ -150,11 +149,33 @@ def test_a_corrected_change_is_taken() -> None:
         json.dumps({"changes": [change("change", "L2", "Ada lives in Rome", "t4")]}),
     ]
     flow = digest(PassInput(now=NOW), STATE, TURNS, start=5, notes=DigestPages(page=PAGE))
-    plan = run_pass(flow, lambda ask: ModelReply(text=answers[len(ask.messages) // 2]))
+    plan = run_pass(flow, believe(lambda ask: answers[len(ask.messages) // 2]))
     _, page, _ = parts(plan)
     assert page is not None
     assert "- Ada lives in Rome\n" in page.content
     assert not plan.refused
+
+
+def test_a_line_that_the_model_does_not_find_in_the_cited_turns_is_refused() -> None:
+    verified: list[str] = []
+
+    def play(ask: ModelRequest) -> ModelReply:
+        if ask.purpose == "verify":
+            verified.append(ask.messages[0].content)
+            return ModelReply(text=answer_check(verified[-1], lambda claim: "GitHub" in claim))
+        wrong = change("add", None, "Never deploy on Fridays in Rome", "t4")
+        return ModelReply(text=said("Done.", CI, wrong))
+
+    flow = digest(PassInput(now=NOW), STATE, TURNS, start=5, notes=DigestPages(page=PAGE))
+    plan = run_pass(flow, play)
+    _, page, _ = parts(plan)
+    assert page is not None
+    assert "CI is GitHub Actions" in page.content
+    assert "in Rome" not in page.content
+    assert [rejection for rejection in plan.refused if "the model calls it unsupported" in rejection.why]
+    [asked] = verified
+    assert "We decided on GitHub Actions" in asked, "the cited turns are shown"
+    assert "Ada lives in Oslo" not in asked, "and nothing else"
 
 
 def test_what_only_a_tool_says_is_no_evidence() -> None:

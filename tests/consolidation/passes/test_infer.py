@@ -17,8 +17,9 @@ from reverie.consolidation.planning.driver import answer_without_model, run_pass
 from reverie.consolidation.planning.inputs import PassInput
 from reverie.domain.conversation import Role, Turn
 from reverie.domain.record import Record
+from reverie.evals.rules.scripted_verifier import answer_check
 from reverie.llm.messages import ModelFailure, ModelReply, ModelRequest
-from tests.factories import make_turn
+from tests.factories import believe, make_turn
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 numbers = itertools.count(1)
@@ -45,7 +46,7 @@ def cycle(
         proposals=tuple(proposals),
         new_id=lambda: f"{next(numbers):012x}",
     )
-    how = (lambda ask: ModelReply(text=answer)) if isinstance(answer, str) else answer
+    how = believe((lambda ask: answer) if isinstance(answer, str) else answer)
     return run_pass(infer(view, injected=injected), how)
 
 
@@ -68,13 +69,32 @@ def test_two_turns_show_a_preference_or_one_that_states_it_for_good() -> None:
         turn("And shorter, please"),
         turn("And the weather?"),
     ]
-    assert not cycle(said, short(said[0], said[2]))
+    assert not cycle(said, short(said[0]))
+    assert not cycle(said, short(said[2]))
     assert found(cycle(said, short(said[0], said[1])))
     for_good = turn("I always want shorter answers")
     assert found(cycle([for_good], short(for_good)))
     corrected = replace(turn("I said shorter!"), metadata={"signal": "correction"})
     assert found(cycle([corrected], short(corrected)))
-    assert not cycle(said, short(said[0], said[1], strength="very_irritated", content="Prefers long answers"))
+    assert not cycle(said, short(said[0], said[1], strength="very_irritated", content="Prefers French prose"))
+
+
+def test_a_preference_that_the_model_does_not_find_in_the_cited_turns_is_refused() -> None:
+    said = [turn("I always want shorter answers"), turn("The weather, please")]
+    asked: list[str] = []
+
+    def infer_and_deny(ask: ModelRequest) -> ModelReply:
+        if ask.purpose == "verify":
+            asked.append(ask.messages[0].content)
+            return ModelReply(text=answer_check(asked[-1], lambda _: False))
+        return ModelReply(text=short(said[0]))
+
+    view = PassInput(now=NOW, turns=tuple(said))
+    plan = run_pass(infer(view), infer_and_deny)
+    assert not plan.steps
+    assert "the model calls it unsupported" in plan.refused[0].why
+    assert "I always want shorter answers" in asked[0]
+    assert "The weather" not in asked[0]
 
 
 def test_turns_that_show_something_else_are_no_evidence() -> None:

@@ -24,7 +24,7 @@ from reverie.consolidation.planning.signals import Signal
 from reverie.domain.headlines import build_headline, is_current, list_left_out
 from reverie.domain.record import Record
 from reverie.domain.similarity.deduplication import find_duplicate_groups
-from reverie.evals.rules.written_headlines import answer_check
+from reverie.evals.rules.scripted_verifier import answer_check
 from reverie.llm.messages import ModelFailure, ModelReply, ModelRequest
 from tests.factories import make_record
 

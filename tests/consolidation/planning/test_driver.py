@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from reverie.consolidation.planning.driver import Flow, answer_without_model, run_pass
+from reverie.consolidation.planning.driver import Flow, answer_without_model, run_pass, run_together
 from reverie.llm.messages import ChatMessage, ModelReply, ModelRequest, TokenUsage
 
 
@@ -46,3 +46,37 @@ def test_an_empty_answer_is_asked_for_once_more_and_both_are_counted() -> None:
 
     given = answers("", "", "never")
     assert run_pass(two_questions(), lambda ask: next(given, ModelReply(text="after"))) == ["", "never"]
+
+
+def checks(key: str, *groups: str) -> Flow[list[str]]:
+    replies = []
+    for group in groups:
+        schema = {"type": "object", "properties": {key: {"type": "array"}}, "required": [key]}
+        ask = ModelRequest(
+            messages=(ChatMessage(role="user", content=f"{key} of {group}"),),
+            purpose="verify",
+            group=group,
+            schema=schema,
+            max_tokens=10,
+        )
+        reply = yield ask
+        replies.append(f"{reply.text} {reply.usage.requests}" if isinstance(reply, ModelReply) else "")
+    return replies
+
+
+def test_passes_that_run_together_ask_the_requests_of_one_group_as_one() -> None:
+    asked: list[ModelRequest] = []
+
+    def answer(ask: ModelRequest) -> ModelReply:
+        asked.append(ask)
+        return ModelReply(text=f"r{len(asked)}", usage=TokenUsage(requests=1))
+
+    found = run_together([checks("headlines", "alice", "bob"), checks("claims", "", "bob")], answer)
+    assert found == [["r2 1", "r3 1"], ["r1 1", "r3 0"]]
+    assert [ask.messages[0].content.count(" of ") for ask in asked[:2]] == [1, 1]
+    both = asked[2]
+    assert "headlines of bob" in both.messages[0].content
+    assert "claims of bob" in both.messages[0].content
+    assert "alice" not in both.messages[0].content
+    assert list(both.schema["properties"]) == ["headlines", "claims"]
+    assert both.max_tokens == 20

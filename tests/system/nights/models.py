@@ -17,7 +17,7 @@ from typing import Any
 from reverie.domain.errors import ModelUnavailable
 from reverie.domain.similarity.specifics import extract_specifics
 from reverie.domain.text import validation
-from reverie.evals.rules.written_headlines import answer_check
+from reverie.evals.rules.scripted_verifier import answer_check
 from reverie.llm.messages import ModelReply, ModelRequest, TokenUsage
 from reverie.llm.protocol import OnText
 

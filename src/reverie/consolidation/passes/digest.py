@@ -1,8 +1,9 @@
 """Digest of turns that leave the window: a paragraph of `HISTORY.md` and a patch of the notes.
 
 Autobot's consolidation with safeguards. The paragraph, the notes and the new beginning of the window are one
-plan. A line of the notes changes only by a turn that says so. A failed request changes nothing. Without a model
-the paragraph is made by rule, and the notes stay.
+plan. A line of the notes changes only by a turn that says so, in the judgement of code and of the model, which is
+asked once more about all lines. A failed request changes nothing. Without a model the paragraph is made by rule, and
+the notes stay.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from reverie.consolidation.planning.page_patch import (
 from reverie.consolidation.planning.questions import ask_in_parts, build_question, build_repair_question
 from reverie.consolidation.planning.reply_parsing import UnusableReply, parse_answer, to_text
 from reverie.consolidation.planning.transcript import format_transcript
+from reverie.consolidation.planning.verification import verify_claims
 from reverie.domain.change import Change
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.page import HISTORY, Page, Paragraph, build_session_source
@@ -99,7 +101,11 @@ def digest(
         return _plan(view, state, older, start, [])
     labels = label_turns(spoken)
     page = notes.page.content if notes.page is not None else ""
-    patch = PagePatch(page, turns=older, longest=max(LONGEST_NOTES, len(page)), zone=view.zone)
+
+    def begin_patch() -> PagePatch:
+        return PagePatch(page, turns=older, longest=max(LONGEST_NOTES, len(page)), zone=view.zone)
+
+    patch = begin_patch()
     parts = yield from ask_in_parts(list(labels), lambda names: _build_request(view, patch, names, labels))
     usage = sum((reply.usage for _, _, reply in parts), TokenUsage())
     entries: list[str] = []
@@ -122,6 +128,15 @@ def digest(
             usage += again.usage
             failed = _repair(patch, failed, again, labels)
         refused += [Rejection(what=change.describe(), why=why) for change, why in failed]
+    verdicts = yield from verify_claims(view, [patch.to_claim(change) for change in patch.taken])
+    usage += verdicts.usage
+    if verdicts.failed:
+        return _build_failed_plan(view, verdicts.failed, usage)
+    verified = begin_patch()
+    for change, why in zip(patch.taken, verdicts.reasons, strict=True):
+        if reason := why or verified.take(change):
+            refused.append(Rejection(what=change.describe(), why=reason))
+    patch = verified
     entry = _select_said(" ".join(entries), older) or build_headline(older)
     steps = _build_steps(view, older, entry, patch, notes)
     return replace(_plan(view, state, older, start, steps), refused=tuple(refused), usage=usage)

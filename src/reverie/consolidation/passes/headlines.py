@@ -13,11 +13,12 @@ from typing import Any
 from reverie.consolidation.planning.driver import Flow
 from reverie.consolidation.planning.inputs import PassInput
 from reverie.consolidation.planning.plan_builder import PlanBuilder
-from reverie.consolidation.planning.reply_parsing import UnusableReply, parse_json, to_text, to_texts
+from reverie.consolidation.planning.questions import build_question, build_verification
+from reverie.consolidation.planning.reply_parsing import UnusableReply, parse_answer, to_text, to_texts
 from reverie.domain.headlines import compute_parts_version, is_current
-from reverie.domain.record import Record
+from reverie.domain.record import UNTRUSTED, Record
 from reverie.domain.text.escaping import escape_line
-from reverie.llm.messages import ChatMessage, ModelReply, ModelRequest
+from reverie.llm.messages import ModelReply, ModelRequest
 
 VERIFY_PROMPT = "headline-check.md"
 REPAIR_PROMPT = "headline-repair.md"
@@ -28,6 +29,7 @@ REFUSED = "dream.merge.refused"
 MOST_REFUSED = 500
 """Versions that are remembered, the latest."""
 
+_ANSWER_TOKENS = 3_000
 _UNJUDGED = "the model did not say whether it is true"
 _VERDICTS: Mapping[str, Any] = {
     "type": "object",
@@ -201,7 +203,11 @@ class HeadlineWriter:
         if not asked:
             return list(proposals)
         text = self._view.fill_prompt(VERIFY_PROMPT, headlines=self._format(asked))
-        verdicts = yield from self._ask(text, "verify", _VERDICTS)
+        first = self._records[asked[0].parts[0]]
+        request = build_verification(text, first.scope, schema=_VERDICTS, answer_tokens=_ANSWER_TOKENS)
+        if first.origin in UNTRUSTED:
+            request = replace(request, group="")  # what tools said is shown by itself
+        verdicts = yield from self._ask(request)
         judged = {
             id(proposal): _judge(proposal, verdicts.get(number)) for number, proposal in enumerate(asked, 1)
         }
@@ -213,33 +219,27 @@ class HeadlineWriter:
         if not asked:
             return []
         text = self._view.fill_prompt(REPAIR_PROMPT, headlines=self._format(asked))
-        answers = yield from self._ask(text, "repair", _REPAIRS)
+        request = build_question(
+            text, purpose="repair", schema=_REPAIRS, answer_tokens=_ANSWER_TOKENS, timeout_s=180.0
+        )
+        answers = yield from self._ask(request)
         return [
             replace(proposal, content=content, refused="", left_out=())
             for number, proposal in enumerate(asked, 1)
             if (content := to_text((answers.get(number) or {}).get("content")))
         ]
 
-    def _ask(self, text: str, purpose: str, schema: Mapping[str, Any]) -> Flow[dict[int, Mapping[str, Any]]]:
+    def _ask(self, request: ModelRequest) -> Flow[dict[int, Mapping[str, Any]]]:
         """Ask about several headlines; return the answers by number, none where there is no usable answer."""
-        reply = yield ModelRequest(
-            messages=(ChatMessage(role="user", content=text),),
-            purpose=purpose,
-            schema=schema,
-            max_tokens=3_000,
-            temperature=0.0,
-            timeout_s=180.0,
-        )
+        reply = yield request
         self._draft.spend(reply.usage)
         if not isinstance(reply, ModelReply):
             self._draft.fail(reply.why)
             return {}
         try:
-            answer = parse_json(reply.answer, keys=("headlines",))
-            if reply.finish == "length" or not isinstance(answer, Mapping):
-                raise UnusableReply("the answer was cut off, or is no JSON object of the form asked for")
+            answer = parse_answer(reply, request.schema or {})
         except UnusableReply as error:
-            self._draft.note(f"no usable answer about headlines ({purpose}): {error}")
+            self._draft.note(f"no usable answer about headlines ({request.purpose}): {error}")
             return {}
         items = answer.get("headlines")
         return {

@@ -1,9 +1,9 @@
 """Inference of preferences that the owner did not state (RockBot).
 
-Only the owner's turns are evidence, and code decides whether they show a preference. An inferred preference names
-its turns; where it touches security, credentials or money it is only proposed, and stands in no prompt before the
-owner has said yes. Texts that Reverie put into the prompt are no evidence. Without a model, what the owner stated
-repeatedly is taken.
+Only the owner's turns are evidence. Code decides whether they may show a preference, and the model, asked once more,
+whether they do. An inferred preference names its turns; where it touches security, credentials or money it is only
+proposed, and stands in no prompt before the owner has said yes. Texts that Reverie put into the prompt are no evidence.
+Without a model, what the owner stated repeatedly is taken.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from reverie.consolidation.planning.reply_parsing import (
     to_texts,
 )
 from reverie.consolidation.planning.signals import Signal, format_signals
+from reverie.consolidation.planning.verification import Claim, format_evidence, verify_claims
 from reverie.domain.category import USER_PREFERENCES, is_within_category
 from reverie.domain.conversation import Turn
 from reverie.domain.record import PROPOSAL, UNTRUSTED, Record
@@ -130,6 +131,7 @@ def infer(view: PassInput, *, injected: Iterable[str] = (), signals: Sequence[Si
         return draft.plan(skipped="the owner has said nothing since the last cycle")
     earlier = _group_by_scope(view.earlier, echo)
     for scope in sorted(scopes):
+        inferred: list[_Inferred] = []
         if len(scopes[scope]) > MOST_TURNS:
             draft.note(f"the owner said more than {MOST_TURNS} things; the latest were looked at")
         for part in _split_parts(scopes[scope]):
@@ -139,10 +141,23 @@ def infer(view: PassInput, *, injected: Iterable[str] = (), signals: Sequence[Si
                 for record in view.records
                 if record.scope == scope and _is_preference(record) and record.origin not in UNTRUSTED
             ]
-            yield from _ask(
-                view, draft, scope, shown, known, [each for each in signals if each.scope == scope]
-            )
+            own_signals = [each for each in signals if each.scope == scope]
+            inferred += yield from _ask(view, draft, scope, shown, known, own_signals)
+        yield from _verify(view, draft, scope, inferred)
     return draft.plan(skipped="nothing was inferred")
+
+
+def _verify(view: PassInput, draft: PlanBuilder, scope: str, inferred: Sequence[_Inferred]) -> Flow[None]:
+    """Add the preferences of which the model says, asked once more, that the turns show them."""
+    verdicts = yield from verify_claims(view, [each.claim for each in inferred], scope=scope)
+    draft.spend(verdicts.usage)
+    if verdicts.failed:
+        draft.fail(verdicts.failed)
+    for each, why in zip(inferred, verdicts.reasons, strict=True):
+        if why:
+            draft.refuse("infer a preference", why)
+        else:
+            _add(draft, each.record)
 
 
 def _ask(
@@ -152,8 +167,9 @@ def _ask(
     shown: _Shown,
     known: Sequence[Record],
     signals: Sequence[Signal],
-) -> Flow[None]:
-    """Ask for the preferences that turns show, and once more for those that were refused."""
+) -> Flow[list[_Inferred]]:
+    """Ask for the preferences that turns show, and once more for those that were refused; return what code accepts."""
+    inferred: list[_Inferred] = []
     parts = yield from ask_in_parts(
         shown.new, lambda part: _build_request(view, known, replace(shown, new=part), signals)
     )
@@ -167,30 +183,33 @@ def _ask(
             draft.note("no model: only what was said outright and again was taken")
             _add_stated_preferences(view, draft, scope, part)
             continue
-        most = len(draft.steps) + min(MOST_INFERRED, len(new))
-        refused = _take(view, draft, scope, reply, part, most=most)
+        most = len(inferred) + min(MOST_INFERRED, len(new))
+        refused = _take(view, draft, inferred, scope, reply, part, most=most)
         if refused:
             reasons = [f"{to_text(proposal)[:200]}: {why}" for proposal, why in refused]
             again = yield build_repair_question(request, reply, reasons)
             draft.spend(again.usage)
-            repaired = isinstance(again, ModelReply) and _repair(view, draft, scope, again, part, most=most)
+            repaired = isinstance(again, ModelReply) and _repair(
+                view, inferred, scope, again, part, most=most
+            )
             refused = refused[repaired:]
         for _, why in refused:
             draft.refuse("infer a preference", why)
+    return inferred
 
 
 def _repair(
-    view: PassInput, draft: PlanBuilder, scope: str, reply: ModelReply, shown: _Shown, *, most: int
+    view: PassInput, inferred: list[_Inferred], scope: str, reply: ModelReply, shown: _Shown, *, most: int
 ) -> int:
     """Take the corrected preferences of an answer. Return how many were taken."""
-    before = len(draft.steps)
+    before = len(inferred)
     try:
         proposals = parse_answer(reply, SCHEMA).get("preferences")
     except UnusableReply:
         return 0
     for proposal in proposals if isinstance(proposals, list) else ():
-        _consider(view, draft, scope, proposal, shown, most=most)
-    return len(draft.steps) - before
+        _consider(view, inferred, scope, proposal, shown, most=most)
+    return len(inferred) - before
 
 
 def needs_permission(content: str, category: str | None = None) -> bool:
@@ -219,10 +238,23 @@ class _Shown:
         """All of them by id."""
         return {turn.id: turn for turn, _ in (*self.earlier, *self.new)}
 
+    @property
+    def before(self) -> dict[str, str]:
+        """What the assistant had said before each of them, by id."""
+        return {turn.id: before for turn, before in (*self.earlier, *self.new)}
+
     def has_new(self, turns: Iterable[Turn]) -> bool:
         """Whether one of these turns is new."""
         new = {turn.id for turn, _ in self.new}
         return any(turn.id in new for turn in turns)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Inferred:
+    """A preference that code accepts, with what is to be verified."""
+
+    record: Record
+    claim: Claim
 
 
 def _group_by_scope(turns: Sequence[Turn], echo: Collection[str]) -> dict[str, list[tuple[Turn, str]]]:
@@ -309,7 +341,14 @@ def _format_line(turn: Turn, before: str) -> str:
 
 
 def _take(
-    view: PassInput, draft: PlanBuilder, scope: str, reply: ModelReply, shown: _Shown, *, most: int
+    view: PassInput,
+    draft: PlanBuilder,
+    inferred: list[_Inferred],
+    scope: str,
+    reply: ModelReply,
+    shown: _Shown,
+    *,
+    most: int,
 ) -> list[tuple[Mapping[str, Any], str]]:
     """Take the preferences of an answer. Return those that the turns do not show, with the reasons."""
     try:
@@ -320,14 +359,14 @@ def _take(
     if not isinstance(proposals, list):
         draft.fail("the answer has no list of preferences")
         return []
-    reasons = ((each, _consider(view, draft, scope, each, shown, most=most)) for each in proposals)
+    reasons = ((each, _consider(view, inferred, scope, each, shown, most=most)) for each in proposals)
     return [(each, why) for each, why in reasons if why]
 
 
 def _consider(
-    view: PassInput, draft: PlanBuilder, scope: str, proposal: Any, shown: _Shown, *, most: int
+    view: PassInput, inferred: list[_Inferred], scope: str, proposal: Any, shown: _Shown, *, most: int
 ) -> str:
-    """Add a preference to the plan, or return why it is refused."""
+    """Add a preference to those that code accepts, or return why it is refused."""
     given = proposal if isinstance(proposal, Mapping) else {}
     content = to_text(given.get("content"))
     turns = shown.turns
@@ -336,7 +375,7 @@ def _consider(
         return f"a preference has 1 to {LONGEST_INFERRED} characters, and not {len(content):,}"
     if not shown.has_new(evidence):
         return "nothing that was said since the last cycle shows it"
-    if len(draft.steps) >= most:
+    if len(inferred) >= most:
         return f"at most {most} are taken of {len(shown.new)} new turns"
     if reason := explain_unshown(content, evidence, zone=view.zone):
         return reason
@@ -344,15 +383,16 @@ def _consider(
         return f"it was proposed already as {known.id}"
     category = to_text(given.get("category"))
     within = is_within_category(category, USER_PREFERENCES)
-    _add(
+    record = _build_record(
         view,
-        draft,
         scope,
         content,
         evidence,
         category=category if within else INFERRED,
         tags=to_texts(given.get("tags")),
     )
+    claim = Claim(kind="preference", text=content, evidence=format_evidence(evidence, shown.before))
+    inferred.append(_Inferred(record=record, claim=claim))
     return ""
 
 
@@ -366,17 +406,21 @@ def find_decided(view: PassInput, scope: str, content: str) -> Record | None:
     return None
 
 
-def _add(
+def _add(draft: PlanBuilder, record: Record) -> None:
+    names = record.references
+    draft.add(record, sources=names, why=f"{len(names)} turns of the owner show it")
+
+
+def _build_record(
     view: PassInput,
-    draft: PlanBuilder,
     scope: str,
     content: str,
     evidence: Sequence[Turn],
     *,
     category: str = INFERRED,
     tags: Sequence[str] = (),
-) -> None:
-    """Add a preference, as a proposal where it needs the owner's permission."""
+) -> Record:
+    """Return the record of a preference, a proposal where it needs the owner's permission."""
     record = Record(
         id=view.new_id(),
         content=content,
@@ -399,8 +443,7 @@ def _add(
         record = replace(
             record, metadata=MappingProxyType(metadata), archived_at=view.now, archive_reason=WAITING
         )
-    names = [turn.id for turn in evidence]
-    draft.add(record, sources=names, why=f"{len(names)} turns of the owner show it")
+    return record
 
 
 # -- without one -----------------------------------------------------------------------------------------
@@ -416,4 +459,4 @@ def _add_stated_preferences(view: PassInput, draft: PlanBuilder, scope: str, sho
     for found in said.values():
         evidence = list({turn.id: turn for _, turn in found}.values())
         if len(evidence) >= NEEDED_TURNS and shown.has_new(evidence):
-            _add(view, draft, scope, found[-1][0].rstrip("."), evidence)
+            _add(draft, _build_record(view, scope, found[-1][0].rstrip("."), evidence))

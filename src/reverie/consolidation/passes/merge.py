@@ -19,14 +19,15 @@ from reverie.consolidation.plan import Plan
 from reverie.consolidation.planning.driver import NO_MODEL, Flow
 from reverie.consolidation.planning.inputs import PassInput
 from reverie.consolidation.planning.plan_builder import PlanBuilder
-from reverie.consolidation.planning.reply_parsing import UnusableReply, parse_json, to_text, to_texts
+from reverie.consolidation.planning.questions import build_question
+from reverie.consolidation.planning.reply_parsing import UnusableReply, parse_answer, to_text, to_texts
 from reverie.consolidation.planning.signals import BAD, Signal, format_signals
 from reverie.domain.category import ANTI_PATTERNS
 from reverie.domain.record import UNTRUSTED, Record
 from reverie.domain.similarity.specifics import extract_specifics
 from reverie.domain.text import tokenizer, validation
 from reverie.domain.text.escaping import escape_line
-from reverie.llm.messages import ChatMessage, ModelReply, ModelRequest
+from reverie.llm.messages import ModelReply
 
 NAME = "merge"
 PROMPT = "dream.md"
@@ -55,14 +56,26 @@ ALIKE = 3
 
 _LEAST_ALIKE = 0.3
 _MOST_LOOKED_AT = 500  # records that have one of its words, so that a night over many records stays short
-_ANSWER_KEYS = ("merge", "archive", "refile", "anti_patterns")
-_KNOWN = {*_ANSWER_KEYS, "toDelete", "antiPatterns"}
-_LIST = {"type": "array", "items": {"type": "object"}}
-SCHEMA: Mapping[str, Any] = {
-    "type": "object",
-    "properties": {name: _LIST for name in _ANSWER_KEYS},
-    "required": list(_ANSWER_KEYS),
+_TEXT: Mapping[str, Any] = {"type": "string"}
+_TEXTS: Mapping[str, Any] = {"type": "array", "items": _TEXT}
+
+
+def _build_list_schema(**fields: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {
+        "type": "array",
+        "items": {"type": "object", "properties": fields, "required": list(fields)},
+    }
+
+
+_LISTS: Mapping[str, Any] = {
+    "merge": _build_list_schema(sources=_TEXTS, content=_TEXT, category=_TEXT, tags=_TEXTS, why=_TEXT),
+    "archive": _build_list_schema(id=_TEXT, why=_TEXT),
+    "refile": _build_list_schema(id=_TEXT, category=_TEXT, tags=_TEXTS, why=_TEXT),
+    "anti_patterns": _build_list_schema(domain=_TEXT, content=_TEXT, evidence=_TEXTS),
 }
+SCHEMA: Mapping[str, Any] = {"type": "object", "properties": _LISTS, "required": list(_LISTS)}
+_READ: Mapping[str, Any] = {**SCHEMA, "properties": {**_LISTS, "toDelete": _LISTS["archive"]}}
+"""The schema by which answers are read: the prompts of RockBot ask for `toDelete`."""
 
 
 class Fold(Protocol):
@@ -169,14 +182,7 @@ def _request_merges(
         text = view.fill_prompt(
             PROMPT, records=lines, signals=format_signals(signals), corrections=format_signals(signals)
         )
-        reply = yield ModelRequest(
-            messages=(ChatMessage(role="user", content=text),),
-            purpose=NAME,
-            schema=SCHEMA,
-            max_tokens=4_000,
-            temperature=0.2,
-            timeout_s=180.0,
-        )
+        reply = yield build_question(text, purpose=NAME, schema=SCHEMA, answer_tokens=4_000, timeout_s=180.0)
         draft.spend(reply.usage)
         if not isinstance(reply, ModelReply):
             if reply.why == NO_MODEL.why:
@@ -203,9 +209,7 @@ def _take(
 ) -> Flow[None]:
     hidden = frozenset(record.id for record in view.records if not record.archived) - shown_ids
     try:
-        answer = parse_json(reply.answer, keys=_ANSWER_KEYS)
-        if reply.finish == "length" or not isinstance(answer, Mapping) or not _KNOWN & set(answer):
-            raise UnusableReply("the answer was cut off, or is no JSON object of the form asked for")
+        answer = parse_answer(reply, _READ)
     except UnusableReply as error:
         draft.fail(str(error))
         return
@@ -234,7 +238,7 @@ def _take(
             tags=_limit_tags(to_texts(proposal.get("tags"))) or None,
             why=to_text(proposal.get("why")),
         )
-    for proposal in _iter_objects(answer.get("anti_patterns") or answer.get("antiPatterns")):
+    for proposal in _iter_objects(answer.get("anti_patterns")):
         _learn(view, draft, proposal, scope, signals)
 
 

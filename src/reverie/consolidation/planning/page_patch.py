@@ -1,7 +1,8 @@
 """Patches of a page: lines that a model adds, changes or ends, each with the turns that say so.
 
-A line is taken if its numbers, names and most of its words stand in the turns that it cites, or in the line that it
-changes. A line is ended only by a turn of the owner's that says so. Every other line stays as it is.
+A line is taken if its numbers, names and many of its words stand in the turns that it cites, or in the line that it
+changes. A line is ended only by a turn of the owner's that says so. Every other line stays as it is. Whether the turns
+mean what a line says is a question for a model (`verification`).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from itertools import pairwise
 from typing import Any, Literal, get_args
 
 from reverie.consolidation.planning.reply_parsing import to_ids, to_text
+from reverie.consolidation.planning.verification import Claim, format_evidence
 from reverie.domain.conversation import Turn
 from reverie.domain.page import LONGEST_PAGE
 from reverie.domain.similarity.grounding import (
@@ -21,8 +23,8 @@ from reverie.domain.similarity.grounding import (
     collect_evidence,
     find_added_words,
     find_end,
+    find_injection,
     find_replacement_loss,
-    find_ungrounded,
     find_unsaid,
     find_value_that_stays,
     is_about_same,
@@ -45,6 +47,12 @@ CHANGES_SCHEMA: Mapping[str, Any] = {
     },
 }
 """JSON schema of the changes in an answer."""
+
+KNOWN_SHARE = 0.5
+"""The share of a line's words that the conversation and the page must have."""
+
+ANCHORED_SHARE = 0.4
+"""The share of a line's words that the cited turns and the line that it changes must have."""
 
 LONGEST_LINE = 500
 """Characters of a line that a model writes."""
@@ -103,6 +111,7 @@ class PagePatch:
         self._zone = zone
         self._replaced: dict[int, str | None] = {}
         self._added: dict[int, list[str]] = {}
+        self.taken: list[LineChange] = []
 
     def format_lines(self) -> str:
         """Return the lines as a question shows them, each with its label."""
@@ -124,9 +133,24 @@ class PagePatch:
             at = len(self.lines) - 1 if change.line is None else change.line
             below = next((line for line in self.lines[max(at, 0) :] if _MARKER.match(line)), "- ")
             self._added.setdefault(at, []).append(_keep_marker(below, change.text))
+        self.taken.append(change)
         self._known.add(_normalize_line(change.text))
         self._room -= len(change.text)
         return ""
+
+    def to_claim(self, change: LineChange) -> Claim:
+        """Return what a change claims, with the turns that it cites."""
+        before = {
+            turn.id: self._before[turn.id].content
+            for turn in change.turns
+            if turn.id in self._before and self._before[turn.id].role == "assistant"
+        }
+        evidence = format_evidence(change.turns, before)
+        if change.do == "add":
+            return Claim(kind="fact", text=change.text, evidence=evidence)
+        old = _MARKER.sub("", self.lines[_get_line(change)], count=1)
+        text = change.text if change.do == "change" else f"It no longer holds: {old}"
+        return Claim(kind=change.do, text=text, evidence=(f"- earlier line: {escape_line(old)}", *evidence))
 
     def apply(self) -> str:
         """Return the page with the changes that were taken."""
@@ -169,14 +193,23 @@ class PagePatch:
         if not collect_evidence(change.turns, only_owner=True):
             return "no turn of the user's is cited, in their own words"
         old = "" if change.do == "add" else self.lines[_get_line(change)]
-        if reason := find_ungrounded(
-            change.text, evidence, context=self._context, replaced=old, zone=self._zone
-        ):
+        if reason := find_injection(change.text) or self._find_unsaid(change.text, evidence, replaced=old):
             return reason
         if not old:
             return ""
         asked = [self._before[turn.id] for turn in change.turns if turn.id in self._before]
         return self._explain_replacement(old, change.text, evidence, [*collect_evidence(asked), *evidence])
+
+    def _find_unsaid(self, text: str, evidence: Sequence[Evidence], *, replaced: str = "") -> str:
+        return find_unsaid(
+            text,
+            evidence,
+            context=self._context,
+            replaced=replaced,
+            known=KNOWN_SHARE,
+            anchored=ANCHORED_SHARE,
+            zone=self._zone,
+        )
 
     def _explain_replacement(
         self, old: str, new: str, evidence: Sequence[Evidence], asked: Sequence[Evidence]
@@ -187,7 +220,7 @@ class PagePatch:
         if not is_about_same(old, new, asked):
             return "the cited turns are not about this line"
         return (
-            find_unsaid(added, evidence, context=self._context, zone=self._zone)
+            self._find_unsaid(added, evidence)
             or find_value_that_stays(old, new, evidence)
             or find_replacement_loss(old, new)
         )

@@ -1,15 +1,15 @@
-"""Check that turns of the owner's show a preference, and how strongly.
+"""Check that turns of the owner's may show a preference.
 
-How strongly is computed from the turns and not claimed by a model: two turns have to show the preference, or one that
-states it for good or puts the assistant right. A turn shows it if a clause of it has what the preference is about,
-agrees with it in what it denies, and is neither about somebody else nor about one occasion.
+How strongly is computed from the turns and not claimed by a model: it takes two turns, or one that states the
+preference for good or puts the assistant right. They may show it if clauses of them have something that it is about,
+do not mostly deny it, and are neither about somebody else nor about one occasion, and if they have its values and
+names. Whether they do show it is a question for a model (`verification`).
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, tzinfo
 
 from reverie.domain.conversation import SIGNAL, Turn
@@ -30,7 +30,7 @@ from reverie.domain.word_lists import parse_word_set
 NEEDED_TURNS = 2
 """Turns that have to show a preference where none states it outright."""
 
-KNOWN_SHARE = 0.5
+KNOWN_SHARE = 0.25
 """The share of a preference's words that the turns that show it must have."""
 
 _FRAME = parse_word_set(
@@ -70,15 +70,11 @@ _CONTRAST = re.compile(
     r"\b(?:rather than|instead of|in place of|over|statt|anstelle von|en vez de|en lugar de|plutôt que|au lieu de)\b",
     re.IGNORECASE,
 )
-_AGAIN = re.compile(
-    r"\b(?:again|too|also|as well|still|same|likewise|auch|wieder|noch|genauso|también|otra vez|igual|aussi|encore)\b",
-    re.IGNORECASE,
-)
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W\d_]+)?")
 
 
 def explain_unshown(preference: str, turns: Sequence[Turn], *, zone: tzinfo = UTC) -> str:
-    """Return why turns do not show a preference; empty where they do.
+    """Return why turns cannot show a preference; empty where they may.
 
     Args:
         preference: The preference, as a model words it.
@@ -88,31 +84,26 @@ def explain_unshown(preference: str, turns: Sequence[Turn], *, zone: tzinfo = UT
     if reason := find_injection(preference):
         return reason
     distinct = {" ".join(turn.content.lower().split()): turn for turn in turns}
-    evidence = [
-        (turn, each) for turn in distinct.values() for each in collect_evidence([turn], only_owner=True)
-    ]
-    first, _, rest = _CONTRAST.split(preference, maxsplit=1)[0].strip().partition(" ")
+    evidence = collect_evidence(distinct.values(), only_owner=True)
+    head = _CONTRAST.split(preference, maxsplit=1)[0].strip()
+    first, _, rest = head.partition(" ")
     words = (extract_content(rest) or extract_content(first)) - _FRAME
     if not evidence or not words:
         return "no turn of the owner's is cited that may be evidence"
-    texts = [each for _, each in evidence]
-    if universal := _find_unsaid_universal(preference, texts):
+    if len(evidence) < NEEDED_TURNS and not _is_strong(distinct.values()):
+        return f"{NEEDED_TURNS} turns are needed, or one that states it for good"
+    if universal := _find_unsaid_universal(preference, evidence):
         return f"no turn says: {universal}"
     named = any(word.istitle() and word.lower() in words for word in _WORD.findall(preference)[1:])
-    if not named and any(_OTHERS.search(each.text) for each in texts):
+    if not named and any(_OTHERS.search(each.text) for each in evidence):
         return "the turns are about what somebody else wants"
-    head = f"{first} {rest}"
-    all_shown = [(turn, _find_shown_words(head, words, each.text)) for turn, each in evidence]
-    shown = [(turn, found) for turn, found in all_shown if found]
-    common = Counter(word for _, found in shown for word in found)
-    again = [turn for turn, found in all_shown if not found and _AGAIN.search(turn.content)]
-    is_repeated = any(n >= NEEDED_TURNS for n in common.values()) or (again and 2 * len(common) > len(words))
-    if not is_repeated and not _is_strong([turn for turn, _ in shown]):
-        return f"{len(shown)} turns show it, {NEEDED_TURNS} are needed that speak of the same"
-    unsaid = sorted(word for word in words if word not in common)
-    if len(words) - len(unsaid) < KNOWN_SHARE * len(words):
-        return f"no turn says: {', '.join(unsaid)}"
-    return find_unsaid_values(f"{first.lower()} {rest}", texts, zone=zone)
+    shown, opposed = _find_shown_words(head, words, evidence)
+    if opposed > len(shown):
+        return "the turns say the opposite"
+    known = frozenset(word for each in shown for word in each)
+    if not known or len(known) < KNOWN_SHARE * len(words):
+        return f"no turn says: {', '.join(sorted(words - known))}"
+    return find_unsaid_values(f"{first.lower()} {rest}", evidence, zone=zone)
 
 
 def _find_unsaid_universal(preference: str, evidence: Sequence[Evidence]) -> str:
@@ -122,19 +113,24 @@ def _find_unsaid_universal(preference: str, evidence: Sequence[Evidence]) -> str
     return found[0].lower()
 
 
-def _find_shown_words(preference: str, words: frozenset[str], text: str) -> frozenset[str]:
-    """Return the words of a preference that a turn has, where it has them as the preference means them."""
-    found: set[str] = set()
-    opposed: set[str] = set()
+def _find_shown_words(
+    preference: str, words: frozenset[str], evidence: Sequence[Evidence]
+) -> tuple[list[frozenset[str]], int]:
+    """Return the words of a preference in each clause that may mean what it means, and how many mean the opposite."""
+    shown: list[frozenset[str]] = []
+    opposed = 0
     denies = _count_denials(preference) % 2
-    for sentence in split_statements(text):
+    for sentence in (sentence for each in evidence for sentence in split_statements(each.text)):
         if PASSING.search(sentence) or _ONCE.search(sentence):
             continue
         for clause in CLAUSE.split(sentence):
             said = extract_content(clause)
-            shared = {word for word in words if is_among(word, said)}
-            (found if _count_denials(clause) % 2 == denies else opposed).update(shared)
-    return frozenset(found) if len(found) > len(opposed) else frozenset()
+            shared = frozenset(word for word in words if is_among(word, said))
+            if shared and _count_denials(clause) % 2 != denies:
+                opposed += 1
+            elif shared:
+                shown.append(shared)
+    return shown, opposed
 
 
 def _count_denials(text: str) -> int:
@@ -144,6 +140,6 @@ def _count_denials(text: str) -> int:
     return len(denials) + len(_AVERSION.findall(text))
 
 
-def _is_strong(turns: Sequence[Turn]) -> bool:
+def _is_strong(turns: Iterable[Turn]) -> bool:
     """Whether one of the turns states it for good, or puts the assistant right."""
     return any(_FOR_GOOD.search(turn.content) or turn.metadata.get(SIGNAL) == "correction" for turn in turns)

@@ -21,6 +21,9 @@ MOST_SPLITS = 2
 
 _MOST_REASONS = 20
 
+VERIFY = "verify"
+"""Purpose of the requests that verify what a model has written."""
+
 T = TypeVar("T")
 
 
@@ -44,6 +47,23 @@ def build_question(
         temperature=0.2,
         timeout_s=timeout_s,
     )
+
+
+def build_verification(
+    text: str, scope: str, *, schema: Mapping[str, Any], answer_tokens: int
+) -> ModelRequest:
+    """Return a request that verifies what a model has written about one scope, with what others of it verify.
+
+    Args:
+        text: The question.
+        scope: The scope. No request shows two of them.
+        schema: The JSON schema of the answer.
+        answer_tokens: Tokens that the answer may have without reasoning.
+    """
+    question = build_question(
+        text, purpose=VERIFY, schema=schema, answer_tokens=answer_tokens, timeout_s=180.0
+    )
+    return replace(question, group=f"{VERIFY} {scope}", temperature=0.0)
 
 
 def build_repair_question(request: ModelRequest, reply: ModelReply, reasons: Sequence[str]) -> ModelRequest:

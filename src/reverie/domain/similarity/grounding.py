@@ -153,7 +153,6 @@ def find_ungrounded(
     evidence: Sequence[Evidence],
     *,
     context: Sequence[Evidence] = (),
-    replaced: str = "",
     anchored: float = ANCHORED_SHARE,
     zone: tzinfo = UTC,
 ) -> str:
@@ -164,7 +163,6 @@ def find_ungrounded(
         evidence: What it cites.
         context: What else is known, such as the rest of the conversation: the statement may take its names and words
             from there, but no numbers and dates, and not most of it.
-        replaced: The statement that it replaces, whose words it may keep.
         anchored: The share of its words that the evidence itself must have.
         zone: Where the speakers' days begin and end.
 
@@ -184,8 +182,8 @@ def find_ungrounded(
     text = _MARKER.sub("", statement, count=1)
     own = _Said(evidence, zone)
     return find_unsaid(
-        text, evidence, context=context, replaced=replaced, anchored=anchored, zone=zone
-    ) or own.find_changed_meaning(text, replaced)
+        text, evidence, context=context, anchored=anchored, zone=zone
+    ) or own.find_changed_meaning(text)
 
 
 def find_unsaid(
@@ -194,19 +192,30 @@ def find_unsaid(
     *,
     context: Sequence[Evidence] = (),
     replaced: str = "",
+    known: float = KNOWN_SHARE,
     anchored: float = ANCHORED_SHARE,
     zone: tzinfo = UTC,
 ) -> str:
-    """Return the dates, values, names and words of a statement that its evidence has not; see `find_ungrounded`."""
+    """Return the dates, values, names and words of a statement that its evidence has not; see `find_ungrounded`.
+
+    Args:
+        statement: One line that a model proposes.
+        evidence: What it cites.
+        context: What else is known.
+        replaced: The statement that it replaces, whose words it may keep.
+        known: The share of its words that all of this must have.
+        anchored: The share of its words that the evidence and the replaced statement must have.
+        zone: Where the speakers' days begin and end.
+    """
     text = _MARKER.sub("", statement, count=1)
     kept = [Evidence(text=_MARKER.sub("", replaced, count=1), at=evidence[0].at)] if replaced else []
     said = _Said((*evidence, *kept), zone)
-    known = _Said((*evidence, *kept, *context), zone)
+    everything = _Said((*evidence, *kept, *context), zone)
     return (
         said.find_unknown_dates(text)
         or said.find_unknown_values(text)
-        or known.find_unknown_names(text)
-        or known.find_unknown_words(text, least=KNOWN_SHARE)
+        or everything.find_unknown_names(text)
+        or everything.find_unknown_words(text, least=known)
         or said.find_unknown_words(text, least=anchored)
     )
 
@@ -321,14 +330,14 @@ class _Said:
     def _numbers(self) -> frozenset[str]:
         return frozenset(number.replace(",", "") for number in self._known.numbers)
 
-    def find_changed_meaning(self, text: str, replaced: str) -> str:
+    def find_changed_meaning(self, text: str) -> str:
         """Return where a statement affirms, denies or settles what its evidence does not."""
         specifics = extract_specifics(text)
         denied = {value.removeprefix("not ") for value in self._known.negations}
         if flipped := (specifics.affirmed & denied) - self._known.affirmed - _extract_denied_words(text):
             return f"the turns deny: {', '.join(sorted(flipped))}"
         sources = self._select_sources(text)
-        if has_negation(text) and not any(map(has_negation, sources)) and not has_negation(replaced):
+        if has_negation(text) and not any(map(has_negation, sources)):
             return "it denies what the turns do not deny"
         if not HEDGE.search(text) and all(HEDGE.search(source) for source in sources):
             return "the turns say it as a guess, a wish or a condition only"

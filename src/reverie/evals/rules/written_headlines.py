@@ -7,9 +7,7 @@ whatever was decided, and the question is asked.
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,11 +22,10 @@ from reverie.domain.record import Record
 from reverie.domain.text.ids import generate_id
 from reverie.evals.recall import metrics
 from reverie.evals.rules.harness import Evaluation, Results, format_share
+from reverie.evals.rules.scripted_verifier import answer_check
 from reverie.llm.messages import ModelReply, ModelRequest
 
 _COLUMNS = ("clusters", "accepted", "share", "95 %", "by code alone", "share", "truth found", "truth shown")
-_HEADLINE = re.compile(r"^Headline (\d+): (.*)$")
-_PART = re.compile(r"^- \[([0-9a-f]{12})\] ")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,24 +72,6 @@ class HeadlineVerdict:
     reason: str
     found: bool
     shown: bool
-
-
-def answer_check(prompt: str, is_true: Callable[[str], bool]) -> str:
-    """Return a model's answer to the question whether headlines are true.
-
-    Args:
-        prompt: The prompt of `headline-check.md`, filled.
-        is_true: Whether a headline is true to its records.
-    """
-    verdicts: list[dict[str, Any]] = []
-    for line in prompt.split("\n"):
-        if (headline := _HEADLINE.match(line)) is not None:
-            key = "supports" if is_true(headline[2]) else "contradicts"
-            lists: dict[str, Any] = {"supports": [], "contradicts": [], "leaves_out": [], "adds": ""}
-            verdicts.append({"headline": int(headline[1]), **lists})
-        elif verdicts and (part := _PART.match(line)) is not None:
-            verdicts[-1][key].append(part[1])
-    return json.dumps({"headlines": verdicts})
 
 
 def judge_case(case: HeadlineCase) -> HeadlineVerdict:
