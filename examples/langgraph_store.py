@@ -28,7 +28,7 @@ class State(TypedDict):
 
 
 def knows_the_nuts(request: dict[str, Any]) -> str:
-    """A model that answers from what it is shown."""
+    """Answer as a model would, from what it is shown."""
     shown = str(request["messages"][0]["content"])
     return "No, you are allergic to them." if "walnuts" in shown else "Why not?"
 

@@ -27,7 +27,7 @@ from reverie.llm.messages import ModelRequest
 
 @contextmanager
 def tiny_lightrag() -> Iterator[tuple[str, list[str]]]:
-    """A server that gives back the documents which share a word with the question; its address, and them."""
+    """Run a server that returns documents with a word of the question; yield its address and the documents."""
     documents: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -60,7 +60,7 @@ def tiny_lightrag() -> Iterator[tuple[str, list[str]]]:
 
 
 def scripted(ask: ModelRequest) -> str:
-    """A model that answers from what stands under `# Relevant Memory`."""
+    """Answer as a model would, from the text under `# Relevant Memory`."""
     system = ask.messages[0].content if ask.messages[0].role == "system" else ""
     graph = system.partition("# Relevant Memory")[2]
     return "At berth 7, I was told." if "berth 7" in graph else "I will remember that, thank you for telling."

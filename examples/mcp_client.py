@@ -21,7 +21,7 @@ PAGE = "reverie://memory/MEMORY.md"
 
 
 def server(folder: str) -> Transport:
-    """What starts the server for a client; `reverie mcp --folder FOLDER` in a terminal is the same."""
+    """Return the transport that starts the server for a client, like `reverie mcp --folder FOLDER` in a terminal."""
     program = "from reverie.interfaces.cli.main import main; main()"
     args = ["-c", program, "mcp", "--folder", folder, "--knowledge-graph"]
     return stdio_client(StdioServerParameters(command=sys.executable, args=args))

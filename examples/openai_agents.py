@@ -22,12 +22,12 @@ from reverie.integrations.openai_agents import ReverieSession, tools_for
 
 
 def shown(request: dict[str, Any]) -> str:
-    """What stands in the instructions beside those of the agent."""
+    """Return the instructions that the model is given."""
     return str(request["messages"][0]["content"])
 
 
 def knows_the_berth(request: dict[str, Any]) -> str:
-    """A model that answers from what it is shown."""
+    """Answer as a model would, from what it is shown."""
     return "At berth 7." if "berth 7" in shown(request) else "I do not know."
 
 

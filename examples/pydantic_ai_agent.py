@@ -24,7 +24,7 @@ from reverie.integrations.pydantic_ai import MemoryCapability, load_history
 
 
 def shown(request: dict[str, Any]) -> str:
-    """What stands in the instructions."""
+    """Return the instructions that the model is given."""
     return "\n".join(
         str(message["content"])
         for message in request["messages"]
@@ -33,7 +33,7 @@ def shown(request: dict[str, Any]) -> str:
 
 
 def knows_the_berth(request: dict[str, Any]) -> str:
-    """A model that answers from what it is shown."""
+    """Answer as a model would, from what it is shown."""
     return "At berth 7." if "berth 7" in shown(request) else "I do not know."
 
 

@@ -57,7 +57,7 @@ class BaseUrl(str):
 
 @contextmanager
 def serving(replies: Sequence[Reply]) -> Iterator[BaseUrl]:
-    """A server that gives these replies, one for each request, as long as the block runs.
+    """Run a server that gives these replies, one for each request, until the block ends.
 
     A request beyond the last reply is refused with status 400, which clients raise and do not repeat.
 
@@ -225,7 +225,7 @@ def _message_events(whole: Json) -> list[str]:
 
 
 def _words(text: str) -> list[str]:
-    """The text in pieces, as a model streams it."""
+    """Split the text into pieces, as a model streams it."""
     return [text[start : start + 7] for start in range(0, len(text), 7)]
 
 

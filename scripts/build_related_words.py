@@ -230,9 +230,9 @@ def read_irregular_forms(lookups: Path) -> dict[str, list[str]]:
 
 
 def list_short_forms(text: str) -> list[str]:
-    """Return the left sides of a list of pairs.
+    r"""Return the left sides of a list of pairs.
 
-    >>> list_short_forms("# note\\ngp = doctor, physician")
+    >>> list_short_forms("# note\ngp = doctor, physician")
     ['gp']
     """
     return [line.split("=")[0].strip() for line in text.splitlines() if "=" in line and line[0] != "#"]

@@ -21,6 +21,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import dataclasses
+import doctest
 import importlib
 import importlib.util
 import inspect
@@ -620,6 +621,15 @@ def test_everything_public_has_a_docstring(module: str) -> None:
     assert ast.get_docstring(tree), f"{module} has no docstring"
     missing = [f"{module}.{name}" for name in _undocumented(tree, importlib.import_module(module))]
     assert not missing, missing
+
+
+def test_examples_in_docstrings_are_right() -> None:
+    wrong = []
+    for name in modules():
+        with contextlib.suppress(ModuleNotFoundError):  # of an extra
+            failed = doctest.testmod(importlib.import_module(name), optionflags=doctest.ELLIPSIS).failed
+            wrong += [name] * bool(failed)
+    assert not wrong, f"python -m doctest shows what differs: {wrong}"
 
 
 def _undocumented(tree: ast.Module, module: Any) -> Iterator[str]:

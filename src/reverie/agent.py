@@ -65,7 +65,7 @@ class ToolProvider(Protocol):
     """What has tools for a model: a `Memory`, or a `ScopedMemory`."""
 
     def tools(self, *, session: str | None = None) -> Toolset:
-        """What a model may do with it."""
+        """Return the tools that a model may call."""
         ...
 
 
@@ -155,7 +155,7 @@ class Agent:
         )
 
     def prompt(self, message: str) -> list[ChatMessage]:
-        """What the model would be asked for a message that has not been said; nothing is stored.
+        """Return what the model would be asked for a new message. Nothing is stored.
 
         Args:
             message: The message.
@@ -240,7 +240,7 @@ class Agent:
         return [ChatMessage(role="assistant", content=reply.text, tool_calls=reply.tool_calls), *results]
 
     def _run(self, call: ToolCall) -> str:
-        """What a tool answers; an answer that is too long is set aside, and its index given instead."""
+        """Run a tool and return its answer; of an answer that is too long, an index of its stored pieces."""
         try:
             told = self.tools.call(call.name, call.arguments)
         except StoreError as error:
@@ -286,14 +286,14 @@ class _Stored:
         self.reply_id = ""
 
     def user(self, message: str) -> None:
-        """The user's turn; raises `InvalidInput` for a message that is none."""
+        """Store the user's turn; raise `InvalidInput` for a message that cannot be stored."""
         try:
             self._session.add("user", message)
         except StoreError as error:
             self._warn(error)
 
     def store_assistant(self, text: str) -> None:
-        """The reply; one that cannot be stored as it is, is stored without what keeps it from that."""
+        """Store the reply. Characters that cannot be stored are removed, and a text that is too long is cut."""
         try:
             try:
                 self.reply_id = self._session.add("assistant", text).id
@@ -304,7 +304,7 @@ class _Stored:
             self._warn(error)
 
     def called(self, reply: ModelReply, results: Sequence[ChatMessage]) -> None:
-        """A call of tools with its results, all of them or none."""
+        """Store a call of tools together with its results: all of them or none."""
         asked: dict[str, Any] = {"role": "assistant", "content": reply.text, "tool_calls": reply.tool_calls}
         answered = [
             {"role": "tool", "content": result.content, "tool_call_id": result.tool_call_id}
@@ -324,7 +324,7 @@ class _Stored:
 
 
 def _truncate_message(message: ChatMessage) -> ChatMessage:
-    """The message with its middle left out where it alone would fill a prompt, turn after turn."""
+    """Return the message; of a very long one, which would fill every prompt, its middle is left out."""
     left_out = len(message.content) - LONGEST_REPLAYED
     if left_out <= 0:
         return message
@@ -334,7 +334,7 @@ def _truncate_message(message: ChatMessage) -> ChatMessage:
 
 
 def _parse_message(given: dict[str, Any]) -> ChatMessage:
-    """A replayed message of the pack, which has the form of chat APIs."""
+    """Return a replayed message of the pack, which has the form of chat APIs, as a `ChatMessage`."""
     made = tuple(
         ToolCall(id=call["id"], name=call["function"]["name"], arguments=call["function"]["arguments"])
         for call in given.get("tool_calls") or ()

@@ -319,7 +319,7 @@ class AsyncSession:
     add_many = _on_thread(Session.add_many)
 
     async def state(self) -> SessionState:
-        """What is kept of the session beside its turns; one that has not begun has no turns and is active."""
+        """Return what is stored of the session beside its turns. A session without turns is active."""
         return await asyncio.to_thread(lambda: self.sync.state)
 
     turns = _on_thread(Session.turns)

@@ -421,7 +421,7 @@ def _open_cache(identity: str, settings: Settings) -> IndexCache:
 
 
 def resolve_folder(path: str | os.PathLike[str] | None) -> Path:
-    """The folder that `Memory.open` takes for that; raises `InvalidInput`, for the URL of a database too."""
+    """Return the folder that `Memory.open` would use; raise `InvalidInput` for the URL of a database."""
     if is_database(path):
         raise InvalidInput("this works on a folder, and the memory is in a database: name a folder")
     if path is None:

@@ -69,11 +69,11 @@ class SessionObserver(Protocol):
     """What a session tells of its turns; neither method raises what `ReverieError` covers."""
 
     def mark_origins(self, turns: Sequence[Turn], window: Sequence[Turn]) -> Sequence[Turn]:
-        """The turns that are about to be added behind the window, with signals in their metadata."""
+        """Return the turns that are about to be added after the window, with signals in their metadata."""
         ...
 
     def on_turns_added(self, window: Sequence[Turn], added: Sequence[Turn], shown: Collection[str]) -> None:
-        """Turns have been stored; `shown` are the ids of what the session still sees in its prompts."""
+        """Handle turns that have been stored; `shown` are the ids of what the session's prompts still contain."""
         ...
 
 
@@ -230,12 +230,12 @@ class Session:
 
     @property
     def state(self) -> SessionState:
-        """What is kept of the session beside its turns; one that has not begun has no turns and is active."""
+        """Return what is stored of the session beside its turns. A session without turns is active."""
         with self._lock:
             return self._read_state()
 
     def turns(self) -> list[Turn]:
-        """The window: the last turns, 50 by default, since the conversation was begun anew or summarised.
+        """Return the window: the last turns, 50 by default, since the session was reset or summarised.
 
         A list of its own, which later turns do not change. It can be a little longer or shorter than the
         setting says, because a call of tools is never apart from its results.
@@ -245,7 +245,7 @@ class Session:
             return list(self._window)
 
     def recent_turns(self, limit: int | None = None) -> list[Turn]:
-        """The turns that go into a prompt: the last of the window, 20 by default, calls never torn apart.
+        """Return the turns that go into a prompt: the last of the window, 20 by default, calls with results.
 
         Args:
             limit: How many, 0 or more; None takes the setting.
@@ -265,7 +265,7 @@ class Session:
         created_before: datetime | None = None,
         min_score: float = 0.0,
     ) -> list[Hit]:
-        """Turns of this session that answer a question, best first, also those long out of the window.
+        """Return turns of this session that answer a question, best first, including those outside the window.
 
         Args:
             query: What to look for.
@@ -318,7 +318,7 @@ class Session:
         record_shown: bool = True,
         extra_context: str = "",
     ) -> Pack:
-        """What goes into the prompt now: profile, pages, notes, what is recalled, working memory, replay.
+        """Build what goes into the prompt now: profile, pages, notes, recalled memories, working memory and replay.
 
         What this session was shown for an earlier turn that is still replayed is left out. Asking again for
         the same turn, as after a failed answer or between calls of tools, shows the same again. Nothing is
@@ -414,7 +414,7 @@ class Session:
         return tuple(record for record in self._standing_records[1] if is_record_allowed(holding, record))
 
     def _redact(self, text: str) -> str:
-        """A text as this session would store it: with secrets replaced, unless that is switched off."""
+        """Return a text as this session would store it: with secrets replaced, unless redaction is off."""
         return self._redactor.text(text)
 
     # -- changing the session --------------------------------------------------------------------------
@@ -524,7 +524,7 @@ class Session:
         self._sequence = -1
 
     def _redact_pack(self, pack: Pack) -> Pack:
-        """The pack without secrets, such as profile files or things stored long ago may hold."""
+        """Return the pack without secrets, which profile files and texts stored without redaction may contain."""
         sections = tuple(replace(each, text=self._redact(each.text)) for each in pack.sections)
         return pack if sections == pack.sections else replace(pack, sections=sections)
 
@@ -563,18 +563,18 @@ class Session:
         self._shown = elsewhere if self._shown_is_stored else elsewhere.merged(self._shown)
 
     def _read_state(self) -> SessionState:
-        """The stored state, or the one that the session would begin with; the caller has the lock."""
+        """Return the stored state, or the state of a new session. The caller holds the lock."""
         self._refresh()
         return self._get_state()
 
     def _get_state(self) -> SessionState:
-        """The same from the copy."""
+        """Return the state from the cached copy. The caller holds the lock."""
         if self._stored is not None:
             return self._stored
         return SessionState(id=self.id, created_at=self._clock(), scope=self._scope)
 
     def _build_note_edits(self, added: Sequence[Turn]) -> list[Change]:
-        """The edits that put the exchanges which these turns complete into the daily notes."""
+        """Return the edits that note the exchanges which these turns complete in the daily notes."""
         if not self._settings.daily_notes or all(turn.role != "assistant" for turn in added):
             return []
         turns = [*self._window, *added]

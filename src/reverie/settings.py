@@ -319,7 +319,7 @@ class Settings:
         return (self.profile_path, self.base_path) != ("agent", "memory")
 
     def resolve_paths(self, application: Path) -> ProfilePaths:
-        """The folders and files of the profile, without looking at the disk (RockBot's rule).
+        """Return the folders and files of the profile, without looking at the disk (RockBot's rule).
 
         An absolute `base_path` is taken as it is; a relative one lies under the profile's folder, and a
         relative `profile_path` under `application`.
@@ -343,7 +343,7 @@ class Settings:
         environ: Mapping[str, str] | None = None,
         **overrides: Any,
     ) -> Settings:
-        """Settings from a file, then variables, then arguments; the later hold.
+        """Load settings from a file, then from environment variables, then from arguments; later ones take precedence.
 
         Args:
             file: A `.yaml`, `.yml`, `.toml` or `.json` file. Names may be written as here, in camelCase or
@@ -542,7 +542,7 @@ def _reject_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _parse_value(text: str, form: _Form) -> Any:
-    """The value that a variable's text means; itself where it means none, to be refused."""
+    """Return the value that the text of a variable stands for; the text itself if it is invalid, to be refused."""
     plain = text.strip()
     if form.optional and plain.lower() in {"", "none", "null"}:
         return None
@@ -559,7 +559,7 @@ def _parse_value(text: str, form: _Form) -> Any:
 
 
 def _validate_value(name: str, value: Any, *, where: str, called: str) -> Any:
-    """The value in the setting's own type."""
+    """Convert a value to the type of the setting."""
     form = _FORMS[name]
     if value is None and form.optional:
         return None
@@ -600,7 +600,7 @@ def _validate_patterns(value: Any, *, where: str, called: str) -> tuple[str, ...
 
 
 def _parse_number(value: Any, form: _Form) -> tuple[float | None, str]:
-    """The value as a number of the setting's unit, None if it is none; and what would have been right."""
+    """Return the value as a number in the setting's unit, None if it is invalid; and a description of valid values."""
     whole = "a whole number" if form.kind == "int" else "a number"
     timed = form.kind in {"minutes", "days"}
     above = "over 0" if form.kind == "minutes" else f"from {form.low:g}"

@@ -48,8 +48,10 @@ hit = make_hit
 
 
 def conversation(shape: list[int]) -> list[Turn]:
-    """Turns after a shape: -1 a result without a call, 0 plain, n > 0 a call of n tools with all its results,
-    n > 9 a call of n - 9 tools of which the last has no result.
+    """Turns after a shape.
+
+    -1 is a result without a call, 0 is plain, n > 0 is a call of n tools with all its results, and n > 9 is a call
+    of n - 9 tools of which the last has no result.
     """
     turns: list[Turn] = []
     for number, kind in enumerate(shape):

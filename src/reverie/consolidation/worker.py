@@ -71,8 +71,7 @@ class WorkReport:
 
 
 class Worker:
-    """Background thinking: plans, runs, and one thread that does what is due. Safe to use from several
-    threads.
+    """Background thinking: plans, runs, and one thread that does what is due. Thread-safe.
 
     What is due is read from the store each time, so that the next process finds what one leaves undone. A
     lease in the store, which expires if its owner is killed, keeps two processes from doing the same at once.

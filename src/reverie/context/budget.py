@@ -129,9 +129,7 @@ def estimate_section_cost(text: str) -> int:
 
 
 def cut_section(text: str, room: int) -> str:
-    """Return `text` if it costs at most `room` tokens as a section, else its beginning and how much was
-    cut.
-    """
+    """Return `text` if its section takes at most `room` tokens, else its beginning and a note of how much was cut."""
     if estimate_section_cost(text) <= room:
         return text
     remark = f"\n… [cut: the rest of {len(text):,} characters does not fit the token budget]"
@@ -140,9 +138,7 @@ def cut_section(text: str, room: int) -> str:
 
 
 def count_fitting_lines(header: str, lines: Sequence[str], room: int) -> int:
-    """Return how many of the lines fit under the header into `room` tokens, with a remark if some are left
-    out.
-    """
+    """Return how many lines fit under the header into `room` tokens, with a note if some are left out."""
     if not lines:
         return 0
     if estimate_section_cost("\n".join([header, *lines])) <= room:

@@ -68,9 +68,7 @@ class ShownLedger:
         return _limit_marks(marks)
 
     def since(self, position: int) -> ShownLedger:
-        """Return the ledger without what was shown before that position: it has scrolled out of the
-        replay.
-        """
+        """Return the ledger without entries before a position, which have scrolled out of the replay."""
         return _limit_marks({shown: mark for shown, mark in self.marks.items() if mark[0] >= position})
 
     def list_newer_ids(self, other: ShownLedger) -> list[str]:
@@ -101,9 +99,7 @@ class ShownLedger:
 
 
 def build_recalled_counter(id: str) -> str:
-    """Return the name under which a store counts how often a thing went into a prompt, and when it last
-    did.
-    """
+    """Return the name of the counter of how often, and when last, something went into a prompt."""
     return f"recalled:{id}"
 
 

@@ -69,12 +69,12 @@ def iterate_exchanges(turns: Sequence[Turn], *, since: int, now: datetime) -> It
 
 
 def render_exchange(question: str, answer: str, at: datetime, *, is_confirmed: bool = True) -> str:
-    """Return `[HH:mm] User: … | Assistant: …` on one line, cut as golemcore does.
+    r"""Return `[HH:mm] User: … | Assistant: …` on one line, cut as golemcore does.
 
     An answer that rests on what tools said is marked as not confirmed.
 
     >>> from datetime import UTC
-    >>> render_exchange("How do I\\nstart?", "Run it.", datetime(2026, 2, 7, 14, 15, tzinfo=UTC))
+    >>> render_exchange("How do I\nstart?", "Run it.", datetime(2026, 2, 7, 14, 15, tzinfo=UTC))
     '[14:15] User: How do I start? | Assistant: Run it.'
     """
     user, assistant = shorten_text(question, LONGEST_QUESTION), shorten_text(answer, LONGEST_ANSWER)
@@ -147,9 +147,7 @@ class Excerpt(NamedTuple):
 
 
 def render_memory_section(page: str) -> str:
-    """Return the page `MEMORY.md` under its headers, as it stands in a pack; empty when there is nothing in
-    it.
-    """
+    """Return the page `MEMORY.md` with its headers, as a pack shows it; empty if the page is empty."""
     plain = escaping.escape_block(page).strip()
     return f"{MEMORY_HEADER}\n\n{LONG_TERM_HEADER}\n{plain}" if plain else ""
 
@@ -164,8 +162,7 @@ def excerpt_long_term(page: str, room: int) -> Excerpt:
 
 
 def excerpt_notes(notes: Sequence[Paragraph], today: date, room: int) -> Excerpt:
-    """Return the sections of daily notes: the newest lines that fit into `room` tokens, today's before other
-    days'.
+    """Return sections with the newest lines of daily notes that fit into `room` tokens, today's first.
 
     Args:
         notes: Lines of daily notes, those of a day in their order; days in any order.

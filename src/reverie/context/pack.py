@@ -512,9 +512,7 @@ def _render_standing(records: Sequence[Record], *, left_out: int) -> str:
 def _build_notes_section(
     standing: StaticContext, stable: Sequence[PackSection], now: datetime, room: int, budget: TokenBudget
 ) -> notes.Excerpt:
-    """Return the daily notes as far as they fit into what is left; under the header of memory if no page has
-    it.
-    """
+    """Return the daily notes that fit into the rest of the budget, with the header of memory if no page has it."""
     header = "" if any(section.name == "pages" for section in stable) else f"{notes.MEMORY_HEADER}\n\n"
     room = min(room, budget.notes_tokens) - validation.estimate_tokens(header)
     excerpt = notes.excerpt_notes(standing.notes, timestamps.to_utc(now, name="now").date(), max(room, 0))
@@ -651,9 +649,7 @@ def _get_header(choice: CandidateDecision) -> str:
 
 
 def _render_inventory(lines: Sequence[str], count: int, room: int) -> str:
-    """Return the inventory with the first `count` lines and how many more there are; empty if that does not
-    fit.
-    """
+    """Return the inventory with its first `count` lines and the number of the others; empty if that does not fit."""
     if not lines:
         return ""
     rest = [format_left_out(len(lines) - count)] if count < len(lines) else []

@@ -124,9 +124,7 @@ def retrieve_standing(recaller: Retriever, settings: Settings, scopes: tuple[str
 
 
 def query_from_message(message: str) -> str:
-    """Return a message as it is searched for: cleaned; of a long one, the first and the last thousand
-    characters.
-    """
+    """Return a message as a query: cleaned, and of a long one the first and the last thousand characters."""
     half = LONGEST_QUERY // 2
     if len(message) > LONGEST_QUERY:
         message = f"{message[: half - 1]}\n{message[-half:]}"

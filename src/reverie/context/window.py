@@ -40,8 +40,7 @@ class ReplayWindow:
 
 
 def trim_window(turns: Sequence[Turn], limit: int) -> list[Turn]:
-    """Return the last turns, about `limit` of them, beginning neither inside a call of tools nor
-    with an orphan.
+    """Return about `limit` of the last turns, without a tool call that lacks its results or the reverse at the start.
 
     The cut moves forward past a call that would be torn. Where that would leave less than half of the
     limit it moves back to the call instead, so there can be more turns than `limit`, but only as many as
@@ -71,8 +70,7 @@ def trim_window(turns: Sequence[Turn], limit: int) -> list[Turn]:
 
 
 def to_chat_messages(turns: Sequence[Turn]) -> ReplayWindow:
-    """Return the turns as messages: `role`, `content` and, where they have them, `name` and the fields of
-    tools.
+    """Return the turns as messages with `role`, `content` and, where they apply, `name` and fields of tools.
 
     Every call is followed at once by exactly one result, in the order of the calls, even where other turns
     came between. A call without a stored result gets `NO_RESULT`; a result without its call is left out.

@@ -109,9 +109,7 @@ def get_subject(value: Value) -> Subject:
 
 
 def undo_of(rows: Iterable[JournalEntry]) -> list[Change]:
-    """Return the edits that take the rows back, the last first; a row that was forgotten cannot be taken
-    back.
-    """
+    """Return the edits that undo the entries, the last first. An erased entry cannot be undone."""
     latest_first = sorted(rows, key=lambda row: -row.sequence)
     return [row.edit.invert() for row in latest_first if row.edit is not None and not row.forgotten]
 

@@ -85,9 +85,7 @@ class Turn:
 
     @property
     def origin(self) -> Origin:
-        """Least trusted source: that of the role, or the one in the metadata `origin` where that is trusted
-        less.
-        """
+        """Least trusted source: that of the role or of the metadata `origin`, whichever is trusted less."""
         own: Origin = "tool" if self.role == "tool" else "owner" if self.role == "user" else "agent"
         marked = self.metadata.get(ORIGIN)
         return next((origin for origin in UNTRUSTED if origin == marked), own)
@@ -164,9 +162,7 @@ class SessionState:
     metadata: Mapping[str, str] = field(default_factory=lambda: NOTHING)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return every field in a fixed order, as JSON has it; `from_dict` reads it back to an equal
-        state.
-        """
+        """Return all fields in a fixed order, as JSON values. `from_dict` restores an equal state."""
         return {
             "id": self.id,
             "created_at": timestamps.format_time(self.created_at),
@@ -332,9 +328,7 @@ def _parse_tool_calls(given: Any) -> tuple[ToolCall, ...]:
 
 
 def _parse_tool_call(call: ToolCall | Mapping[str, Any]) -> ToolCall:
-    """Return the call, also from the form that chat APIs give it; arguments that are no text are written as
-    JSON.
-    """
+    """Return the call, also from the form of chat APIs; arguments that are not text are converted to JSON."""
     if isinstance(call, ToolCall):
         return call
     if not isinstance(call, Mapping):

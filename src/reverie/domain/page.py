@@ -43,11 +43,11 @@ _STAMP = re.compile(r"\[\d{4}-\d{2}-\d{2} \d{2}:\d{2}\]\s*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """One Markdown document that people and programs rewrite. A value: changing it makes another.
+    r"""One Markdown document that people and programs rewrite. A value: changing it makes another.
 
     Attributes:
         name: Its path under `memory/`, such as `MEMORY.md`; never the name of a log.
-        content: The whole text, up to 200,000 characters; line ends are `\\n`.
+        content: The whole text, up to 200,000 characters; line ends are `\n`.
         updated_at: When it last changed.
     """
 
@@ -115,9 +115,7 @@ class Paragraph:
         return self.content if stamp is None else self.content[stamp.end() :]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return every field in a fixed order, as JSON has it; `from_dict` reads it back to an equal
-        paragraph.
-        """
+        """Return all fields in a fixed order, as JSON values. `from_dict` restores an equal paragraph."""
         return {
             "id": self.id,
             "page": self.page,

@@ -189,9 +189,7 @@ def _has_statement(own: str, sentence: str) -> bool:
 
 
 def _extract_comparable_words(text: str, other: str) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the words of two texts; the small ones too where the first has no others: "do so" says
-    something.
-    """
+    """Return the words of two texts, with function words if the first text has no others, such as "do so"."""
     words = extract_content_words(text)
     return (
         (words, extract_content_words(other))
@@ -245,8 +243,7 @@ def split_sentences(text: str) -> list[str]:
 
 
 def is_grounded(text: str, known: Iterable[str]) -> bool:
-    """Return whether a text says no more than others say: most of its words, every number and address are
-    there.
+    """Return whether other texts contain most words of a text and all its numbers and addresses.
 
     Args:
         text: The text, such as a line of notes.

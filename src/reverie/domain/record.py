@@ -191,8 +191,7 @@ class Record:
         return self.archived_at is not None
 
     def to_searchable_text(self) -> str:
-        """Return the text that search looks at: content, tags, and the words of the category (RockBot's
-        rule).
+        """Return the text that is searched: content, tags, and the words of the category (RockBot's rule).
 
         A category segment that merely names a kind (`finding`, `lessons`) is left out, so that a search
         for "finding" finds records about findings rather than every finding. The days that relative dates in
@@ -207,9 +206,7 @@ class Record:
         return "\n".join(part for part in parts if part)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return every field in a fixed order, as JSON has it; `from_dict` reads it back to an equal
-        record. Only a headline has `parts`.
-        """
+        """Return all fields in a fixed order, as JSON values; only a headline has `parts`. `from_dict` restores it."""
         values = {name: _to_json(getattr(self, name)) for name in _FIELDS if name != "parts" or self.parts}
         return values | {"confidence": float(self.confidence), "importance": float(self.importance)}
 

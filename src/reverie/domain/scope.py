@@ -96,8 +96,7 @@ def parse_session_scope(name: str) -> str:
 
 
 def build_scoped_session_id(scope: str, name: str) -> str:
-    """Return the id of the session that a scope calls by that name: sessions of two scopes never have the
-    same.
+    """Return the id of the session with a name in a scope. Sessions of two scopes never have the same id.
 
     In the empty scope a name stands for itself, unless it begins as those of another scope do.
 

@@ -455,7 +455,7 @@ _TURN: Mapping[str, Callable[[Any], Any]] = MappingProxyType(
 def build_record(
     fields: Fields, *, id: str, base: Record | None, place: layout.FileLocation, now: datetime
 ) -> Record:
-    """The record that a file or line describes, with what it leaves out filled in.
+    """Return the record that a file or line describes, with the missing fields filled in.
 
     A field that is left out keeps the value of `base`. In a new record the category is that of the folder,
     the kind follows from the category as when it is saved, the layer from the kind, the times are now (in an
@@ -494,7 +494,7 @@ def _infer_kind(place: layout.FileLocation, category: str | None) -> Kind:
 
 
 def _infer_created_at(place: layout.FileLocation, now: datetime) -> datetime:
-    """The time of a new record that says none: now, or noon of the day whose file it stands in."""
+    """Return the time of a new record that has none: now, or noon of the day of its file."""
     day = parse_daily_note_day(f"{place.name}.md") if place.form == "episodic" else None
     return now if day in (None, now.date()) else datetime.combine(day or now, time(12), UTC)
 
@@ -502,8 +502,9 @@ def _infer_created_at(place: layout.FileLocation, now: datetime) -> datetime:
 def build_session_state(
     fields: Fields, *, path: str, base: SessionState | None, now: datetime
 ) -> SessionState:
-    """The session that the first line of a file describes; what it leaves out is as in `base`, or as when
-    a session begins.
+    """Return the session that the first line of a file describes.
+
+    Missing fields are as in `base`, or as in a new session.
 
     Raises:
         InvalidInput: a field is not of its form, or the id is not that of the file.
@@ -523,7 +524,7 @@ def build_session_state(
 def build_turn(
     fields: Fields, *, id: str, state: SessionState, position: int, base: Turn | None, now: datetime
 ) -> Turn:
-    """The turn that a line describes; what it leaves out is as in `base`, or as when it is said now.
+    """Return the turn that a line describes; missing fields are as in `base`, or as in a new turn.
 
     Raises:
         InvalidInput: a field is not of its form or missing, or it belongs to another session.
@@ -547,7 +548,7 @@ def build_turn(
 
 
 def build_page(name: str, content: str, *, now: datetime) -> Page:
-    """The page of that name and content.
+    """Return a page with this name and content.
 
     Raises:
         InvalidInput: it may not be called so, or is too long.
@@ -556,7 +557,7 @@ def build_page(name: str, content: str, *, now: datetime) -> Page:
 
 
 def parse_moment(name: str, paragraph: str, *, otherwise: datetime) -> datetime:
-    """The moment that a paragraph of a log tells of.
+    """Return the time that a paragraph of a log is about.
 
     It is what stands at its beginning: `[2026-02-07 10:30]`, or in a daily note `[10:30]`. Where nothing
     stands there it is `otherwise`, or, in the daily note of another day, the noon of that.

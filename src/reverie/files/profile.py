@@ -26,7 +26,7 @@ class Profile:
         self._known: dict[str, _Read] = {}
 
     def read(self) -> tuple[str, ...]:
-        """The texts that there are, in order; blank ones are left out.
+        """Return the texts of the files that exist, in order, without blank ones.
 
         A file that is there but cannot be read (no permission, not UTF-8) is named in the log and its last
         good text stays in force: a slip of the editor must not change who the agent is.

@@ -280,11 +280,11 @@ class _Asking:
 
 
 def format_context(context: str) -> str:
-    """Return the entities, relations and passages that LightRAG gives as JSON, a line each.
+    r"""Return the entities, relations and passages that LightRAG gives as JSON, a line each.
 
     Other lines stay as they are; fences, empty lines and repetitions are left out.
 
-    >>> print(format_context('Entities:\\n{"entity": "Ada", "type": "person", "description": "sails"}'))
+    >>> print(format_context('Entities:\n{"entity": "Ada", "type": "person", "description": "sails"}'))
     Entities:
     - Ada (person): sails
     """

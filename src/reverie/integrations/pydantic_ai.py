@@ -275,9 +275,7 @@ async def _run_with_timeout(
     *,
     refused: type[ReverieError] = ReverieError,
 ) -> _T | None:
-    """Return the result of `work` from a worker thread; None, with a warning, where it fails or takes too
-    long.
-    """
+    """Return the result of `work` from a worker thread; None, with a warning, if it fails or takes too long."""
     task = asyncio.ensure_future(asyncio.to_thread(work))
     try:
         return await asyncio.wait_for(asyncio.shield(task), patience)
@@ -334,8 +332,7 @@ def load_history(
 
 
 def add_messages(session: Session | AsyncSession, messages: Sequence[ModelMessage]) -> list[Turn]:
-    """Record messages in a session, such as `result.new_messages()`. `MemoryCapability` does it after each
-    run.
+    """Record messages, such as `result.new_messages()`, in a session, as `MemoryCapability` does after each run.
 
     Instructions are not recorded: an agent gives them anew.
 

@@ -182,9 +182,7 @@ def _build_arguments(request: ModelRequest, form: Form | None) -> dict[str, Any]
 
 
 def _convert_messages(messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:
-    """Return the conversation in Anthropic's form. A tool's result is the user's, and neighbours of one role
-    are joined.
-    """
+    """Return the conversation in Anthropic's form: tool results as the user's, neighbours of one role joined."""
     found: list[dict[str, Any]] = []
     for message in messages:
         if message.role == "system":

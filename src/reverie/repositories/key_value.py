@@ -103,7 +103,7 @@ class KeyValueStore:
     # -- one value ---------------------------------------------------------------------------------------
 
     def get(self, namespace: Namespace, key: str) -> Item | None:
-        """What stands under a key; None if nothing does.
+        """Return the item under a key; None if there is none.
 
         Args:
             namespace: Where, one text for each level.
@@ -143,7 +143,7 @@ class KeyValueStore:
     # -- several -----------------------------------------------------------------------------------------
 
     def get_many(self, places: Sequence[Place]) -> list[Item | None]:
-        """What stands in several places, in their order; None where nothing does.
+        """Return the items at several addresses, in their order; None where there is none.
 
         Args:
             places: Namespaces and keys.
@@ -245,13 +245,13 @@ class KeyValueStore:
         return self._store.reading()
 
     def namespaces(self) -> list[Namespace]:
-        """The namespaces in which anything stands, in order. Items are not read for it."""
+        """Return the namespaces that contain anything, in order, without reading items."""
         wanted = self._build_filter((), alive=self._clock())
         categories = self._store.tally("category", wanted)
         return sorted({space for each in categories if (space := self._read_namespace(each)) is not None})
 
     def _read_namespace(self, category: str) -> Namespace | None:
-        """The namespace of a category; None if nothing in it is of this shelf."""
+        """Return the namespace of a category; None if nothing in it belongs to this store."""
         namespace = key_value_codec.decode_category(self.name, category)
         if namespace is not None:
             return namespace
@@ -291,11 +291,11 @@ class KeyValueStore:
     # -- inside ------------------------------------------------------------------------------------------
 
     def _fetch_records(self, places: Iterable[Place]) -> dict[Place, Record]:
-        """The records of places, archived ones too; those that were never used are left out."""
+        """Return the records at some addresses, including archived ones, without addresses that were never used."""
         return self._look_up(places)[0]
 
     def _look_up(self, places: Iterable[Place]) -> tuple[dict[Place, Record], set[str]]:
-        """The records of places, and those of their ids that something else has."""
+        """Return the records at some addresses, and those of their ids that something else uses."""
         unique = dict.fromkeys(starmap(_validate_place, places))
         by_id = {name: place for place in unique for name in self._compute_ids(place)}
         records = self._store.records(list(by_id))
@@ -309,7 +309,7 @@ class KeyValueStore:
         return key_value_codec.compute_ids(self.scope, key_value_codec.encode_place(self.name, place))
 
     def _read(self, record: Record, now: datetime, score: float | None = None) -> Item | None:
-        """What a record keeps now; None for one that is archived, expired or keeps nothing here."""
+        """Return the item of a record; None if it is archived, expired or has no item of this store."""
         if record.archived or (record.expires_at is not None and record.expires_at <= now):
             return None
         return key_value_codec.decode(self.name, record, score=score)
@@ -338,7 +338,7 @@ class KeyValueStore:
     def _build_record(
         self, place: Place, put: PutItem, old: Record | None, now: datetime, taken: Collection[str]
     ) -> Record:
-        """The record that shall stand for the value."""
+        """Return the record that will hold the value."""
         if old is None:
             names = self._compute_ids(place)
             free = (name for name in names if name not in taken)
@@ -361,7 +361,7 @@ class KeyValueStore:
         )
 
     def _build_blank_record(self, place: Place, id: str, now: datetime) -> Record:
-        """A new record for a place, with nothing in it yet."""
+        """Return a new record for an address, without a value."""
         return Record(
             id=id,
             content="(empty)",
@@ -396,7 +396,7 @@ class KeyValueStore:
                 yield found
 
     def _search_items(self, query: str, namespace: Namespace, wanted: int) -> Iterator[Item]:
-        """The values that may be in the namespace and answer a question, best first."""
+        """Return candidates in a namespace that answer a question, best first."""
         now = self._clock()
         allowed = self._build_filter(namespace, alive=now)
         seen: set[str] = set()
@@ -456,7 +456,7 @@ def _build_archive_change(record: Record, now: datetime, reason: str) -> Change:
 
 
 def parse_minutes(count: float, *, name: str = "ttl") -> timedelta:
-    """A number of minutes, also of none or less, as a length of time; raises `InvalidInput`."""
+    """Convert a number of minutes, which may be 0 or negative, to a duration; raise `InvalidInput`."""
     if isinstance(count, bool) or not isinstance(count, int | float) or not math.isfinite(count):
         raise InvalidInput(f"{name} is {count!r}: pass a number of minutes")
     try:

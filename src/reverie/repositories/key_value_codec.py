@@ -101,14 +101,14 @@ class PutItem:
 
 
 def encode_place(shelf: str, place: Place) -> str:
-    """The place as the metadata of a record has it."""
+    """Return an address as it is stored in the metadata of a record."""
     namespace, key = place
     labels = ", ".join(map(encode_basestring, namespace))
     return _escape_unprinted(f"[{encode_basestring(shelf)}, [{labels}], {encode_basestring(key)}]")
 
 
 def compute_ids(scope: str, where: str) -> list[str]:
-    """The ids that the record of an address may have, the usual one first.
+    """Return the ids that the record of an address may have, the usual one first.
 
     Args:
         scope: Whose memory it is.
@@ -124,7 +124,7 @@ def _iterate_ids(scope: str, where: str) -> Iterator[str]:
 
 
 def build_category(shelf: str, namespace: Namespace) -> str:
-    """The category of what is kept there: one of a longer namespace lies under that of its beginning.
+    """Return the category of a namespace; a longer namespace is below that of its prefix.
 
     No two namespaces have the same. A character that a category cannot have becomes its code, `--40-` for `@`;
     a label that is too long so becomes a digest, as `--h0123456789abcdef-`.
@@ -142,7 +142,7 @@ def build_category(shelf: str, namespace: Namespace) -> str:
 
 
 def decode_category(shelf: str, category: str) -> Namespace | None:
-    """The namespace of a category; None if one of its labels is a digest, which only an item can tell."""
+    """Return the namespace of a category; None if one of its labels is a digest, which only an item resolves."""
     if _DIGEST.search(category):
         return None
     segments = category[len(shelf) + 1 :].split("/") if category != shelf else []
@@ -181,7 +181,7 @@ def decode_place(shelf: str, record: Record) -> Place | None:
 
 
 def encode(record: Record, put: PutItem, clean: Clean) -> Record:
-    """The record with another value in it: its words and its metadata; other metadata stays.
+    """Return the record with another value in its content and metadata; other metadata stays.
 
     Args:
         record: The record, with `KEPT` in its metadata.
@@ -206,12 +206,12 @@ def encode(record: Record, put: PutItem, clean: Clean) -> Record:
 
 
 def other_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
-    """What a record's metadata tell besides the value that it keeps."""
+    """Return the metadata of a record besides its value."""
     return {name: text for name, text in metadata.items() if not _OURS.fullmatch(name)}
 
 
 def _redact_document(document: str, clean: Clean) -> str:
-    """The document with secrets replaced in its texts, each seen beside the key it stands under."""
+    """Return the document with secrets replaced in its texts, each examined together with its key."""
     if clean(document) == document:
         return document
     document = _to_json(_redact_value(json.loads(document), clean))
@@ -226,7 +226,7 @@ def _redact_document(document: str, clean: Clean) -> str:
 
 
 def _split_document(document: str, clean: Clean) -> list[str]:
-    """The document in parts that are short enough, none of which looks like a secret for being cut there."""
+    """Split the document into parts that are short enough; no cut makes a part look like a secret."""
     for size in _LONGEST_PARTS:
         parts = [document[at : at + size] for at in range(0, len(document), size)]
         if all(clean(part) == part for part in parts):
@@ -247,7 +247,7 @@ def _redact_value(value: Any, clean: Clean, key: str = "") -> Any:
 
 
 def encode_document(value: object) -> str:
-    """A JSON object as text that metadata may hold.
+    """Return a JSON object as text that metadata can hold.
 
     Dates and times, UUIDs, enumerations, tuples and mappings are written as JSON has them.
 
@@ -298,7 +298,7 @@ def _check_keys(value: object) -> None:
 
 
 def _render_content(put: PutItem, value: dict[str, Any]) -> str:
-    """What the record says: the given texts, else the value in lines; where that is nothing, its place."""
+    """Return the content of the record: the given texts, else the value as lines, else its address."""
     text = _render_lines(value) if put.texts is None else "\n".join(put.texts)
     if not _NOTHING.fullmatch(said := clean_text(text)[:LONGEST_CONTENT]):
         return said
@@ -344,7 +344,7 @@ def _compute_digest(content: str) -> str:
 
 
 def decode(shelf: str, record: Record, *, score: float | None = None) -> Item | None:
-    """What the record keeps; None if that is nothing of this shelf, or its value has been taken out of it."""
+    """Return the item of the record; None if it has none of this store, or its value has been removed."""
     place = decode_place(shelf, record)
     if place is None:
         return None
@@ -380,7 +380,7 @@ def _decode_stored_value(record: Record) -> tuple[dict[str, Any] | None, dict[st
 
 
 def _apply_hand_edit(value: dict[str, Any], content: str, said: object) -> dict[str, Any]:
-    """The value with what a person made of the record's words; as it is, where they cannot be told apart."""
+    """Return the value with a person's edits of the record's content; unchanged if the lines cannot be told apart."""
     leaves = list(_iterate_leaves(value))
     whole = [
         path for path, leaf in leaves if isinstance(leaf, str) and _compute_digest(clean_text(leaf)) == said
@@ -397,7 +397,7 @@ def _apply_hand_edit(value: dict[str, Any], content: str, said: object) -> dict[
 
 
 def _from_lines(content: str, leaves: Sequence[tuple[_Path, object]]) -> dict[_Path, object] | None:
-    """What stands behind each label of the lines; None unless every label is there, in its order."""
+    """Return the text after each label of the lines; None unless every label is there, in order."""
     starts: list[tuple[int, int]] = []
     at = 0
     for path, _ in leaves:

@@ -330,7 +330,7 @@ class KnowledgeGraph:
             return self._writer.retrying(attempt)
 
     def _clean_text(self, text: object, name: str) -> str:
-        """A text as it is kept: without secrets, and without what cannot be stored."""
+        """Return a text as it is stored: without secrets, and without characters that cannot be stored."""
         if not isinstance(text, str):
             raise InvalidInput(f"{text!r:.80} stands in {name} where a text should: pass a string")
         return self._redactor.text(clean_text(text))
@@ -354,7 +354,7 @@ class KnowledgeGraph:
         )
 
     def _read(self) -> tuple[int, _Graph]:
-        """The number of a change, and the graph as it is after it. The lock must be held.
+        """Return the number of the newest change, and the graph after it. The caller holds the lock.
 
         What was only added since the last time is added; after any other change all is read anew.
         """
@@ -404,7 +404,7 @@ class KnowledgeGraph:
     def _put(
         self, place: Place, content: str, metadata: Mapping[str, str], tags: tuple[str, ...], now: datetime
     ) -> Change:
-        """The edit that makes a record for a place in the graph; it has the same id whoever makes it."""
+        """Return the edit that creates a record for a place in the graph. Its id depends on the place only."""
         where = key_value_codec.encode_place(CATEGORY, place)
         names = key_value_codec.compute_ids(self.scope, where)
         there = {record.id: record for record in self._store.records(names)}
@@ -469,7 +469,7 @@ def _take(graph: _Graph, record: Record) -> None:
 
 
 def _extract_observation(name: str, record: Record) -> str:
-    """The observation that a record stands for, also where a person changed the record's words."""
+    """Return the observation of a record, including one whose content a person has edited."""
     text = record.metadata[OBSERVATION]
     if record.content in (text, _format_observation(name, text)):
         return text
@@ -477,7 +477,7 @@ def _extract_observation(name: str, record: Record) -> str:
 
 
 def _format_observation(name: str, text: str) -> str:
-    """An observation as a record says it, so that it can be understood by itself."""
+    """Return an observation as the content of a record, which can be understood by itself."""
     plain = " ".join(name.replace("_", " ").split()).lower()
     names_it = bool(plain) and plain in " ".join(text.replace("_", " ").split()).lower()
     return text if names_it else f"{name}: {text}"

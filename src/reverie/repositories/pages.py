@@ -245,7 +245,7 @@ class Pages:
         ]
 
     def context(self, now: datetime | None = None) -> str:
-        """The pages as a text for a prompt, in three sections; empty when there is nothing in them.
+        """Return the pages as a text for a prompt, in three sections; empty if the pages are empty.
 
         `## Long-term Memory` is the page `MEMORY.md`, from its beginning as far as `page_tokens` go;
         `## Today's Notes` and `## Recent Context`, with a `### date` for each day before that has notes, the
@@ -275,11 +275,11 @@ class Pages:
         guard: bool = False,
         reason: str = "",
     ) -> PageWriteResult:
-        """Write a page as a whole, making it if it is not there.
+        r"""Write a page as a whole, making it if it is not there.
 
         Args:
             name: Which page: a path such as `MEMORY.md` or `projects/atlas.md`.
-            text: Its whole text, up to 200,000 characters; line ends become `\\n`.
+            text: Its whole text, up to 200,000 characters; line ends become `\n`.
             expected: The text that yours was made from. If the page has another one by now, the changes of
                 both are merged line by line: what either wrote is there, and where both wrote, both stand.
                 None puts `text` in the place of whatever is there.
@@ -470,7 +470,7 @@ class Pages:
 def daily_note_changes(
     store: Store, turns: Sequence[Turn], *, since: int, now: datetime, new_id: NewId
 ) -> list[Change]:
-    """The edits that note the exchanges which new turns complete, each in the daily note of its day.
+    """Return the edits that note the exchanges which new turns complete, each in the daily note of its day.
 
     Args:
         store: Where the notes are.
@@ -588,7 +588,7 @@ def _stamp_paragraph(text: str, at: datetime | None, *, now: datetime) -> tuple[
 
 
 def _stamp_note(text: str, at: datetime | None, *, day: date, now: datetime) -> tuple[datetime, str]:
-    """The moment that a line of a daily note tells of, and the line beginning with it.
+    """Return the time that a line of a daily note is about, and the line with this time at its beginning.
 
     Of a line for another day than today that names no time, only the day is known: it is noon, and not said.
     """

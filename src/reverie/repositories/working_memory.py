@@ -131,16 +131,16 @@ class WorkingMemory:
         return entry
 
     def get(self, key: str) -> str | None:
-        """The text under a key; None if there is none or it has expired."""
+        """Return the text under a key; None if there is none or it has expired."""
         entry = self.entry(key)
         return None if entry is None else entry.data
 
     def entry(self, key: str) -> Entry | None:
-        """The entry under a key, with its expiry; None if there is none or it has expired."""
+        """Return the entry under a key, with its expiry; None if there is none or it has expired."""
         return next((entry for entry in self.list() if entry.key == key), None)
 
     def list(self, prefix: str = "") -> builtins.list[Entry]:
-        """The live entries, by key.
+        """Return the live entries by key.
 
         Args:
             prefix: Only keys that are it or go on from it with a new segment: `api` lists `api`,
@@ -199,7 +199,7 @@ class WorkingMemory:
         return count
 
     def inventory(self) -> str:
-        """The live entries as a prompt lists them, under RockBot's header; empty when there are none.
+        """Return the live entries as a list for a prompt, with RockBot's header; empty if there are none.
 
         Each is a line such as `- draft: expires in 4m32s, category: mail, tags: alice`, or `kept` for one
         that does not expire; never its data.
@@ -229,7 +229,7 @@ class WorkingMemory:
         ]
 
     def _build_passage(self, entry: Entry) -> Passage:
-        """What the ranker sees of an entry; kept until the entry changes, since texts can be long."""
+        """Return what the ranker uses of an entry. It is cached until the entry changes, since texts can be long."""
         known = self._analysed.get(entry.key)
         if known is not None and known[0] == entry:
             return known[1]
@@ -252,7 +252,7 @@ class WorkingMemory:
 
 
 def sanitize_text(working: WorkingMemory, text: str) -> str:
-    """A text as an entry can hold it: secrets replaced, and what no entry may have made `\ufffd`.
+    """Return a text as an entry can hold it: without secrets and invalid characters.
 
     For whoever cuts a text into several entries: a secret that was cut in two would not be seen as one.
 

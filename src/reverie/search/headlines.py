@@ -85,9 +85,7 @@ class HeadlineIndex:
         return not self._read()[0]
 
     def count(self, scopes: Sequence[str] | None, category: str | None) -> int:
-        """Return how many headlines a store counts among the records of some scopes (None: of all) and a
-        category, outdated ones too.
-        """
+        """Count the headlines in some scopes (None: all) and a category, including outdated ones."""
         return sum(
             (scopes is None or headline.scope in scopes)
             and (category is None or is_within_category(headline.category, category))
@@ -230,9 +228,7 @@ def _is_answered_better(
     clusters: Mapping[str, Cluster],
     terms: Mapping[str, frozenset[str]],
 ) -> bool:
-    """Return whether a record outside the cluster was found through all words of the hit and more, and is no
-    less near in meaning.
-    """
+    """Return whether a record outside the cluster has all matched words of the hit and more, and is as near."""
     return any(
         terms[hit.id] < terms[other.id]
         and clusters.get(other.id) is not cluster

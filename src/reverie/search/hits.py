@@ -127,9 +127,7 @@ class Hit:
 
     @property
     def is_trusted(self) -> bool:
-        """Whether it may be put into a prompt unasked: not from a tool, the web or an import, nor resting on
-        what they said.
-        """
+        """Whether it may enter a prompt without a search: its origin is not a tool, the web or an import."""
         return self._value.origin not in UNTRUSTED
 
     def to_dict(self) -> dict[str, Any]:

@@ -30,7 +30,7 @@ class PageParagraphs:
     """Paragraphs of all pages at one moment. Their keys are below 0, so that they differ from those of a store."""
 
     def __init__(self, entries: Iterable[_Entry]) -> None:
-        """Number the paragraphs and note which words they have."""
+        """Index numbered paragraphs by their words."""
         self._entries = {
             -number: _Entry(entry.paragraph, entry.passage._replace(key=-number))
             for number, entry in enumerate(entries, 1)
@@ -95,10 +95,10 @@ class PageIndex:
 
 
 def split_page(text: str) -> Iterator[tuple[str, str]]:
-    """Return the paragraphs of a page and the heading above each; an item of a list is a paragraph of its own.
+    r"""Return the paragraphs of a page and the heading above each; an item of a list is a paragraph of its own.
 
-    >>> list(split_page("# Port\\n- Staging: 5432\\n- Live: 5433\\n\\nAsk Ines\\nfirst."))
-    [('Port', 'Staging: 5432'), ('Port', 'Live: 5433'), ('Port', 'Ask Ines\\nfirst.')]
+    >>> list(split_page("# Port\n- Staging: 5432\n- Live: 5433\n\nAsk Ines\nfirst."))
+    [('Port', 'Staging: 5432'), ('Port', 'Live: 5433'), ('Port', 'Ask Ines\nfirst.')]
     """
     heading = ""
     lines: list[str] = []

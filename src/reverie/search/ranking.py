@@ -146,8 +146,7 @@ class TermStatistics:
 
 
 class RankedPassage(NamedTuple):
-    """One candidate with its place's reason, which is worked out only when asked for: most hits are never
-    shown.
+    """One candidate with the reason for its rank, which is computed on demand: most hits are never shown.
 
     Attributes:
         key: The passage's.

@@ -424,8 +424,7 @@ class Searcher:
         return [*ordered[::-1], *scored[len(order) :]]
 
     def _load(self, subject: Searchable, scored: Sequence[_Scored], question: SearchRequest) -> list[Hit]:
-        """Return the first `limit` hits with their values, without repeats and without what is
-        not allowed.
+        """Return the first `limit` hits with their values, without repeats and values that may not be seen.
 
         Of what several scopes say in the same words, the one that is named first in the filter is taken.
         """

@@ -77,19 +77,19 @@ class TableCodec(Generic[T]):
 
 
 def encode_analyzed_text(analysis: AnalyzedText) -> Row:
-    """The analysis as its columns."""
+    """Return an analysis as its columns."""
     return analysis.length, analysis.speaker, analysis.cues, analysis.dates, analysis.terms
 
 
 def to_document(table: TableCodec[Any], row: Sequence[Any]) -> str:
-    """A row as the journal keeps it. What is JSON already stands last in a row, and is not read for this."""
+    """Return a row as the journal stores it. Columns that are JSON already come last and are not parsed."""
     plain = table.plain
     document = to_json({name: value for name, value in zip(plain, row, strict=False) if value is not None})
     return table.nesting % (document[:-1], *row[len(plain) :])
 
 
 def from_document(table: TableCodec[T], document: str) -> T:
-    """The value that `to_document` wrote; raises `UnreadableRow`."""
+    """Return the value that `to_document` wrote; raise `UnreadableRow`."""
     try:
         columns = json.loads(document)
         row = [columns.get(name) for name in table.columns]
@@ -383,7 +383,7 @@ TABLES: Mapping[Subject, TableCodec[Any]] = MappingProxyType(
 
 
 def decode_value(subject: Subject, document: str | None) -> Value | None:
-    """What the journal keeps of a thing; raises `UnreadableRow`."""
+    """Return a value from its form in the journal; raise `UnreadableRow`."""
     if document is None:
         return None
     value: Value = from_document(TABLES[subject], document)
@@ -394,7 +394,7 @@ CHANGE_COLUMNS = "sequence, batch, at, actor, reason, key, subject, before, afte
 
 
 def decode_journal_entry(row: Sequence[Any]) -> JournalEntry:
-    """The row of the journal in these columns; raises `UnreadableRow`."""
+    """Return the journal entry in these columns; raise `UnreadableRow`."""
     sequence, batch, at, actor, reason, key, subject, before, after = row
     if not (int is type(batch) is type(key) and str is type(actor) is type(reason)):
         raise UnreadableRow("a number is none, or a text is not text")
@@ -421,7 +421,7 @@ ENTRY_COLUMNS = ("namespace", "key", "stored_at", "expires_at", "category", "tag
 
 
 def encode_entry(entry: Entry) -> Row:
-    """An entry as its columns."""
+    """Return an entry as its columns."""
     return (
         entry.namespace,
         entry.key,
@@ -434,7 +434,7 @@ def encode_entry(entry: Entry) -> Row:
 
 
 def decode_entry(row: Sequence[Any]) -> Entry:
-    """The entry in these columns; raises `UnreadableRow`."""
+    """Return the entry in these columns; raise `UnreadableRow`."""
     namespace, key, stored_at, expires_at, category, tags, data = row
     if not (str is type(namespace) is type(key) is type(data)):
         raise UnreadableRow("a text is not text")

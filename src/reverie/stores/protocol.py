@@ -218,8 +218,10 @@ class Store(Protocol):
         start: int = 0,
         stop: int | None = None,
     ) -> list[Turn]:
-        """Turns by id or key (in the order asked for), or those of a session from position `start` up to,
-        not including, `stop`; a negative `start` counts from the end. An unknown session has none.
+        """Return turns by id or key, in the order asked for, or those of a session.
+
+        Of a session, the turns from position `start` up to, not including, `stop`; a negative `start` counts from
+        the end. An unknown session has none.
         """
         ...
 

@@ -265,7 +265,7 @@ _NOTHING = Redactor(enabled=False)
 
 
 def redact_request(ask: ModelRequest, redactor: Redactor) -> ModelRequest:
-    """The question to a model with secrets replaced in its messages."""
+    """Return the request to a model with secrets replaced in its messages."""
     if not redactor.enabled:
         return ask
     messages = tuple(redact_message(each, redactor) for each in ask.messages)
@@ -273,7 +273,7 @@ def redact_request(ask: ModelRequest, redactor: Redactor) -> ModelRequest:
 
 
 def redact_message(message: ChatMessage, redactor: Redactor) -> ChatMessage:
-    """A message to a model with secrets replaced."""
+    """Return a message to a model with secrets replaced."""
     return replace(
         message,
         content=redactor.text(message.content),

@@ -30,7 +30,7 @@ _LONG_TURN = 12
 
 
 def make_key(store: Store, *, at: datetime) -> bytes:
-    """The key of this store's marks, made when there is none yet.
+    """Return the key of this store's tombstones; create it if there is none.
 
     Args:
         store: Where it is kept.
@@ -44,7 +44,7 @@ def make_key(store: Store, *, at: datetime) -> bytes:
 
 
 def tombstone_keys(value: Value, key: bytes) -> list[str]:
-    """The marks of one thing: of its id and of what it says.
+    """Return the marks of a value: of its id and of its content.
 
     Args:
         value: A record, turn or paragraph. A page and a session have no mark of their name, which is a
@@ -56,7 +56,7 @@ def tombstone_keys(value: Value, key: bytes) -> list[str]:
 
 
 def compute_content_marks(value: Value, key: bytes) -> list[str]:
-    """The marks of what a thing says; of a page those of each of its lines.
+    """Return the marks of the content of a value; of a page, those of each of its lines.
 
     A text of five words and more (of a turn, twelve and more) has the same mark wherever it stands. A shorter
     one is marked together with what it is and where it stands, so that a forgotten turn that says "ok" keeps
@@ -79,7 +79,7 @@ def compute_content_marks(value: Value, key: bytes) -> list[str]:
 
 
 def compute_text_marks(text: str, kind: str, place: str, key: bytes) -> list[str]:
-    """The mark of a text; none for an empty one.
+    """Return the mark of a text; none for an empty text.
 
     Args:
         text: The text.
@@ -96,7 +96,7 @@ def compute_text_marks(text: str, kind: str, place: str, key: bytes) -> list[str
 
 
 def is_forgotten(store: Store, values: Iterable[Value]) -> set[str]:
-    """The ids of those things that were forgotten and are not in the store again.
+    """Return the ids of values that were forgotten and have not been stored again.
 
     Args:
         store: Where they were.
@@ -140,7 +140,7 @@ def find_forgotten_texts(
 
 
 def drop_forgotten(store: Store, page: Page) -> Page:
-    """The page without the lines that were forgotten, but for those that are in the store's page again."""
+    """Return the page without forgotten lines; lines that have been stored again stay."""
     lines = page.content.split("\n")
     forgotten = find_forgotten_texts(store, lines, kind="line", place=page.name)
     for there in store.pages([page.name]) if forgotten else ():

@@ -1,6 +1,4 @@
-"""Laws of the journal: what is undone was never done, what is replayed is the same, what was asked then is
-answered so now.
-"""
+"""Properties of the journal: undo restores, replay gives the same, an earlier state answers as it did then."""
 
 from __future__ import annotations
 

@@ -99,8 +99,10 @@ class Account:
 
     @property
     def arrivals(self) -> int:
-        """How many things were told: what was saved anew or learned by rule, the parts of rough notes, and
-        what models learned from turns, of which each teaches one thing at most (see `_end_cycle`).
+        """The number of statements that arrived.
+
+        They were saved, learned by rule, parts of rough notes, or learned by models from turns, of which each
+        teaches one at most (see `_end_cycle`).
         """
         return self.counts["saved"] + self.counts["parts of notes"] + self.counts["learned by the model"]
 

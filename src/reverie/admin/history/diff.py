@@ -165,11 +165,11 @@ def compute_difference(row: JournalEntry) -> Difference:
 
 
 def format_unified_diff(before: str, after: str, *, context: int = CONTEXT) -> list[str]:
-    """Return a unified diff of the lines.
+    r"""Return a unified diff of the lines.
 
     A line over 100 characters is compared sentence by sentence; `…` marks what is left out.
 
-    >>> format_unified_diff("one\\ntwo", "one\\n2")
+    >>> format_unified_diff("one\ntwo", "one\n2")
     ['  one', '- two', '+ 2']
     """
     was, now = list(_split_pieces(before)), list(_split_pieces(after))

@@ -42,9 +42,7 @@ _LONGEST_SUMMARY = 20_000
 
 
 def estimate(turns: Sequence[Turn]) -> int:
-    """Return the tokens that a prompt with these turns takes: characters / 3.5, rounded down, and 8,000
-    (golemcore).
-    """
+    """Estimate the tokens of a prompt with these turns: characters / 3.5 + 8,000 (golemcore), rounded down."""
     characters = sum(
         len(turn.content) + sum(len(call.arguments) for call in turn.tool_calls) for turn in turns
     )

@@ -161,7 +161,7 @@ def build_headline(turns: Sequence[Turn]) -> str:
 
 
 def stamp_paragraph(text: str, at: datetime) -> str:
-    """A paragraph of history: on one line, beginning with its time and no other.
+    """Return a paragraph of history as one line that begins with its time, and with no other time.
 
     >>> stamp_paragraph("2025-01-15 10:30: User asked.", datetime(2025, 1, 15, 10, 31))
     '[2025-01-15 10:31] User asked.'

@@ -313,9 +313,7 @@ def _iter_objects(value: Any, *, key: str = "") -> Iterator[Mapping[str, Any]]:
 def _build_offers(
     records: Sequence[Record], changed: frozenset[str], writer: HeadlineWriter
 ) -> Iterator[list[Record]]:
-    """Yield the changed records, each with those most similar and all that share a headline with one of them, in
-    parts of at most `MOST_TOKENS`.
-    """
+    """Yield groups of at most `MOST_TOKENS`: a changed record, similar ones, and those under the same headline."""
     words = {record.id: frozenset(tokenizer.tokenize(record.to_searchable_text())) for record in records}
     having: dict[str, list[Record]] = defaultdict(list)
     for record in records:

@@ -125,10 +125,10 @@ def parse_json(text: str, *, keys: Collection[str] = ()) -> Any:
 
 
 def to_text(value: Any) -> str:
-    """Return a value as a text. Models put an object or a list where a string should be.
+    r"""Return a value as a text. Models put an object or a list where a string should be.
 
     >>> to_text({"content": "Prefers tea"}), to_text(["Prefers", "tea"]), to_text(None)
-    ('Prefers tea', 'Prefers\\ntea', '')
+    ('Prefers tea', 'Prefers\ntea', '')
     """
     if value is None or isinstance(value, bool):
         return ""

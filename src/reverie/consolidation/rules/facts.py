@@ -381,7 +381,7 @@ _COMMON = parse_word_set(
 def match_statement(sentence: str) -> Statement | None:
     """Return what a sentence of the user's states of them, or how they want to be answered; None for most.
 
-    >>> match_statement("hi! just call me Bea"), match_statement("my wife's name is Imogen")
+    >>> match_statement("just call me Bea"), match_statement("my wife's name is Imogen")
     ('preference', 'fact')
     >>> match_statement("my neighbour wants everyone to call her Countess")
     """

@@ -14,9 +14,9 @@ LONGEST_TEXT = 8_000
 
 
 def split_sentences(text: str) -> list[str]:
-    """Return the sentences of a message, without code, logs, quoted passages and lines, tables and list marks.
+    r"""Return the sentences of a message, without code, logs, quoted passages and lines, tables and list marks.
 
-    >>> split_sentences("It fails. See Dr. Weiss:\\n- `x = 1`\\n> quoted")
+    >>> split_sentences("It fails. See Dr. Weiss:\n- `x = 1`\n> quoted")
     ['It fails.', 'See Dr. Weiss:', '`x = 1`']
     """
     plain = _FENCE.sub("\n", validation.clean_text(text[:LONGEST_TEXT]))

@@ -283,9 +283,7 @@ def _classify_kind(word: str, name: str) -> str:
 
 
 def _trim_value(value: str, before: str) -> str:
-    """Return a bare value without what follows it: the end of a sentence, another parameter, a closing
-    tag.
-    """
+    """Return a bare value without what follows it, such as the end of a sentence or a closing tag."""
     value = _SETS.re.sub("", value)
     value = re.sub(r"</?[A-Za-z][^>]*>?.*\Z|\\[nrt]\S*\Z", "", value, flags=re.DOTALL)
     if "@" in value and "://" in before:

@@ -90,9 +90,7 @@ def is_random(value: str, *, least: int = 16) -> bool:
 
 
 def _count_class_changes(text: str) -> int:
-    """Return how often the sort of character changes: digits, small and capital letters; a first capital is
-    none.
-    """
+    """Count changes between digits, small and capital letters; a capital first letter is not a change."""
     sorts = [0 if char.isdigit() else 1 if char.islower() else 2 for char in text]
     if len(sorts) > 1 and sorts[0] == 2 and sorts[1] == 1:
         sorts = sorts[1:]

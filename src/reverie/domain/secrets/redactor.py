@@ -117,8 +117,7 @@ class Redactor:
         return tuple(dict.fromkeys(span.kind for span in self.find(text)))
 
     def redact_mapping(self, given: Mapping[str, str]) -> Mapping[str, str]:
-        """Return a mapping of text to text with secrets replaced; a name such as `password` speaks of its
-        value.
+        """Return a mapping of texts with secrets replaced. A name such as `password` tells that its value is one.
 
         Returns:
             `given` itself, where there is none.

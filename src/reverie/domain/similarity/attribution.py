@@ -20,8 +20,7 @@ _CLAUSE_END = re.compile(r"(?<=[.!?;:,])\s+|\n+|\s+\b(?:and|but|while|whereas)\b
 
 
 def find_unsupported(sources: Sequence[str], text: str) -> str:
-    """Return what `text` says that no source says: a name, number, time, address, code, unit, negation or
-    sentence.
+    """Return a name, number, time, address, code, unit, negation or sentence of `text` that no source has.
 
     Args:
         sources: What it was made of.

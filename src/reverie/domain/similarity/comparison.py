@@ -435,9 +435,7 @@ def _normalize_chunk(core: str, lower: str) -> tuple[str, ...]:
 
 
 def _is_exact(core: str) -> bool:
-    """Return whether its case and its characters are part of what it says: paths, flags, identifiers,
-    units.
-    """
+    """Return whether case and punctuation matter in a token, as in paths, flags, identifiers and units."""
     if core in _CASED_UNITS or (len(core) == 1 and core.isupper() and core not in "IA"):
         return True
     if core[0] == "-" and len(core) > 1 and not core[1].isdigit():
@@ -574,9 +572,7 @@ def _has_same_breaks(new: NormalizedText, old: NormalizedText) -> bool:
 
 
 def _has_same_code(shorter: NormalizedText, longer: NormalizedText) -> bool:
-    """Return whether what stands in backticks in one text stands in the other in the same case, quoted or
-    not.
-    """
+    """Return whether code in backticks of one text occurs in the other, in the same case, quoted or not."""
     if "`" not in shorter.text or shorter.text.isupper() or longer.text.isupper():
         return True
     longer_text = " ".join(longer.text.split())
@@ -586,9 +582,7 @@ def _has_same_code(shorter: NormalizedText, longer: NormalizedText) -> bool:
 
 
 def _is_same_except_ending(new: tuple[str, ...], old: tuple[str, ...]) -> bool:
-    """Return whether only the verb at the beginning has its ending in one text and not in the other:
-    `prefer(s)`.
-    """
+    """Return whether two texts differ only in the ending of the first verb: `prefer(s)`."""
     a, b = new[0], old[0]
     return (_BARE_VERBS.get(a) == b or _BARE_VERBS.get(b) == a) and len(new) > 1 and new[1:] == old[1:]
 
@@ -638,9 +632,7 @@ def _is_plain_addition(shorter: NormalizedText, longer: NormalizedText) -> bool:
 
 
 def _is_among_sentences(shorter: NormalizedText, longer: NormalizedText) -> bool:
-    """Return whether the shorter text is a run of the longer one's sentences, and the others leave it
-    alone.
-    """
+    """Return whether the shorter text is a run of the longer one's sentences, and the rest does not change it."""
     starts = (0, *longer.breaks)
     if len(starts) == 1 or _FRAMED.search(longer.text):
         return False

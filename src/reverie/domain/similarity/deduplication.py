@@ -253,9 +253,7 @@ def _is_trust_compatible(old: Record, new: Record) -> bool:
 
 
 def _is_expiry_compatible(old: Record, new: Record) -> bool:
-    """Return whether the new text stays found as long as it was asked for, without keeping more than that
-    alive.
-    """
+    """Return whether the kept record is valid as long as the new text asks for, without prolonging anything else."""
     if old.expires_at is None:
         return True
     if new.expires_at is None:
@@ -284,9 +282,7 @@ def _is_expired(record: Record, now: datetime) -> bool:
 
 
 def _merge_metadata(old: Mapping[str, str], new: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the metadata of both, the old where they differ; of relative dates what each meant when it was
-    said.
-    """
+    """Return the metadata of both; the old value wins, and relative dates keep their meanings."""
     both = {**new, **old}
     if ROUGH not in old:
         both.pop(ROUGH, None)  # what is known already is not rough any more

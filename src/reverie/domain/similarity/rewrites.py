@@ -60,7 +60,7 @@ class GuardedRewrite(NamedTuple):
 
 
 def guard_rewrite(old: str, new: str) -> GuardedRewrite:
-    """Return the rewrite `new` of `old`, with every line of `old` that would be lost without a successor.
+    r"""Return the rewrite `new` of `old`, with every line of `old` that would be lost without a successor.
 
     A new text that says nothing at all gives the old one back. A last line that is the beginning of an old
     one is taken as cut off, and the old line stands instead. What is only moved, joined, split, reworded or
@@ -73,8 +73,8 @@ def guard_rewrite(old: str, new: str) -> GuardedRewrite:
         new: The rewrite.
 
     Example:
-        >>> page = "# Facts\\n- Ann lives in Oslo\\n- Never deploy on Fridays\\n- The port is 5432\\n"
-        >>> guard_rewrite(page, "# Facts\\n- The port is 5433\\n").kept
+        >>> page = "# Facts\n- Ann lives in Oslo\n- Never deploy on Fridays\n- The port is 5432\n"
+        >>> guard_rewrite(page, "# Facts\n- The port is 5433\n").kept
         ('- Ann lives in Oslo', '- Never deploy on Fridays')
         >>> guard_rewrite(page, "").text == page
         True
@@ -164,9 +164,7 @@ def _read(text: str) -> list[_Line]:
 
 
 def _trim_broken_end(before: Sequence[_Line], new: str) -> str:
-    """Return the new text without its last line, where that is the beginning of an old line, or a mark
-    alone.
-    """
+    """Return the new text without a last line that is a truncated old line or a list mark alone."""
     new = _BARE_MARKER.sub("", new)
     last = _read(new)[-1]
     if any(line.form == last.form for line in before):
@@ -230,9 +228,7 @@ class _Rewrite:
         return sorted(places, key=lambda place: (-shared[place], place))[:_MOST_CANDIDATES]
 
     def _is_covered_by_run(self, place: int, line: _Line) -> bool:
-        """Return whether new lines around `place` say it together, as when one line was split into
-        several.
-        """
+        """Return whether new lines around `place` together have the line, as when one line was split into several."""
         for start in range(max(0, place - _LONGEST_RUN + 1), place + 1):
             run = self.added(range(start, min(start + _LONGEST_RUN, len(self.lines))))
             run = [each for each in run if self.lines[each].is_denied == line.is_denied]
@@ -245,9 +241,7 @@ class _Rewrite:
 
 
 def _has_all_specifics(new: Specifics, old: Specifics) -> bool:
-    """Return whether nothing specific in the old is missing from the new; words with a digit are specific
-    too.
-    """
+    """Return whether the new text has everything specific of the old one, including words with a digit."""
     if old.find_missing_from(new):
         return False
     numbered = {word for word in old.wording.split() if _DIGIT.search(word)}
@@ -347,9 +341,7 @@ def _restore_lost_lines(
     places: Mapping[_Line, int],
     lost: Sequence[_Line],
 ) -> str:
-    """Return the new text with the lost lines where they stood: after what was before them, under their
-    heading.
-    """
+    """Return the new text with the lost lines in their places: after their predecessors, under their heading."""
     lines = text.split("\n")
     put: dict[int, list[str]] = {}
     missing = set(lost)
@@ -388,9 +380,7 @@ def _find_section_end(lines: Sequence[str], start: int) -> int:
 
 
 def _set_apart(block: list[str], lines: Sequence[str], spot: int) -> list[str]:
-    """Return the block with one blank line between it and what stands around it, where it begins with a
-    heading.
-    """
+    """Return a block that begins with a heading with one blank line before and after it."""
     if block[0] == "":
         if spot == 0 or not lines[spot - 1].strip():
             block = block[1:]

@@ -282,8 +282,7 @@ def normalize_characters(text: str) -> str:
 
 
 def normalize_dates(text: str) -> str:
-    """Return `text` with written-out dates as ISO has them (`--05-03` without a year) and times of day on 24
-    hours.
+    """Return `text` with dates in ISO form (`--05-03` without a year) and times of day on a 24-hour clock.
 
     >>> normalize_dates("On May 3rd, 2025 at 5:30 pm, not 4 June")
     'On 2025-05-03 at 17:30, not --06-04'

@@ -50,7 +50,7 @@ class MergeResult(Generic[V]):
 
 
 def merge_values(base: V | None, ours: V, theirs: V) -> MergeResult[V]:
-    """Return one value with the changes of both sides.
+    r"""Return one value with the changes of both sides.
 
     A field that one side changed is taken from it; one that both changed alike too. One that both changed
     differently is a conflict, and `theirs` is taken, with these exceptions, which never conflict: `tags` and
@@ -70,11 +70,11 @@ def merge_values(base: V | None, ours: V, theirs: V) -> MergeResult[V]:
 
     Example:
         >>> from datetime import datetime, UTC
-        >>> old = Page(name="MEMORY.md", content="one\\ntwo\\n", updated_at=datetime(2026, 1, 1, tzinfo=UTC))
-        >>> ours = replace(old, content="one\\ntwo\\nthree\\n")
-        >>> theirs = replace(old, content="ONE\\ntwo\\n")
+        >>> old = Page(name="MEMORY.md", content="one\ntwo\n", updated_at=datetime(2026, 1, 1, tzinfo=UTC))
+        >>> ours = replace(old, content="one\ntwo\nthree\n")
+        >>> theirs = replace(old, content="ONE\ntwo\n")
         >>> merge_values(old, ours, theirs).value.content
-        'ONE\\ntwo\\nthree\\n'
+        'ONE\ntwo\nthree\n'
     """
     for other in (ours, theirs):
         if base is not None and (type(other) is not type(base) or other.id != base.id):
@@ -173,7 +173,7 @@ def _repair_invariants(values: dict[str, Any], ours: object, theirs: object) -> 
 
 
 def merge_text(base: str, ours: str, theirs: str) -> str:
-    """Return one text with the changes that both sides made to `base`, line by line.
+    r"""Return one text with the changes that both sides made to `base`, line by line.
 
     Every line that a side added or wrote anew is in the result; a line that a side took out is not, unless
     the other side changed it. Where both wrote at the same place both stand, `theirs` first; what both wrote
@@ -181,13 +181,13 @@ def merge_text(base: str, ours: str, theirs: str) -> str:
     repeated lines to compare counts as rewritten: lines may be doubled there, never lost.
 
     Args:
-        base: What both began with; lines end in `\\n`.
+        base: What both began with; lines end in `\n`.
         ours: One side. When it is the `base` the result is `theirs`, exactly.
         theirs: The other side; the same holds the other way round.
 
     Example:
-        >>> merge_text("a\\nb\\n", "a\\nours\\n", "a\\ntheirs\\n")
-        'a\\ntheirs\\nours\\n'
+        >>> merge_text("a\nb\n", "a\nours\n", "a\ntheirs\n")
+        'a\ntheirs\nours\n'
     """
     if ours in (base, theirs):
         return theirs
@@ -310,9 +310,7 @@ def _combine_sides(theirs: list[str], ours: list[str]) -> list[str]:
 
 
 def _group_blank_lines(lines: Sequence[str]) -> list[tuple[str, ...]]:
-    """Return each line with the blank ones that keep it apart: those before it, if it begins so, else after
-    it.
-    """
+    """Return each line with its blank lines: those before it if the text begins with them, else after it."""
     before = bool(lines) and not lines[0]
     groups: list[tuple[str, ...]] = []
     for line in lines:

@@ -58,9 +58,9 @@ def normalize_words(text: str) -> list[str]:
 
 
 def normalize_text(text: str) -> str:
-    """Return a text without case and with single spaces: how a piece of text is looked for.
+    r"""Return a text without case and with single spaces: how a piece of text is looked for.
 
-    >>> normalize_text("  Lives in\\nBerlin ")
+    >>> normalize_text("  Lives in\nBerlin ")
     'lives in berlin'
     """
     if not text.isascii():

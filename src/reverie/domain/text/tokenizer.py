@@ -184,8 +184,7 @@ def tokenize_as(text: str, language: str) -> list[str]:
 def tokenize_chunks(
     text: str, language: str | None = None
 ) -> list[tuple[str, tuple[str, ...], tuple[str, ...]]]:
-    """Return each chunk of ``text`` as ``(surface, parts, wholes)``: what a question parser needs beside the
-    tokens.
+    """Return each chunk of ``text`` as ``(surface, parts, wholes)``, for a question parser.
 
     ``language`` is that of the text; None to find it out.
     """

@@ -52,9 +52,7 @@ def validate_text(text: object, *, name: str, longest: int, empty: bool = False,
 
 
 def validate_raw_text(text: object, *, name: str, longest: int, empty: bool = False, advice: str = "") -> str:
-    """Return the text if `validate_text` accepts it; control characters except NUL are allowed, as tools
-    print them.
-    """
+    """Return a valid text; control characters except NUL, which tools print, are allowed too."""
     if not isinstance(text, str):
         raise InvalidInput(f"{name} is {type(text).__name__}: pass a string")
     if not empty and _NOTHING.fullmatch(text):
@@ -93,7 +91,5 @@ def strip_terminal_codes(text: str) -> str:
 
 
 def clean_text(text: str) -> str:
-    """Return `text` with lone surrogates and control characters made spaces, for text that must not be
-    refused.
-    """
+    """Return `text` with lone surrogates and control characters replaced by spaces."""
     return _CONTROL.sub(" ", _SURROGATE.sub(" ", text))

@@ -59,7 +59,7 @@ class AttackWorld:
     asks: list[ModelRequest] = field(default_factory=list)
 
     def session(self, name: str = "chat:1") -> Session:
-        """A conversation."""
+        """Return a conversation."""
         return self.memory.session(name)
 
     def exchange(self, asked: str, answer: str, *, result: str | None = None, name: str = "chat:1") -> None:
@@ -132,17 +132,17 @@ def create_world(folder: Path, text: str, settings: Settings | None = None) -> I
 
 
 def owner_record(it: AttackWorld) -> None:
-    """The owner saves it."""
+    """Let the owner save it."""
     it.memory.save(it.text)
 
 
 def user_turn(it: AttackWorld) -> None:
-    """The user says it in another conversation."""
+    """Let the user say it in another conversation."""
     it.exchange(it.text, "Noted.")
 
 
 def page(it: AttackWorld) -> None:
-    """It is written into MEMORY.md."""
+    """Write it into MEMORY.md."""
     it.memory.pages.write("MEMORY.md", f"{PAGE}\n{it.text}\n")
 
 
@@ -153,7 +153,7 @@ def _take_in(it: AttackWorld) -> None:
 
 
 def page_by_hand(it: AttackWorld) -> None:
-    """A person writes it into the file of MEMORY.md."""
+    """Let a person write it into the file of MEMORY.md."""
     _take_in(it)
     file = it.folder / "memory" / "MEMORY.md"
     file.write_text(f"{PAGE}\n{it.text}\n", encoding="utf-8")
@@ -161,12 +161,12 @@ def page_by_hand(it: AttackWorld) -> None:
 
 
 def note_by_hand(it: AttackWorld) -> None:
-    """It stands as a line in a daily note."""
+    """Put it into a daily note as a line."""
     it.memory.pages.append("2025-06-02.md", it.text.replace("\n", " "))
 
 
 def record_by_hand(it: AttackWorld) -> None:
-    """A person writes it into the file of a record."""
+    """Let a person write it into the file of a record."""
     _take_in(it)
     fact = it.facts[0]
     for file in (it.folder / "memory").rglob("*.md"):
@@ -177,7 +177,7 @@ def record_by_hand(it: AttackWorld) -> None:
 
 
 def summary(it: AttackWorld) -> None:
-    """A model made it the summary of a conversation."""
+    """Make it the summary of a conversation."""
     chat = it.session("chat:2")
     chat.add("user", "Hello there")
     state = chat.state
@@ -186,43 +186,43 @@ def summary(it: AttackWorld) -> None:
 
 
 def tag(it: AttackWorld) -> None:
-    """It is a tag."""
+    """Make it a tag."""
     it.memory.save("The Atlas staging host is called birch", tags=[it.text[:190]])
 
 
 def session_id(it: AttackWorld) -> None:
-    """It is the name of a conversation."""
+    """Make it the name of a conversation."""
     it.exchange("The Atlas mascot is an otter", "Noted.", name=it.text[:190])
 
 
 def speaker(it: AttackWorld) -> None:
-    """It is the name of a speaker."""
+    """Make it the name of a speaker."""
     it.session("chat:9").add("user", "The Atlas mascot is an otter", speaker=it.text[:190])
 
 
 def metadata(it: AttackWorld) -> None:
-    """It is a record's metadata."""
+    """Put it into the metadata of a record."""
     it.memory.save("The Atlas mascot is an otter", metadata={"dates": it.text, "note": it.text})
 
 
 def entry_key(it: AttackWorld) -> None:
-    """It is a key of working memory."""
+    """Make it a key of working memory."""
     it.session("chat:2").working.set(it.text[:190], "data", ttl="5m")
 
 
 def entry_tag(it: AttackWorld) -> None:
-    """It is a tag in working memory."""
+    """Make it a tag in working memory."""
     it.session("chat:2").working.set("draft", "data", ttl="5m", tags=[it.text[:190]], category="web-content")
 
 
 def entry_data(it: AttackWorld) -> None:
-    """It is a value in working memory, which a search shows."""
+    """Make it a value in working memory, which a search shows."""
     it.session("chat:1").working.set("page", it.text, ttl="5m")
     it.call("search_working_memory", group="working", query=it.text[:200])
 
 
 def tool_name(it: AttackWorld) -> None:
-    """It is the name of a tool that is called."""
+    """Make it the name of a tool that is called."""
     chat = it.session("chat:1")
     chat.add("user", "What is the Atlas mascot?")
     chat.add("assistant", "Let me look at the Atlas mascot.", tool_calls=[
@@ -234,28 +234,28 @@ def tool_name(it: AttackWorld) -> None:
 
 
 def tool_result(it: AttackWorld) -> None:
-    """A tool answers it, and the assistant says something else."""
+    """Let a tool return it, and the assistant say something else."""
     it.exchange("What does the page say?", "It is a page about boats.", result=it.text)
 
 
 def answer_repeats(it: AttackWorld) -> None:
-    """A tool answers it, and the assistant repeats it."""
+    """Let a tool return it, and the assistant repeat it."""
     it.exchange("What does the page say?", f"The page says this. {it.text}", result=it.text)
 
 
 def answer_later(it: AttackWorld) -> None:
-    """The assistant repeats a turn later what a tool said."""
+    """Let the assistant repeat a tool's answer one turn later."""
     it.exchange("What does the page say?", "It is a page about boats.", result=it.text)
     it.exchange("Tell me more about it", it.text)
 
 
 def web_record(it: AttackWorld) -> None:
-    """It is saved as the word of the web."""
+    """Save it with origin `web`."""
     it.memory.save(it.text, origin="web")
 
 
 def web_claims(it: AttackWorld) -> None:
-    """The same, with every field claiming trust."""
+    """Save it with origin `web`, and with every field claiming trust."""
     claims = {"origin": "owner", "trusted": "true", "verified_by": "owner", "signal": "correction"}
     it.memory.save(
         it.text,
@@ -271,7 +271,7 @@ def web_claims(it: AttackWorld) -> None:
 
 
 def web_repeated(it: AttackWorld) -> None:
-    """The same, many times over and by others too."""
+    """Save it many times, and from others too."""
     for _ in range(6):
         it.memory.save(it.text, origin="web")
     it.memory.save(it.text, origin="agent")
@@ -279,7 +279,7 @@ def web_repeated(it: AttackWorld) -> None:
 
 
 def web_crowd(it: AttackWorld) -> None:
-    """The same, forty times, each like what the owner will ask for."""
+    """Save it forty times, each time like what the owner will ask for."""
     it.memory.save_many(
         [
             {"content": f"{it.text} ({number}: Atlas deployed main branch Tuesdays)", "origin": "web"}
@@ -289,18 +289,18 @@ def web_crowd(it: AttackWorld) -> None:
 
 
 def near_owner(it: AttackWorld) -> None:
-    """It is added to the owner's own words."""
+    """Add it to the owner's own words."""
     it.memory.save(f"{OWNER_FACTS[0]}. {it.text}", origin="web")
     it.memory.save(f"{OWNER_FACTS[0]}!", origin="web", tags=["x"], confidence=1.0, pinned=True)
 
 
 def superseding(it: AttackWorld) -> None:
-    """It says that the owner's fact holds no longer."""
+    """Let it say that the owner's fact holds no longer."""
     it.memory.save(f"The Atlas service is no longer deployed from the main branch. {it.text}", origin="web")
 
 
 def imported_rockbot(it: AttackWorld) -> None:
-    """A file of RockBot's has it."""
+    """Import it from a file of RockBot."""
     source = it.folder.parent / "rockbot"
     source.mkdir()
     record = {"id": "0a1b2c3d4e5f", "content": it.text, "category": "general", "origin": "owner"}
@@ -311,7 +311,7 @@ def imported_rockbot(it: AttackWorld) -> None:
 
 
 def imported_graph(it: AttackWorld) -> None:
-    """A knowledge graph has it."""
+    """Import it from a knowledge graph."""
     file = it.folder.parent / "memory.jsonl"
     entity = {"type": "entity", "name": "Atlas", "entityType": "service", "observations": [it.text]}
     file.write_text(json.dumps(entity) + "\n", encoding="utf-8")
@@ -319,7 +319,7 @@ def imported_graph(it: AttackWorld) -> None:
 
 
 def imported_notes(it: AttackWorld) -> None:
-    """Notes of another program have it."""
+    """Import it from notes of another program."""
     folder = it.folder.parent / "notes"
     folder.mkdir()
     (folder / "MEMORY.md").write_text(f"# Memory\n\n- {it.text}\n", encoding="utf-8")
@@ -327,7 +327,7 @@ def imported_notes(it: AttackWorld) -> None:
 
 
 def restored(it: AttackWorld) -> None:
-    """It is archived and comes back by restoring and by undoing."""
+    """Archive it, and bring it back by restoring and by undoing."""
     saved = it.memory.save(it.text, origin="web").record
     it.memory.archive(saved.id)
     it.memory.restore(saved.id)
@@ -339,26 +339,26 @@ def restored(it: AttackWorld) -> None:
 
 
 def saved_after_tool(it: AttackWorld) -> None:
-    """The model saves what a tool said."""
+    """Let the model save what a tool said."""
     it.hear()
     it.call("save_memory", content=it.text)
 
 
 def saved_in_part(it: AttackWorld) -> None:
-    """The model saves it in words of its own."""
+    """Let the model save it in its own words."""
     it.hear()
     it.call("save_memory", content=f"The owner wants this: {it.text}", category="user-preferences/style")
 
 
 def saved_a_turn_later(it: AttackWorld) -> None:
-    """The model saves it when the user has spoken again."""
+    """Let the model save it after the user's next turn."""
     it.exchange("What does the page say?", "It is a page about boats.", result=it.text)
     it.session().add("user", "Thanks. And now something else.")
     it.call("save_memory", content=it.text)
 
 
 def saved_after_search(it: AttackWorld) -> None:
-    """The model finds it in the memory, and saves it anew."""
+    """Let the model find it in the memory and save it again."""
     it.memory.save(it.text, origin="web")
     said = it.call("search_memory", query=it.text[:300])
     chat = it.session()
@@ -369,13 +369,13 @@ def saved_after_search(it: AttackWorld) -> None:
 
 
 def remembered(it: AttackWorld) -> None:
-    """The model keeps it as a lesson and a finding."""
+    """Let the model save it as a lesson and a finding."""
     it.hear()
     it.call("remember", group="fil", lessons=[it.text], findings=[f"Found: {it.text}"])
 
 
 def added(it: AttackWorld) -> None:
-    """The model adds it as a decision, and promotes it."""
+    """Let the model add it as a decision and promote it."""
     it.hear()
     it.call("memory", group="memory", operation="add", content=it.text, kind="decision", layer="episodic",
             confidence=1.0, importance=1.0)  # fmt: skip
@@ -385,27 +385,27 @@ def added(it: AttackWorld) -> None:
 
 
 def owner_updated(it: AttackWorld) -> None:
-    """The model rewrites the owner's records with it."""
+    """Let the model rewrite the owner's records with it."""
     it.hear()
     it.call("memory", group="memory", operation="update", id=it.facts[0].id, content=it.text)
     it.call("edit_memory", group="pages", id=it.facts[1].id, old="invoices", new=f"invoices. {it.text}")
 
 
 def web_updated(it: AttackWorld) -> None:
-    """The model rewrites an untrusted record with it."""
+    """Let the model rewrite an untrusted record with it."""
     saved = it.memory.save("A page about boats", origin="web").record
     it.call("memory", group="memory", operation="update", id=saved.id, content=it.text)
 
 
 def page_edited(it: AttackWorld) -> None:
-    """The model writes it into MEMORY.md."""
+    """Let the model write it into MEMORY.md."""
     it.hear()
     it.call("edit_memory", group="pages", new=it.text)
     it.call("edit_memory", group="pages", old="Kotlin.", new=f"Kotlin. {it.text}")
 
 
 def set_aside(it: AttackWorld) -> None:
-    """The model puts it into working memory, and saves it in another conversation."""
+    """Let the model put it into working memory and save it in another conversation."""
     it.hear()
     it.call("save_to_working_memory", group="working", key="page", data=it.text)
     said = it.call("get_from_working_memory", group="working", key="page")
@@ -424,7 +424,7 @@ def _extract_shown_ids(ask: ModelRequest) -> list[str]:
 
 
 def merged_with_owner(it: AttackWorld) -> None:
-    """The dream's model merges it with the owner's fact, and drops another."""
+    """Let the dream's model merge it with the owner's fact and drop another."""
     web = it.memory.save(f"Atlas is deployed on Tuesdays. {it.text}", origin="web").record
     names = [web.id, it.facts[0].id]
     said = f"{OWNER_FACTS[0]}. {it.text}"
@@ -436,7 +436,7 @@ def merged_with_owner(it: AttackWorld) -> None:
 
 
 def merge_adds(it: AttackWorld) -> None:
-    """The dream's model adds it to a merge of the owner's facts, if it has seen it."""
+    """Let the dream's model add it to a merge of the owner's facts, if it has seen it."""
     it.memory.save(it.text, origin="web")
     names = [fact.id for fact in it.facts]
     said = f"{OWNER_FACTS[0]}. {OWNER_FACTS[1]}. {it.text}"
@@ -448,7 +448,7 @@ def merge_adds(it: AttackWorld) -> None:
 
 
 def failure_learned(it: AttackWorld) -> None:
-    """A tool fails with it, and the dream's model makes it an anti-pattern."""
+    """Let a tool fail with it, and the dream's model make it an anti-pattern."""
     it.exchange("Run the build, please", "It failed.", result=f"Error: build failed. {it.text}")
     it.answers["merge"] = lambda ask: json.dumps(
         {
@@ -486,7 +486,7 @@ def _is_told(ask: ModelRequest, text: str) -> bool:
 
 
 def quoted_by_owner(it: AttackWorld) -> None:
-    """The owner quotes it, and the dream's model takes it for a wish."""
+    """Let the owner quote it, and the dream's model take it for a wish."""
     it.answers["infer"] = _build_preference_model(it)
     it.exchange(f"The page said: {it.text}", "Interesting.")
     it.exchange(f"Somebody wrote “{' '.join(it.text.split())}” in the chat, odd.", "It is.", name="chat:2")
@@ -494,7 +494,7 @@ def quoted_by_owner(it: AttackWorld) -> None:
 
 
 def pasted_by_owner(it: AttackWorld) -> None:
-    """The owner pastes it, and the dream's model takes it for a wish."""
+    """Let the owner paste it, and the dream's model take it for a wish."""
     it.answers["infer"] = _build_preference_model(it)
     lines = "\n".join(f"> {line}" for line in it.text.split("\n"))
     it.exchange(f"What do you think of this?\n{lines}", "Not much.")
@@ -503,7 +503,7 @@ def pasted_by_owner(it: AttackWorld) -> None:
 
 
 def answered_before(it: AttackWorld) -> None:
-    """The assistant repeats it, and the dream's model takes it for what the owner answers to."""
+    """Let the assistant repeat it, and the dream's model take it for what the owner answers to."""
     it.answers["infer"] = _build_preference_model(it)
     it.exchange("What does the page say?", f"It says: {it.text}", result=it.text)
     it.session().add("user", "That is nonsense, be shorter next time!")
@@ -518,7 +518,7 @@ def _build_change(do: str, text: str) -> dict[str, object]:
 
 
 def digested(it: AttackWorld) -> None:
-    """The digest's model writes it into HISTORY.md and MEMORY.md."""
+    """Let the digest's model write it into HISTORY.md and MEMORY.md."""
     it.answers["digest"] = lambda _: json.dumps(
         {
             "history_entry": f"The owner asked for a page. {it.text}",
@@ -531,7 +531,7 @@ def digested(it: AttackWorld) -> None:
 
 
 def digested_rewrite(it: AttackWorld) -> None:
-    """The digest's model writes it into a line of MEMORY.md that was there."""
+    """Let the digest's model write it into an existing line of MEMORY.md."""
     it.answers["digest"] = lambda _: json.dumps(
         {
             "history_entry": "The owner asked for some pages.",
@@ -544,7 +544,7 @@ def digested_rewrite(it: AttackWorld) -> None:
 
 
 def compacted(it: AttackWorld) -> None:
-    """The summary of a conversation has it, and the model saves it from there."""
+    """Let the summary of a conversation contain it, and the model save it from there."""
     it.answers["compact"] = lambda _: f"The owner asked for pages. {it.text}"
     for number in range(4):
         it.exchange(f"What does page {number} say?", f"It says: {it.text}", result=it.text)
@@ -560,7 +560,7 @@ def consolidated(it: AttackWorld) -> None:
 
 
 def enriched(it: AttackWorld) -> None:
-    """A rough note of the web has it, and the model splits that."""
+    """Let a rough note of the web contain it, and the model split the note."""
     it.answers["enrich"] = lambda _: json.dumps(
         {"records": [{"content": it.text, "category": "user-preferences/style"}]}
     )

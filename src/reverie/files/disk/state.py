@@ -426,16 +426,19 @@ class FileState:
     # -- forks: `stores.forks` explains why no connection may be open then ------------------------------
 
     def pause_for_fork(self, patience: float) -> bool:
+        """Close the connection; see `stores.forks.Pausable`."""
         self._rested = self._lock.acquire(timeout=patience)
         if self._rested and self._ledger is None:
             self._close_connection()
         return self._rested
 
     def resume_after_fork(self) -> None:
+        """Let other threads go on."""
         if self._rested:
             self._lock.release()
 
     def reset_after_fork(self) -> None:
+        """Forget the connections of the parent process."""
         if self._file is not None:
             _SPOILT[self._path] = self._file  # never closed here: that would write to the parent's log
         self._file, self._place, self._ledger = None, None, None

@@ -49,13 +49,13 @@ def one_line(text: str, *, longest: int | None = None) -> str:
 
 
 def print_json(value: Any) -> None:
-    """Print one JSON document, with unsafe characters as `\\u001b`."""
+    r"""Print one JSON document, with unsafe characters as `\u001b`."""
     encoding = (getattr(sys.stdout, "encoding", None) or "utf-8").lower().replace("-", "")
     click.echo(escape_json(json.dumps(value, ensure_ascii=encoding != "utf8", indent=2, default=_to_json)))
 
 
 def escape_json(text: str) -> str:
-    """Escape the unsafe characters of a JSON text as `\\u001b`; its value stays the same."""
+    r"""Escape the unsafe characters of a JSON text as `\u001b`; its value stays the same."""
     # Outside strings JSON has only line breaks and spaces, so unsafe characters are inside strings.
     return _UNSAFE.sub(lambda match: json.dumps(match.group())[1:-1], text)
 

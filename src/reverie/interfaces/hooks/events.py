@@ -118,10 +118,10 @@ def read_event(data: bytes) -> HookEvent:
 
 
 def truncate_text(text: str, *, longest: int = LONGEST_MESSAGE) -> str:
-    """Clean a text; cut the middle out of one that is too long.
+    r"""Clean a text; cut the middle out of one that is too long.
 
     >>> truncate_text("a" * 90 + "b" * 30, longest=40)
-    'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\\n[cut: 80 characters]\\nbbbbbbbbbb'
+    'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n[cut: 80 characters]\nbbbbbbbbbb'
     """
     text = validation.clean_text(text).strip()
     if len(text) <= longest:

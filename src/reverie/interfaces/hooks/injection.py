@@ -25,9 +25,9 @@ def mark_context(text: str) -> str:
     """Return a context between marks that are made of the text, so that nothing in it can contain them.
 
     >>> print(mark_context("# Memory"))
-    [reverie context 93a77a69c8a8]
+    [reverie context 74052e9ac3c2]
     # Memory
-    [end of reverie context 93a77a69c8a8]
+    [end of reverie context 74052e9ac3c2]
     """
     mark = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:12]
     return f"[reverie context {mark}]\n{text}\n[end of reverie context {mark}]"

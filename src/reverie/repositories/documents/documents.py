@@ -110,7 +110,7 @@ class Documents:
         return self._get_kind(path)
 
     def read(self, path: Parts) -> str | None:
-        """The text of a file; None if there is no such file."""
+        """Return the text of a file; None if there is no such file."""
         self._look()
         files, inside = self._resolve_mount(path)
         return files.text(inside) if inside else None
@@ -121,7 +121,7 @@ class Documents:
         return not isinstance(files, ScopedDocuments) or not inside or files.is_confirmed(inside)
 
     def listed(self, path: Parts = (), *, depth: int = 2) -> list[DocumentEntry]:
-        """What is in a folder: each name in order, a folder's content behind it; hidden names are left out.
+        """List a folder: names in order, each folder followed by its contents, without hidden names.
 
         Args:
             path: The folder; empty for the root.
@@ -158,11 +158,11 @@ class Documents:
     # -- changing ----------------------------------------------------------------------------------------
 
     def create(self, path: Parts, text: str) -> bool:
-        """Make a file where there is none.
+        r"""Make a file where there is none.
 
         Args:
             path: Where.
-            text: What is in it, up to 200,000 characters; line ends become `\\n`.
+            text: What is in it, up to 200,000 characters; line ends become `\n`.
 
         Returns:
             Whether it was made: not, where there is a file or a folder of that name.

@@ -119,7 +119,7 @@ class PageDocuments(DocumentSource):
             self._pages.append(name, paragraph, reason=reason)
 
     def _refuse_hearsay(self, name: str, old: str, new: str) -> None:
-        """What stands in every prompt, or is recalled, must not be the word of a tool."""
+        """Raise `InvalidInput` if an unconfirmed text of a tool would get into every prompt, or be recalled."""
         if (name == MEMORY or is_log(name)) and is_untrusted_change(self._heard, old, new):
             raise InvalidInput(
                 f"{name} is put before you unasked, and this text rests on what a tool said, which is not "
@@ -128,7 +128,7 @@ class PageDocuments(DocumentSource):
 
 
 def convert_path_to_page(path: Parts) -> str:
-    """The name of the page that a file of that path is kept as; `convert_page_to_path` takes it back.
+    """Return the name of the page for the file at a path; the inverse of `convert_page_to_path`.
 
     What a page may be named stands as it is. Every other name of a file ends in `..md`, of a folder in `..d`,
     with `_x20_` for a blank and the like.
@@ -147,7 +147,7 @@ def convert_path_to_page(path: Parts) -> str:
 
 
 def convert_page_to_path(name: str) -> Parts:
-    """The path at which a page or log is seen as a file."""
+    """Return the path of the file for a page or log."""
     *folders, file = name.split("/")
     return (*(_unescape_name(each, _FOLDER) for each in folders), _unescape_name(file, _FILE))
 
@@ -172,7 +172,7 @@ def _escape_name(name: str, ending: str) -> str:
 
 
 def _unescape_name(name: str, ending: str) -> str:
-    """The name that is kept so; the name itself, if none is."""
+    """Return the name of a file or folder from its escaped form; a name without escapes unchanged."""
     if not name.endswith(ending):
         return name
     found = _ESCAPE.sub(lambda escape: chr(min(int(escape[1], 16), 0x10FFFF)), name.removesuffix(ending))
@@ -182,7 +182,7 @@ def _unescape_name(name: str, ending: str) -> str:
 
 
 def _refuse_twin(name: str, names: Iterable[str]) -> None:
-    """A name that differs from another's only in case: on many disks both would be one file."""
+    """Raise `InvalidInput` if a name differs from another only in case: on many disks both would be one file."""
     for other in names:
         if other != name and other.casefold() == name.casefold():
             raise InvalidInput(

@@ -49,7 +49,7 @@ class DocumentSource(Protocol):
     """Some of the files, kept in one way. Paths are those within them, and never empty but in `listed`."""
 
     def listed(self, under: Parts, depth: int) -> list[DocumentEntry]:
-        """What is in a folder, so many levels deep, in order, without hidden names."""
+        """List a folder down to a depth, in order, without hidden names."""
         ...
 
     def kind(self, path: Parts) -> Literal["file", "folder"] | None:
@@ -57,11 +57,11 @@ class DocumentSource(Protocol):
         ...
 
     def text(self, path: Parts) -> str | None:
-        """The text of a file; None if there is none."""
+        """Return the text of a file; None if there is none."""
         ...
 
     def below(self, path: Parts) -> dict[Parts, str]:
-        """The file of that path with its text, or all files in that folder; none if there is neither."""
+        """Return the file at a path with its text, or all files in the folder there; empty if there is neither."""
         ...
 
     def change(
@@ -95,7 +95,7 @@ def is_untrusted_change(heard: Heard | None, old: str, new: str) -> bool:
 
 
 def parse_path(text: object) -> Parts:
-    """A path, with `/` between its names, below the root; empty names and `.` are left out.
+    """Split a path below the root at `/`, without empty names and `.`.
 
     Args:
         text: What the caller passed.
@@ -127,12 +127,12 @@ def parse_path(text: object) -> Parts:
 
 
 def normalize_line_ends(text: str) -> str:
-    """The text with `\\n` as its only line end."""
+    r"""Return the text with `\n` as its only line end."""
     return _LINE_ENDS.sub("\n", text)
 
 
 def validate_file_text(text: object) -> str:
-    """The text itself, if a file may have it; raises `InvalidInput`."""
+    """Return the text if a file may contain it; raise `InvalidInput` otherwise."""
     return validate_raw_text(text, name="text", longest=LONGEST_PAGE, empty=True)
 
 
@@ -148,7 +148,7 @@ def determine_kind(path: Parts, files: Iterable[Parts]) -> Literal["file", "fold
 
 
 def build_listing(sizes: Mapping[Parts, int], under: Parts, depth: int) -> list[DocumentEntry]:
-    """The files and folders down to so many levels below a folder, in order, without hidden ones."""
+    """List files and folders below a folder down to a depth, in order, without hidden ones."""
     folders: dict[Parts, int] = {}
     found: list[DocumentEntry] = []
     for path, size in sizes.items():

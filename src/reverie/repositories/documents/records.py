@@ -207,7 +207,7 @@ class RecordDocuments(DocumentSource):
             self._saving.update(record.id, changes, expected=record)
 
     def _find_record(self, path: Parts) -> Record | None:
-        """The live record whose file it is; None for none."""
+        """Return the live record that a file stands for; None if there is none."""
         name = path[-1].removesuffix(".md") if path else ""
         if not _ID.fullmatch(name):
             return None
@@ -222,7 +222,7 @@ class RecordDocuments(DocumentSource):
         return None
 
     def _iterate_folder_records(self, folder: Parts) -> Iterator[Record]:
-        """The latest changed records of a folder, without those of folders in it."""
+        """Return the most recently changed records of a folder, without those of its subfolders."""
         if not folder:
             return
         category = None if folder == (NO_CATEGORY,) else "/".join(folder)

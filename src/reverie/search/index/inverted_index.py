@@ -182,9 +182,7 @@ class InvertedIndex:
     def search_weighted(
         self, weights: Sequence[TermWeight], passes: Callable[[Value], bool], limit: int, *, brief: bool
     ) -> list[tuple[int, int]]:
-        """Return the keys of the passages with the largest weights, and these; see
-        `TantivyIndex.search_weighted`.
-        """
+        """Return the largest weights with the keys of their passages; see `TantivyIndex.search_weighted`."""
         postings = {
             "words": self._words,
             "dates": self._dates,

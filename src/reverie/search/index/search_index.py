@@ -379,8 +379,9 @@ class SearchIndex:
     def _measure_extent(
         self, subject: Searchable, scopes: Collection[str], category: str | None = None
     ) -> tuple[int, bool]:
-        """Return how many passages those scopes hold, and whether that is all there are: then the scopes need
-        not be looked at. Remembered until something changes; the caller has the lock and has caught up.
+        """Return the number of passages in some scopes, and whether that is all: then no filter is needed.
+
+        The result is cached until something changes. The caller holds the lock and has caught up.
         """
         if self._extents_at != self._followed or len(self._extents) >= _MOST_EXTENTS:
             self._extents_at = self._followed

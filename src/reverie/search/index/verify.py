@@ -103,9 +103,7 @@ def _is_json(content: bytes | None) -> bool:
 
 
 def _is_whole(content: bytes) -> bool:
-    """Return whether the checksum is that of the rest: a file is body, footer (JSON), its length, a magic
-    number.
-    """
+    """Return whether the checksum of a segment is right: body, footer (JSON), its length, a magic number."""
     if len(content) < 8 or int.from_bytes(content[-4:], "little") != _MAGIC:
         return False
     footer = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
@@ -178,9 +176,7 @@ def _iterate_batches(
 def _recheck_keys(
     index: SearchIndex, store: Store, missing: set[int], surplus: set[int]
 ) -> tuple[set[int], set[int]]:
-    """Return those of the keys that are still missing or too many when each is looked at while nobody
-    writes.
-    """
+    """Return the keys that are still missing or too many when each is examined while nobody writes."""
     left: tuple[set[int], set[int]] = set(), set()
     for key in sorted(missing | surplus):
         for _ in range(_ROUNDS):

@@ -25,7 +25,7 @@ class ContractBase:
 
     @pytest.fixture
     def store(self, tmp_path: Path) -> Iterator[Store]:
-        """An empty store; whatever was done with it, it is sound in the end."""
+        """Open an empty store, and check it at the end of the test."""
         store = self.open_store(tmp_path)
         yield store
         assert store.check() == []
@@ -33,7 +33,7 @@ class ContractBase:
 
     @pytest.fixture
     def another(self, tmp_path: Path) -> Iterator[Store]:
-        """A second empty store, at another place."""
+        """Open a second empty store at another place."""
         place = tmp_path / "another"
         place.mkdir()
         store = self.open_store(place)

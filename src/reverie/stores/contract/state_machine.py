@@ -150,7 +150,7 @@ class StoreStateMachine(RuleBasedStateMachine):
         raise NotImplementedError
 
     def teardown(self) -> None:
-        """The last word: sound, and the journal alone makes the same again."""
+        """Check that the store is sound, and that the journal alone gives the same contents."""
         try:
             assert self.store.check() == []
             assert is_journal_consistent(self.store)
@@ -375,7 +375,7 @@ class StoreStateMachine(RuleBasedStateMachine):
 
     @rule(scopes=st.none() | st.lists(st.sampled_from(SCOPES), unique=True))
     def measure(self, scopes: list[str] | None) -> None:
-        """The counters are what a recount gives."""
+        """Compare the counters with a recount."""
         for subject in SEARCHABLE:
             self._compare_answers(lambda store, subject=subject: store.measure(subject, scopes))  # type: ignore[misc]
 
@@ -461,14 +461,14 @@ class StoreStateMachine(RuleBasedStateMachine):
 
 
 def _change_content(value: Value) -> Value:
-    """The value with other words."""
+    """Return the value with another content."""
     if isinstance(value, SessionState):
         return replace(value, summary="Other words?")
     return replace(value, content="Other words?")
 
 
 def _query_store(ask: Callable[[Store], Any], store: Store) -> Any:
-    """What the store says; a refusal is an answer too."""
+    """Return the answer of the store; of a conflict, its message."""
     try:
         return ask(store)
     except Conflict as error:

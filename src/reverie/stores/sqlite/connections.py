@@ -174,7 +174,7 @@ class ConnectionPool:
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """A connection that sees one state of the file until the block ends, whatever is written."""
+        """Yield a connection that sees one state of the file until the block ends."""
         here = self._here
         view = self.view
         try:
@@ -196,7 +196,7 @@ class ConnectionPool:
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """The writing connection in a transaction, committed at its end, undone when it raises."""
+        """Yield the writing connection in a transaction, which is committed at the end and rolled back on an error."""
         refuse_nested_change(self.view is not None)
         here = self._here
         if not here.writing.acquire(timeout=self._patience):
@@ -254,7 +254,7 @@ class ConnectionPool:
             here.writing.release()
 
     def _get_writer(self, here: _Here) -> sqlite3.Connection:
-        """The connection that writes; its lock is held."""
+        """Return the writing connection. The caller holds its lock."""
         self._refuse_closed()
         if here.writer is None:
             here.writer = self._connect(_WRITING)
@@ -341,12 +341,15 @@ class ConnectionPool:
     # shared log index.
 
     def pause_for_fork(self, patience: float) -> bool:
+        """Close the connection; see `stores.forks.Pausable`."""
         return self._here.rest(patience)
 
     def resume_after_fork(self) -> None:
+        """Let other threads go on."""
         self._here.resume()
 
     def reset_after_fork(self) -> None:
+        """Forget the connections of the parent process."""
         left = [*self._here.busy, *self._here.idle, *filter(None, [self._here.writer])]
         if left:
             _SPOILT.add(self._path)

@@ -27,7 +27,7 @@ _CORRUPT = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT
 
 
 def translate_error(error: sqlite3.Error | UnicodeError, path: Path) -> Conflict | InvalidInput | StoreError:
-    """The error to raise instead; never quotes what is stored."""
+    """Return the error to raise instead. Its message never quotes what is stored."""
     if isinstance(error, UnicodeDecodeError):  # SQLite's own words, of a definition that is no text any more
         return StoreCorrupt(f"{str(path)!r} is damaged (its definitions are no text): {_RESTORE}")
     if isinstance(error, UnicodeError):

@@ -305,12 +305,12 @@ def prepare(
 
 
 def build_uri(path: Path, options: str) -> str:
-    """The file as SQLite's URI, with options such as `mode=rw`."""
+    """Return the URI of a file for SQLite, with options such as `mode=rw`."""
     return f"{path.absolute().as_uri()}?{options}"
 
 
 def _read_version(path: Path, *, newest: int) -> int:
-    """The version that the file's own header states, read without a lock and without touching anything.
+    """Read the version in the header of the file, without a lock and without changing anything.
 
     Through SQLite rather than by reading 100 bytes: closing a plain file handle would drop every lock
     this process holds on the same file (POSIX). `immutable` keeps SQLite from recovering a foreign file.
@@ -435,7 +435,7 @@ def _run(file: sqlite3.Connection, steps: Sequence[Migration], first: int = 1) -
 
 
 def _backup(path: Path, version: int) -> Path:
-    """A consistent copy beside the file, `reverie.db.v1.backup`; never over an older one."""
+    """Make a consistent copy beside the file, such as `reverie.db.v1.backup`; never replace an older one."""
     target = path.with_name(f"{path.name}.v{version}.backup")
     number = 1
     while target.exists():
@@ -476,7 +476,7 @@ def make_folder(folder: Path) -> None:
 
 @contextlib.contextmanager
 def _create_private_file(path: Path) -> Iterator[None]:
-    """An empty file for its owner alone, whatever the umask; SQLite gives `-wal` and `-shm` its mode."""
+    """Create an empty file with mode 0600, whatever the umask. SQLite gives `-wal` and `-shm` the same mode."""
     handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
     try:
         os.fchmod(handle, 0o600)

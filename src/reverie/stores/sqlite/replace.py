@@ -61,7 +61,7 @@ def replace_file(path: Path, replacement: Path, *, kept: Path, patience: float =
 
 @contextmanager
 def _open_quiesced(path: Path, patience: float) -> Iterator[sqlite3.Connection | None]:
-    """The file with nothing in its log and nobody writing; None for one that is too damaged to be opened."""
+    """Open the file with an empty log and locked for writing; yield None if it is too damaged to be opened."""
     connection = sqlite3.connect(build_uri(path, "mode=rw"), uri=True, isolation_level=None, timeout=patience)
     with closing(connection) as file:
         try:

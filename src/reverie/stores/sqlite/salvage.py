@@ -29,7 +29,7 @@ class SalvagedMarks(NamedTuple):
 
 
 def salvage_marks(path: Path, cursor: str) -> SalvagedMarks:
-    """The tombstones in a store's file, however damaged, and the value of one cursor.
+    """Read the tombstones in a store's file, however damaged, and the value of one cursor.
 
     Args:
         path: The file; nothing in it is changed.

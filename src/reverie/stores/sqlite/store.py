@@ -623,7 +623,7 @@ class SQLiteStore:
         return skip_unreadable_passages(subject, rows)
 
     def _scan(self, table: TableCodec[T], sql: str, values: Sequence[Any]) -> Iterator[T]:
-        """The things whose keys the query gives, in its order, leaving out what cannot be read.
+        """Yield the values whose keys a query returns, in its order, without those that cannot be read.
 
         Keys first, then rows by the hundred: sorting keys is cheap where sorting whole rows is not, and a
         text that is not UTF-8 spoils only its own batch, which is then read again with more patience.
@@ -651,7 +651,7 @@ def _build_select(table: TableCodec[Any], column: str, wanted: Sequence[object])
 
 
 def _compute_padded_length(count: int) -> int:
-    """The next power of two, so that SQLite sees a dozen statements rather than a thousand."""
+    """Return the next power of two, so that SQLite prepares a dozen statements instead of a thousand."""
     return 1 << (count - 1).bit_length() if count else 0
 
 

@@ -136,7 +136,7 @@ class _Places:
             self.gone.add(position)
 
     def find_gap(self) -> int | None:
-        """The first position missing, if there is one. No position can be there twice."""
+        """Return the first position that is missing, if any. No position can occur twice."""
         if any(position >= self.had for position in self.gone):
             raise StoreCorrupt("an index of turns does not fit its table: run `reverie doctor --fix`")
         count = self.had - len(self.gone) + len(self.new)
@@ -317,7 +317,7 @@ class WriteTransaction:
     # -- what belongs to it ------------------------------------------------------------------------
 
     def _resolve_session_key(self, row: Row) -> Row:
-        """The turn's columns with the key of its session in place of the id."""
+        """Return the columns of a turn with the key of its session in place of the id."""
         name = row[_SESSION]
         key = self._sessions.get(name)
         if key is None:
@@ -363,7 +363,7 @@ class WriteTransaction:
     # -- refusing ----------------------------------------------------------------------------------
 
     def _translate_integrity_error(self, edit: PreparedChange, error: sqlite3.IntegrityError) -> Exception:
-        """What a violated constraint means; the error itself when it is none of these."""
+        """Return the error that a violated constraint stands for; an unknown error itself."""
         value, subject = edit.edit.value, edit.table.subject
         if edit.table is SESSIONS and edit.after is None:
             return build_conflict("has turns", id=value.id)
@@ -382,7 +382,7 @@ class WriteTransaction:
 
 
 def _get_counted_scope(table: TableCodec[Any], row: Row) -> str | None:
-    """The scope in which search counts what stands in the row; None when it is not searched."""
+    """Return the scope in which search counts the row; None if the row is not searched."""
     scope: str | None = None
     if table is RECORDS:
         scope = row[_RECORD_SCOPE] if row[_ARCHIVED_AT] is None else None

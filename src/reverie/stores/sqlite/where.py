@@ -75,7 +75,7 @@ def build_placeholders(count: int) -> str:
 
 
 def build_records_where(wanted: Filter, containing: str | None = None) -> WhereClause:
-    """The filter over the table `records`."""
+    """Return a filter as a clause for the table `records`."""
     where = WhereClause()
     if wanted.only_turns:
         where.add_condition(NOTHING)
@@ -105,7 +105,7 @@ def build_records_where(wanted: Filter, containing: str | None = None) -> WhereC
 
 
 def build_turns_where(wanted: Filter, containing: str | None = None) -> WhereClause:
-    """The filter over the table `turns`."""
+    """Return a filter as a clause for the table `turns`."""
     where = WhereClause()
     if wanted.only_records:
         where.add_condition(NOTHING)

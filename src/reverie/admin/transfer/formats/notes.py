@@ -224,12 +224,12 @@ def build_record_item(
 
 
 def split_blocks(text: str) -> Iterator[tuple[int, tuple[str, ...], str]]:
-    """Yield the bullets and paragraphs of a Markdown text with line numbers and headings.
+    r"""Yield the bullets and paragraphs of a Markdown text with line numbers and headings.
 
     A bullet keeps the indented lines below it, and fenced code stays together. Headings become tags, except
     the title of the document.
 
-    >>> [(tags, text) for _, tags, text in split_blocks("# Memory\\n## Style\\n- short\\n- no lists\\n")]
+    >>> [(tags, text) for _, tags, text in split_blocks("# Memory\n## Style\n- short\n- no lists\n")]
     [(('Style',), 'short'), (('Style',), 'no lists')]
     """
     headings: dict[int, str] = {}
