@@ -52,6 +52,15 @@ from tests.factories import MovableClock
         ("ya no fuma", "Fuma"),
         ("a déménagé à Grenoble", "Habite à Lyon"),
         ("on a remplacé Slack par Teams", "On utilise Slack"),
+        ("Standup is at 9:45 from Monday on", "Standup is at 9:15"),
+        ("I don't drink coffee any more", "I drink coffee"),
+        ("I now run 8 km every morning", "Runs 5 km every morning"),
+        ("We switched electricity from E.ON to Octopus", "Electricity provider is E.ON"),
+        ("Car insurance is with Allianz since January", "The car insurance is with AXA"),
+        ("Arbeitet seit Mai bei Zeiss", "Arbeitet bei Bosch"),
+        ("we're on the Team plan now", "We're on the Basic plan"),
+        ("ticket 4411 was closed", "Ticket 4411 is open"),
+        ("I'm paid weekly now", "Paid monthly"),
     ],
 )
 def test_a_changed_value_takes_the_place_of_the_old_one(new: str, old: str) -> None:
@@ -85,6 +94,12 @@ def test_a_changed_value_takes_the_place_of_the_old_one(new: str, old: str) -> N
         ("The staging port is 5433 now", "Is the staging port 5432?"),
         ("Now is the time", "Now was the time"),
         ("The plan is to deploy on Friday and then to tell everybody about it now", "The plan is to wait"),
+        ("The meeting next Tuesday was moved to 11", "The meeting is on Tuesdays at 10"),
+        ("The laptop was upgraded to 32 GB of RAM", "The server has 16 GB of RAM"),
+        ("her son left the chess club", "Member of the chess club"),
+        ("Has an appointment on 9 May at 11", "Has an appointment on 3 May at 10"),
+        ("ticket 4412 was closed", "Ticket 4411 is open"),
+        ("Ana switched from Barclays to Monzo", "Ana has a friend at Barclays"),
     ],
 )
 def test_other_things_stand_beside_each_other(new: str, old: str) -> None:

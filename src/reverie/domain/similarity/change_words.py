@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from reverie.domain.text.calendar_words import MONTHS, UNIT_OF
+from reverie.domain.text.calendar_words import MONTHS, UNIT_OF, WEEKDAYS
 from reverie.domain.word_lists import join_words, parse_word_set
 
 
@@ -15,6 +15,11 @@ def _compile(words: str, more: str = "") -> re.Pattern[str]:
     expressions = join_words(words).replace("_", " ") + (f"|{more}" if more else "")
     return re.compile(rf"\b(?:{expressions})\b")
 
+
+_SINCE_DAY = (
+    r"(?:since|seit|desde|depuis) (?:last |letzte[nmr]? |el |le )?"
+    rf"(?:{'|'.join((*MONTHS, *WEEKDAYS))})"
+)
 
 CHANGED = _compile(
     """
@@ -34,7 +39,8 @@ NOW = _compile(
     now nowadays currently instead new newest these_days from_now_on no_longer any_?more as_of
     jetzt nun inzwischen mittlerweile neue?[nrs]? ab_sofort ahora actualmente nuev[oa]s?
     maintenant desormais nouvelle nouveau nouvel
-    """
+    """,
+    rf"from (?:\w+ ){{1,2}}on(?:wards?)?|{_SINCE_DAY}",
 )
 REPLACED = _compile(
     """
@@ -81,6 +87,7 @@ BESIDE = _compile(
     """,
     r"(?<!of )today|(?<!ab )heute|(?<!desde )hoy|(?<!partir d')aujourd'hui|(?:until|till|bis|hasta)(?! (?:the "
     r"|zum |el )?\d)"
+    rf"|(?<!to )(?:this|next|diese[nrsm]?|nachste[nrs]?|este|proximo|ce|prochain) (?:{'|'.join(WEEKDAYS)})"
     r"|(?:this|diese[nrsm]?|esta|este|cette|ce) (?:\w+ )?"
     r"(?:week|month|weekend|summer|letter|time|woche|mal|semana|vez|semaine|fois)",
 )
@@ -100,16 +107,18 @@ PARTICIPLE = re.compile(
 
 ACCENTED_PARTICIPLE = re.compile(r"\b[a-zà-ü]+é(?:e|s|es)?\b")
 REASON = re.compile(
-    r"\b(?:because|since|due to|after|weil|wegen|seit|nachdem|porque|desde|parce que|depuis)\b.*"
+    rf"\b{_SINCE_DAY}\b"
+    r"|\b(?:because|since|due to|after|weil|wegen|seit|nachdem|porque|desde|parce que|depuis)\b.*"
 )
 SINCE = re.compile(r"\b(?:since|seit|desde|depuis)\s+\S+")
 AGAIN = _compile("again now wieder jetzt de_nuevo otra_vez ahora a_nouveau maintenant")
 NEGATED = re.compile(r"\b(?:not|no|never|\w+n't|nicht|kein\w*|nie|nunca|ne|pas|jamais)\b")
 RENEWED = re.compile(r"\b(?:got a new|changed|have a new|has a new)\s+(?!to\b)\w+\s*$")
 
+_SINCE = r"(?:since|seit|desde|depuis)\s+\w+\s+"
 HOME = re.compile(
     r"\b(?:live|lives|living|resides?|based|wohn(?:e|t|en)|leb(?:e|t|en)|viv(?:o|e|imos|en)|habite|habitons|vis|vit)"
-    r"\s+(?:\w+\s+)?(?:in|at|en|a|au)\s+(?P<at>.+)"
+    rf"\s+(?:{_SINCE}|\w+\s+)?(?:in|at|en|a|au)\s+(?P<at>.+)"
 )
 MOVED = re.compile(
     r"\b(?:moved|relocated|mudado|mudo|mudamos|mude|demenagee?s?)\s+(?:(?:from|de)\s+[\w-]+\s+"
@@ -120,16 +129,24 @@ MOVED = re.compile(
     r"|\b(?:own|new) (?:place|flat|home) in\s+(?P<own>.+)"
 )
 EMPLOYED = re.compile(
-    r"\b(?:(?:works?|working|employed)\s+(?:now\s+)?(?:at|for|by)|arbeite[tn]?\s+(?:jetzt\s+)?bei"
-    r"|trabaj[ao]\s+(?:ahora\s+)?(?:en|para)|travaille\s+(?:maintenant\s+)?(?:chez|pour)"
+    rf"\b(?:(?:works?|working|employed)\s+(?:now\s+)?(?:at|for|by)|arbeite[tn]?\s+(?:jetzt\s+|{_SINCE})?bei"
+    rf"|trabaj[ao]\s+(?:ahora\s+|{_SINCE})?(?:en|para)|travaille\s+(?:maintenant\s+|{_SINCE})?(?:chez|pour)"
     r"|joined|started at|job (?:at|with|in)|working at)\s+(?:the\s+)?(?P<at>.+)"
 )
 LOCATED = re.compile(r"\b(?:is|are|ist|sind|esta|est)\s+(?:now\s+)?(?:on|in|at|im|en|a|au|dans)\s+(?P<at>.+)")
+POSSESSIVE = re.compile(r"(?:'s|\b(?:my|his|her|their|our|your))\s+$")
+"""What stands before an English "son", which is a pronoun in French and a verb in Spanish."""
+
 LINK = re.compile(
-    r"(?:\b(?:is|are|ist|sind|es|est|costs?|kostet|cuesta|coute|weighs|takes?|nimmt|toma|prend|on)|:)\s+"
+    r"(?:\b(?:is|are|ist|sind|es|est|costs?|kostet|cuesta|coute|weighs|takes?|nimmt|toma|prend)|:)\s+"
     r"(?:[a-z]+\s+){0,2}$"
 )
 """What leads to the value of something that has one at a time."""
+
+PASSIVE = re.compile(
+    r"\b(?:was|were|is|are|been|be|got|gets|wurden?|worden|sind|ist|fue|fueron|ha sido|a ete|ont ete)\s+$"
+)
+"""What stands before a change that the subject undergoes."""
 
 TO = re.compile(r"\b(?:to|auf|al?|au)\s+(?:the\s+|den\s+|about\s+)?$")
 """What leads to the value after a change."""
@@ -156,6 +173,7 @@ FUNCTION_WORDS = parse_word_set(
     us you your he
     she they them user is are am was were be been being has have had do does did at in on of for to from into with by as
     and or but not no so up down out off over here there then than just already again finally recently ago good
+    we're you're they're he's she's don't doesn't didn't isn't aren't wasn't weren't won't can't couldn't
     last next since about per each every got gets get goes go going what who which where when all own everything
     der die das den dem des ein eine einen einem einer mein meine meinen meiner unser unsere ihr ihre sein seine ich wir
     er sie es du ist sind war waren wird werden wurde wurden hat haben am im in an auf von vom zu zum zur nach bei beim
@@ -170,7 +188,7 @@ FUNCTION_WORDS = parse_word_set(
 LEADING_WORDS = parse_word_set(
     """
     cost costs charge charges price prices take takes listen listens run runs start starts end ends open
-    opens close closes
+    opens close closes date fee amount
     leave leaves keep keeps kept set scheduled due held called named version url address number value appointment
     kostet kosten betragt preis nimmt nehme heisst heißt liegt leitet termin
     cuesta cuestan precio toma tomo llama numero cita coute prix prend prends appelle s'appelle vaut rdv
@@ -184,7 +202,21 @@ TIME_WORDS = (
     | parse_word_set("yesterday monthly yearly daily uhr spring summer autumn winter night morning evening")
 )
 
+FREQUENCIES = parse_word_set(
+    """
+    hourly daily weekly biweekly monthly quarterly yearly taglich wochentlich monatlich jahrlich diario semanal mensual
+    anual hebdomadaire mensuel annuel quotidien
+    """
+)
 FROM_TO = re.compile(r"(?P<topic>.*?)\b(?:from|von|de)\s+(?P<old>.+?)\s+(?:to|auf|zu|nach|a)\s+(?P<new>.+)")
+TO_FROM = re.compile(
+    r"(?P<topic>.*?)\b(?:switched|migrated|moved|changed)\s+to\s+(?P<new>.+?)\s+from\s+(?P<old>.+)"
+)
+SWITCHED = re.compile(
+    r"\b(?:switched|migrated|changed|gewechselt|umgestiegen|umgestellt|cambi\w+|migr\w+|passes?|change)\b"
+)
+"""Verbs by which something takes the place of another that one chooses."""
+
 OLD_AND_NEW = tuple(
     re.compile(pattern)
     for pattern in (

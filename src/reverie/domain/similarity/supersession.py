@@ -48,6 +48,7 @@ _VALUE = re.compile(
 )
 _TOKEN = re.compile(r"[#@]?\w+(?:['.+#@:/-]+\w+)*\+*")
 _ORDINALS = parse_word_set("first second third fourth fifth sixth seventh eighth ninth tenth")
+_MOVES = (cues.FROM_TO, cues.TO_FROM)
 _TODAY = date(2024, 1, 1)
 """Day by which dates without a year are read: only whether two are the same matters."""
 
@@ -100,14 +101,16 @@ class _Statement:
         text = found.group().removesuffix("'s")
         if "'" in text and text.partition("'")[0] in ("l", "d", "s", "j", "n", "c", "m", "qu"):
             start, text = start + text.index("'") + 1, text.partition("'")[2]
-        if text in _IGNORED or text in WEEKDAYS:
+        is_kin = text == "son" and cues.POSSESSIVE.search(self.plain[:start]) is not None
+        if (text in _IGNORED or text in WEEKDAYS) and not is_kin:
             return
         yield _Word(text, _compute_keys(text), self.text[start].isupper(), start)
 
     @cached_property
     def leading(self) -> frozenset[str]:
         """Words that only lead to a value."""
-        return cues.LEADING_WORDS.intersection(_TOKEN.findall(self.plain))
+        words = cues.LEADING_WORDS.intersection(_TOKEN.findall(self.plain))
+        return frozenset(key for word in words for key in _compute_keys(word))
 
     @cached_property
     def is_change(self) -> bool:
@@ -122,7 +125,7 @@ class _Statement:
         bare = self.plain.strip(" .!")
         return [
             found
-            for pattern in (cues.FROM_TO, *cues.OLD_AND_NEW)
+            for pattern in (*_MOVES, *cues.OLD_AND_NEW)
             if (found := pattern.fullmatch(bare)) and (pattern is not cues.FROM_TO or self.is_change)
         ]
 
@@ -155,6 +158,8 @@ def _find_values(text: str, plain: str) -> Iterator[_Value]:
             yield _Value("date", f"weekday {weekday}", "", *found.span())
         elif found.group() in NUMBER_WORDS:
             yield _Value("number", NUMBER_WORDS[found.group()], "", *found.span())
+        elif found.group() in cues.FREQUENCIES:
+            yield _Value("frequency", found.group(), "", *found.span())
         elif found.group() in _ORDINALS:
             yield _Value("number", found.group(), "th", *found.span())
     for found in _VALUE.finditer(plain):
@@ -272,7 +277,8 @@ def _can_end(new: _Statement, *, changed: bool) -> bool:
         or any(_is_single_valued(new, value) for value in new.values)
         or any(frame.search(plain) for frame in (cues.HOME, cues.MOVED, cues.EMPLOYED))
         or new.replacements
-        or (not new.values and (cues.ENDED.search(plain) or cues.RENEWED.search(plain)))
+        or cues.ENDED.search(plain)
+        or cues.RENEWED.search(plain)
         or cues.AGAIN.search(plain)
     )
 
@@ -338,8 +344,10 @@ def _is_single_valued(statement: _Statement, value: _Value) -> bool:
 def _drop_actor(new: _Statement) -> list[_Word]:
     """Return the words that say what changed, without who changed it ("SAS changed the flight")."""
     found = cues.CHANGED.search(new.plain)
-    if found is None or re.match(
-        r"\s+(?:his|her|their|ihre?n?|seine?n?|sus?|sa|son|ses)\b", new.plain[found.end() :]
+    if (
+        found is None
+        or cues.PASSIVE.search(new.plain[: found.start()])
+        or re.match(r"\s+(?:his|her|their|ihre?n?|seine?n?|sus?|sa|son|ses)\b", new.plain[found.end() :])
     ):
         return new.words
     after = [word for word in new.words if word.start >= found.end()]
@@ -430,9 +438,17 @@ def _ends_by_name(new: _Statement, old: _Statement, *, changed: bool) -> bool:
     if (verbs or not names) and not things:
         return False
     first = next(word for word in old.words if not word.keys.isdisjoint(shared[0].keys))
+    if names and _get_next(fresh[-1], new) & _get_next(gone[-1], old):
+        return True
     return (fresh[0].start > shared[0].start and gone[0].start > first.start) or (
         names and cues.HAS_ROLE.search(new.plain) is not None
     )
+
+
+def _get_next(word: _Word, statement: _Statement) -> frozenset[str]:
+    """Return the keys of the word that follows directly: "the Pro plan"."""
+    end = word.start + len(word.text)
+    return next((each.keys for each in statement.words if each.start == end + 1), frozenset())
 
 
 def _are_together(words: Sequence[_Word], among: Sequence[_Word]) -> bool:
@@ -462,7 +478,13 @@ def _ends_by_old_value(new: _Statement, old: _Statement) -> bool:
             and not cues.HOME.match(old.plain, word.start)
         ]
         is_all = len(stays) <= _FEW and (
-            found.re is not cues.FROM_TO or not stays or _is_verb_of(stays, gone[0], old)
+            found.re not in _MOVES
+            or not stays
+            or _is_verb_of(stays, gone[0], old)
+            or (
+                cues.SWITCHED.search(new.plain) is not None
+                and (any(not word.named for word in topic) or _is_value_of(gone, old))
+            )
         )
         if is_all and _are_in(topic, old.keys):
             return True
@@ -473,6 +495,15 @@ def _is_verb_of(words: Sequence[_Word], value: _Word, old: _Statement) -> bool:
     """Return whether the words are one that the value follows directly: "nutzen Jira", not "a friend in Berlin"."""
     start = next((word.start for word in old.words if not word.keys.isdisjoint(value.keys)), 0)
     return len(words) == 1 and old.plain[:start].rstrip() == old.plain[: words[0].start + len(words[0].text)]
+
+
+def _is_value_of(words: Sequence[_Word], old: _Statement) -> bool:
+    """Return whether a statement gives the words as its value, and nothing after them: "Bank is Barclays"."""
+    last = old.words[-len(words) :]
+    same = len(last) == len(words) and all(
+        not a.keys.isdisjoint(b.keys) for a, b in zip(last, words, strict=True)
+    )
+    return same and cues.LINK.search(old.plain[: last[0].start]) is not None
 
 
 def _list_within(statement: _Statement, found: re.Match[str], group: str, offset: int) -> list[_Word]:
@@ -496,7 +527,7 @@ def _ends_without_value(new: _Statement, old: _Statement) -> bool:
     renewed = cues.RENEWED.search(new.plain)
     if cues.ENDED.search(new.plain) is None and renewed is None:
         return False
-    if new.values or not _are_in(new.words, old.keys):
+    if not old.keys.issuperset(value.text for value in new.values) or not _are_in(new.words, old.keys):
         return False
     if not new.words and (renewed is None or not new.leading & old.leading):
         return False
