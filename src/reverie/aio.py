@@ -275,6 +275,7 @@ class AsyncWorker:
     wake = _on_thread(Worker.wake)
     stop = _on_thread(Worker.stop)
     run_due = _on_thread(Worker.run_due)
+    find_next_due = _on_thread(Worker.find_next_due)
     is_dream_due = _on_thread(Worker.is_dream_due)
     is_enriching_due = _on_thread(Worker.is_enriching_due)
 

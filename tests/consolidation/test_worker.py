@@ -114,6 +114,29 @@ def test_a_window_over_its_size_is_digested_and_ten_messages_stay(
     assert worker(store, now, digesting()).run_due().outcomes == ()
 
 
+def test_what_another_process_did_before_the_lease_was_taken_is_not_done_again(
+    store: SQLiteStore, now: MovableClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talk(store, 60)
+    asked: list[str] = []
+
+    def answer(ask: ModelRequest) -> str:
+        asked.append(ask.purpose)
+        return digesting()(ask)
+
+    first, late = worker(store, now, answer), worker(store, now, answer)
+    take = late._lease
+
+    def take_late() -> int | None:
+        first.run_due()
+        return take()
+
+    monkeypatch.setattr(late, "_lease", take_late)
+    assert late.run_due().outcomes == ()
+    assert asked == ["digest"]
+    assert len(store.paragraphs(page=HISTORY)) == 1
+
+
 def test_paragraphs_are_appended_in_order(store: SQLiteStore, now: MovableClock) -> None:
     for _ in range(3):
         talk(store, 60)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import logging
 import secrets
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
+from typing import TypeAlias
 
 from reverie.consolidation.cycle import ALL, ApplyResult, ConsolidationCycle, PassOutcome
 from reverie.consolidation.gatherer import ACTOR
@@ -24,14 +26,16 @@ from reverie.domain.record import Origin, Record
 from reverie.domain.text.timestamps import format_time, parse_time
 from reverie.settings import Settings
 from reverie.stores.forks import renew_lock_after_fork
+from reverie.stores.protocol import LeasingStore
+from reverie.stores.redacting import unwrap
 from reverie.stores.writer import StoreWriter
 
 _log = logging.getLogger("reverie")
 
 LEASE = "lease:dream"
-"""Namespace of the one entry that names the process at work."""
+"""Namespace of the one entry that names the process at work, in a store that has no leases of its own."""
 
-LEASE_TIME = timedelta(minutes=1)
+LEASE_TIME = timedelta(seconds=30)
 """How long a lease holds without renewal, such as after its owner was killed."""
 
 LONGEST_PASS = timedelta(minutes=30)
@@ -53,6 +57,9 @@ LAST_CYCLE = "dream.last"
 
 _CLOCK_WAS_WRONG = timedelta(days=1)
 """Times further in the future were written by a clock that was wrong; nothing waits for them."""
+
+_DueWork: TypeAlias = tuple[str, Callable[[], list[PassOutcome]]]
+"""What is paused if it fails, and the function that does it."""
 
 _MOST_ENTRIES = 200  # of the journal; more than one plan makes
 
@@ -93,9 +100,11 @@ class Worker:
         self._conclude = conclude
         self._nothing_idle: tuple[int, datetime] | None = None  # as of a journal entry, until a time
         self._nothing_ended: tuple[int, datetime] | None = None
+        self._session_ends_at: datetime | None = None  # the first of those that are not over
         self.cycle = cycle
         self._writer = writer.acting(ACTOR)
         self._store = writer.store
+        self._leases = unwrap(writer.store)
         self._clock = writer.clock
         self._settings = settings
         self._owner = secrets.token_hex(6)
@@ -260,36 +269,40 @@ class Worker:
         """Do once what is due; do nothing where another process is at it, or where nothing is recorded."""
         if not self._settings.is_recording:
             return WorkReport()
-        due = self._find_due_sessions()
-        dreams = self.is_dream_due()
-        enriches = not dreams and self.is_enriching_due()
-        idle, ended = self._find_idle_sessions(), self._find_ended_sessions()
-        if not due and not dreams and not enriches and not idle and not ended:
+        if not self._find_due_work():
             return WorkReport()
-        outcomes: list[PassOutcome] = []
         with self._hold_lease() as leased:
             if not leased:
                 return WorkReport(busy=True)
-            for each in due:
-                if self._stopping.is_set():
-                    return WorkReport(outcomes=tuple(outcomes))
-                outcome = self.run_window(each.session, each.kind)
-                self._record_outcome(f"session {each.session}", outcome)
-                outcomes.append(outcome)
-            for session in idle:
-                outcome = self._conclude_session(session)
-                self._record_outcome(f"idle {session}", outcome)
-                outcomes.append(outcome)
-            for session in ended:
-                if self._stopping.is_set():
-                    return WorkReport(outcomes=tuple(outcomes))
-                outcome = self.run_window(session, "remember")
-                self._record_outcome(f"remember {session}", outcome)
-                outcomes.append(outcome)
-            if (dreams or enriches) and not self._stopping.is_set():
-                outcomes += self._run_dream() if dreams else self.cycle.run(["enrich"])
-                self._record_outcome("enrich", next(each for each in outcomes if each.name == "enrich"))
-        return WorkReport(outcomes=tuple(outcomes))
+            # Another process may have done it before this one had the lease.
+            return WorkReport(outcomes=tuple(self._do(self._find_due_work())))
+
+    def _find_due_work(self) -> list[_DueWork]:
+        """Return what is due, in the order in which it is done."""
+        work: list[_DueWork] = []
+        for each in self._find_due_sessions():
+            work.append((f"session {each.session}", partial(self._run_one, each.session, each.kind)))
+        for session in self._find_idle_sessions():
+            work.append((f"idle {session}", partial(self._conclude_session, session)))
+        for session in self._find_ended_sessions():
+            work.append((f"remember {session}", partial(self._run_one, session, "remember")))
+        if self.is_dream_due():
+            work.append(("enrich", self._run_dream))
+        elif self.is_enriching_due():
+            work.append(("enrich", partial(self.cycle.run, ["enrich"])))
+        return work
+
+    def _do(self, work: Iterable[_DueWork]) -> Iterator[PassOutcome]:
+        """Do one after the other until the thread shall stop, and yield the outcomes."""
+        for name, run in work:
+            if self._stopping.is_set():
+                return
+            outcomes = run()
+            self._record_outcome(name, next((each for each in outcomes if each.name == name), outcomes[0]))
+            yield from outcomes
+
+    def _run_one(self, session: str, kind: WindowKind) -> list[PassOutcome]:
+        return [self.run_window(session, kind)]
 
     def _find_due_sessions(self) -> list[DueWindow]:
         """Return the sessions whose windows are due, looking only when something has changed."""
@@ -310,7 +323,7 @@ class Worker:
         if known is not None and known[0] == sequence and now < known[1]:
             return []
         idle: list[str] = []
-        until = now + self._settings.idle
+        waiting: list[datetime] = []
         for overview in self._store.sessions():
             done = read_consolidated_position(self._store, overview.state.id)
             if done >= overview.turns or abs(now - overview.last_at) > FRESH:
@@ -318,9 +331,10 @@ class Worker:
             if overview.last_at + self._settings.idle <= now:
                 idle.append(overview.state.id)
             else:
-                until = min(until, overview.last_at + self._settings.idle)
+                waiting.append(overview.last_at + self._settings.idle)
+        self._session_ends_at = min(waiting, default=None)
         if not idle:
-            self._nothing_idle = (sequence, until)
+            self._nothing_idle = (sequence, min([*waiting, now + self._settings.idle]))
         return [session for session in idle if not self._is_paused(f"idle {session}")]
 
     @property
@@ -337,7 +351,7 @@ class Worker:
         if known is not None and known[0] == sequence and now < known[1]:
             return []
         ended: list[str] = []
-        until = now + self._settings.idle
+        waiting: list[datetime] = []
         for overview in self._store.sessions():
             state, due_at = overview.state, overview.last_at + self._settings.idle
             if abs(now - overview.last_at) > REMEMBERED:
@@ -347,12 +361,13 @@ class Worker:
             if state.status == "terminated" or due_at <= now:
                 ended.append(state.id)
             else:
-                until = min(until, due_at)
+                waiting.append(due_at)
+        self._session_ends_at = min(waiting, default=None)
         if not ended:
-            self._nothing_ended = (sequence, until)
+            self._nothing_ended = (sequence, min([*waiting, now + self._settings.idle]))
         return [session for session in ended if not self._is_paused(f"remember {session}")]
 
-    def _conclude_session(self, session: str) -> PassOutcome:
+    def _conclude_session(self, session: str) -> list[PassOutcome]:
         assert self._conclude is not None
         now = self._clock()
         try:
@@ -360,10 +375,29 @@ class Worker:
         except ReverieError as error:
             _log.warning("session %r could not be summarised: %s", session, error)
             self.cycle.count("conclude.failed")
-            return PassOutcome(
-                name="conclude", at=now, state="failed", why=str(error), error=type(error).__name__
-            )
-        return PassOutcome(name="conclude", at=now, state="applied")
+            return [
+                PassOutcome(
+                    name="conclude", at=now, state="failed", why=str(error), error=type(error).__name__
+                )
+            ]
+        return [PassOutcome(name="conclude", at=now, state="applied")]
+
+    def find_next_due(self) -> datetime | None:
+        """Return when to look next, after `run_due` had nothing to do; None if nothing is due without a change."""
+        settings, times = self._settings, [] if self._session_ends_at is None else [self._session_ends_at]
+        written = self._find_last_writing()
+        idle_since = self._clock() if written is None else written
+        if self.cycle.count_drafts():
+            times.append(idle_since + ENRICH_AFTER)
+        if (settings.dream_schedule or settings.dream_interval is not None) and self.cycle.has_news():
+            last, least = self._read_last_cycle(), idle_since + timedelta(minutes=settings.dream_idle)
+            if last is None:
+                times.append(least)
+            elif settings.dream_schedule:
+                times.append(max(least, compute_next_run(settings.dream_schedule, last)))
+            else:
+                times.append(max(least, last + timedelta(minutes=settings.dream_interval or 0)))
+        return min(times, default=None)
 
     def is_dream_due(self) -> bool:
         """Whether a dream is due: by interval or cron, with something to consider, and nobody writing."""
@@ -414,9 +448,14 @@ class Worker:
         return outcomes
 
     def _is_idle(self, now: datetime, least: timedelta) -> bool:
+        written = self._find_last_writing()
+        return written is None or now - written >= least
+
+    def _find_last_writing(self) -> datetime | None:
+        """Return when somebody else has written last; None if that is long ago, or by a clock that was wrong."""
         newest = self._store.journal(limit=_MOST_ENTRIES, newest_first=True)
-        others = next((row for row in newest if row.actor != ACTOR), None)
-        return others is None or now - others.at >= least or others.at - now > _CLOCK_WAS_WRONG
+        at = next((row.at for row in newest if row.actor != ACTOR), None)
+        return None if at is None or at - self._clock() > _CLOCK_WAS_WRONG else at
 
     def _read_last_cycle(self) -> datetime | None:
         text = self._store.cursor(LAST_CYCLE)
@@ -437,14 +476,16 @@ class Worker:
     @contextmanager
     def _hold_lease(self) -> Iterator[bool]:
         """Hold the lease, renewed by a thread of its own. Yield False where another process has it."""
-        if not self._lease():
+        token = self._lease()
+        if token is None:
             yield False
             return
         done = threading.Event()
         renewing = threading.Thread(target=self._renew, args=(done,), name="reverie-lease", daemon=True)
         renewing.start()
         try:
-            yield True
+            with self._fence(token):
+                yield True
         finally:
             done.set()
             renewing.join()
@@ -459,15 +500,24 @@ class Worker:
             except ReverieError as error:
                 _log.warning("the lease could not be renewed: %s", error)
 
-    def _lease(self) -> bool:
-        """Take or renew the lease. Return False where another process has it."""
+    def _lease(self) -> int | None:
+        """Take or renew the lease; return its token, 0 in a store without, None where another process has it."""
+        if isinstance(self._leases, LeasingStore):
+            return self._leases.take_lease(self._owner, LEASE_TIME)
         now = self._clock()
         mine = Entry(namespace=LEASE, key=self._owner, data="", stored_at=now, expires_at=now + LEASE_TIME)
-        return self._store.put_entry(mine, capacity=1, now=now)
+        return 0 if self._store.put_entry(mine, capacity=1, now=now) else None
+
+    def _fence(self, token: int) -> AbstractContextManager[None]:
+        """Return a block in which the store refuses changes once another process has the lease, if it can."""
+        return self._leases.fencing(token) if isinstance(self._leases, LeasingStore) else nullcontext()
 
     def _release(self) -> None:
         try:
-            self._store.drop_entries(LEASE, [self._owner])
+            if isinstance(self._leases, LeasingStore):
+                self._leases.release_lease(self._owner)
+            else:
+                self._store.drop_entries(LEASE, [self._owner])
         except ReverieError as error:
             _log.warning("the lease could not be given back; it ends by itself: %s", error)
 

@@ -14,7 +14,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Literal, Protocol, TypeVar, runtime_checkable
 
 from reverie.domain.change import Change, JournalEntry
@@ -348,6 +348,26 @@ class Store(Protocol):
 
     def close(self) -> None:
         """Close the store. Closing twice is allowed; any other use afterwards raises `StoreUnavailable`."""
+        ...
+
+
+@runtime_checkable
+class LeasingStore(Protocol):
+    """A store that gives the background work of a memory to one worker at a time, by a clock of its own.
+
+    A worker that was suspended may wake up when another one has its work. Its changes are refused then.
+    """
+
+    def take_lease(self, owner: str, lasting: timedelta) -> int | None:
+        """Take or renew the lease; return its token, None where another owner has it."""
+        ...
+
+    def release_lease(self, owner: str) -> None:
+        """Give the lease back, if this owner has it."""
+        ...
+
+    def fencing(self, token: int) -> AbstractContextManager[None]:
+        """Refuse all changes of this thread with `StoreUnavailable` once the lease has another token."""
         ...
 
 

@@ -91,6 +91,10 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "reverie.interfaces.cli.commands.admin.review:review",
             "List proposed memories, and decide them.",
         ),
+        "worker": (
+            "reverie.interfaces.cli.commands.agent.worker:worker",
+            "Do the background work of a memory or a database.",
+        ),
     },
     "The readable folder": {
         "watch": (f"{_FOLDER}:watch", "Import edited files as they are saved."),

@@ -21,11 +21,18 @@ class PostgresAddress:
         connection: The URL of the database, for libpq. It may hold a password: never show it.
         memory: The name of the memory.
         shown: The address without user and password.
+        is_whole_database: Whether the URL named no memory.
     """
 
     connection: str
     memory: str
     shown: str
+    is_whole_database: bool = False
+
+    def build_url(self, memory: str) -> str:
+        """Return the URL of a memory in the same database. It may hold a password: never show it."""
+        joint = "&" if "?" in self.connection else "?"
+        return f"{self.connection}{joint}memory={quote(memory, safe='')}"
 
 
 def is_postgres_url(place: object) -> bool:
@@ -63,4 +70,5 @@ def parse_postgres_url(url: str) -> PostgresAddress:
         connection=urlunsplit((parts.scheme, parts.netloc, parts.path, rest, "")),
         memory=memory,
         shown=f"memory {memory!r} in postgresql://{place}{parts.path}",
+        is_whole_database=not names,
     )

@@ -36,7 +36,8 @@ _BODIES = (
 )
 _UNPROTECTED = (
     "SELECT relname FROM pg_class WHERE relnamespace = 'reverie'::regnamespace AND relkind IN ('r', 'p') "
-    "AND relname NOT IN ('space', 'migration') AND NOT (relrowsecurity AND relforcerowsecurity) ORDER BY 1"
+    "AND relname NOT IN ('space', 'migration', 'work', 'worker') "
+    "AND NOT (relrowsecurity AND relforcerowsecurity) ORDER BY 1"
 )
 _POWERFUL = "SELECT 1 FROM pg_roles WHERE rolname = current_user AND (rolsuper OR rolbypassrls)"
 

@@ -41,6 +41,7 @@ _REFUSED = "RV001"
 _RETRIED = frozenset({"40001", "40P01"})  # a serialization failure, a deadlock
 _RETRIES = 3
 _PAUSE_S = 0.05
+_FENCE = "SELECT set_config('reverie.fence', %s, true)"
 _SETTING = "SELECT set_config('reverie.space', %s, true)"
 _CONNECTION = {
     "autocommit": True,
@@ -229,7 +230,15 @@ class PostgresConnections:
             nonlocal sent
             with self.connection() as connection:
                 is_retry, sent = sent, True
-                return _fetch_row(connection, sql, {**values, "is_retry": is_retry})
+                again = {**values, "is_retry": is_retry}
+                fence: int | None = getattr(self._thread, "fence", None)
+                if fence is None:
+                    return _fetch_row(connection, sql, again)
+                with connection.pipeline():
+                    connection.execute(_FENCE, [str(fence)])
+                    cursor = connection.execute(sql, again)
+                (row,) = cursor.fetchall()
+                return tuple(row)
 
         try:
             return self._repeat(ask)
@@ -240,6 +249,15 @@ class PostgresConnections:
                     "read it again when the server is back, and retry if it is missing"
                 ) from error
             raise
+
+    @contextmanager
+    def fencing(self, token: int) -> Iterator[None]:
+        """Let the server refuse the changes of this thread once the lease of the memory has another token."""
+        self._thread.fence = token
+        try:
+            yield
+        finally:
+            self._thread.fence = None
 
     def refuse_change(self) -> None:
         """Raise if this store cannot be changed now: it is closed, or this thread is in a `viewing` block."""

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 from reverie.domain.change import Change, Subject, Value
 from reverie.domain.errors import InvalidInput
@@ -83,9 +82,8 @@ class PostgresCopyTarget(PostgresCopySource):
     def __init__(self, url: str, *, analyse: Analyse) -> None:
         self._address = parse_postgres_url(url)
         self._analyse = analyse
-        base = self._address.connection
-        draft = f"memory={quote(self._address.memory + _DRAFT)}"
-        self.store = PostgresStore(f"{base}{'&' if '?' in base else '?'}{draft}", analyse=analyse)
+        draft = self._address.build_url(self._address.memory + _DRAFT)
+        self.store = PostgresStore(draft, analyse=analyse)
         super().__init__(self.store)
         try:
             self._refuse_taken()

@@ -25,6 +25,7 @@ _UNAVAILABLE = {
     "55P03": "another process has kept it locked for too long: retry when that has finished",
     "57014": "the server cancelled the statement: raise statement_timeout and retry",
     "RV002": "the memory has been removed: open it again to make a new one",
+    "RV003": "another worker has taken over its background work: nothing was changed",
 }
 _CORRUPT = frozenset({"XX001", "XX002"})
 

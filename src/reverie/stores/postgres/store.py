@@ -486,6 +486,27 @@ class PostgresStore:
         values = (self._space, self._patience, namespace, None if keys is None else list(keys))
         return int(self._connections.call("SELECT reverie.drop_entries(%s, %s, %s, %s::text[])", values)[0])
 
+    # -- leases ----------------------------------------------------------------------------------------
+
+    def take_lease(self, owner: str, lasting: timedelta) -> int | None:
+        """Take or renew the lease of background work; return its token, None where another owner has it."""
+        self._connections.refuse_change()
+        sql = "SELECT reverie.take_lease(%s, %s, %s)"
+        token: int | None = self._connections.call(sql, (self._space, owner, lasting))[0]
+        return token
+
+    def release_lease(self, owner: str) -> None:
+        """Give the lease back, if this owner has it."""
+        self._connections.call(
+            "WITH released AS (UPDATE reverie.work SET owner = NULL, expires_at = '-infinity' "
+            "WHERE space = %s AND owner = %s) SELECT 1",
+            (self._space, owner),
+        )
+
+    def fencing(self, token: int) -> AbstractContextManager[None]:
+        """Refuse all changes of this thread with `StoreUnavailable` once the lease has another token."""
+        return self._connections.fencing(token)
+
     # -- housekeeping ----------------------------------------------------------------------------------
 
     def count(self, name: str) -> int:
