@@ -26,6 +26,7 @@ from reverie.stores.redacting import unwrap
 from reverie.stores.writer import StoreWriter
 
 if TYPE_CHECKING:
+    from reverie.admin.disk import DiskPart
     from reverie.admin.doctor import Diagnosis
     from reverie.admin.erasure.eraser import Eraser
     from reverie.admin.erasure.redact_stored import RedactionReport, StoredSecretRedactor
@@ -92,6 +93,12 @@ class Administration:
         """Return how much the memory holds, in all scopes."""
         numbers = compute_stats(self._store, self._index, now=self._clock(), path=self._path)
         return numbers if self._vectors is None else replace(numbers, vectors=self._vectors.status())
+
+    def disk(self) -> tuple[DiskPart, ...]:
+        """Return what takes the room in the folder, part by part, the largest first; nothing in memory."""
+        from reverie.admin.disk import measure_disk  # here: seldom asked
+
+        return measure_disk(self._store, self._path)
 
     def embed(self, *, timeout: Duration | None = None) -> VectorStatus:
         """Embed everything that has no vector yet, as the background does it piece by piece.

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from reverie.domain.errors import InvalidInput
 from reverie.domain.scope import EVERY_SCOPE
 from reverie.interfaces.cli import listing, output
 from reverie.interfaces.cli.options import Command, CommandContext, ExitCode, as_json, as_of, invocation
@@ -144,17 +145,24 @@ def _count(memory: Memory | Snapshot) -> Stats:
 
 @click.command(cls=Command)
 @click.option("--scope", metavar="SCOPE", help="Count only what this scope sees, such as user:alice.")
+@click.option("--disk", is_flag=True, help="Show what takes the room on the disk instead.")
 @as_of
 @as_json
 @invocation
-def stats(context: CommandContext, /, scope: str | None, as_json: bool) -> None:
+def stats(context: CommandContext, /, scope: str | None, disk: bool, as_json: bool) -> None:
     """Show statistics: records, turns, sessions, pages, changes, bytes and the state of the search index.
 
     With --json: {"folder": text, "records", "archived", "turns", "sessions", "pages", "paragraphs", "notes",
     "journal" and "bytes_on_disk": numbers, "by_kind", "by_category" and "failed": {"name": number},
     "index": {…}, with an embedder "vectors": {…}}; with --scope only "records", "archived", "turns",
-    "sessions", "by_kind", "by_category".
+    "sessions", "by_kind", "by_category"; with --disk {"folder": text, "bytes_on_disk": number, "parts": [{"name",
+    "bytes", "files"}]}.
     """
+    if disk:
+        if scope is not None or context.as_of is not None:
+            raise InvalidInput("--disk is about the whole folder as it is now: leave out --scope and --as-of")
+        _show_disk(context, as_json=as_json)
+        return
     with context.reading() as memory:
         numbers = to_plain(_count(memory) if scope in (None, EVERY_SCOPE) else memory.scoped(scope).stats())
         if numbers.get("vectors", ...) is None:
@@ -166,6 +174,22 @@ def stats(context: CommandContext, /, scope: str | None, as_json: bool) -> None:
         numbers,
         as_json=numbers if as_json else None,
         rows=((name, "-" if value is None else value) for name, value in flatten_values(numbers)),
+    )
+
+
+def _show_disk(context: CommandContext, *, as_json: bool) -> None:
+    with context.memory() as memory:
+        folder, parts = memory.path, memory.admin.disk()
+    if folder is None:
+        raise InvalidInput("the memory is in a database on a server: ask the server what it takes there")
+    whole = sum(part.bytes for part in parts)
+    told = {"folder": str(folder), "bytes_on_disk": whole, "parts": to_plain(parts)}
+    rows = [(part.name, part.bytes, part.files, f"{part.bytes / whole:.0%}") for part in parts]
+    listing.print_listing(
+        "table",
+        rows,
+        as_json=told if as_json else None,
+        columns=("part", "bytes", "files", "share"),
     )
 
 

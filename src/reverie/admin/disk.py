@@ -1,0 +1,84 @@
+"""What takes the room on the disk, part by part."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+from reverie.admin.transfer.copying import DATABASE
+from reverie.files.disk.state import FILES_DATABASE
+from reverie.search.vectors.vector_index import FOLDER as VECTORS
+from reverie.stores.protocol import Store, StoreInFile
+from reverie.stores.redacting import unwrap
+
+_LOGS = ("-wal", "-shm")
+_OF_TABLE: Mapping[str, str] = MappingProxyType(
+    {name: f"database: {name}" for name in ("journal", "records", "turns", "sessions", "pages", "paragraphs")}
+    | {"entries": "database: working memory", "": "database: free"}
+)
+_REST = "database: other tables"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiskPart:
+    """A part of what a memory takes on the disk.
+
+    Attributes:
+        name: What it is: `database: ` and a kind of content with its indexes, `database: journal`, `database: log`
+            (what is not in the file itself yet), `search index`, `vectors`, `state of the files`, `memory files`,
+            `session files`, or `other files`.
+        bytes: Its size.
+        files: Number of its files; 0 for a part of a file.
+    """
+
+    name: str
+    bytes: int
+    files: int = 0
+
+
+def measure_disk(store: Store, folder: Path | None) -> tuple[DiskPart, ...]:
+    """Return what takes the room in the folder of a memory, the largest part first; nothing in memory.
+
+    Where SQLite cannot tell the size of a table, the database is one part.
+    """
+    if folder is None:
+        return ()
+    sizes: dict[str, int] = defaultdict(int)
+    files: dict[str, int] = defaultdict(int)
+    for file in folder.rglob("*"):
+        with suppress(FileNotFoundError):  # it vanished meanwhile
+            if file.is_file():
+                part = _name_part(file.relative_to(folder))
+                sizes[part] += file.stat().st_size
+                files[part] += 1
+    bare = unwrap(store)
+    tables = bare.measure_tables() if isinstance(bare, StoreInFile) else {}
+    if tables:
+        sizes.pop("database", None)
+        files.pop("database", None)
+        for table, size in tables.items():
+            sizes[_OF_TABLE.get(table, _REST)] += size
+    parts = (
+        DiskPart(name=name, bytes=size, files=files.get(name, 0)) for name, size in sizes.items() if size
+    )
+    return tuple(sorted(parts, key=lambda part: (-part.bytes, part.name)))
+
+
+def _name_part(path: Path) -> str:
+    """Return the part to which a file belongs; its path is relative to the folder."""
+    top = path.parts[0]
+    if path.is_relative_to(VECTORS):
+        return "vectors"
+    if top == DATABASE:
+        return "database"
+    if top in {f"{DATABASE}{end}" for end in _LOGS}:
+        return "database: log"
+    if top.startswith(FILES_DATABASE):
+        return "state of the files"
+    return {"index": "search index", "memory": "memory files", "sessions": "session files"}.get(
+        top, "other files"
+    )
