@@ -287,6 +287,7 @@ class AsyncAdministration:
         self.sync: Administration = sync
 
     stats = _on_thread(Administration.stats)
+    disk = _on_thread(Administration.disk)
     embed = _on_thread(Administration.embed)
     receipts = _on_thread(Administration.receipts)
     receipt = _on_thread(Administration.receipt)
