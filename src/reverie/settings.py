@@ -156,6 +156,7 @@ class Settings:
         dream_schedule: When to dream instead, as the five fields of cron in UTC, such as `0 3 * * *`.
         time_zone: Where "yesterday" begins and ends, such as `Europe/Berlin`; default none, which is UTC.
         dream_idle: Minutes without any change before a dream that is due begins, over 0; default 5.
+        dream_review: Whether a dream that is due only plans, and the plan waits for the owner; default no.
         remember: Whether a model reads each conversation once, when it is over, for facts worth keeping; default
             yes.
         preference_inference: Whether preferences are inferred; default yes. RockBot's
@@ -231,6 +232,7 @@ class Settings:
     dream_interval: float | None = _define_setting(1_440.0, "minutes", low=1, optional=True)
     dream_schedule: str | None = _define_setting(None, "text", optional=True)
     dream_idle: float = _define_setting(5.0, "minutes")
+    dream_review: bool = _define_setting(False, "flag")
     time_zone: str | None = _define_setting(None, "text", optional=True)
     remember: bool = _define_setting(True, "flag")
     preference_inference: bool = _define_setting(True, "flag", "preference_inference_enabled")

@@ -23,6 +23,7 @@ from reverie.consolidation.planning.driver import NO_MODEL, Flow, run_pass, run_
 from reverie.consolidation.planning.inputs import PassInput, build_cursor_name
 from reverie.consolidation.planning.plan_combination import build_skipped_plan, combine_plans
 from reverie.consolidation.registry import DREAM, PASSES, VERIFIED, Pass
+from reverie.consolidation.waiting_plans import drop_rejected
 from reverie.consolidation.windows import WindowKind, WindowReader
 from reverie.context.ledger import build_remembered_cursor
 from reverie.domain.change import Change
@@ -204,6 +205,7 @@ class ConsolidationCycle:
             plan = build_skipped_plan(self._gatherer.gather_basics(), registered.name, off)
         else:
             plan = yield from self._build(registered, self._gatherer.gather(registered, news, planned))
+            plan = drop_rejected(plan, self._store)
         if plan.failed:
             # it is considered again
             return replace(plan, cursors={name: text for name, text in plan.cursors.items() if name == NOISE})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import secrets
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -18,6 +18,7 @@ from reverie.consolidation.plan import Plan
 from reverie.consolidation.proposals import Verdict, decide_proposal, list_open_proposals
 from reverie.consolidation.registry import DREAM
 from reverie.consolidation.rule_learning import read_consolidated_position
+from reverie.consolidation.waiting_plans import PlanShelf, WaitingPlan
 from reverie.consolidation.windows import DueWindow, WindowKind
 from reverie.context.notes import FRESH
 from reverie.domain.entry import Entry
@@ -105,6 +106,7 @@ class Worker:
         self._writer = writer.acting(ACTOR)
         self._store = writer.store
         self._leases = unwrap(writer.store)
+        self._plans = PlanShelf(self._writer)
         self._clock = writer.clock
         self._settings = settings
         self._owner = secrets.token_hex(6)
@@ -209,6 +211,40 @@ class Worker:
         """
         return decide_proposal(self._writer.acting("owner"), id, verdict, reason=reason, now=self._clock())
 
+    # -- plans that wait ---------------------------------------------------------------------------------
+
+    def keep_plan(self, plan: Plan) -> WaitingPlan:
+        """Keep a plan in the store until the owner decides it. At most 20 wait, for thirty days.
+
+        Raises:
+            InvalidInput: it is too large to wait.
+        """
+        if not isinstance(plan, Plan):
+            raise InvalidInput(f"plan is {type(plan).__name__}: pass what `plan` returned")
+        return self._plans.add(plan)
+
+    def kept_plans(self) -> list[WaitingPlan]:
+        """Return the plans that are kept, the newest first. What decided ones said is not kept."""
+        return self._plans.list()
+
+    def decide_plan(
+        self, id: str, verdict: Verdict, *, groups: Collection[int] | None = None, reason: str = ""
+    ) -> WaitingPlan:
+        """Decide groups of steps of a kept plan. Accepted ones are made at once, in one transaction.
+
+        Args:
+            id: The plan.
+            verdict: `accept` makes the changes, `reject` keeps them from being planned again while their sources
+                stay as they are, `later` leaves them open.
+            groups: Numbers of the groups; None for all that are open.
+            reason: Why they are rejected, at most 500 characters.
+
+        Raises:
+            NotFound: there is no such plan, or not any more.
+            Conflict: a group is decided already, or what it would change has changed since: reject it.
+        """
+        return self._plans.decide(id, verdict, groups=groups, reason=reason)
+
     # -- the thread --------------------------------------------------------------------------------------
 
     def start(self, *, every_s: float = 5.0) -> None:
@@ -287,7 +323,7 @@ class Worker:
         for session in self._find_ended_sessions():
             work.append((f"remember {session}", partial(self._run_one, session, "remember")))
         if self.is_dream_due():
-            work.append(("enrich", self._run_dream))
+            work.append(("enrich", self._run_reviewed_dream if self._settings.dream_review else self._run_dream))
         elif self.is_enriching_due():
             work.append(("enrich", partial(self.cycle.run, ["enrich"])))
         return work
@@ -415,6 +451,8 @@ class Worker:
             return False
         if not self._is_idle(now, timedelta(minutes=self._settings.dream_idle)):
             return False
+        if self._settings.dream_review and self._has_waiting_dream():
+            return False
         if self.cycle.has_news():
             return True
         if schedule is not None:
@@ -446,6 +484,21 @@ class Worker:
         outcomes = self.cycle.run(names)
         self._record_cycle(self._clock())
         return outcomes
+
+    def _run_reviewed_dream(self) -> list[PassOutcome]:
+        """Enrich drafts, and keep the plan of the other passes for the owner's decision."""
+        outcomes = self.cycle.run(["enrich"])
+        dreamed = self.cycle.run([ALL], dry_run=True)
+        plan = dreamed[0].plan
+        if plan is not None and plan.steps:
+            self._plans.add(plan)
+        elif plan is not None:
+            self.cycle.apply(plan)  # how far the journal was considered
+        self._record_cycle(self._clock())
+        return [*outcomes, *dreamed]
+
+    def _has_waiting_dream(self) -> bool:
+        return any(each.plan.name == ALL and not each.decided for each in self._plans.list())
 
     def _is_idle(self, now: datetime, least: timedelta) -> bool:
         written = self._find_last_writing()

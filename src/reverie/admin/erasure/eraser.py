@@ -47,6 +47,7 @@ from reverie.admin.erasure.remains import (
 from reverie.admin.erasure.request import EraseRequest, ErasureReport
 from reverie.consolidation.cycle import LOG, drop_log_entries
 from reverie.consolidation.rule_learning import build_cursor_name
+from reverie.consolidation.waiting_plans import find_erased_plans
 from reverie.context.ledger import build_remembered_cursor, build_shown_cursor
 from reverie.domain.change import Change, JournalEntry, Value
 from reverie.domain.conversation import SessionState, Turn
@@ -315,7 +316,7 @@ class Eraser:
             going, left = self._build_matches(target, (collector, decisions))
             if not going:
                 return False
-            sequences = self._erase(decisions, self._find_cursors(target.query))
+            sequences = self._erase(decisions, self._find_cursors(target.query), target.query)
             done |= {(item.subject, item.id): replace(item, text="") for item in going}
             return self._has_been_repeated(target, start, sequences)
 
@@ -419,14 +420,16 @@ class Eraser:
             time.sleep(_PAUSE_S)
         return True
 
-    def _erase(self, decisions: Sequence[EraseDecision], cursors: Mapping[str, str | None]) -> set[int]:
+    def _erase(
+        self, decisions: Sequence[EraseDecision], cursors: Mapping[str, str | None], query: EraseQuery
+    ) -> set[int]:
         """Erase in the store as decided; return the numbers of the changes."""
         now = self._writer.clock()
         key = make_key(self._store, at=now)
         erasing = [decision for decision in decisions if decision.item.fate != "kept"]
         edits = sorted((edit for decision in erasing for edit in _build_edits(decision)), key=_get_sort_key)
-        receipts = self._find_receipts(erasing)
-        self._set_cursors({PENDING: "an erasure was interrupted: ask for it again", **receipts, **cursors})
+        also = self._find_receipts_and_plans(erasing, query)
+        self._set_cursors({PENDING: "an erasure was interrupted: ask for it again", **also, **cursors})
         for namespace, keys in _group_entry_keys(erasing).items():
             self._store.drop_entries(namespace, keys)
         rows = self._store.erase(
@@ -454,15 +457,25 @@ class Eraser:
                 changes[name] = None if rest == value else rest
         return changes
 
-    def _find_receipts(self, erasing: Sequence[EraseDecision]) -> dict[str, str | None]:
-        """Return what becomes of the receipts of packs that name what is erased."""
+    def _find_receipts_and_plans(
+        self, erasing: Sequence[EraseDecision], query: EraseQuery
+    ) -> dict[str, str | None]:
+        """Return what becomes of the receipts of packs and of the plans that are about what is erased."""
         names = [each.match.name for each in erasing if _is_erased(each)]
-        return find_erased_receipts(
+        sessions = {name for subject, name in names if subject == "session"}
+        receipts = find_erased_receipts(
             self._store,
             {name for _, name in names},
-            {name for subject, name in names if subject == "session"},
+            sessions,
             pages=any(each.match.name[0] == "page" for each in erasing),
         )
+
+        def is_unwanted(text: str) -> bool:
+            return text in sessions or query.phrases.has_match(text)
+
+        ids = {each.match.name[1] for each in erasing}
+        plans = find_erased_plans(self._store, ids, scope=query.scope, is_unwanted=is_unwanted)
+        return {**receipts, **plans}
 
     def _is_present(self, name: str) -> bool:
         """Whether there is a session, page or log of that name."""

@@ -1,0 +1,183 @@
+"""Plans wait in the store, are decided group by group, and go when what they are about is erased."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from reverie import Memory, Settings
+from reverie.consolidation import waiting_plans
+from reverie.consolidation.plan import Plan, PlanStep
+from reverie.consolidation.waiting_plans import build_group_key, group_steps
+from reverie.domain.change import Change
+from reverie.domain.errors import Conflict, InvalidInput, NotFound
+from tests.factories import MovableClock, make_record
+
+SECRET = "Victor hid the letters of his aunt in the piano"
+
+
+@pytest.fixture
+def clock() -> MovableClock:
+    return MovableClock()
+
+
+@pytest.fixture
+def memory(tmp_path: Path, clock: MovableClock) -> Iterator[Memory]:
+    settings = Settings(files=False, dream_review=True)
+    with Memory.open(tmp_path / "memory", clock=clock, settings=settings) as memory:
+        yield memory
+
+
+def decide_on(memory: Memory, *contents: str) -> Plan:
+    """Save events that have become knowledge, and plan to file them as such."""
+    memory.save_many([{"content": each, "kind": "decision", "layer": "episodic"} for each in contents])
+    plan = memory.dreams.plan("promote")
+    assert len(plan.steps) == len(contents)
+    return plan
+
+
+def list_layers(memory: Memory) -> dict[str, str]:
+    return {record.content: record.layer for record in memory.list(limit=None)}
+
+
+def test_a_kept_plan_survives_closing_and_is_the_same(tmp_path: Path) -> None:
+    with Memory.open(tmp_path / "m") as memory:
+        plan = decide_on(memory, "We decided on Postgres", "We decided on Rust")
+        memory.dreams.keep_plan(plan)
+    with Memory.open(tmp_path / "m") as memory:
+        (kept,) = memory.dreams.kept_plans()
+        assert kept.plan == plan
+        assert (len(kept.groups), kept.open, kept.decided) == (2, (0, 1), False)
+
+
+def test_accepted_groups_are_made_and_rejected_ones_are_not_planned_again(memory: Memory) -> None:
+    plan = decide_on(memory, "We decided on Postgres", "We decided on Rust")
+    kept = memory.dreams.keep_plan(plan)
+    texts = [group.steps[0].edit.value.content for group in kept.groups]
+    memory.dreams.decide_plan(plan.id, "later", groups=[0])
+    after = memory.dreams.decide_plan(plan.id, "accept", groups=[1])
+    assert list_layers(memory) == {texts[0]: "episodic", texts[1]: "semantic"}
+    assert (after.groups[0].state, after.decided) == ("later", False)
+    done = memory.dreams.decide_plan(plan.id, "reject", reason="not yet")
+    assert (done.decided, done.groups[0].state) == (True, "rejected")
+    (batch,) = done.batches
+    memory.history.undo(batch=batch)
+    assert set(list_layers(memory).values()) == {"episodic"}
+    again = memory.dreams.plan("promote")
+    assert texts[0] not in [step.edit.value.content for step in again.steps]
+    with pytest.raises(Conflict, match="was applied as change"):
+        memory.dreams.decide_plan(plan.id, "accept")
+    with pytest.raises(NotFound, match="there is no plan"):
+        memory.dreams.decide_plan("0" * 12, "accept")
+
+
+def test_what_was_rejected_is_planned_again_once_it_changes(memory: Memory, clock: MovableClock) -> None:
+    plan = decide_on(memory, "We decided on Postgres")
+    step = plan.steps[0]
+    key = build_group_key([step])
+    memory.dreams.keep_plan(plan)
+    memory.dreams.decide_plan(plan.id, "reject")
+    clock.move(minutes=1)
+    assert not memory.dreams.plan("promote")
+    memory.update(step.edit.id, content="We decided on Postgres 18")
+    (changed,) = memory.dreams.plan("promote").steps
+    assert build_group_key([changed]) != key
+
+
+def test_a_plan_that_is_outdated_changes_nothing_and_says_so(memory: Memory, clock: MovableClock) -> None:
+    plan = decide_on(memory, "We decided on Postgres")
+    memory.dreams.keep_plan(plan)
+    clock.move(minutes=1)
+    memory.update(plan.steps[0].edit.id, content="We decided on Postgres 18")
+    with pytest.raises(Conflict):
+        memory.dreams.decide_plan(plan.id, "accept")
+    assert memory.dreams.kept_plans()[0].open == (0,)
+    assert memory.dreams.decide_plan(plan.id, "reject").decided
+
+
+def test_the_cursor_of_a_pass_moves_with_the_last_decision(memory: Memory) -> None:
+    plan = decide_on(memory, "We decided on Postgres", "We decided on Rust")
+    memory.dreams.keep_plan(plan)
+    store = memory._store
+    (name,) = plan.cursors
+    memory.dreams.decide_plan(plan.id, "accept", groups=[0])
+    assert store.cursor(name) is None
+    memory.dreams.decide_plan(plan.id, "accept")
+    assert store.cursor(name) == plan.cursors[name]
+
+
+def test_steps_that_share_a_record_are_one_group() -> None:
+    records = [make_record(n, content=f"fact {n}") for n in range(1, 6)]
+    one, two, three, four, five = [
+        PlanStep(edit=Change(before=None, after=each), why="x") for each in records
+    ]
+    headline = PlanStep(edit=one.edit, why="x", sources=(two.edit.id, three.edit.id, "0" * 12))
+    assert group_steps([headline, two, four, three, five]) == [(headline, two, three), (four,), (five,)]
+
+
+def test_a_due_dream_waits_for_the_owner(memory: Memory, clock: MovableClock) -> None:
+    memory.save("We decided on Postgres", kind="decision", layer="episodic")
+    clock.move(days=2)
+    outcomes = memory.dreams.run_due().outcomes
+    assert outcomes[-1].state == "planned"
+    assert list_layers(memory) == {"We decided on Postgres": "episodic"}
+    clock.move(days=2)
+    assert memory.dreams.run_due().outcomes == ()
+    (kept,) = memory.dreams.kept_plans()
+    memory.dreams.decide_plan(kept.id, "accept")
+    assert list_layers(memory) == {"We decided on Postgres": "semantic"}
+
+
+def test_the_room_of_plans_is_bounded(
+    memory: Memory, clock: MovableClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waiting_plans, "MOST_WAITING", 3)
+    plan = decide_on(memory, "We decided on Postgres")
+    for number in range(5):
+        clock.move(seconds=1)
+        made = Plan(id=f"{number:012x}", name="promote", made_at=clock(), steps=plan.steps)
+        memory.dreams.keep_plan(made)
+    assert [int(each.id, 16) for each in memory.dreams.kept_plans()] == [4, 3, 2]
+    clock.move(days=31)
+    memory.dreams.keep_plan(plan)
+    assert len(memory.dreams.kept_plans()) == 1
+    monkeypatch.setattr(waiting_plans, "LARGEST", 100)
+    with pytest.raises(InvalidInput, match="at most 100 can wait"):
+        memory.dreams.keep_plan(plan)
+
+
+def test_a_decided_plan_keeps_no_content(memory: Memory) -> None:
+    plan = decide_on(memory, SECRET)
+    memory.dreams.keep_plan(plan)
+    memory.dreams.decide_plan(plan.id, "reject", reason=SECRET)
+    assert "Victor" not in "".join(memory._store.cursors("plan").values())
+
+
+@pytest.mark.parametrize("how", ["id", "match", "scope", "source"])
+def test_a_plan_goes_with_what_is_erased(memory: Memory, clock: MovableClock, how: str) -> None:
+    record = memory.scoped("user:victor").save(SECRET).record
+    other = memory.save("We decided on Postgres", kind="decision", layer="episodic").record
+    said = make_record(7, content=f"It seems that {SECRET}", scope="user:victor")
+    step = PlanStep(edit=Change(before=None, after=said), why="x")
+    if how == "source":
+        step = PlanStep(
+            edit=Change(before=None, after=make_record(8, content="Letters")), why="x", sources=(record.id,)
+        )
+    kept = Plan(id="b" * 12, name="promote", made_at=clock(), steps=memory.dreams.plan("promote").steps)
+    for plan in (Plan(id="a" * 12, name="infer", made_at=clock(), steps=(step,)), kept):
+        memory.dreams.keep_plan(plan)
+    if how == "match":
+        memory.admin.forget(match="hid the letters of his aunt")
+    elif how == "scope":
+        memory.admin.forget(scope="user:victor")
+    else:
+        memory.admin.forget(record.id)
+    assert [each.id for each in memory.dreams.kept_plans()] == [kept.id]
+    assert kept.steps[0].edit.id == other.id
+    assert memory.path is not None
+    files = [file for file in memory.path.rglob("*") if file.is_file()]
+    assert not any(b"letters of his aunt" in file.read_bytes() for file in files)
+    assert clock() - kept.made_at < timedelta(days=1)
