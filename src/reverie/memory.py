@@ -22,6 +22,7 @@ from reverie.domain.text.ids import NewId
 from reverie.domain.text.timestamps import Clock
 from reverie.files.disk.paths import resolve_path
 from reverie.files.profile import Profile
+from reverie.repositories.activity import ActivityLog
 from reverie.repositories.records import RecordRepository
 from reverie.scoped import MemoryParts, ScopedMemory, SessionPool
 from reverie.search.analyzer import analyze
@@ -137,6 +138,9 @@ class Memory(ScopedMemory):
             records=records,
             learner=RuleLearner(store, records.acting(RULES), settings=settings, clock=clock),
             sessions=sessions,
+            activity=ActivityLog(
+                writer, zone=settings.zone, is_enabled=settings.is_recording and not self._is_read_only
+            ),
         )
         self._lock = threading.Lock()
         renew_lock_after_fork(self)
@@ -240,6 +244,7 @@ class Memory(ScopedMemory):
             if self._cache is not None:
                 closing.callback(self._cache.close)
             closing.callback(self._store.close)
+            closing.callback(self._parts.activity.flush)
             closing.callback(self._index.close)
             if self._vectors is not None:
                 closing.callback(self._vectors.close)
@@ -301,6 +306,7 @@ class Memory(ScopedMemory):
             path=self.path,
             files=self.folder,
             profile=None if self._profile is None else self._profile.folder,
+            activity=self._parts.activity,
             flush_sessions=self._parts.sessions.flush,
         )
 
@@ -358,6 +364,7 @@ class Memory(ScopedMemory):
             standing=lambda: build_static_context(self.pages, self._profile),
             look=self._refresh_files,
             listener=self._parts.learner if is_recording else None,
+            note_prompt=self._parts.activity.note_prompt,
         )
 
     def _create_transient_writer(self, session: str) -> StoreWriter:

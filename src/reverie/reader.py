@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -23,6 +24,7 @@ from reverie.domain.scope import (
     visible_scopes,
 )
 from reverie.domain.text.timestamps import Clock
+from reverie.repositories.activity import ActivityLog
 from reverie.search.hits import SOURCES, Hit, SearchMode, Source, Unit
 from reverie.search.searcher import Searcher, SearchRequest, validate_count
 from reverie.settings import Settings
@@ -53,6 +55,7 @@ class MemoryReader:
         self._store = store
         self._searcher = searcher
         self._clock = clock
+        self._activity: ActivityLog | None = None
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.scope!r})"
@@ -66,13 +69,15 @@ class MemoryReader:
         Raises:
             InvalidInput: the scope is not of its form.
         """
-        return MemoryReader(
+        reader = MemoryReader(
             self._store,
             self._searcher,
             scope=self._join_scope(scope),
             settings=self.settings,
             clock=self._clock,
         )
+        reader._activity = self._activity
+        return reader
 
     # -- single items ------------------------------------------------------------------------------------
 
@@ -197,7 +202,11 @@ class MemoryReader:
         if allowed.sessions:
             names = tuple(self._resolve_session(each) for each in allowed.sessions)
             request = replace(request, allowed=replace(allowed, sessions=names))
-        return self._searcher.search(request, where, unit=unit)
+        started = time.perf_counter()
+        hits = self._searcher.search(request, where, unit=unit)
+        if self._activity is not None and query is not None:
+            self._activity.note_search(len(hits), time.perf_counter() - started)
+        return hits
 
     # -- conversations -----------------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -21,6 +22,7 @@ from reverie.domain.scope import EVERY_SCOPE, validate_scope, visible_scopes
 from reverie.domain.text import validation
 from reverie.domain.text.timestamps import Clock, Duration
 from reverie.reader import MemoryReader, validate_text
+from reverie.repositories.activity import ActivityLog
 from reverie.repositories.pages import Pages, find_notes_from_turns
 from reverie.repositories.receipts import find_session_receipts
 from reverie.repositories.records import (
@@ -60,6 +62,7 @@ class MemoryParts:
     records: RecordRepository
     learner: RuleLearner
     sessions: SessionPool
+    activity: ActivityLog
 
     def acting(self, actor: str) -> MemoryParts:
         """Return the same parts with another author of changes."""
@@ -101,6 +104,7 @@ class ScopedMemory(MemoryReader):
             clock=parts.writer.clock,
         )
         self._parts = parts
+        self._activity = parts.activity
         self.scratchpad = WorkingMemory(
             self._store,
             build_scope_namespace(scope) if scope else AGENT,
@@ -206,7 +210,10 @@ class ScopedMemory(MemoryReader):
             created_at=created_at,
             draft=draft,
         )
-        return self._parts.records.save(record)
+        started = time.perf_counter()
+        result = self._parts.records.save(record)
+        self._parts.activity.note_save([result.outcome], time.perf_counter() - started)
+        return result
 
     def save_many(
         self,
@@ -228,7 +235,9 @@ class ScopedMemory(MemoryReader):
             InvalidInput: one of them is not of its form, or names another scope; nothing was changed.
         """
         given = validation.validate_values(records, name="records", of="records or mappings")
-        return self._parts.records.save_many([self._add_scope(each) for each in given], progress=progress)
+        results = self._parts.records.save_many([self._add_scope(each) for each in given], progress=progress)
+        self._parts.activity.note_save([result.outcome for result in results])
+        return results
 
     def promote(self, id: str, *, to: str = "") -> SaveResult:
         """Copy a record to a wider scope that contains this one. The record itself stays.

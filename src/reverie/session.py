@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -93,6 +94,7 @@ class Session:
         standing: Gives profile, pages and daily notes for a prompt; asked anew each time.
         look: Called before a prompt is made, to take in what a person changed in the files.
         listener: Told of the turns that are added; None for nobody.
+        note_prompt: Receives the tokens and the seconds of each prompt.
 
     Raises:
         InvalidInput: the id or scope is not of its form.
@@ -109,6 +111,7 @@ class Session:
         standing: Callable[[], StaticContext] = _build_empty_standing,
         look: Callable[[], None] = lambda: None,
         listener: SessionObserver | None = None,
+        note_prompt: Callable[[int, float], None] = lambda tokens, seconds: None,
     ) -> None:
         self.id = validate_session_id(id)
         self._writer = writer
@@ -125,6 +128,7 @@ class Session:
         self._standing = standing
         self._look = look
         self._listener = listener
+        self._note_prompt = note_prompt
         self._lock = threading.RLock()
         renew_lock_after_fork(self)
         self._sequence = -1  # of the journal, when the copy below was made; -1 for no copy
@@ -342,21 +346,19 @@ class Session:
             raise InvalidInput(f"extra_context is {extra_context!r}: pass a string")
         message = None if message is None else self._redact(message)  # as it was stored, if it was
         budget = self._build_budget(soft_tokens, hard_tokens)
+        started = time.perf_counter()
         self._look()
         given = self._gather(message, budget, extra_context)
         pack = self._redact_pack(build(given))
         if record_shown:
             with self._lock:
-                self._receipts.add(
-                    given, pack, asked=any(given.now_at == turn.position for turn in given.replay)
-                )
-        if record_shown and (pack.hits or pack.standing):
-            with self._lock:
-                begin = given.replay[0].position if given.replay else given.now_at
-                self._shown = self._shown.since(begin).add_shown(
-                    [*pack.hits, *pack.standing], at=given.now_at
-                )
-                self._shown_is_stored = False
+                asked = any(turn.position == given.now_at for turn in given.replay)
+                self._receipts.add(given, pack, asked=asked)
+                if shown := [*pack.hits, *pack.standing]:
+                    begin = given.replay[0].position if given.replay else given.now_at
+                    self._shown = self._shown.since(begin).add_shown(shown, at=given.now_at)
+                    self._shown_is_stored = False
+            self._note_prompt(pack.tokens, time.perf_counter() - started)
         return pack
 
     def _gather(self, message: str | None, budget: TokenBudget, related: str) -> PackInput:

@@ -17,9 +17,11 @@ from reverie.domain.filter import parse_values
 from reverie.domain.record import Origin
 from reverie.domain.scope import EVERY_SCOPE, validate_scope
 from reverie.domain.text.timestamps import Clock, Duration, parse_duration
+from reverie.repositories.activity import KEPT_DAYS, ActivityLog, DayActivity
 from reverie.repositories.receipts import ExplainedPack, ReceiptReader
 from reverie.repositories.records import RecordRepository
 from reverie.search.index.search_index import SearchIndex
+from reverie.search.searcher import validate_count
 from reverie.settings import Settings
 from reverie.stores.protocol import Store, StoreProblem
 from reverie.stores.redacting import unwrap
@@ -59,6 +61,7 @@ class Administration:
         path: The folder; None in memory.
         files: The readable files; None where none are kept.
         profile: The folder of the profile; None for none.
+        activity: Counters by day.
         flush_sessions: Callback that stores what open sessions hold, and returns them.
     """
 
@@ -73,6 +76,7 @@ class Administration:
         path: Path | None,
         files: MemoryFolder | None,
         profile: Path | None,
+        activity: ActivityLog,
         flush_sessions: Callable[[], Iterable[OpenSession]],
     ) -> None:
         self._writer = writer
@@ -85,6 +89,7 @@ class Administration:
         self._path = path
         self._files = files
         self._profile = profile
+        self._activity = activity
         self._flush_sessions = flush_sessions
 
     # -- looking -----------------------------------------------------------------------------------------
@@ -117,6 +122,15 @@ class Administration:
         if timeout is None:
             return self._vectors.embed_waiting()
         return self._vectors.embed_waiting(timeout_s=parse_duration(timeout, name="timeout").total_seconds())
+
+    def activity(self, *, days: int = 30) -> list[DayActivity]:
+        """Return how much was searched, saved and put into prompts on each of the last days, the earliest first.
+
+        Args:
+            days: How many days, today included, 1 to 400.
+        """
+        validate_count(days, name="days", least=1, most=KEPT_DAYS)
+        return self._activity.read(days)
 
     def receipts(self, session: str | None = None, *, limit: int | None = 50) -> list[PackReceipt]:
         """Return receipts of the prompts that were made, the newest first, without their texts.

@@ -1,4 +1,4 @@
-"""Operations on the memory as a whole: plans, erasure, numbers, diagnosis, tokens."""
+"""Operations on the memory as a whole: erasure, numbers, diagnosis, tokens."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from reverie.admin.erasure.request import ErasureReport
-from reverie.consolidation.plan import Plan
 from reverie.domain.filter import Filter
 from reverie.domain.text.timestamps import format_time
 from reverie.interfaces.http import schemas
-from reverie.interfaces.http.operations import Answer, Call, Empty, Operation, answer_reference, operation
+from reverie.interfaces.http.operations import Answer, Call, Empty, Operation, operation
 from reverie.interfaces.http.problems import Problem
 
 OPERATIONS: list[Operation] = []
@@ -31,103 +30,6 @@ def to_plain(value: object) -> Any:
     if hasattr(value, "items"):
         return {str(name): to_plain(each) for name, each in value.items()}
     return str(value) if isinstance(value, Path) else value
-
-
-# -- plans -----------------------------------------------------------------------------------------------
-
-
-def _serialize_plan(plan: Plan, applied: int | None) -> dict[str, Any]:
-    steps = [
-        {
-            "why": step.why,
-            "sources": list(step.sources),
-            "subject": step.edit.subject,
-            "id": step.edit.id,
-            "before": None if step.edit.before is None else step.edit.before.to_dict(),
-            "after": None if step.edit.after is None else step.edit.after.to_dict(),
-        }
-        for step in plan.steps
-    ]
-    usage = plan.usage
-    return {
-        "id": plan.id,
-        "name": plan.name,
-        "made_at": format_time(plan.made_at),
-        "steps": steps,
-        "refused": [{"what": each.what, "why": each.why} for each in plan.refused],
-        "notes": list(plan.notes),
-        "skipped": plan.skipped,
-        "failed": plan.failed,
-        "usage": {
-            "requests": usage.requests,
-            "input_tokens": usage.input_tokens,
-            "output_tokens": usage.output_tokens,
-        },
-        "applied": applied,
-    }
-
-
-@operation(
-    OPERATIONS,
-    "POST",
-    "/v1/plans",
-    right="review",
-    query=Empty,
-    body=schemas.PlanInput,
-    is_whole=True,
-    answers={201: schemas.PlanOutput},
-)
-def make_plan(call: Call) -> Answer:
-    """Plan what a pass would change now; nothing is changed before it is applied."""
-    asked = {name: getattr(call.body, name) for name in schemas.PlanInput.model_fields}
-    plan = call.memory.dreams.plan(**asked)
-    call.server.plans.add(plan)
-    return Answer(_serialize_plan(plan, None), 201)
-
-
-@operation(
-    OPERATIONS,
-    "GET",
-    "/v1/plans",
-    right="review",
-    query=Empty,
-    is_whole=True,
-    answers={200: schemas.PlanList},
-)
-def list_plans(call: Call) -> Answer:
-    """List the plans that this server has made, the newest first."""
-    return Answer({"items": [_serialize_plan(*each) for each in call.server.plans.list()]})
-
-
-@operation(
-    OPERATIONS,
-    "GET",
-    "/v1/plans/{id}",
-    right="review",
-    query=Empty,
-    is_whole=True,
-    answers={200: schemas.PlanOutput},
-)
-def get_plan(call: Call) -> Answer:
-    """Return a plan."""
-    return Answer(_serialize_plan(*call.server.plans.get(call.path["id"])))
-
-
-@operation(
-    OPERATIONS,
-    "POST",
-    "/v1/plans/{id}/apply",
-    right="review",
-    query=Empty,
-    is_whole=True,
-    answers={200: schemas.AppliedPlan},
-    replay=answer_reference,
-)
-def apply_plan(call: Call) -> Answer:
-    """Make the changes of a plan, all of them or none."""
-    result = call.server.plans.apply(call.path["id"], call.memory.dreams.apply)
-    body = {"plan": result.plan.id, "batch": result.batch, "changes": result.changes}
-    return Answer(body, reference=body)
 
 
 # -- erasure ---------------------------------------------------------------------------------------------
@@ -218,6 +120,20 @@ def list_scopes(call: Call) -> Answer:
     """Return the number of live records of each scope within that of the token."""
     counts = call.server.store.tally("scope", Filter())
     return Answer({"scopes": {name: count for name, count in counts.items() if call.is_own(name)}})
+
+
+@operation(
+    OPERATIONS,
+    "GET",
+    "/v1/activity",
+    right="admin",
+    query=schemas.ActivityQuery,
+    is_whole=True,
+    answers={200: schemas.ActivityOutput},
+)
+def get_activity(call: Call) -> Answer:
+    """Return what was done on each of the last days."""
+    return Answer({"items": [day.to_dict() for day in call.memory.admin.activity(days=call.query.days)]})
 
 
 @operation(

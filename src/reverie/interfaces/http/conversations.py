@@ -13,6 +13,7 @@ from reverie.interfaces.http import schemas
 from reverie.interfaces.http.conditions import answer_value, decode_cursor, encode_cursor
 from reverie.interfaces.http.operations import Answer, Call, Operation, operation
 from reverie.interfaces.http.problems import Problem
+from reverie.repositories.receipts import ReceiptReader
 from reverie.repositories.working_memory import DEFAULT, WorkingMemory
 
 OPERATIONS: list[Operation] = []
@@ -134,6 +135,54 @@ def build_context(call: Call) -> Answer:
     )
     sections = [{"name": each.name, "text": each.text, "tokens": each.tokens} for each in pack.sections]
     return Answer({**pack.to_dict(), "sections": sections})
+
+
+def read_receipts(call: Call) -> ReceiptReader:
+    """Return the receipts of the sessions that the caller may read."""
+    return ReceiptReader(call.server.store, call.reader._scopes)
+
+
+@operation(
+    OPERATIONS,
+    "GET",
+    "/v1/packs",
+    right="read",
+    query=schemas.ReceiptQuery,
+    answers={200: schemas.ReceiptList},
+)
+def list_packs(call: Call) -> Answer:
+    """List receipts of the prompts that were made, the newest first."""
+    receipts = read_receipts(call).list(limit=call.query.limit)
+    return Answer({"items": [each.to_dict() for each in receipts]})
+
+
+@operation(
+    OPERATIONS,
+    "GET",
+    f"{_SESSION}/packs",
+    right="read",
+    query=schemas.ReceiptQuery,
+    answers={200: schemas.ReceiptList},
+)
+def list_packs_of_session(call: Call) -> Answer:
+    """List receipts of the prompts of a session, the newest first."""
+    name = call.reader._resolve_session(call.path["id"])
+    return Answer(
+        {"items": [each.to_dict() for each in read_receipts(call).list(name, limit=call.query.limit)]}
+    )
+
+
+@operation(
+    OPERATIONS,
+    "GET",
+    f"{_SESSION}/packs/{{position:int}}",
+    right="read",
+    answers={200: schemas.ExplainedReceipt},
+)
+def get_pack(call: Call) -> Answer:
+    """Return what the prompt for one turn was made of: each line, its source, score and verdict."""
+    name = call.reader._resolve_session(call.path["id"])
+    return Answer(read_receipts(call).get(name, int(call.path["position"])).to_dict())
 
 
 # -- the session as a whole ------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AwareDatetime, Field
 
+from reverie.consolidation.proposals import Verdict
 from reverie.domain.conversation import Role, SessionState, SessionStatus, Turn
 from reverie.domain.record import Kind, Layer, Origin, Record
 from reverie.interfaces.http.operations import Form, ScopeQuery
@@ -417,6 +418,36 @@ class PlanInput(Form):
     origin: Origin = "agent"
 
 
+class PlanDecision(Form):
+    """What the owner says to groups of steps of a plan; all that are open if none is named."""
+
+    verdict: Verdict
+    groups: list[Number] | None = None
+    reason: str = ""
+
+
+class ProposalDecision(Form):
+    """What the owner says to a proposal."""
+
+    verdict: Verdict
+    reason: str = ""
+
+
+class ProposalList(Form):
+    """Records that passes propose."""
+
+    items: list[Record]
+
+
+class StepGroupOutput(Form):
+    """Numbers of steps that are made together; `batch` is the number by which they can be undone."""
+
+    state: str
+    steps: list[int]
+    reason: str
+    batch: int | None
+
+
 class PlanStepOutput(Form):
     """One proposed change."""
 
@@ -435,6 +466,8 @@ class PlanOutput(Form):
     name: str
     made_at: AwareDatetime
     steps: list[PlanStepOutput]
+    groups: list[StepGroupOutput]
+    decided: bool
     refused: list[dict[str, str]]
     notes: Texts
     skipped: str
@@ -444,7 +477,7 @@ class PlanOutput(Form):
 
 
 class PlanList(Form):
-    """Plans that this server has made, the newest first."""
+    """Plans that wait or were decided, the newest first."""
 
     items: list[PlanOutput]
 
@@ -455,6 +488,82 @@ class AppliedPlan(Form):
     plan: str
     batch: int | None
     changes: int
+
+
+class ReceiptLineOutput(Form):
+    """A candidate of a prompt, with what it said then; `content` is None where nobody can tell."""
+
+    id: str
+    type: str
+    verdict: str
+    score: float
+    tokens: int
+    recent: bool
+    shown_at: int | None
+    parts: dict[str, float]
+    state: str
+    content: str | None
+    scope: str
+
+
+class ReceiptOutput(Form):
+    """What a prompt was made of, in numbers."""
+
+    session: str
+    position: int
+    at: AwareDatetime
+    sequence: int
+    asked: bool
+    soft_tokens: int
+    hard_tokens: int
+    total: int
+    tokens: dict[str, int]
+    cut: list[str]
+    replayed_messages: int
+    replayed_tokens: int
+    standing: list[Any]
+    left_out: int
+    erased: int
+
+
+class ExplainedReceipt(ReceiptOutput):
+    """What a prompt was made of, with the texts as they were then."""
+
+    question: str | None
+    standing: list[ReceiptLineOutput]
+    lines: list[ReceiptLineOutput]
+
+
+class ReceiptList(Form):
+    """Receipts of prompts, the newest first."""
+
+    items: list[ReceiptOutput]
+
+
+class ReceiptQuery(ScopeQuery):
+    """Query of a list of receipts."""
+
+    limit: Annotated[int, Field(ge=1, le=200)] = 50
+
+
+class ActivityQuery(Form):
+    """Query of the activity by day."""
+
+    days: Annotated[int, Field(ge=1, le=400)] = 30
+
+
+class DayOutput(Form):
+    """What was done on one day."""
+
+    day: str
+    counts: dict[str, int]
+    median_and_p95: dict[str, list[int | None]]
+
+
+class ActivityOutput(Form):
+    """What was done on each of the last days, the earliest first."""
+
+    items: list[DayOutput]
 
 
 class ForgetInput(Form):

@@ -14,7 +14,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from reverie.domain.errors import InvalidInput
-from reverie.interfaces.http import administration, changes, conversations, health, pages, records
+from reverie.interfaces.http import administration, changes, conversations, health, pages, records, reviews
 from reverie.interfaces.http.operations import Answer, Call, Empty, Operation
 from reverie.interfaces.http.protocol import ProtocolEndpoint
 from reverie.interfaces.http.server import LAST_CALLS_S, HttpServer, create_application
@@ -47,6 +47,7 @@ OPERATIONS = (
     *conversations.OPERATIONS,
     *pages.OPERATIONS,
     *changes.OPERATIONS,
+    *reviews.OPERATIONS,
     *administration.OPERATIONS,
 )
 """All operations of the native API."""

@@ -23,10 +23,11 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from reverie.consolidation.gatherer import ACTOR
+from reverie.consolidation.waiting_plans import PlanShelf
 from reverie.interfaces.http import problems
 from reverie.interfaces.http.metrics import Metrics
 from reverie.interfaces.http.operations import Answer, Call, Operation
-from reverie.interfaces.http.plans import PlanShelf
 from reverie.interfaces.http.problems import Problem
 from reverie.interfaces.http.receipts import Receipts
 from reverie.interfaces.http.tokens import Caller, Right, TokenRegistry
@@ -76,7 +77,7 @@ class HttpServer:
         self.tokens = TokenRegistry(writer)
         self.metrics = Metrics()
         self.threads = threads if threads is not None else CallThreads()
-        self.plans = PlanShelf()
+        self.plans = PlanShelf(writer.acting(ACTOR))
         self.stopping = False
         self.streams = 0
         self._receipts = Receipts(writer)

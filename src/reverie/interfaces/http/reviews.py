@@ -1,0 +1,183 @@
+"""Operations on what waits for the owner: plans of passes, and proposals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from reverie.consolidation.proposals import Verdict, decide_proposal, list_open_proposals
+from reverie.consolidation.waiting_plans import WaitingPlan
+from reverie.domain.errors import NotFound
+from reverie.domain.record import Record
+from reverie.domain.text.timestamps import format_time
+from reverie.interfaces.http import schemas
+from reverie.interfaces.http.operations import Answer, Call, Empty, Operation, answer_reference, operation
+
+OPERATIONS: list[Operation] = []
+
+
+def _serialize_plan(waiting: WaitingPlan) -> dict[str, Any]:
+    plan = waiting.plan
+    steps = [
+        {
+            "why": step.why,
+            "sources": list(step.sources),
+            "subject": step.edit.subject,
+            "id": step.edit.id,
+            "before": None if step.edit.before is None else step.edit.before.to_dict(),
+            "after": None if step.edit.after is None else step.edit.after.to_dict(),
+        }
+        for step in plan.steps
+    ]
+    places = {id(step): number for number, step in enumerate(plan.steps)}
+    groups = [
+        {
+            "state": group.state,
+            "steps": [places[id(step)] for step in group.steps],
+            "reason": group.reason,
+            "batch": group.batch,
+        }
+        for group in waiting.groups
+    ]
+    usage = plan.usage
+    return {
+        "id": plan.id,
+        "name": plan.name,
+        "made_at": format_time(plan.made_at),
+        "steps": steps,
+        "groups": groups,
+        "decided": waiting.decided,
+        "refused": [{"what": each.what, "why": each.why} for each in plan.refused],
+        "notes": list(plan.notes),
+        "skipped": plan.skipped,
+        "failed": plan.failed,
+        "usage": {
+            "requests": usage.requests,
+            "input_tokens": usage.input_tokens,
+            "output_tokens": usage.output_tokens,
+        },
+        "applied": waiting.batches[0] if waiting.batches else None,
+    }
+
+
+@operation(
+    OPERATIONS,
+    "POST",
+    "/v1/plans",
+    right="review",
+    query=Empty,
+    body=schemas.PlanInput,
+    is_whole=True,
+    answers={201: schemas.PlanOutput},
+)
+def make_plan(call: Call) -> Answer:
+    """Plan what a pass would change now; the plan waits, and nothing is changed before it is decided."""
+    asked = {name: getattr(call.body, name) for name in schemas.PlanInput.model_fields}
+    return Answer(_serialize_plan(call.server.plans.add(call.memory.dreams.plan(**asked))), 201)
+
+
+@operation(
+    OPERATIONS,
+    "GET",
+    "/v1/plans",
+    right="review",
+    query=Empty,
+    is_whole=True,
+    answers={200: schemas.PlanList},
+)
+def list_plans(call: Call) -> Answer:
+    """List the plans that wait or were decided, the newest first."""
+    return Answer({"items": [_serialize_plan(each) for each in call.server.plans.list()]})
+
+
+@operation(
+    OPERATIONS,
+    "GET",
+    "/v1/plans/{id}",
+    right="review",
+    query=Empty,
+    is_whole=True,
+    answers={200: schemas.PlanOutput},
+)
+def get_plan(call: Call) -> Answer:
+    """Return a plan; what a decided one said is not kept."""
+    return Answer(_serialize_plan(call.server.plans.get(call.path["id"])))
+
+
+@operation(
+    OPERATIONS,
+    "POST",
+    "/v1/plans/{id}/decisions",
+    right="review",
+    query=Empty,
+    body=schemas.PlanDecision,
+    is_whole=True,
+    answers={200: schemas.PlanOutput},
+)
+def decide_plan(call: Call) -> Answer:
+    """Accept, reject or put off groups of steps of a plan; accepted ones are made at once."""
+    given: schemas.PlanDecision = call.body
+    decided = call.server.plans.decide(
+        call.path["id"], given.verdict, groups=given.groups, reason=given.reason
+    )
+    return Answer(_serialize_plan(decided))
+
+
+@operation(
+    OPERATIONS,
+    "POST",
+    "/v1/plans/{id}/apply",
+    right="review",
+    query=Empty,
+    is_whole=True,
+    answers={200: schemas.AppliedPlan},
+    replay=answer_reference,
+)
+def apply_plan(call: Call) -> Answer:
+    """Make all changes of a plan that are not decided yet, all of them or none."""
+    before = call.server.plans.get(call.path["id"])
+    after = call.server.plans.decide(before.id, "accept")
+    groups = [after.groups[number] for number in before.open]
+    changes = sum(len(before.groups[number].steps) for number in before.open)
+    body = {"plan": after.id, "batch": groups[0].batch if groups else None, "changes": changes}
+    return Answer(body, reference=body)
+
+
+# -- proposals -------------------------------------------------------------------------------------------
+
+
+@operation(
+    OPERATIONS,
+    "GET",
+    "/v1/proposals",
+    right="review",
+    query=Empty,
+    answers={200: schemas.ProposalList},
+)
+def list_proposals(call: Call) -> Answer:
+    """List the records that passes propose and nobody has decided, the earliest first."""
+    proposals = [each for each in list_open_proposals(call.server.store) if call.is_own(each.scope)]
+    return Answer({"items": [record.to_dict() for record in proposals]})
+
+
+def decide_own_proposal(call: Call, name: str, verdict: Verdict, reason: str) -> Record:
+    """Write the caller's decision about a proposal of a scope that is theirs; raise `NotFound` for others."""
+    if not any(
+        each.id == name and call.is_own(each.scope) for each in list_open_proposals(call.server.store)
+    ):
+        raise NotFound(f"there is no open proposal {name!r} here: GET /v1/proposals lists them")
+    writer = call.memory._parts.writer.acting(call.caller.label)
+    return decide_proposal(writer, name, verdict, reason=reason, now=writer.clock())
+
+
+@operation(
+    OPERATIONS,
+    "POST",
+    "/v1/proposals/{id}/decision",
+    right="review",
+    query=Empty,
+    body=schemas.ProposalDecision,
+    answers={200: Record},
+)
+def decide_on_proposal(call: Call) -> Answer:
+    """Accept, reject or put off a proposal."""
+    return Answer(decide_own_proposal(call, call.path["id"], call.body.verdict, call.body.reason).to_dict())

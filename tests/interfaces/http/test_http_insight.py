@@ -1,0 +1,105 @@
+"""Receipts of prompts, plans that wait, proposals and counters by day, over HTTP and within scopes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from reverie import Memory
+from reverie.domain.change import Change
+from reverie.domain.record import PROPOSAL
+from reverie.interfaces.http.server import HttpServer
+from tests.factories import make_record
+from tests.interfaces.http.conftest import open_client
+
+FACT = "The spare key of the boat house hangs behind the blue shutter"
+QUESTION = "Where is the spare key of the boat house?"
+
+
+def ask(memory: Any) -> str:
+    session = memory.session("chat")
+    session.add("user", QUESTION)
+    session.context()
+    session.add("assistant", "Behind the shutter.")
+    return str(session.id)
+
+
+def test_the_receipt_of_a_prompt_says_why_a_line_was_in_it(client: TestClient, memory: Memory) -> None:
+    fact = memory.save(FACT).record
+    ask(memory)
+    (listed,) = client.get("/v1/packs").json()["items"]
+    assert client.get("/v1/sessions/chat/packs").json()["items"] == [listed]
+    receipt = client.get(f"/v1/sessions/chat/packs/{listed['position']}").json()
+    (line,) = [each for each in receipt["lines"] if each["id"] == fact.id]
+    assert (line["verdict"], line["content"], line["state"]) == ("selected", FACT, "unchanged")
+    assert receipt["question"] == QUESTION
+    assert client.get("/v1/sessions/chat/packs/7").status_code == 404
+
+
+def test_a_plan_is_decided_group_by_group_and_waits_for_another_server(
+    client: TestClient, memory: Memory
+) -> None:
+    for text in ("We decided on Postgres", "We decided on Rust"):
+        memory.save(text, kind="decision", layer="episodic")
+    plan = client.post("/v1/plans", json={"name": "promote"}).json()
+    url = f"/v1/plans/{plan['id']}"
+    with open_client(memory) as other:
+        assert other.get(url).json() == plan
+        decided = other.post(
+            f"{url}/decisions", json={"verdict": "reject", "groups": [0], "reason": "no"}
+        ).json()
+    assert [group["state"] for group in decided["groups"]] == ["rejected", "waiting"]
+    applied = client.post(f"{url}/apply").json()
+    assert applied["changes"] == 1
+    assert [record.layer for record in memory.list()].count("semantic") == 1
+    after = client.get(url).json()
+    assert (after["decided"], after["steps"], after["applied"]) == (True, [], applied["batch"])
+    assert client.post(f"{url}/apply").status_code == 409
+    assert client.post("/v1/undo", json={"batch": applied["batch"]}).status_code == 200
+    assert client.post(f"{url}/decisions", json={"verdict": "maybe"}).status_code == 422
+
+
+@pytest.fixture
+def tokens(server: HttpServer) -> Callable[[str], dict[str, str]]:
+    rights = ["read", "write", "review"]
+    made = {
+        name: server.tokens.create(name, scope=f"user:{name}", rights=rights)[1] for name in ("alice", "bob")
+    }
+    return lambda name: {"Authorization": f"Bearer {made[name]}"}
+
+
+def test_proposals_and_receipts_stay_within_the_scope_of_a_token(
+    client: TestClient, memory: Memory, tokens: Callable[[str], dict[str, str]]
+) -> None:
+    alice = memory.scoped("user:alice")
+    alice.save(FACT)
+    session = ask(alice)
+    now = memory._clock()
+    proposed = make_record(
+        5, content="Always pay by card", scope="user:alice", archived_at=now, metadata={PROPOSAL: "open"}
+    )
+    memory._parts.writer.commit([Change(before=None, after=proposed)])
+    for name, number in (("alice", 1), ("bob", 0)):
+        assert len(client.get("/v1/proposals", headers=tokens(name)).json()["items"]) == number
+        assert len(client.get("/v1/packs", headers=tokens(name)).json()["items"]) == number
+    url, body = f"/v1/proposals/{proposed.id}/decision", {"verdict": "accept"}
+    assert client.post(url, json=body, headers=tokens("bob")).status_code == 404
+    for path in (f"/v1/sessions/{session}/packs/0", "/v1/sessions/chat/packs/0"):
+        assert client.get(path, headers=tokens("bob")).status_code == 404
+        assert client.get(path, headers=tokens("alice")).status_code == 200
+    accepted = client.post(url, json=body, headers=tokens("alice"))
+    assert accepted.json()["archived_at"] is None
+    assert memory.history.log()[-1].actor == "alice"
+    for path in ("/v1/activity", "/v1/plans"):
+        assert client.get(path, headers=tokens("alice")).status_code == 403
+
+
+def test_the_activity_of_a_day_is_told(client: TestClient, memory: Memory) -> None:
+    memory.save(FACT)
+    assert client.post("/v1/search", json={"query": "spare key"}).status_code == 200
+    (day,) = client.get("/v1/activity?days=1").json()["items"]
+    assert (day["counts"]["search"], day["counts"]["save.created"]) == (1, 1)
+    assert len(day["median_and_p95"]["search.ms"]) == 2

@@ -1,0 +1,111 @@
+"""Counters by day: what was done is counted once, whoever did it, and old days take little room."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+from pathlib import Path
+
+import pytest
+
+from reverie import InvalidInput, Memory, Settings
+from reverie.repositories.activity import KEPT_DAYS, DayActivity
+from tests.factories import MovableClock
+
+
+def count(memory: Memory, days: int = 1) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for day in memory.admin.activity(days=days):
+        for name, number in day.counts.items():
+            total[name] = total.get(name, 0) + number
+    return {name: number for name, number in total.items() if ":" not in name}
+
+
+def use(memory: Memory) -> None:
+    memory.save("Ada prefers tea")
+    memory.save("Ada prefers tea")
+    memory.scoped("user:bob").save_many([{"content": "Bob prefers coffee"}])
+    memory.search("tea")
+    memory.scoped("*").search("zebra stripes")
+    memory.session("chat").add("user", "What does Ada prefer?")
+    memory.session("chat").context()
+    memory.session("chat").context(record_shown=False)
+
+
+def test_searches_saves_and_prompts_are_counted_over_several_processes(tmp_path: Path) -> None:
+    for _ in range(2):
+        with Memory.open(tmp_path / "m") as memory:
+            use(memory)
+    with Memory.open(tmp_path / "m") as memory, Memory.open(tmp_path / "m") as other:
+        use(other)
+        other.admin.activity()
+        counts = count(memory)
+    assert counts == {"search": 6, "search.nothing": 3, "save.created": 2, "save.reinforced": 7, "prompt": 3}
+
+
+def test_days_are_apart_and_those_without_activity_are_there() -> None:
+    clock = MovableClock()
+    with Memory.open(":memory:", clock=clock) as memory:
+        memory.search("tea")
+        clock.move(days=2)
+        memory.search("tea")
+        memory.search("coffee")
+        days = memory.admin.activity(days=4)
+        assert [day.counts.get("search", 0) for day in days] == [0, 1, 0, 2]
+        assert [each.day for each in days][-1] == clock().date()
+        for wrong in (0, KEPT_DAYS + 1):
+            with pytest.raises(InvalidInput, match="days"):
+                memory.admin.activity(days=wrong)
+
+
+def test_the_day_is_that_of_the_owner() -> None:
+    clock = MovableClock()  # 9:00 in UTC
+    with Memory.open(":memory:", clock=clock, settings=Settings(time_zone="Pacific/Kiritimati")) as memory:
+        clock.move(hours=4)
+        memory.search("tea")
+        assert memory.admin.activity(days=1)[0].day == clock().date() + timedelta(days=1)
+
+
+def test_the_values_of_a_day_are_told_by_their_classes() -> None:
+    counts = {"search.ms:2": 5, "search.ms:20": 4, "search.ms:more": 1}
+    day = DayActivity(day=date(2026, 3, 1), counts=counts)
+    assert [day.estimate("search.ms", share) for share in (0.5, 0.9, 0.95)] == [2, 20, 5_000]
+    assert day.estimate("save.ms", 0.5) is None
+
+
+def test_old_days_are_added_up_and_those_long_past_go() -> None:
+    clock = MovableClock()
+    with Memory.open(":memory:", clock=clock) as memory:
+        activity = memory._parts.activity
+        for _ in range(3):
+            activity._process = 0  # as another process would
+            memory.search("tea")
+            memory.admin.activity()
+        store = memory._store
+        assert len(store.cursors("activity:")) == 3
+        clock.move(days=3)
+        activity._process = 0
+        memory.search("tea")
+        activity._owner = "0" + activity._owner[1:]
+        assert count(memory, days=4)["search"] == 4
+        assert len(store.cursors("activity:")) == 2
+        clock.move(days=KEPT_DAYS)
+        memory.search("tea")
+        memory.admin.activity()
+        assert len(store.cursors("activity:")) <= 2
+        assert count(memory, days=KEPT_DAYS)["search"] == 1
+
+
+def test_nothing_is_counted_where_nothing_is_recorded(tmp_path: Path) -> None:
+    with Memory.open(tmp_path / "m") as memory:
+        memory.save("Ada prefers tea")
+    with Memory.open(tmp_path / "m", settings=Settings(recording_enabled=False)) as memory:
+        memory.search("tea")
+        assert "search" not in count(memory)
+
+
+def test_a_snapshot_does_not_count() -> None:
+    with Memory.open(":memory:") as memory:
+        memory.save("Ada prefers tea")
+        with memory.as_of(1) as past:
+            past.search("tea")
+        assert "search" not in count(memory)
