@@ -292,6 +292,7 @@ class AsyncAdministration:
     stats = _on_thread(Administration.stats)
     disk = _on_thread(Administration.disk)
     embed = _on_thread(Administration.embed)
+    activity = _on_thread(Administration.activity)
     receipts = _on_thread(Administration.receipts)
     receipt = _on_thread(Administration.receipt)
     check = _on_thread(Administration.check)

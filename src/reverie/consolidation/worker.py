@@ -323,7 +323,9 @@ class Worker:
         for session in self._find_ended_sessions():
             work.append((f"remember {session}", partial(self._run_one, session, "remember")))
         if self.is_dream_due():
-            work.append(("enrich", self._run_reviewed_dream if self._settings.dream_review else self._run_dream))
+            work.append(
+                ("enrich", self._run_reviewed_dream if self._settings.dream_review else self._run_dream)
+            )
         elif self.is_enriching_due():
             work.append(("enrich", partial(self.cycle.run, ["enrich"])))
         return work
