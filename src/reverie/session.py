@@ -380,15 +380,16 @@ class Session:
             standing = replace(self._standing(), summary=state.summary)
             if settings.is_injecting:
                 scopes = visible_scopes(state.scope)
-                hits = retrieve(self._recaller, settings, query, scopes, exclude=replayed_ids, now=now)
+                records = self._retrieve_standing(scopes, now)
+                ids = frozenset(record.id for record in records)
+                hits = retrieve(
+                    self._recaller, settings, query, scopes, exclude=replayed_ids, standing=ids, now=now
+                )
                 is_first = not state.summary and all(turn.position >= now_at for turn in window)
                 if is_first and not any(hit.is_trusted for hit in hits):
                     recent = retrieve_recent(self._recaller, settings, scopes, now=now)
-                standing = replace(
-                    standing,
-                    records=self._retrieve_standing(scopes, now),
-                    notes=drop_replayed(standing.notes, replayed_ids),
-                )
+                notes = drop_replayed(standing.notes, replayed_ids)
+                standing = replace(standing, records=records, notes=notes)
             else:
                 standing, related = replace(standing, pages=(), notes=()), ""
             return PackInput(

@@ -29,6 +29,15 @@ def test_what_stands_in_every_prompt_is_not_recalled_beside_it(tmp_path: Path) -
     assert [choice.verdict for choice in pack.choices] == ["in every prompt"]
 
 
+def test_what_stands_in_every_prompt_takes_no_room_from_what_is_recalled(tmp_path: Path) -> None:
+    with Memory.open(tmp_path, settings=Settings(recall_limit=1)) as memory:
+        memory.save("Violin lessons: never before noon", kind="constraint", importance=1.0)
+        memory.save("Anna plays the violin")
+        text = memory.session("s").context("violin lessons").text
+    assert "before noon" in text
+    assert "Anna plays" in text
+
+
 def test_pinned_and_important_records_come_first_and_the_rest_is_counted(tmp_path: Path) -> None:
     settings = Settings(standing_tokens=90)
     with Memory.open(tmp_path, settings=settings) as memory:

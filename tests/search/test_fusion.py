@@ -57,6 +57,18 @@ def test_without_words_the_nearest_comes_first():
     assert order(passages, {1: 0.84, 2: 0.88, 3: 0.86}) == [2, 3, 1]
 
 
+def test_a_rule_stands_before_a_nearer_fact_only_where_something_is_asked_to_be_done():
+    passages = [record(1), record(2)._replace(kind="preference")]
+
+    def list_keys(*, is_request):
+        cosines = Cosines({1: 0.86, 2: 0.84})
+        fused = fuse([], passages, cosines, has_words=True, is_request=is_request, floor=0.0)
+        return [entry.key for entry in fused]
+
+    assert list_keys(is_request=False) == [1, 2]
+    assert list_keys(is_request=True) == [2, 1]
+
+
 def test_a_sure_vector_stands_before_a_weak_match_of_words():
     assert order(WORDS[1:], {2: 0.8, 3: 0.93})[0] == 3
 
@@ -71,7 +83,7 @@ def test_what_is_near_by_chance_is_no_hit_by_itself():
 
 def test_nothing_is_relevant_where_both_sides_find_little():
     passages = [record(key) for key in (1, 2)]
-    assert order(passages, {1: 0.83, 2: 0.8}, floor=0.07, has_words=False) == []
+    assert order(passages, {1: 0.82, 2: 0.8}, floor=0.07, has_words=False) == []
     assert order(passages, {1: 0.88, 2: 0.8}, floor=0.07, has_words=False) == [1]
 
 
@@ -91,7 +103,7 @@ def test_the_explanation_has_the_parts_of_both_sides():
     (first, *_) = fuse(rank_words(WORDS), WORDS, Cosines({1: 0.9}), has_words=True, floor=0.0)
     assert first.matched == ("harbour", "crane")
     assert first.parts["cosine"] == 0.9
-    assert first.parts["vector"] == pytest.approx((0.1 / 0.02 - 0.5) / 8)
+    assert first.parts["vector"] == pytest.approx(0.1 / 0.02 / 8)
     assert first.parts["words"] > 0
 
 

@@ -137,6 +137,24 @@ def test_any_text_can_be_parsed_and_gives_the_same_again(text: str, speakers: li
     assert all(left in found and right in found for left, right in query.pairs)
 
 
+@pytest.mark.parametrize(
+    ("text", "is_request"),
+    [
+        ("Book a table for four at the harbour", True),
+        ("Schreib dem Verlag, dass der Umschlag fertig ist.", True),
+        ("資料をまとめてください。", True),
+        ("帮我写一封邮件", True),
+        ("Where did I book the table for four?", False),
+        ("what did I write to the publisher", False),
+        ("Book the harbour table for four?", False),
+        ("harbour table", False),
+        ("資料はどこ?", False),
+    ],
+)
+def test_what_asks_for_something_to_be_done_is_told_by_its_form(text: str, is_request: bool) -> None:
+    assert parse_query(text).is_request is is_request
+
+
 @pytest.mark.slow
 def test_a_very_long_question_is_parsed() -> None:
     assert parse_query("May 8 the-thing_of 2023 x" * 4_000).tokens

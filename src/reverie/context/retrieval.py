@@ -12,7 +12,7 @@ from typing import Protocol
 
 from reverie.domain.conversation import ROLES, Role
 from reverie.domain.filter import Filter
-from reverie.domain.record import ORIGINS, UNTRUSTED, Kind, Record
+from reverie.domain.record import ORIGINS, STANDING, UNTRUSTED, Record
 from reverie.domain.text import validation
 from reverie.search.hits import Hit
 from reverie.settings import Settings
@@ -22,7 +22,6 @@ LONGEST_QUERY = 2_000
 
 _WIDER = 3  # times more hits asked for than shown, since untrusted and replayed ones are left out
 _MOST_STANDING = 100  # records looked at, of which the most important go into the prompt
-_STANDING: tuple[Kind, ...] = ("preference", "constraint")
 _TRUSTED = tuple(origin for origin in ORIGINS if origin not in UNTRUSTED)
 _SPEAKING: tuple[Role, ...] = tuple(role for role in ROLES if role != "tool")
 
@@ -54,9 +53,10 @@ def retrieve(
     scopes: tuple[str, ...],
     *,
     exclude: frozenset[str],
+    standing: frozenset[str] = frozenset(),
     now: datetime,
 ) -> list[Hit]:
-    """Return the best hits up to the setting's limit, and untrusted ones that rank among them.
+    """Return the best hits up to the setting's limit, and untrusted and standing ones that rank among them.
 
     More are asked for than wanted. If untrusted hits filled even that, the trusted ones are asked for by
     themselves, so that nobody can crowd memory out by filling it with text from the web.
@@ -67,6 +67,7 @@ def retrieve(
         query: The question, as `query_from_message` gives it.
         scopes: Whose memory is seen.
         exclude: Ids of records and turns that must not be found.
+        standing: Ids of records that stand in every prompt; they take no room from others.
         now: The moment.
     """
     limit = settings.recall_limit
@@ -83,7 +84,7 @@ def retrieve(
         ):
             hits += recaller.recall(query, allowed=only, limit=limit, exclude=exclude)
         hits = sorted({hit.id: hit for hit in hits}.values(), key=lambda hit: -hit.score)
-    return _limit_trusted(hits, limit)
+    return _limit_trusted(hits, limit, standing)
 
 
 def retrieve_recent(
@@ -118,7 +119,7 @@ def retrieve_standing(recaller: Retriever, settings: Settings, scopes: tuple[str
     allowed = Filter(scopes=scopes, origins=_TRUSTED, headlines=False)
     found = [
         *recaller.recent(allowed=replace(allowed, pinned=True), limit=_MOST_STANDING),
-        *recaller.recent(allowed=replace(allowed, kinds=_STANDING, pinned=False), limit=_MOST_STANDING),
+        *recaller.recent(allowed=replace(allowed, kinds=STANDING, pinned=False), limit=_MOST_STANDING),
     ]
     return sorted(found, key=lambda record: (not record.pinned, -record.importance))
 
@@ -131,11 +132,11 @@ def query_from_message(message: str) -> str:
     return validation.clean_text(message).strip()
 
 
-def _limit_trusted(hits: Sequence[Hit], limit: int) -> list[Hit]:
+def _limit_trusted(hits: Sequence[Hit], limit: int, standing: frozenset[str]) -> list[Hit]:
     trusted = []
     for hit in hits:
         if not limit:
             break
-        limit -= hit.is_trusted
+        limit -= hit.is_trusted and hit.id not in standing
         trusted.append(hit)
     return trusted

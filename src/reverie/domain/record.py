@@ -49,6 +49,9 @@ UNTRUSTED: frozenset[Origin] = frozenset({"tool", "web", "import"})
 FIL: tuple[Kind, ...] = ("finding", "insight", "lesson")
 """The three kinds of agentkit's observations."""
 
+STANDING: tuple[Kind, ...] = ("preference", "constraint")
+"""Kinds of rules: what holds for everything that is done."""
+
 _PROCEDURAL: tuple[Kind, ...] = ("lesson", "anti_pattern", "failure", "fix", "command_result")
 _EPISODIC: tuple[Kind, ...] = ("event", "task_state")
 

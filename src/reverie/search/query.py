@@ -8,7 +8,7 @@ less; documents keep theirs. Other words that may stand for a word of the questi
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, tzinfo
 from functools import lru_cache
@@ -46,6 +46,14 @@ _MIXED_PAIR = 0.6
 """Weight of a pair of one hiragana and something else."""
 
 _HIRAGANA = re.compile("[\u3040-\u309f]")
+
+_UNSPACED = ("ja", "zh")
+_SHORTEST_REQUEST = 4
+"""Words; what is shorter is rather a name or a subject."""
+
+_UNSPACED_REQUEST = re.compile(
+    r"[てで](?:ください|下さい|ほしい|欲しい|くれる?|もらえる?|ね|よ)?[。.!!??]*$|帮我|请|替我"
+)
 
 
 class Alternative(NamedTuple):
@@ -100,6 +108,7 @@ class ParsedQuery:
     wants_number: bool = False
     language: str = DEFAULT
     is_sentence: bool = False
+    is_request: bool = False
     words: tuple[str, ...] = ()
 
     @property
@@ -181,6 +190,7 @@ def _parse(text: str, speakers: frozenset[str], today: date | None, zone: tzinfo
     for part in sorted(named):
         terms.setdefault(part, QueryTerm(token=part, kind="name"))
     pairs, joined = _pair_tokens(chunks, language)
+    is_sentence = any(chunk.sort == "stop" for chunk in chunks) or language in _UNSPACED
     return ParsedQuery(
         text=text,
         terms=(
@@ -201,8 +211,20 @@ def _parse(text: str, speakers: frozenset[str], today: date | None, zone: tzinfo
         wants_number=_WANTS_NUMBER.search(text) is not None,
         language=language,
         words=tuple(chunk.folded for chunk in chunks if chunk.sort != "name"),
-        is_sentence=any(chunk.sort == "stop" for chunk in chunks) or language in ("ja", "zh"),
+        is_sentence=is_sentence,
+        is_request=is_sentence and _is_request(text, chunks, language),
     )
+
+
+def _is_request(text: str, chunks: Sequence[_Chunk], language: str) -> bool:
+    """Return whether a sentence asks for something to be done, as far as its form tells.
+
+    It has no question mark, and begins with a word that is no function word, as an imperative does, and as most
+    questions do not. In Japanese the verb's form tells, in Chinese the word that asks for a favour.
+    """
+    if language in _UNSPACED:
+        return _UNSPACED_REQUEST.search(text) is not None
+    return len(chunks) >= _SHORTEST_REQUEST and chunks[0].sort != "stop" and "?" not in text
 
 
 class _Chunk(NamedTuple):

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, tzinfo
 from itertools import accumulate, islice
+from operator import attrgetter
 from typing import TYPE_CHECKING, assert_never, get_args
 
 from reverie.domain.conversation import Turn
@@ -122,12 +123,7 @@ class _Scored:
     score: scoring.Score
 
 
-def _get_key(passage: Passage) -> int:
-    return passage.key
-
-
-def _get_thread(passage: Passage) -> int | None:
-    return passage.thread
+_get_key, _get_thread = attrgetter("key"), attrgetter("thread")
 
 
 class Searcher:
@@ -192,10 +188,6 @@ class Searcher:
         """Return the paragraph of that id from a page that is no log; None if there is none."""
         return next((paragraph for paragraph in self._pages.read().list_all() if paragraph.id == id), None)
 
-    def everything(self, question: SearchRequest) -> list[Hit]:
-        """Search records, turns and paragraphs together; see `search`."""
-        return self.search(question, SOURCES)
-
     def search(
         self, question: SearchRequest, sources: Collection[Source], *, unit: Unit = "turn"
     ) -> list[Hit]:
@@ -235,7 +227,7 @@ class Searcher:
 
     def recall(self, query: str, *, allowed: Filter, limit: int, exclude: frozenset[str]) -> list[Hit]:
         """Return records, turns and paragraphs for a prompt, best first."""
-        return self.everything(SearchRequest(text=query, allowed=allowed, limit=limit, exclude=exclude))
+        return self.search(SearchRequest(text=query, allowed=allowed, limit=limit, exclude=exclude), SOURCES)
 
     def recent(self, *, allowed: Filter, limit: int) -> list[Record]:
         """Return the records changed last, newest first; a headline stands for its parts."""
@@ -282,7 +274,11 @@ class Searcher:
         """Return what has the text or matches the pattern, newest first."""
         containing = question.text if question.mode == "literal" else None
         values = self._iterate_values(subject, question, containing)
-        matching = (value for value in values if pattern.search(value.content) and not _is_headline(value))
+        matching = (
+            value
+            for value in values
+            if pattern.search(value.content) and not (isinstance(value, Record) and value.is_headline)
+        )
         note = f"has {question.text!r}" if question.mode == "literal" else f"matches /{question.text}/"
         return self._build_hits(matching, question, note=note, score=1.0)
 
@@ -387,7 +383,14 @@ class Searcher:
             ranked, query, passages=measure.passages, floor=self._floor
         )
         if near is not None:
-            relevant = fusion.fuse(ranked, passages, near, has_words=bool(relevant), floor=self._floor)
+            relevant = fusion.fuse(
+                ranked,
+                passages,
+                near,
+                has_words=bool(relevant),
+                is_request=query.is_request,
+                floor=self._floor,
+            )
         by_key = {passage.key: passage for passage in passages}
         now = self._clock().timestamp()
         scored = [
@@ -588,10 +591,6 @@ def _is_allowed(allowed: Filter, value: _Value) -> bool:
     return (
         is_turn_allowed(allowed, value) if isinstance(value, Turn) else is_paragraph_allowed(allowed, value)
     )
-
-
-def _is_headline(value: _Value) -> bool:
-    return isinstance(value, Record) and value.is_headline
 
 
 def _score(
