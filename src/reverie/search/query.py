@@ -190,17 +190,11 @@ def _parse(text: str, speakers: frozenset[str], today: date | None, zone: tzinfo
     for part in sorted(named):
         terms.setdefault(part, QueryTerm(token=part, kind="name"))
     pairs, joined = _pair_tokens(chunks, language)
-    is_sentence = any(chunk.sort == "stop" for chunk in chunks) or language in _UNSPACED
+    for token, of in joined.items():
+        terms.setdefault(token, QueryTerm(token=token, kind="joined", of=of))
     return ParsedQuery(
         text=text,
-        terms=(
-            *terms.values(),
-            *(
-                QueryTerm(token=token, kind="joined", of=of)
-                for token, of in joined.items()
-                if token not in terms
-            ),
-        ),
+        terms=tuple(terms.values()),
         pairs=pairs,
         speakers=frozenset(
             name for chunk in chunks if chunk.sort == "name" for name in chunk.folded.split("\n")
@@ -211,9 +205,13 @@ def _parse(text: str, speakers: frozenset[str], today: date | None, zone: tzinfo
         wants_number=_WANTS_NUMBER.search(text) is not None,
         language=language,
         words=tuple(chunk.folded for chunk in chunks if chunk.sort != "name"),
-        is_sentence=is_sentence,
-        is_request=is_sentence and _is_request(text, chunks, language),
+        is_sentence=_is_sentence(chunks, language),
+        is_request=_is_request(text, chunks, language),
     )
+
+
+def _is_sentence(chunks: Sequence[_Chunk], language: str) -> bool:
+    return any(chunk.sort == "stop" for chunk in chunks) or language in _UNSPACED
 
 
 def _is_request(text: str, chunks: Sequence[_Chunk], language: str) -> bool:
@@ -224,7 +222,9 @@ def _is_request(text: str, chunks: Sequence[_Chunk], language: str) -> bool:
     """
     if language in _UNSPACED:
         return _UNSPACED_REQUEST.search(text) is not None
-    return len(chunks) >= _SHORTEST_REQUEST and chunks[0].sort != "stop" and "?" not in text
+    if "?" in text or not _is_sentence(chunks, language):
+        return False
+    return len(chunks) >= _SHORTEST_REQUEST and chunks[0].sort != "stop"
 
 
 class _Chunk(NamedTuple):
