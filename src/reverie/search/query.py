@@ -190,11 +190,10 @@ def _parse(text: str, speakers: frozenset[str], today: date | None, zone: tzinfo
     for part in sorted(named):
         terms.setdefault(part, QueryTerm(token=part, kind="name"))
     pairs, joined = _pair_tokens(chunks, language)
-    for token, of in joined.items():
-        terms.setdefault(token, QueryTerm(token=token, kind="joined", of=of))
+    whole_pairs = {token: QueryTerm(token=token, kind="joined", of=of) for token, of in joined.items()}
     return ParsedQuery(
         text=text,
-        terms=tuple(terms.values()),
+        terms=tuple((terms | whole_pairs | terms).values()),  # a word of the question stays one
         pairs=pairs,
         speakers=frozenset(
             name for chunk in chunks if chunk.sort == "name" for name in chunk.folded.split("\n")
