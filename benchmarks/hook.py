@@ -38,7 +38,7 @@ def run_event(
     """Run one event; return its wall time and processor time in seconds."""
     before, began = measure_cpu(), time.perf_counter()
     done = subprocess.run(
-        [*PROGRAM, "hook", event, "--folder", str(folder)],
+        [*PROGRAM, "hook", event, "--store", str(folder)],
         input=json.dumps(payload).encode(),
         capture_output=True,
         env=env,

@@ -34,7 +34,7 @@ def time_start(folder: Path) -> float:
     """Start the server once and return the seconds until it answers."""
     began = time.perf_counter()
     with subprocess.Popen(
-        [*PROGRAM, "mcp", "--folder", str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        [*PROGRAM, "mcp", "--store", str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as process:
         assert process.stdin is not None
         assert process.stdout is not None

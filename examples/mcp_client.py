@@ -21,9 +21,9 @@ PAGE = "reverie://memory/MEMORY.md"
 
 
 def server(folder: str) -> Transport:
-    """Return the transport that starts the server for a client, like `reverie mcp --folder FOLDER` in a terminal."""
+    """Return the transport that starts the server for a client, like `reverie mcp --store FOLDER` in a terminal."""
     program = "from reverie.interfaces.cli.main import main; main()"
-    args = ["-c", program, "mcp", "--folder", folder, "--knowledge-graph"]
+    args = ["-c", program, "mcp", "--store", folder, "--knowledge-graph"]
     return stdio_client(StdioServerParameters(command=sys.executable, args=args))
 
 

@@ -36,9 +36,9 @@ def main(dist: Path) -> int:
         subprocess.run([binaries / "python", "-c", lookup], check=True, cwd=folder)
         memory = Path(folder) / "memory"
         commands: list[list[str | Path]] = [
-            ["demo", "--folder", memory],
-            ["recall", "how should I answer?", "--folder", memory],
-            ["check", "--folder", memory],
+            ["demo", "--store", memory],
+            ["recall", "how should I answer?", "--store", memory],
+            ["check", "--store", memory],
             ["eval", "fold", "--data", DATA],
         ]
         for command in commands:

@@ -141,7 +141,7 @@ def test_the_environment_holds_against_the_file_and_an_argument_against_both(wri
         "REVERIE_RECALL_LIMIT": "4",
         "REVERIE_FALLBACK_LIMIT": "5",
         "PATH": "/bin",
-        "REVERIE_FOLDER": "/x",
+        "REVERIE_STORE": "/x",
     }
     settings = Settings.load(file, environ, fallback_limit=6)
     assert (settings.replay_turns, settings.recall_limit, settings.fallback_limit) == (1, 4, 6)

@@ -60,7 +60,7 @@ def follow_advice(folder: Path, command: list[str]) -> list[str]:
     since_repair: list[list[str]] = []
     for _ in range(_STEPS):
         arguments = [each.format(aside=folder.parent / "aside") for each in command]
-        done = CliRunner().invoke(cli, ["--folder", str(folder), *arguments])
+        done = CliRunner().invoke(cli, ["--store", str(folder), *arguments])
         taken.append(f"{' '.join(command)}={done.exit_code}")
         if done.exit_code == 70:
             taken.append(done.output)

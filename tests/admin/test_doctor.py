@@ -230,7 +230,7 @@ def test_a_journal_that_is_damaged_is_named_and_rebuild_brings_everything_else(
         assert words in told(diagnosis)
         assert all("reverie rebuild --force" in finding.fix for finding in diagnosis.findings)
     assert dump(folder) == content
-    rebuilt = CliRunner().invoke(cli, ["--folder", str(folder), "rebuild", "--force", "--yes"])
+    rebuilt = CliRunner().invoke(cli, ["--store", str(folder), "rebuild", "--force", "--yes"])
     assert rebuilt.exit_code == 0, rebuilt.output
     assert doctor(folder).sound, told(doctor(folder))
     assert listed(folder) == listed(whole)
@@ -293,7 +293,7 @@ def test_a_damaged_journal_entry_does_not_replace_what_can_be_read_of_a_row(
     assert "what can be read of it is not what the journal says" in told(diagnosis)
     assert "reverie rebuild --force" in told(diagnosis)
     assert dump(folder) == content
-    rebuilt = CliRunner().invoke(cli, ["--folder", str(folder), "rebuild", "--force", "--yes"])
+    rebuilt = CliRunner().invoke(cli, ["--store", str(folder), "rebuild", "--force", "--yes"])
     assert rebuilt.exit_code == 0, rebuilt.output
     assert listed(folder) == listed(whole)
 
@@ -752,7 +752,7 @@ def test_the_table_of_findings_is_complete() -> None:
 @pytest.mark.parametrize("surface", ["json", "lines"])
 def test_the_command_says_what_is_wrong_and_repairs_it(folder: Path, surface: str) -> None:
     spoil(folder, "DELETE FROM measures")
-    asked = ["doctor", "--folder", str(folder), *(["--json"] if surface == "json" else [])]
+    asked = ["doctor", "--store", str(folder), *(["--json"] if surface == "json" else [])]
     found = CliRunner().invoke(cli, asked)
     assert found.exit_code == 1
     fixed = CliRunner().invoke(cli, [*asked, "--fix"])
@@ -766,7 +766,7 @@ def test_the_command_says_what_is_wrong_and_repairs_it(folder: Path, surface: st
         assert fixed.stdout.startswith("repaired\tdatabase\t")
     overwritten(folder)
     assert CliRunner().invoke(cli, asked).exit_code == 5
-    assert CliRunner().invoke(cli, ["doctor", "--folder", str(folder / "nothing")]).exit_code == 3
+    assert CliRunner().invoke(cli, ["doctor", "--store", str(folder / "nothing")]).exit_code == 3
 
 
 @pytest.mark.parametrize(
@@ -795,7 +795,7 @@ def test_a_database_that_is_cut_off_is_told_with_what_to_do(tmp_path: Path) -> N
         memory.save("Staging listens on port 5433")
     with (tmp_path / "reverie.db").open("r+b") as file:
         file.truncate(20_000)
-    told = CliRunner().invoke(cli, ["--folder", str(tmp_path), "doctor", "--json"])
+    told = CliRunner().invoke(cli, ["--store", str(tmp_path), "doctor", "--json"])
     assert told.exit_code == 5
     [finding] = json.loads(told.stdout)["findings"]
     assert finding["code"] == "database-damaged"

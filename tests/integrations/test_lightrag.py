@@ -370,7 +370,7 @@ def test_chat_asks_the_graph_that_the_settings_name(
 ) -> None:
     monkeypatch.setenv("REVERIE_RAG_URL", graph.url)
     monkeypatch.setenv("REVERIE_RAG_API_KEY", "secret-key")
-    result = CliRunner().invoke(cli, ["chat", "-m", QUESTION, "--folder", str(tmp_path / "memory")])
+    result = CliRunner().invoke(cli, ["chat", "-m", QUESTION, "--store", str(tmp_path / "memory")])
     assert result.exit_code == 0
     assert "# Relevant Memory\nKnowledge Graph Data (Entity):\n- Nautilus (boat): " in result.stdout
     assert graph.asked[0][2] == "secret-key"

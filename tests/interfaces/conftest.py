@@ -152,7 +152,7 @@ def call(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]
             monkeypatch.delenv(name)
 
     def invoke(*args: str | Path, **options: Any) -> Result:
-        result = CliRunner().invoke(cli, [str(arg) for arg in args] + ["--folder", str(folder)], **options)
+        result = CliRunner().invoke(cli, [str(arg) for arg in args] + ["--store", str(folder)], **options)
         assert "Traceback" not in result.stderr
         assert "\x1b" not in result.output, "escape codes in a pipe"
         return result

@@ -324,7 +324,7 @@ class Drive:
     def commands(self) -> None:
         """The command line, and what it prints."""
         s = self.secrets
-        at = ["--folder", str(self.folder)]
+        at = ["--store", str(self.folder)]
         if not self.settings.redact_secrets:
             (self.root / "off.json").write_text('{"redact_secrets": false}')
             at += ["--settings", str(self.root / "off.json")]

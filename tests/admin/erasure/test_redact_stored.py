@@ -124,7 +124,7 @@ def test_an_old_record_can_be_changed_and_loses_its_secret_by_that(folder: Path)
 
 
 def test_the_command_shows_asks_and_does_it(folder: Path) -> None:
-    at = ["--folder", str(folder)]
+    at = ["--store", str(folder)]
     shown = CliRunner().invoke(cli, ["redact", "--dry-run", *at])
     assert shown.exit_code == 0
     rows = [line.split("\t") for line in shown.output.splitlines() if "\t" in line]

@@ -538,10 +538,10 @@ def test_version_says_what_it_stands_on(call: Call, answer: Answer) -> None:
 def test_the_folder_comes_from_the_option_before_or_after_and_else_from_the_environment(
     tmp_path: Path,
 ) -> None:
-    env = environment(REVERIE_FOLDER=str(tmp_path / "env"))
+    env = environment(REVERIE_STORE=str(tmp_path / "env"))
     assert run_cli("remember", "kept by the environment", env=env).returncode == 0
-    assert run_cli("--folder", tmp_path / "before", "remember", "said before", env=env).returncode == 0
-    assert run_process("remember", "said after", "--folder", tmp_path / "after", env=env).returncode == 0
+    assert run_cli("--store", tmp_path / "before", "remember", "said before", env=env).returncode == 0
+    assert run_process("remember", "said after", "--store", tmp_path / "after", env=env).returncode == 0
     for name, content in {
         "env": "kept by the environment",
         "before": "said before",
@@ -560,8 +560,8 @@ def test_without_a_folder_the_platform_says_where(tmp_path: Path) -> None:
 def test_settings_come_from_the_file_and_the_environment(tmp_path: Path, folder: Path) -> None:
     file = tmp_path / "settings.json"
     file.write_text('{"hard_tokens": 777, "soft_tokens": 100}', encoding="utf-8")
-    run_cli("say", "chat:1", "hello", "--folder", folder)
-    asked = ("context", "chat:1", "--json", "--folder", folder, "--settings", file)
+    run_cli("say", "chat:1", "hello", "--store", folder)
+    asked = ("context", "chat:1", "--json", "--store", folder, "--settings", file)
     assert json.loads(run_cli(*asked).stdout)["hard_tokens"] == 777
     env = environment(REVERIE_HARD_TOKENS="888")
     assert json.loads(run_cli(*asked, env=env).stdout)["hard_tokens"] == 888
@@ -572,17 +572,17 @@ def test_settings_come_from_the_file_and_the_environment(tmp_path: Path, folder:
 
 @pytest.mark.parametrize("columns", [80, 120])
 def test_a_terminal_gets_a_drawing_that_fits(folder: Path, columns: int) -> None:
-    run_cli("remember", "The causeway is dry from seven to nine. " * 8, "--folder", folder)
-    run_cli("say", "chat:1", "when is the causeway dry?", "--folder", folder)
+    run_cli("remember", "The causeway is dry from seven to nine. " * 8, "--store", folder)
+    run_cli("say", "chat:1", "when is the causeway dry?", "--store", folder)
     code, seen = run_on_terminal(
-        "recall", "causeway", "--explain", "--folder", folder, columns=columns, NO_COLOR="1"
+        "recall", "causeway", "--explain", "--store", folder, columns=columns, NO_COLOR="1"
     )
     assert code == 0
     assert "relevance" in seen
     assert "━" in seen
     assert measure_width(seen) <= columns
     for args in (["list"], ["sessions"], ["history"], ["stats"], ["categories"], ["check"]):
-        code, seen = run_on_terminal(*args, "--folder", folder, columns=columns, NO_COLOR="1")
+        code, seen = run_on_terminal(*args, "--store", folder, columns=columns, NO_COLOR="1")
         assert code == 0
         assert measure_width(seen.replace(str(folder), "~/memory")) <= columns, (
             "but for the name of the folder"
@@ -590,19 +590,19 @@ def test_a_terminal_gets_a_drawing_that_fits(folder: Path, columns: int) -> None
 
 
 def test_a_terminal_says_until_when_something_holds(folder: Path) -> None:
-    run_cli("remember", "Ines prefers dark mode", "--valid-to", "2025-01-31", "--folder", folder)
-    run_cli("remember", "Ines reads on the train", "--valid-to", "2999-01-31", "--folder", folder)
-    run_cli("remember", "Ines keeps bees", "--folder", folder)
-    code, seen = run_on_terminal("list", "--folder", folder, columns=120, NO_COLOR="1")
+    run_cli("remember", "Ines prefers dark mode", "--valid-to", "2025-01-31", "--store", folder)
+    run_cli("remember", "Ines reads on the train", "--valid-to", "2999-01-31", "--store", folder)
+    run_cli("remember", "Ines keeps bees", "--store", folder)
+    code, seen = run_on_terminal("list", "--store", folder, columns=120, NO_COLOR="1")
     assert code == 0
     assert [word for word in ("held until 2025-01-31", "holds until 2999-01-31") if word not in seen] == []
     assert seen.count("until") == 2
 
 
 def test_colour_is_used_on_a_terminal_unless_it_is_not_wanted(folder: Path) -> None:
-    run_cli("remember", "The causeway is dry", "--folder", folder)
-    _, coloured = run_on_terminal("recall", "causeway", "--folder", folder)
-    _, plain = run_on_terminal("recall", "causeway", "--folder", folder, NO_COLOR="1")
+    run_cli("remember", "The causeway is dry", "--store", folder)
+    _, coloured = run_on_terminal("recall", "causeway", "--store", folder)
+    _, plain = run_on_terminal("recall", "causeway", "--store", folder, NO_COLOR="1")
     assert "\x1b[1;36m" in coloured
     assert "\x1b[1;36m" not in plain
     assert "36m" not in plain
@@ -616,29 +616,29 @@ HOSTILE = "\x1b]0;owned\x07\x1b[2Jhello \u202e[bold]world[/bold] \x9b31m\U000e00
     [["recall", "hello"], ["recall", "hello", "--explain"], ["show", "ID"], ["context", "chat:1", "hello"]],
 )
 def test_what_is_remembered_cannot_command_the_terminal(folder: Path, args: list[str]) -> None:
-    turn = run_cli("say", "chat:1", HOSTILE, "-q", "--folder", folder).stdout.decode().strip()
+    turn = run_cli("say", "chat:1", HOSTILE, "-q", "--store", folder).stdout.decode().strip()
     assert len(turn) == 12
     args = [turn if arg == "ID" else arg for arg in args]
     for columns in (80, 120):
-        _, seen = run_on_terminal(*args, "--folder", folder, columns=columns, NO_COLOR="1", TERM="dumb")
+        _, seen = run_on_terminal(*args, "--store", folder, columns=columns, NO_COLOR="1", TERM="dumb")
         assert not {"\x1b", "\x07", "\x9b", "\u202e", "\U000e0041"} & set(seen)
-    piped = run_cli(*args, "--folder", folder).stdout.decode()
+    piped = run_cli(*args, "--store", folder).stdout.decode()
     assert not {"\x1b", "\x07", "\x9b", "\u202e", "\U000e0041"} & set(piped)
 
 
 def test_json_keeps_every_character_and_commands_no_terminal(folder: Path) -> None:
-    turn = run_cli("say", "chat:1", HOSTILE, "-q", "--folder", folder).stdout.decode().strip()
-    written = run_cli("show", turn, "--json", "--folder", folder).stdout.decode()
+    turn = run_cli("say", "chat:1", HOSTILE, "-q", "--store", folder).stdout.decode().strip()
+    written = run_cli("show", turn, "--json", "--store", folder).stdout.decode()
     assert not {"\x1b", "\x07", "\x9b", "\u202e", "\U000e0041"} & set(written)
     assert json.loads(written)["turn"]["content"] == HOSTILE
 
 
 def test_json_stays_json_where_the_encoding_is_not_utf_8(folder: Path) -> None:
-    run_cli("remember", "Tomé drinks at the Café Âncora — 牡蠣", "--folder", folder)
+    run_cli("remember", "Tomé drinks at the Café Âncora — 牡蠣", "--store", folder)
     env = environment(PYTHONIOENCODING="ascii", PYTHONUTF8="0")
-    done = run_cli("recall", "Tomé", "--json", "--folder", folder, env=env)
+    done = run_cli("recall", "Tomé", "--json", "--store", folder, env=env)
     assert (
         json.loads(done.stdout.decode("ascii"))["hits"][0]["content"]
         == "Tomé drinks at the Café Âncora — 牡蠣"
     )
-    assert run_cli("recall", "Tomé", "--folder", folder, env=env).returncode == 0
+    assert run_cli("recall", "Tomé", "--store", folder, env=env).returncode == 0

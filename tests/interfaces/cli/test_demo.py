@@ -76,7 +76,7 @@ def test_an_interrupted_demo_is_finished_by_the_next(answer: Answer, folder: Pat
 
 
 def test_without_a_folder_the_demo_goes_to_a_new_one_and_never_to_the_environment_s(tmp_path: Path) -> None:
-    env = environment(REVERIE_FOLDER=str(tmp_path / "mine"), TMPDIR=str(tmp_path))
+    env = environment(REVERIE_STORE=str(tmp_path / "mine"), TMPDIR=str(tmp_path))
     shown = json.loads(run_process("demo", "--json", env=env).stdout)
     assert Path(shown["folder"]).parent == tmp_path
     assert not (tmp_path / "mine").exists()
@@ -108,7 +108,7 @@ def test_the_demo_is_plain_in_a_pipe_and_says_nothing_relevant(call: Call) -> No
 
 @pytest.mark.parametrize("columns", [80, 120])
 def test_the_demo_fits_a_terminal(folder: Path, columns: int) -> None:
-    code, seen = run_on_terminal("demo", "--folder", folder, columns=columns, NO_COLOR="1")
+    code, seen = run_on_terminal("demo", "--store", folder, columns=columns, NO_COLOR="1")
     assert code == 0
     drawn = [line for line in seen.splitlines() if not line.startswith("  reverie ")]
     assert measure_width("\n".join(drawn)) <= columns

@@ -54,7 +54,7 @@ def run(
     folder: Path, *args: str, env: dict[str, str] | None = None, input: bytes = b""
 ) -> subprocess.CompletedProcess[bytes]:
     """Run a command on the folder, and drop the connections to the model that it left open."""
-    done = run_cli(args[0], "--folder", str(folder), *args[1:], env=env, input=input)
+    done = run_cli(args[0], "--store", str(folder), *args[1:], env=env, input=input)
     gc.collect()
     return done
 
@@ -214,14 +214,14 @@ def test_a_model_that_fails_ends_the_answer_not_the_conversation(folder: Path) -
 
 
 def test_on_a_terminal_it_greets_and_names_itself(folder: Path) -> None:
-    code, text = run_on_terminal("chat", "--folder", str(folder), "-m", "Hello")
+    code, text = run_on_terminal("chat", "--store", str(folder), "-m", "Hello")
     assert code == 0
     assert "No model is set" in text
 
 
 def test_killed_in_the_middle_of_an_answer_the_question_is_there(folder: Path) -> None:
     with serving(slow(20, says("Late."))) as script:
-        command = [*PROGRAM, "chat", "--folder", str(folder), "-m", "Are you there?", "--model", "openai:m"]
+        command = [*PROGRAM, "chat", "--store", str(folder), "-m", "Are you there?", "--model", "openai:m"]
         running = subprocess.Popen(
             command, env=by_script(script), stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )

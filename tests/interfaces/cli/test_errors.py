@@ -125,14 +125,14 @@ def test_what_was_typed_is_not_repeated(call: Call, store: Path) -> None:
 )
 def test_bytes_that_are_no_utf_8_are_refused(store: Path, args: list[str | bytes]) -> None:
     before = prints(store)
-    done = run_cli(*args, "--folder", store)
+    done = run_cli(*args, "--store", store)
     assert "surrogate" in one_line(done)
     assert done.returncode == 2
     assert prints(store) == before
 
 
 def test_standard_input_that_is_no_utf_8_is_refused(store: Path) -> None:
-    done = run_cli("remember", "-", "--folder", store, input=b"caf\xe9")
+    done = run_cli("remember", "-", "--store", store, input=b"caf\xe9")
     assert "not UTF-8 text (byte 3)" in one_line(done)
     assert done.returncode == 2
 
@@ -215,7 +215,7 @@ def test_reading_makes_no_folder(call: Call, folder: Path, args: list[str]) -> N
 
 def test_a_folder_that_cannot_be_made_is_unavailable(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way", encoding="utf-8")
-    done = run_cli("remember", SECRET, "--folder", tmp_path / "file" / "memory")
+    done = run_cli("remember", SECRET, "--store", tmp_path / "file" / "memory")
     assert SECRET not in one_line(done)
     assert done.returncode == 4
     assert (tmp_path / "file").read_text(encoding="utf-8") == "in the way"
@@ -223,7 +223,7 @@ def test_a_folder_that_cannot_be_made_is_unavailable(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="needs a file system that nobody can write to")
 def test_a_folder_that_cannot_be_written_is_unavailable() -> None:
-    done = run_cli("remember", SECRET, "--folder", "/proc/reverie")
+    done = run_cli("remember", SECRET, "--store", "/proc/reverie")
     assert SECRET not in one_line(done)
     assert done.returncode == 4
 
@@ -251,7 +251,7 @@ def test_a_database_that_is_not_ours_is_left_alone(folder: Path, kind: str, args
     database = folder / "reverie.db"
     FOREIGN[kind](database)
     before = database.read_bytes()
-    done = run_cli(*args, "--folder", folder)
+    done = run_cli(*args, "--store", folder)
     assert SECRET not in one_line(done)
     assert done.returncode == 5
     assert database.read_bytes() == before
@@ -270,10 +270,10 @@ def test_a_damaged_database_is_said_to_be_damaged(store: Path) -> None:
     damaged[8192:-4096] = b"\xa5" * (len(damaged) - 8192 - 4096)
     database.write_bytes(damaged)
     for args in (["recall", "causeway"], ["list"], ["history"], ["remember", SECRET]):
-        done = run_cli(*args, "--folder", store)
+        done = run_cli(*args, "--store", store)
         assert SECRET not in one_line(done)
         assert done.returncode == 5, (args, done.stderr)
-    checked = run_cli("check", "--folder", store)
+    checked = run_cli("check", "--store", store)
     assert checked.returncode in (1, 5)
     assert checked.stdout or checked.stderr
 
@@ -284,12 +284,12 @@ def test_a_locked_store_is_unavailable_and_the_note_can_be_saved_later(
     monkeypatch.setitem(SQLiteStore.__init__.__kwdefaults__, "busy_timeout", timedelta(milliseconds=50))
     connection = sqlite3.connect(store / "reverie.db", isolation_level=None)
     connection.execute("begin immediate")
-    done = run_cli("remember", SECRET, "--folder", store)
+    done = run_cli("remember", SECRET, "--store", store)
     connection.execute("rollback")
     connection.close()
     assert SECRET not in one_line(done)
     assert done.returncode == 4
-    assert run_cli("remember", SECRET, "--folder", store).returncode == 0
+    assert run_cli("remember", SECRET, "--store", store).returncode == 0
 
 
 # -- the program's own ends ------------------------------------------------------------------------------
@@ -297,17 +297,17 @@ def test_a_locked_store_is_unavailable_and_the_note_can_be_saved_later(
 
 def test_an_empty_folder_is_not_the_usual_one(tmp_path: Path) -> None:
     env = environment(HOME=str(tmp_path), XDG_DATA_HOME=str(tmp_path))
-    done = run_cli("remember", SECRET, "--folder", "", env=env)
+    done = run_cli("remember", SECRET, "--store", "", env=env)
     assert "path is ''" in one_line(done)
     assert done.returncode == 2
     assert list(tmp_path.iterdir()) == []
 
 
 def test_closed_streams_are_no_bug(store: Path) -> None:
-    program = shlex.join([*PROGRAM, "recall", "staging port", "--folder", str(store)])
+    program = shlex.join([*PROGRAM, "recall", "staging port", "--store", str(store)])
     done = subprocess.run(["sh", "-c", f"{program} >&- <&-"], capture_output=True, env=environment())
     assert (done.returncode, done.stderr) == (0, b"")
-    program = shlex.join([*PROGRAM, "remember", "-", "--folder", str(store)])
+    program = shlex.join([*PROGRAM, "remember", "-", "--store", str(store)])
     done = subprocess.run(["sh", "-c", f"{program} <&-"], capture_output=True, env=environment())
     assert done.returncode == 2
     assert b"standard input is closed" in done.stderr
@@ -332,7 +332,7 @@ def test_a_bug_is_called_one_without_repeating_what_was_remembered(monkeypatch: 
 
 def test_debug_shows_where_an_error_comes_from(store: Path) -> None:
     env = environment()
-    args = [*PROGRAM, "show", "ffffffffffff", "--folder", str(store), "--debug"]
+    args = [*PROGRAM, "show", "ffffffffffff", "--store", str(store), "--debug"]
     done = subprocess.run(args, capture_output=True, text=True, env=env)
     assert done.returncode == 3
     assert "Traceback (most recent call last)" in done.stderr
@@ -343,7 +343,7 @@ def test_a_reader_that_goes_away_is_no_error(store: Path) -> None:
     with Memory.open(store) as memory:
         memory.save_many({"content": f"note {n} about the causeway " + "tide " * 500} for n in range(200))
     running = subprocess.Popen(
-        [*PROGRAM, "list", "--limit", "1000", "--folder", str(store)],
+        [*PROGRAM, "list", "--limit", "1000", "--store", str(store)],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(),
     )  # fmt: skip
     assert running.stdout is not None
@@ -359,7 +359,7 @@ def test_a_reader_that_goes_away_is_no_error(store: Path) -> None:
 def test_an_answer_that_cannot_be_written_is_an_error(store: Path) -> None:
     with open("/dev/full", "wb") as full:
         done = subprocess.run(
-            [*PROGRAM, "list", "--folder", str(store)], stdout=full, stderr=subprocess.PIPE, env=environment()
+            [*PROGRAM, "list", "--store", str(store)], stdout=full, stderr=subprocess.PIPE, env=environment()
         )
     assert done.returncode == 4
     assert b"No space left on device" in done.stderr
@@ -416,10 +416,10 @@ def until_some_are_stored(folder: Path) -> int:
 def test_recall_and_remember_in_other_processes_while_one_imports(
     started: Start, folder: Path, tmp_path: Path
 ) -> None:
-    running = started("import", talk(tmp_path / "talk.jsonl", 20_000), "--folder", folder)
+    running = started("import", talk(tmp_path / "talk.jsonl", 20_000), "--store", folder)
     seen = until_some_are_stored(folder)
-    found = run_cli("recall", "gauge g7", "--json", "--folder", folder)
-    saved = run_cli("remember", "kept while another process writes", "-q", "--folder", folder)
+    found = run_cli("recall", "gauge g7", "--json", "--store", folder)
+    saved = run_cli("remember", "kept while another process writes", "-q", "--store", folder)
     assert running.poll() is None, "the file was too short to look in meanwhile"
     os.kill(running.pid, signal.SIGINT)
     _, err = running.communicate(timeout=60)
@@ -441,7 +441,7 @@ def test_two_who_import_the_same_file_at_once_add_it_once(
 ) -> None:
     turns = 1_000
     file = talk(tmp_path / "talk.jsonl", turns)
-    both = [started("import", file, "--folder", folder, "--json", "--quiet") for _ in range(2)]
+    both = [started("import", file, "--store", folder, "--json", "--quiet") for _ in range(2)]
     documents = [json.loads(running.communicate(timeout=110)[0]) for running in both]
     assert sum(document["turns"] for document in documents) == turns
     with Memory.open(folder) as memory:
@@ -457,7 +457,7 @@ def test_an_interrupted_import_is_finished_by_another(
 ) -> None:
     turns = 6_000
     file = talk(tmp_path / "talk.jsonl", turns)
-    running = started("import", file, "--folder", folder)
+    running = started("import", file, "--store", folder)
     until_some_are_stored(folder)
     os.kill(running.pid, with_signal)
     _, err = running.communicate(timeout=60)
@@ -466,8 +466,8 @@ def test_an_interrupted_import_is_finished_by_another(
     if with_signal == signal.SIGINT:
         assert running.returncode == 130
         assert err == f"New memory in {folder}\nreverie: interrupted\n".encode()
-    assert run_cli("check", "--folder", folder).returncode == 0
-    rest = json.loads(run_cli("import", file, "--folder", folder, "--json").stdout)
+    assert run_cli("check", "--store", folder).returncode == 0
+    rest = json.loads(run_cli("import", file, "--store", folder, "--json").stdout)
     assert rest["turns"] == turns - there
     with Memory.open(folder) as memory:
         contents = [turn.content for turn in memory.turns("long")]

@@ -35,7 +35,7 @@ class TestFolders:
         result = call("remember", "x", "--json")
         assert json.loads(result.stdout)["outcome"] == "created"
         assert result.stderr == f"New memory in {folder}\n"
-        assert run_cli("init", "--quiet", "--folder", folder.parent / "other").stderr == b""
+        assert run_cli("init", "--quiet", "--store", folder.parent / "other").stderr == b""
 
     @pytest.mark.parametrize(
         "command",
@@ -75,7 +75,7 @@ class TestConversations:
         shown = answer("show", "cli:1")
         assert (shown["type"], shown["session"]["id"]) == ("session", "cli:1")
         assert [turn["role"] for turn in shown["turns"]] == ["user", "assistant"]
-        code, written = run_on_terminal("show", "cli:1", "--folder", folder)
+        code, written = run_on_terminal("show", "cli:1", "--store", folder)
         assert code == 0
         assert "2024-05-01 10:00:00" in written
         assert written.index("Where is the fig tree?") < written.index("Behind the shed.")
@@ -92,7 +92,7 @@ class TestConversations:
         assert said("--turns-only", "--since", "2024-05-02") == ["A later word"]
         assert said("--session", "cli:1", "--before", "2024-05-01T10:00:30Z") == ["Where is the fig tree?"]
         assert said("--role", "assistant") == ["Behind the shed."]
-        _, written = run_on_terminal("recall", "--turns-only", "--folder", folder)
+        _, written = run_on_terminal("recall", "--turns-only", "--store", folder)
         assert "0.00" not in written
 
     def test_a_thumb_is_given_by_the_id_of_an_answer(self, call: Call, answer: Answer, talk: None) -> None:
@@ -122,7 +122,7 @@ class TestTimes:
 
     def test_history_says_who_did_what_at_60_columns(self, call: Call, answer: Answer, folder: Path) -> None:
         saved = answer("remember", "one")
-        code, written = run_on_terminal("history", "--folder", folder, columns=60)
+        code, written = run_on_terminal("history", "--store", folder, columns=60)
         assert code == 0
         assert f"added record {saved['record']['id']}" in written
         assert "owner · save" in written
@@ -135,7 +135,7 @@ class TestLongTexts:
         filler = "The weather was fine and nothing happened. "
         text = filler * 60 + "The vault code of the museum is on the wall. " + filler * 60
         call("remember", "-", input=text)
-        code, written = run_on_terminal("recall", "museum vault", "--folder", folder)
+        code, written = run_on_terminal("recall", "museum vault", "--store", folder)
         assert code == 0
         flat = " ".join(written.split())
         assert "The vault code of the museum is on the wall." in flat
@@ -182,7 +182,7 @@ class TestForget:
 def test_one_thing_is_counted_in_the_singular(call: Call, folder: Path) -> None:
     call("remember", "one")
     call("say", "cli:chat", "hello")
-    talk = run_cli("chat", "--folder", folder, input=b"/status\n").stdout.decode()
+    talk = run_cli("chat", "--store", folder, input=b"/status\n").stdout.decode()
     assert "1 turn, 1 in the window" in talk
     assert "1 record, 0 archived, 1 turn\n" in talk
 

@@ -17,7 +17,7 @@ from tests.interfaces.conftest import PROGRAM, environment, run_cli
 
 
 def run(folder: Path, *args: str) -> subprocess.CompletedProcess[bytes]:
-    return run_cli(*args, "--folder", folder)
+    return run_cli(*args, "--store", folder)
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def test_once_takes_in_what_was_edited_and_names_what_is_broken(folder: Path) ->
 @pytest.fixture(params=[(), ("--poll",)])
 def watching(folder: Path, request: pytest.FixtureRequest) -> Iterator[subprocess.Popen[str]]:
     running = subprocess.Popen(
-        [*PROGRAM, "watch", *request.param, "--folder", str(folder)],
+        [*PROGRAM, "watch", *request.param, "--store", str(folder)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -87,7 +87,7 @@ def test_wrong_usage_is_refused(call: Call, secret: str, args: tuple[str, ...], 
 
 @pytest.mark.parametrize(("said", "left"), [("y", 1), ("n", 2), ("", 2)])
 def test_on_a_terminal_it_asks(folder: Path, secret: str, said: str, left: int) -> None:
-    code, text = run_on_terminal("forget", secret, "--turns", "--folder", folder, reply=said)
+    code, text = run_on_terminal("forget", secret, "--turns", "--store", folder, reply=said)
     assert code == 0
     assert "To be erased permanently: 1 record, 1 turn" in text
     assert "Erase this permanently?" in text
@@ -100,7 +100,7 @@ def test_much_is_counted_and_only_the_first_are_listed(folder: Path) -> None:
     with Memory.open(folder) as memory:
         memory.save_many({"content": f"Crate {n} from Lindqvist holds {n} pears"} for n in range(30))
     code, shown = run_on_terminal(
-        "forget", "--match", "lindqvist", "--dry-run", "--folder", folder, columns=100
+        "forget", "--match", "lindqvist", "--dry-run", "--store", folder, columns=100
     )
     assert code == 0
     assert "To be erased permanently: 30 records" in shown

@@ -162,7 +162,7 @@ def test_several_changes_are_undone_after_a_yes(call: Call, answer: Answer, fold
 
 def asked(folder: Path, reply: str) -> tuple[int, bool]:
     """Undo everything since change 2 at a terminal; the exit code, and whether it was done."""
-    code, output = run_on_terminal("undo", "--since", "2", "--folder", folder, reply=reply)
+    code, output = run_on_terminal("undo", "--since", "2", "--store", folder, reply=reply)
     assert "Undo " in output
     assert "[y/N]" in output
     return code, "Undone" in output
@@ -220,17 +220,17 @@ def test_on_a_terminal_it_is_drawn_within_its_width(folder: Path, columns: int) 
         PORT,
         "Deploys of the shop happen on Friday at noon, and never while invoices are sent " * 3,
     ):
-        run_cli("remember", text, "--folder", folder)
-    run_cli("edit", "--from", "-", "--folder", folder, input=b"# Notes\none \x1b[31mred\x1b[0m line\n")
+        run_cli("remember", text, "--store", folder)
+    run_cli("edit", "--from", "-", "--store", folder, input=b"# Notes\none \x1b[31mred\x1b[0m line\n")
     for args in (
         ["history"],
         ["blame", "MEMORY.md"],
         ["diff", "--since", "1"],
         ["undo", "1", "--dry-run"],
     ):
-        code, seen = run_on_terminal(*args, "--folder", folder, columns=columns, NO_COLOR="1", TERM="dumb")
+        code, seen = run_on_terminal(*args, "--store", folder, columns=columns, NO_COLOR="1", TERM="dumb")
         assert code == 0
         assert measure_width(seen) <= columns
         assert "\x1b[31m" not in seen
-    written = run_cli("blame", "MEMORY.md", "--json", "--folder", folder).stdout
+    written = run_cli("blame", "MEMORY.md", "--json", "--store", folder).stdout
     assert json.loads(written)["lines"][1]["text"] == "one \x1b[31mred\x1b[0m line"

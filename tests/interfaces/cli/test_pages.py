@@ -46,7 +46,7 @@ def test_pages_are_listed(call: Call, answer: Answer) -> None:
 
 def test_a_list_on_a_terminal_is_a_table(call: Call, folder: Path) -> None:
     call("append", "HISTORY.md", "They met.")
-    status, drawn = run_on_terminal("pages", "--folder", folder)
+    status, drawn = run_on_terminal("pages", "--store", folder)
     assert status == 0
     assert "1 paragraph" in drawn
     assert "just now" in drawn
@@ -111,13 +111,13 @@ def editor(tmp_path: Path) -> Callable[[str], str]:
 def test_a_page_is_edited_in_the_editor(call: Call, folder: Path, editor: Callable[[str], str]) -> None:
     call("append", "MEMORY.md", "- tea")
     adds = editor('echo "- coffee" >> "$1"; touch -d "+1 minute" "$1"')
-    status, drawn = run_on_terminal("edit", "--folder", folder, EDITOR=adds, VISUAL=adds)
+    status, drawn = run_on_terminal("edit", "--store", folder, EDITOR=adds, VISUAL=adds)
     assert (status, drawn) == (0, "Changed: MEMORY.md (15 characters)\n")
     assert call("page").output == "- tea\n- coffee\n"
-    status, drawn = run_on_terminal("edit", "--folder", folder, EDITOR=editor("true"), VISUAL=editor("true"))
+    status, drawn = run_on_terminal("edit", "--store", folder, EDITOR=editor("true"), VISUAL=editor("true"))
     assert (status, drawn) == (0, "Unchanged: MEMORY.md (15 characters)\n")
     status, drawn = run_on_terminal(
-        "edit", "--folder", folder, EDITOR=editor("exit 3"), VISUAL=editor("exit 3")
+        "edit", "--store", folder, EDITOR=editor("exit 3"), VISUAL=editor("exit 3")
     )
     assert status == 2
     assert "Editing failed" in drawn
@@ -130,10 +130,10 @@ def test_what_is_changed_while_the_editor_is_open_stays(
     call("append", "MEMORY.md", "- tea\n- port 5432")
     other = f"{sys.executable} -c 'from reverie.interfaces.cli.main import main; main()'"
     meanwhile = editor(
-        f'{other} append MEMORY.md "- by another" --folder {folder} > /dev/null\n'
+        f'{other} append MEMORY.md "- by another" --store {folder} > /dev/null\n'
         'sed -i s/5432/5433/ "$1"; touch -d "+1 minute" "$1"'
     )
-    status, drawn = run_on_terminal("edit", "--folder", folder, EDITOR=meanwhile, VISUAL=meanwhile)
+    status, drawn = run_on_terminal("edit", "--store", folder, EDITOR=meanwhile, VISUAL=meanwhile)
     assert status == 0
     assert "both changes were merged" in drawn
     assert call("page").output == "- tea\n- port 5433\n- by another\n"
@@ -159,7 +159,7 @@ def test_history_is_searched_and_shown(call: Call, answer: Answer) -> None:
 
 def test_a_hit_of_the_history_is_drawn_with_its_page(call: Call, folder: Path) -> None:
     call("append", "HISTORY.md", "They spoke of the harbour.")
-    status, drawn = run_on_terminal("recall", "harbour", "--folder", folder)
+    status, drawn = run_on_terminal("recall", "harbour", "--store", folder)
     assert status == 0
     assert "· HISTORY.md · just now" in drawn
 
@@ -174,5 +174,5 @@ def test_the_temporary_file_of_the_editor_is_its_owners_alone(
 ) -> None:
     call("append", "MEMORY.md", "- secret")
     looks = editor(f'stat -c %a "$1" > {tmp_path / "mode"}')
-    assert run_on_terminal("edit", "--folder", folder, EDITOR=looks, VISUAL=looks)[0] == 0
+    assert run_on_terminal("edit", "--store", folder, EDITOR=looks, VISUAL=looks)[0] == 0
     assert (tmp_path / "mode").read_text().strip() == "600"

@@ -50,12 +50,12 @@ def test_a_backup_is_made_and_brought_back(call: Call, filled: None, folder: Pat
     assert "1 record, 1 session with 1 turn, up to change 3." in result.stdout
     result = call("backup", tmp_path / "quiet.zip", "--quiet")
     assert result.output == f"{tmp_path / 'quiet.zip'}\n"
-    result = call("recover", tmp_path / "kept.zip", "--folder", tmp_path / "new")
-    assert result.exit_code == 2  # the last --folder counts, and there is a memory in it
-    new = run_cli("recover", tmp_path / "kept.zip", "--folder", tmp_path / "new")
+    result = call("recover", tmp_path / "kept.zip", "--store", tmp_path / "new")
+    assert result.exit_code == 2  # the last --store counts, and there is a memory in it
+    new = run_cli("recover", tmp_path / "kept.zip", "--store", tmp_path / "new")
     assert new.returncode == 0, new.stderr
     assert new.stdout.decode().startswith(f"Recovered: {tmp_path / 'new'} as of ")
-    assert run_cli("recall", "answers", "--folder", tmp_path / "new").returncode == 0
+    assert run_cli("recall", "answers", "--store", tmp_path / "new").returncode == 0
 
 
 def test_the_json_of_both(answer: Answer, filled: None, folder: Path, tmp_path: Path) -> None:
@@ -118,19 +118,19 @@ def test_an_export_is_taken_in_again(answer: Answer, filled: None, tmp_path: Pat
 
 
 def test_standard_output_gets_the_lines_and_nothing_else(call: Call, filled: None, folder: Path) -> None:
-    done = run_cli("export", "-", "--folder", folder)
+    done = run_cli("export", "-", "--store", folder)
     assert done.returncode == 0
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     assert [line["type"] for line in lines] == ["header", "record", "session", "turn", "end"]
     assert b"Exported to standard output: 1 record, 1 session, 1 turn." in done.stderr
-    assert run_cli("export", "-", "--quiet", "--folder", folder).stderr == b""
+    assert run_cli("export", "-", "--quiet", "--store", folder).stderr == b""
     assert call("export", "-", "--json").exit_code == 2
     assert call("export", "-", "--format", "markdown").exit_code == 2
 
 
 def test_no_memory_commands_the_terminal_through_an_export(call: Call, folder: Path) -> None:
     call("say", "cli:1", "red \x1b[31m and \x9b31m", "--role", "tool")
-    code, written = run_on_terminal("export", "-", "--folder", folder)
+    code, written = run_on_terminal("export", "-", "--store", folder)
     assert code == 0
     assert "\\u001b[31m" in written
     assert "\x1b[31m" not in written
@@ -142,7 +142,7 @@ def test_a_reader_that_goes_away_is_no_error(call: Call, folder: Path) -> None:
     for _ in range(3):
         call("say", "cli:1", "long " * 20_000)
     running = subprocess.Popen(
-        [*PROGRAM, "export", "-", "--folder", str(folder)],
+        [*PROGRAM, "export", "-", "--store", str(folder)],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(),
     )  # fmt: skip
     assert running.stdout is not None
@@ -222,10 +222,10 @@ def test_a_source_that_cannot_be_told_makes_no_folder(call: Call, folder: Path, 
 def test_a_bar_is_drawn_on_a_terminal_and_nowhere_else(
     call: Call, filled: None, graph: Path, folder: Path
 ) -> None:
-    code, written = run_on_terminal("import", graph, "--folder", folder)
+    code, written = run_on_terminal("import", graph, "--store", folder)
     assert code == 0
     assert "Imported from memory.jsonl" in written
-    code, written = run_on_terminal("backup", folder.parent / "kept.zip", "--folder", folder)
+    code, written = run_on_terminal("backup", folder.parent / "kept.zip", "--store", folder)
     assert code == 0
     assert "Backup: " in written.replace("\n", " ")
-    assert run_cli("backup", folder.parent / "other.zip", "--folder", folder).stderr == b""
+    assert run_cli("backup", folder.parent / "other.zip", "--store", folder).stderr == b""

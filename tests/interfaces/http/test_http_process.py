@@ -48,9 +48,9 @@ class Served:
 
 @contextmanager
 def serving(folder: Path, *options: str) -> Iterator[Served]:
-    run_cli("init", "--folder", folder) if not (folder / "reverie.db").exists() else None
+    run_cli("init", "--store", folder) if not (folder / "reverie.db").exists() else None
     process = subprocess.Popen(
-        [*PROGRAM, "serve", "--port", "0", "--folder", str(folder), *options],
+        [*PROGRAM, "serve", "--port", "0", "--store", str(folder), *options],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=environment(),
@@ -126,7 +126,7 @@ def test_a_stream_hears_of_a_change_by_another_process_and_ends_with_the_server(
         connection.request("GET", "/v1/events")
         stream = connection.getresponse()
         assert stream.readline() == b"retry: 3000\n"
-        run_cli("remember", "Likes tea", "--folder", folder)
+        run_cli("remember", "Likes tea", "--store", folder)
         lines = [stream.readline() for _ in range(3)]
         assert lines[1] == b"id: 1\n"
         assert json.loads(lines[2].removeprefix(b"data: "))["actor"] == "owner"
@@ -138,21 +138,21 @@ def test_tokens_are_made_listed_and_revoked_by_command_while_the_server_runs(tmp
     folder = tmp_path / "memory"
     with serving(folder) as served:
         assert served.ask("GET", "/v1/nothing")[0] == 404
-        made = run_cli("token", "create", "root", "--right", "admin", "--right", "read", "--folder", folder)
+        made = run_cli("token", "create", "root", "--right", "admin", "--right", "read", "--store", folder)
         token = made.stdout.decode().strip()
         bearer = {"Authorization": f"Bearer {token}"}
         assert served.ask("GET", "/v1/nothing", headers=bearer)[0] == 404
-        listed = json.loads(run_cli("token", "list", "--json", "--folder", folder).stdout)["tokens"]
+        listed = json.loads(run_cli("token", "list", "--json", "--store", folder).stdout)["tokens"]
         assert [(each["label"], each["rights"]) for each in listed] == [("root", ["read", "admin"])]
         assert "digest" not in listed[0]
         assert token.split("_")[2] not in json.dumps(listed)
-        run_cli("token", "revoke", listed[0]["id"], "--folder", folder)
-        assert b"revoked" in run_cli("token", "list", "--folder", folder).stdout
-    assert run_cli("token", "revoke", "00000000", "--folder", folder).returncode == 3
+        run_cli("token", "revoke", listed[0]["id"], "--store", folder)
+        assert b"revoked" in run_cli("token", "list", "--store", folder).stdout
+    assert run_cli("token", "revoke", "00000000", "--store", folder).returncode == 3
 
 
 def test_other_machines_are_not_served_without_a_token(tmp_path: Path) -> None:
-    run_cli("init", "--folder", tmp_path / "memory")
-    done = run_cli("serve", "--host", "0.0.0.0", "--port", "0", "--folder", tmp_path / "memory")
+    run_cli("init", "--store", tmp_path / "memory")
+    done = run_cli("serve", "--host", "0.0.0.0", "--port", "0", "--store", tmp_path / "memory")
     assert done.returncode == 2
     assert b"reverie token create" in done.stderr

@@ -58,7 +58,7 @@ async def client_of(memory: Memory, mode: str, *, interval: float = 0.02, **how:
 
 def started(folder: Path, *options: str) -> Any:
     """What starts a server as a process of its own, for one client."""
-    return launched(PROGRAM[0], [*PROGRAM[1:], "mcp", "--folder", str(folder), *options])
+    return launched(PROGRAM[0], [*PROGRAM[1:], "mcp", "--store", str(folder), *options])
 
 
 def launched(command: str, args: list[str]) -> Any:
@@ -71,7 +71,7 @@ class Wire:
 
     def __init__(self, folder: Path, *options: str, **how: Any) -> None:
         self.process = subprocess.Popen(
-            [*PROGRAM, "mcp", "--folder", str(folder), *options],
+            [*PROGRAM, "mcp", "--store", str(folder), *options],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -68,7 +68,7 @@ class Served:
 def serving(folder: Path, *options: str, **env: str) -> Iterator[Served]:
     is_new = not (folder / "reverie.db").exists()
     process = subprocess.Popen(
-        [*PROGRAM, "mcp", "--transport", "http", "--port", "0", "--folder", str(folder), *options],
+        [*PROGRAM, "mcp", "--transport", "http", "--port", "0", "--store", str(folder), *options],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=environment(**env),

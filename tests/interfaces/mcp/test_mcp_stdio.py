@@ -358,7 +358,7 @@ def test_only_the_protocol_is_on_standard_output(folder: Path) -> None:
     )
     hello = {"jsonrpc": "2.0", "id": 1, "method": "server/discover", "params": {"_meta": {}}}
     done = subprocess.run(
-        [PROGRAM[0], "-c", program, "mcp", "--folder", str(folder)],
+        [PROGRAM[0], "-c", program, "mcp", "--store", str(folder)],
         input=json.dumps(hello).encode() + b"\n",
         capture_output=True,
         timeout=60,
@@ -428,7 +428,7 @@ def test_what_is_pasted_into_a_client_starts_a_server(
     command, args = found[0]
     assert found == [(command, args)] * len(CLIENTS)
     assert os.path.isabs(command)
-    assert args[args.index("mcp") :][:3] == ["mcp", "--folder", str(folder)]
+    assert args[args.index("mcp") :][:3] == ["mcp", "--store", str(folder)]
     assert not folder.exists()
 
     async def scene() -> None:

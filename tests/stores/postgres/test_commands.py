@@ -23,11 +23,12 @@ def url(postgres: PostgresServer) -> Iterator[str]:
     postgres.execute("postgres", f"DROP DATABASE {name} WITH (FORCE)")
 
 
-def run(tmp_path: Path, *args: str) -> Result:
+def run(tmp_path: Path, *args: str, input: str | None = None) -> Result:
     return CliRunner().invoke(
         cli,
         list(args),
         prog_name="reverie",
+        input=input,
         env={"HOME": str(tmp_path), "REVERIE_INDEX_CACHE": str(tmp_path / "c")},
     )
 
@@ -47,26 +48,43 @@ def test_tables_are_created_upgraded_and_checked(url: str, tmp_path: Path) -> No
     assert "superuser" in powerful.output
 
 
-def test_commands_take_the_url_for_a_folder(url: str, tmp_path: Path) -> None:
-    assert run(tmp_path, "init", "--folder", url).output.startswith("Ready: memory 'acme'")
-    assert run(tmp_path, "remember", "Deploys happen on Tuesdays", "--folder", url).exit_code == 0
-    assert "Tuesdays" in run(tmp_path, "recall", "deploys", "--folder", url).output
-    assert json.loads(run(tmp_path, "stats", "--json", "--folder", url).output)["records"] == 1
-    assert run(tmp_path, "check", "--folder", url).output.startswith("Sound: memory 'acme'")
-    assert run(tmp_path, "doctor", "--folder", url).exit_code == 0
-    assert url in run(tmp_path, "mcp", "config", "--client", "cursor", "--folder", url).output
+def test_commands_take_a_url(url: str, tmp_path: Path) -> None:
+    assert run(tmp_path, "init", "--store", url).output.startswith("Ready: memory 'acme'")
+    assert run(tmp_path, "remember", "Deploys happen on Tuesdays", "--store", url).exit_code == 0
+    assert "Tuesdays" in run(tmp_path, "recall", "deploys", "--store", url).output
+    assert json.loads(run(tmp_path, "stats", "--json", "--store", url).output)["records"] == 1
+    assert run(tmp_path, "check", "--store", url).output.startswith("Sound: memory 'acme'")
+    assert run(tmp_path, "doctor", "--store", url).exit_code == 0
+    assert url in run(tmp_path, "mcp", "config", "--client", "cursor", "--store", url).output
+    assert run(tmp_path, "demo", "--store", url).exit_code == 2
     for command in ("rebuild", "watch", "backup"):
         args = [str(tmp_path / "backup.zip")] if command == "backup" else []
-        refused = run(tmp_path, command, *args, "--folder", url)
+        refused = run(tmp_path, command, *args, "--store", url)
         assert refused.exit_code == 2, (command, refused.output)
+
+
+def test_hooks_store_and_recall_in_a_database(url: str, tmp_path: Path) -> None:
+    assert run(tmp_path, "remember", "Deploys happen on Tuesdays", "--store", url).exit_code == 0
+    events = {
+        "user-prompt": {"session_id": "a", "prompt": "When do deploys happen?"},
+        "stop": {"session_id": "a", "last_assistant_message": "On Tuesdays."},
+    }
+    said = {
+        name: run(tmp_path, "hook", name, "--store", url, input=json.dumps(event))
+        for name, event in events.items()
+    }
+    assert all(done.exit_code == 0 and "no memory" not in done.output for done in said.values()), said
+    assert "Deploys happen on Tuesdays" in said["user-prompt"].output
+    listed = json.loads(run(tmp_path, "sessions", "--json", "--store", url).output)["sessions"]
+    assert [session["turns"] for session in listed] == [2]
 
 
 def test_a_memory_is_copied_into_a_database(url: str, tmp_path: Path) -> None:
     assert (
-        run(tmp_path, "remember", "Deploys happen on Tuesdays", "--folder", str(tmp_path / "here")).exit_code
+        run(tmp_path, "remember", "Deploys happen on Tuesdays", "--store", str(tmp_path / "here")).exit_code
         == 0
     )
     copied = run(tmp_path, "copy", str(tmp_path / "here"), url)
     assert "Copied and compared: 1 record, 0 sessions" in copied.output
-    assert "Tuesdays" in run(tmp_path, "recall", "deploys", "--folder", url).output
+    assert "Tuesdays" in run(tmp_path, "recall", "deploys", "--store", url).output
     assert run(tmp_path, "copy", str(tmp_path / "here"), url).exit_code == 2

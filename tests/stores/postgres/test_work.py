@@ -296,7 +296,7 @@ def start_worker(url: str, folder: Path, *args: str, **env: str) -> subprocess.P
     with (folder / f"worker-{uuid.uuid4().hex}.log").open("wb") as log:
         return subprocess.Popen(
             [sys.executable, "-c", "from reverie.interfaces.cli.main import main; main()", "worker",
-             "--folder", url, *args],
+             "--store", url, *args],
             stdout=log, stderr=log,
             env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "HOME": str(folder),
                               "REVERIE_INDEX_CACHE": str(folder / uuid.uuid4().hex), "REVERIE_LEARN": "false", **env},
@@ -326,7 +326,7 @@ def test_one_worker_does_what_is_due_in_all_memories_and_ends(
     talk(database("d"), tmp_path / "cache", turns=3)
     env = {"HOME": str(tmp_path), "REVERIE_INDEX_CACHE": str(tmp_path / "c"), "REVERIE_LEARN": "false"}
     for _ in range(2):
-        done = CliRunner().invoke(cli, ["worker", "--once", "--folder", database("")], env=env)
+        done = CliRunner().invoke(cli, ["worker", "--once", "--store", database("")], env=env)
         assert (done.exit_code, done.output) == (0, "")
         assert count_summaries(database, memories) == {1: 2, 0: 1}
     ((soonest,),) = execute(database, "SELECT min(due_at) - clock_timestamp() FROM reverie.work")

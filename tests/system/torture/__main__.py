@@ -146,7 +146,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=60.0, help="how long all rounds take together")
     parser.add_argument("--seed", type=int, default=1, help="of what is random")
     parser.add_argument("--only", help="only conditions with this in their name")
-    parser.add_argument("--folder", type=Path, help="a new folder to work in, which is kept")
+    parser.add_argument("--store", type=Path, help="a new folder to work in, which is kept")
     asked = parser.parse_args()
     logging.getLogger("reverie").setLevel(logging.ERROR)  # broken files are told of in thousands
     wrong: list[Wrong] = []

@@ -318,7 +318,7 @@ def test_a_forgetting_that_was_killed_is_made_good_by_the_next(tmp_path: Path) -
         chance = random.Random(seed)
         with Memory.open(folder) as memory:
             secret, *_ = Writer(memory, chance).fill()
-        command = [*PROGRAM, "forget", "--match", secret.text, "--turns", "--yes", "--folder", str(folder)]
+        command = [*PROGRAM, "forget", "--match", secret.text, "--turns", "--yes", "--store", str(folder)]
         killed = subprocess.Popen(
             command, env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )

@@ -148,7 +148,7 @@ class Others:
             "say": ["say", "other:1", text, "--quiet"],
         }[what]
         pipe = subprocess.PIPE
-        command = [*PROGRAM, *args, "--folder", str(self.folder)]
+        command = [*PROGRAM, *args, "--store", str(self.folder)]
         started = subprocess.Popen(command, stdout=pipe, stderr=pipe, env=ENVIRONMENT)
         self.running.append((what, text, started))
 
@@ -172,7 +172,7 @@ class Others:
 
 def read_in(file: Path, folder: Path) -> subprocess.Popen[bytes]:
     pipe = subprocess.PIPE
-    command = [*PROGRAM, "import", str(file), "--folder", str(folder), "--json"]
+    command = [*PROGRAM, "import", str(file), "--store", str(folder), "--json"]
     return subprocess.Popen(command, stdout=pipe, stderr=pipe, env=ENVIRONMENT)
 
 

@@ -101,10 +101,10 @@ class DemoView:
         folder = shlex.quote(str(self.folder))
         record = self.repeated.id if self.repeated is not None else "ID"
         return [
-            f"reverie recall 'When is the launch?' --explain --folder {folder}",
-            f"reverie context demo:rehearsal 'Shall we deploy on Friday?' --explain --folder {folder}",
-            f"reverie history {record} --folder {folder}",
-            f"reverie remember 'Bosun is a dog' --tag dog --folder {folder}",
+            f"reverie recall 'When is the launch?' --explain --store {folder}",
+            f"reverie context demo:rehearsal 'Shall we deploy on Friday?' --explain --store {folder}",
+            f"reverie history {record} --store {folder}",
+            f"reverie remember 'Bosun is a dog' --tag dog --store {folder}",
         ]
 
 
@@ -115,22 +115,24 @@ class DemoView:
 def demo(context: CommandContext, yes: bool, as_json: bool) -> None:
     """Replay an example conversation of several days into a folder, reopen it, and ask questions.
 
-    Without --folder, a new temporary folder is used; it is not deleted.
+    Without --store, a new temporary folder is used; it is not deleted.
 
     With --json: {"folder", "replayed", "sessions": {"name": turns}, "records", "repeated": {…}, "problems",
     "answers": [{"question", "hits", "pack"}], "nothing": {"question", "hits"}, "try": [commands]}.
     """
-    # The folder of the environment is ignored, because it is a real memory.
-    folder = Path(context.folder or tempfile.mkdtemp(prefix="reverie-demo-")).expanduser().absolute()
+    from reverie.memory import resolve_folder
+
+    # The store of the environment is ignored, because it is a real memory.
+    folder = resolve_folder(context.store or tempfile.mkdtemp(prefix="reverie-demo-"))
     view = DemoView(folder=folder)
     at = _Clock()
-    with context.memory(create=True, folder=str(folder), clock=at) as memory:
+    with context.memory(create=True, store=str(folder), clock=at) as memory:
         if not yes and not _is_ours(memory) and not _confirm_replay(memory, folder):
             output.print_message("Nothing was changed.", quiet=context.quiet)
             return
         view.replayed = replay(memory, at)
     at.now = MORNING_AFTER
-    with context.memory(folder=str(folder), clock=at) as memory:
+    with context.memory(store=str(folder), clock=at) as memory:
         _collect_answers(memory, view)
     if as_json:
         output.print_json(_to_json(view))
@@ -197,7 +199,7 @@ def _is_ours(memory: Memory) -> bool:
 def _confirm_replay(memory: Memory, folder: Path) -> bool:
     records = output.count(memory.admin.stats().records, "record")
     question = f"{str(folder)!r} holds a memory with {records}. Add the demo's conversation to it?"
-    return confirm(question, instead="--yes, or name another --folder")
+    return confirm(question, instead="--yes, or name another --store")
 
 
 # -- asking ------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Options that all commands share: folder, settings, scope and verbosity."""
+"""Options that all commands share: store, settings, scope and verbosity."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from reverie.settings import Settings
     from reverie.snapshot import Snapshot
 
-FOLDER = "REVERIE_FOLDER"
-"""Environment variable with the default for `--folder`."""
+STORE = "REVERIE_STORE"
+"""Environment variable with the default for `--store`."""
 
 MCP_TOKEN = "REVERIE_MCP_TOKEN"
 """Environment variable with the token of `reverie mcp --transport http`, if no file is given."""
@@ -65,14 +65,15 @@ class CommandContext:
     """Options given before or after the name of a command; the last one wins.
 
     Attributes:
-        folder: Folder of the memory; None for the default of the environment or the platform.
+        store: Folder of the memory, or URL of its database; None for the default of the environment or the
+            platform.
         settings: Settings file; None for the one that `Settings.load` finds.
         quiet: Whether to print results only.
         debug: Whether to print tracebacks.
         as_of: Time or number of a change as of which to answer; None for now.
     """
 
-    folder: str | None = None
+    store: str | None = None
     settings: str | None = None
     quiet: bool = False
     debug: bool = False
@@ -83,7 +84,7 @@ class CommandContext:
         self,
         *,
         create: bool = False,
-        folder: str | None = None,
+        store: str | None = None,
         clock: timestamps.Clock = timestamps.utc_now,
         model: str | None = None,
         actor: str = "owner",
@@ -92,7 +93,7 @@ class CommandContext:
 
         Args:
             create: Whether to create a missing memory, and to say so; if not, that is an error.
-            folder: Folder to use instead of that of the options; its creation is not announced.
+            store: Folder or URL to use instead of that of the options; its creation is not announced.
             clock: Source of the current time.
             model: Model, as `provider:model`; None for that of the settings.
             actor: Author of changes in the journal.
@@ -100,8 +101,8 @@ class CommandContext:
         from reverie.memory import DATABASE, IN_MEMORY, Memory, is_database, resolve_folder
 
         settings = self.load_settings()
-        wanted = folder if folder is not None else self.resolve_folder_option()
-        is_announced = create and folder is None and wanted != IN_MEMORY and not is_database(wanted)
+        wanted = store if store is not None else self.resolve_store_option()
+        is_announced = create and store is None and wanted != IN_MEMORY and not is_database(wanted)
         is_new = is_announced and not (resolve_folder(wanted) / DATABASE).exists()
         try:
             memory = Memory.open(
@@ -114,7 +115,7 @@ class CommandContext:
             )
         except NotFound as error:
             problem = str(error).rpartition(":")[0]
-            raise NotFound(f"{problem}: `reverie init` creates one there; --folder names another") from error
+            raise NotFound(f"{problem}: `reverie init` creates one there; --store names another") from error
         with memory:
             if is_new:
                 output.print_message(f"New memory in {memory.path}", quiet=self.quiet)
@@ -124,7 +125,7 @@ class CommandContext:
         """Load the settings of the file and of the environment."""
         from reverie.settings import Settings
 
-        environ = {name: value for name, value in os.environ.items() if name != FOLDER}
+        environ = {name: value for name, value in os.environ.items() if name != STORE}
         return Settings.load(self.settings, environ=environ)
 
     @contextmanager
@@ -156,7 +157,7 @@ class CommandContext:
         """Return the absolute path of the memory's folder, or the URL of its database."""
         from reverie.memory import is_database, resolve_folder
 
-        wanted = self.resolve_folder_option()
+        wanted = self.resolve_store_option()
         return wanted if is_database(wanted) else str(resolve_folder(wanted))
 
     def describe_place(self) -> str:
@@ -170,10 +171,10 @@ class CommandContext:
 
         return parse_postgres_url(place).shown
 
-    def resolve_folder_option(self) -> str | None:
-        """Return the folder of the command line or the environment; None for the platform's folder."""
-        # An empty --folder comes from an unset variable; it is refused, not replaced by the default.
-        return self.folder if self.folder is not None else os.environ.get(FOLDER) or None
+    def resolve_store_option(self) -> str | None:
+        """Return the place of the command line or the environment; None for the platform's folder."""
+        # An empty --store comes from an unset variable; it is refused, not replaced by the default.
+        return self.store if self.store is not None else os.environ.get(STORE) or None
 
 
 def open_scope_of(memory: Memory, id: str) -> ScopedMemory:
@@ -206,11 +207,11 @@ def build_common_options() -> list[click.Parameter]:
     """Return the options that `reverie` and each of its commands accept."""
     return [
         click.Option(
-            ["--folder"],
-            metavar="PATH",
+            ["--store"],
+            metavar="PLACE",
             expose_value=False,
-            callback=store_option("folder"),
-            help=f"Folder of the memory.  [${FOLDER}, or the platform's data folder]",
+            callback=store_option("store"),
+            help=f"Folder of the memory, or URL of its database.  [${STORE}, or the platform's data folder]",
         ),
         click.Option(
             ["--settings"],

@@ -21,7 +21,7 @@ from typing import NoReturn, TextIO
 
 from reverie.interfaces.hooks.events import EVENTS, LARGEST, HookEvent, read_event
 
-FOLDER = "REVERIE_FOLDER"
+STORE = "REVERIE_STORE"
 SCOPE = "REVERIE_HOOK_SCOPE"
 
 MOST_CHARS = 10_000
@@ -40,7 +40,7 @@ class HookOptions:
     """Options of a hook.
 
     Attributes:
-        folder: Folder of the memory; None for the default of the environment or the platform.
+        store: Folder of the memory, or URL of its database; None for the default of the environment or the platform.
         settings: Settings file; None for none.
         scope: Scope of the memories.
         per_project: Whether each project has its own scope.
@@ -53,7 +53,7 @@ class HookOptions:
         debug: Whether to print tracebacks.
     """
 
-    folder: str | None = None
+    store: str | None = None
     settings: str | None = None
     scope: str | None = None
     per_project: bool = False
@@ -100,13 +100,14 @@ def _answer_event(name: str, options: HookOptions, event: HookEvent) -> str:
         # The user waits for this event. The other events scan the files, and wait longer for a database.
         settings = replace(settings, files=False)
         patience = timedelta(seconds=PROMPT_PATIENCE_S)
-    folder = options.folder if options.folder is not None else os.environ.get(FOLDER) or None
-    with Memory.open(folder, settings=settings, actor="hook", busy_timeout=patience) as memory:
-        assert memory.path is not None
+    store = options.store if options.store is not None else os.environ.get(STORE) or None
+    with Memory.open(store, settings=settings, actor="hook", busy_timeout=patience) as memory:
+        folder = memory.path if memory._cache is None else memory._cache.path
+        assert folder is not None
         scope = _resolve_scope(options, event)
         target = HookTarget(
             memory=memory.scoped(scope) if scope else memory,
-            folder=memory.path,
+            folder=folder,
             settings=settings,
             agent=options.agent,
             max_chars=options.max_chars,

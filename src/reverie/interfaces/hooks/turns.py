@@ -61,7 +61,7 @@ class HookTarget:
 
     Attributes:
         memory: The memory, or a scope of it.
-        folder: Folder of the memory.
+        folder: Folder of the memory, or of its indexes, on this machine.
         settings: Settings of the memory.
         agent: Prefix of the session ids.
         max_chars: Maximum characters of output.

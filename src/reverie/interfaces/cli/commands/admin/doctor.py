@@ -61,9 +61,9 @@ def _diagnose_unopened(context: CommandContext, error: ReverieError) -> Diagnosi
     from reverie.admin.doctor import diagnose_unopened
     from reverie.memory import is_database, resolve_folder
 
-    if is_database(context.resolve_folder_option()):
+    if is_database(context.resolve_store_option()):
         raise error
-    diagnosis = diagnose_unopened(resolve_folder(context.resolve_folder_option()), error)
+    diagnosis = diagnose_unopened(resolve_folder(context.resolve_store_option()), error)
     if diagnosis is None:
         raise error
     return diagnosis

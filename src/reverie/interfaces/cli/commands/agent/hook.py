@@ -95,7 +95,7 @@ def _build_event_command(name: str, text: str) -> click.Command:
     @invocation
     def command(context: CommandContext, /, **values: Any) -> None:
         options = HookOptions(
-            folder=context.folder,
+            store=context.store,
             settings=context.settings,
             quiet=context.quiet,
             debug=context.debug,
@@ -129,7 +129,7 @@ def config(context: CommandContext, /, client: str, **values: Any) -> None:
     They contain the absolute paths of the folder and the program, and the options given here.
     """
     del client
-    arguments = ["--folder", context.resolve_place()]
+    arguments = ["--store", context.resolve_place()]
     if context.settings is not None:
         arguments += ["--settings", str(Path(context.settings).expanduser().absolute())]
     defaults = HookOptions()

@@ -271,7 +271,7 @@ def config(ctx: click.Context, context: CommandContext, /, client: str, name: st
 
     before = ctx.meta.get("reverie.mcp", {})
     values = {key: value or before.get(key) for key, value in options.items()}
-    command = [*find_program(), "mcp", "--folder", context.resolve_place()]
+    command = [*find_program(), "mcp", "--store", context.resolve_place()]
     if context.settings is not None:
         command += ["--settings", str(Path(context.settings).expanduser().absolute())]
     for key, value in values.items():

@@ -85,7 +85,7 @@ def _work_for_database(
         claim = queue.claim()
         if claim is None:
             return False
-        _look_at(queue, claim, lambda: context.memory(model=model, folder=address.build_url(claim.memory)))
+        _look_at(queue, claim, lambda: context.memory(model=model, store=address.build_url(claim.memory)))
         return True
 
     queue = WorkQueue(address)

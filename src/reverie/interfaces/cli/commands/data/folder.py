@@ -122,7 +122,7 @@ def rebuild(context: CommandContext, /, yes: bool, force: bool, as_json: bool) -
     from reverie.memory import resolve_folder
     from reverie.search.analyzer import analyze
 
-    folder = resolve_folder(context.resolve_folder_option())
+    folder = resolve_folder(context.resolve_store_option())
     if not yes and not confirm(f"Rebuild the database from the files in {folder}?", instead="--yes"):
         output.print_message("Nothing was changed.", quiet=context.quiet)
         return

@@ -154,7 +154,7 @@ def _describe_recovery(report: RecoveryReport) -> Iterator[str]:
 def _resolve_folder(context: CommandContext) -> Path:
     from reverie.memory import resolve_folder
 
-    return resolve_folder(context.resolve_folder_option())
+    return resolve_folder(context.resolve_store_option())
 
 
 def _measure_database(folder: Path | None) -> int | None:
@@ -329,7 +329,7 @@ def _open_destination(context: CommandContext, *, dry_run: bool) -> Iterator[Mem
         try:
             memory = stack.enter_context(context.memory(create=not dry_run))
         except NotFound:
-            memory = stack.enter_context(context.memory(folder=":memory:"))
+            memory = stack.enter_context(context.memory(store=":memory:"))
         yield memory
 
 
