@@ -7,45 +7,41 @@ which formats results for a terminal.
 from __future__ import annotations
 
 import json
-import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from reverie.domain.text import timestamps
+from reverie.interfaces.formatting import (
+    UNSAFE,
+    count,
+    escape_text,
+    extract_excerpt,
+    format_age,
+    format_size,
+    one_line,
+)
 
 if TYPE_CHECKING:
     from reverie.domain.conversation import Turn
     from reverie.search.hits import Hit
 
-_UNSAFE = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\U000e0000-\U000e007f]"
-)
-"""Control characters (escape sequences begin with one), marks that reorder or hide text, lone surrogates."""
 
-_SPACES = re.compile(r"\s+")
-_MAX_AGE_DAYS = 14
-_MOST_NEARBY = 50
+__all__ = [
+    "count",
+    "escape_text",
+    "extract_excerpt",
+    "format_age",
+    "format_size",
+    "one_line",
+]  # also from here
+
 _LONGEST_WORD = 40  # of Chinese or Japanese, a whole sentence is one
-
-
-def escape_text(text: str) -> str:
-    r"""Escape every character that could control a terminal, such as `\x1b`.
-
-    Tabs and line breaks stay.
-    """
-    return _UNSAFE.sub(_escape, text.replace("\r\n", "\n"))
-
-
-def one_line(text: str, *, longest: int | None = None) -> str:
-    """Escape a text and put it on one line; cut it with `…` after `longest` characters."""
-    line = escape_text(_SPACES.sub(" ", text).strip())
-    return line if longest is None or len(line) <= longest else line[: max(longest - 1, 0)].rstrip() + "…"
 
 
 def print_json(value: Any) -> None:
@@ -57,7 +53,7 @@ def print_json(value: Any) -> None:
 def escape_json(text: str) -> str:
     r"""Escape the unsafe characters of a JSON text as `\u001b`; its value stays the same."""
     # Outside strings JSON has only line breaks and spaces, so unsafe characters are inside strings.
-    return _UNSAFE.sub(lambda match: json.dumps(match.group())[1:-1], text)
+    return UNSAFE.sub(lambda match: json.dumps(match.group())[1:-1], text)
 
 
 def print_row(*cells: object) -> None:
@@ -116,29 +112,10 @@ def show_progress(what: str, total: int | None, *, quiet: bool) -> Iterator[Call
         yield lambda done: bar.advance(task, done)
 
 
-def count(number: int, noun: str) -> str:
-    """Format a number with its noun: `1 turn`, `2 turns`, `6,097 turns`."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
-
-
 def describe_turn(turn: Turn) -> str:
     """Return the content of a turn, and the tools that it calls."""
     calls = (f"[calls {call.name}({call.arguments})]" for call in turn.tool_calls)
     return "\n".join(part for part in (turn.content, *calls) if part)
-
-
-def format_age(moment: datetime, now: datetime) -> str:
-    """Format how long ago a moment was; its date if that is more than two weeks."""
-    elapsed = now - moment
-    if elapsed < timedelta(0) or elapsed >= timedelta(days=_MAX_AGE_DAYS):
-        return f"{moment.day} {moment:%b %Y}"
-    if elapsed >= timedelta(days=1):
-        return f"{count(elapsed.days, 'day')} ago"
-    if elapsed >= timedelta(hours=1):
-        return f"{count(elapsed.seconds // 3600, 'hour')} ago"
-    if elapsed >= timedelta(minutes=1):
-        return f"{count(elapsed.seconds // 60, 'minute')} ago"
-    return "just now"
 
 
 def list_matched_words(hit: Hit, question: str | None) -> list[str]:
@@ -159,36 +136,9 @@ def list_matched_words(hit: Hit, question: str | None) -> list[str]:
     return [*words, *sorted(remaining)]
 
 
-def extract_excerpt(text: str, words: Sequence[str], *, longest: int) -> str:
-    """Return the part of a long text that has the most of some words, with `…` where it is cut."""
-    if len(text) <= longest:
-        return text
-    pattern = re.compile("|".join(map(re.escape, sorted(words, key=len, reverse=True))), re.IGNORECASE)
-    places = [(match.start(), match.group().lower()) for match in pattern.finditer(text) if match.group()]
-    lead = longest // 4
-    nearby = (
-        (start, {word for at, word in places[first : first + _MOST_NEARBY] if at < start + longest - lead})
-        for first, (start, _) in enumerate(places)
-    )
-    best, _ = max(nearby, key=lambda each: len(each[1]), default=(0, set()))
-    begin = 0 if best < longest - lead else text.find(" ", max(0, best - lead), best) + 1 or best - lead
-    end = begin + longest
-    return ("…" if begin else "") + text[begin:end].strip() + ("…" if end < len(text) else "")
-
-
 def explain_hit(hit: Hit, question: str | None) -> str:
     """Explain on one line why a hit matched."""
     return str(replace(hit.explanation, matched=tuple(list_matched_words(hit, question))))
-
-
-def format_size(number: int) -> str:
-    """Format a number of bytes, such as `1.4 MB`."""
-    amount = float(number)
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if amount < 1000:
-            return f"{amount:.0f} {unit}" if unit == "bytes" or amount >= 100 else f"{amount:.1f} {unit}"
-        amount /= 1000
-    return f"{amount:.1f} TB"
 
 
 def format_field(field: Any) -> str:
@@ -199,11 +149,6 @@ def format_field(field: Any) -> str:
         between = "; " if any(isinstance(each, Mapping) for each in field) else ", "
         return between.join(map(format_field, field))
     return one_line(str(field))
-
-
-def _escape(match: re.Match[str]) -> str:
-    code = ord(match.group())
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 def _to_json(value: object) -> object:

@@ -71,14 +71,22 @@ def is_row_visible(call: Call, row: JournalEntry) -> bool:
 def list_changes(call: Call) -> Answer:
     """List changes in their order, or the newest first."""
     query: schemas.JournalQuery = call.query
-    history, after = call.memory.history, query.after
+    history, after, before = call.memory.history, query.after, query.before
+    if before is not None and before <= 1:
+        return Answer({"items": [], "next": None})
     rows: list[JournalEntry] = []
     scanned, is_last = 0, False
     while len(rows) <= query.limit and scanned < _LONGEST_SCAN:
         read = history.log(
-            query.id, after=after, limit=_BATCH, actor=query.actor, newest_first=query.newest_first
+            query.id,
+            after=after,
+            limit=_BATCH,
+            newest_first=query.newest_first,
+            actor=query.actor,
+            until=None if before is None else min(before - 1, call.server.sequence()) or None,
         )
-        rows += [row for row in read if is_row_visible(call, row)]
+        shown = [row for row in read if before is None or row.sequence < before]
+        rows += [row for row in shown if is_row_visible(call, row)]
         scanned += len(read)
         if len(read) < _BATCH or query.newest_first:
             is_last = True

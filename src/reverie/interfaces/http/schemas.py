@@ -350,9 +350,14 @@ class EntryList(Form):
 
 
 class JournalQuery(ScopeQuery):
-    """Query of the journal."""
+    """Query of the journal.
+
+    Attributes:
+        before: Only changes with a smaller number.
+    """
 
     after: Number = 0
+    before: Number | None = None
     limit: Limit = 50
     id: str | None = None
     actor: str | None = None

@@ -6,16 +6,20 @@ import logging
 import socket
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
+from importlib.util import find_spec
 from typing import Any
 
 import anyio
 from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from reverie.domain.errors import InvalidInput
 from reverie.interfaces.http import administration, changes, conversations, health, pages, records, reviews
 from reverie.interfaces.http.operations import Answer, Call, Empty, Operation
+from reverie.interfaces.http.problems import refuse
 from reverie.interfaces.http.protocol import ProtocolEndpoint
 from reverie.interfaces.http.server import LAST_CALLS_S, HttpServer, create_application
 from reverie.interfaces.signals import handle_signals
@@ -136,6 +140,20 @@ def build_application(
         operations,
         host=host,
         allowed=allowed,
-        others=[Route("/mcp", Protocol())],
+        others=[Route("/mcp", Protocol()), *_build_page(server)],
         lifespan=lifespan,
     )
+
+
+def _build_page(server: HttpServer) -> list[Route]:
+    """Return the routes of the page; without its template engine, one that says what is missing."""
+    if find_spec("jinja2") is not None:
+        from reverie.interfaces.http.page.site import build_routes
+
+        return build_routes(server)
+
+    async def explain(request: Request) -> Response:
+        del request
+        return refuse(501, "The page needs the package jinja2 on the server: pip install 'reverie[server]'.")
+
+    return [Route("/", explain)]

@@ -117,12 +117,14 @@ class HttpServer:
         finally:
             self.metrics.running -= 1
             self.metrics.record(operation.name, status, time.perf_counter() - started)
-        response.headers["X-Request-ID"] = _choose_request_id(request)
+        response.headers["X-Request-ID"] = choose_request_id(request)
         return response
 
     async def _answer(self, operation: Operation, request: Request) -> Response:
         try:
-            body = await _read_body(request) if operation.body is not None else b""
+            if operation.body is not None:
+                _require_json(request)
+            body = await read_body(request) if operation.body is not None else b""
             if after := request.headers.get("reverie-after"):
                 await self._wait_for(after)
             answer = await self.threads.run(partial(self._run, operation, request, body))
@@ -151,7 +153,7 @@ class HttpServer:
         """Do what is asked; on a thread."""
         caller = self.authenticate(request.headers, right=operation.right, is_whole=operation.is_whole)
         try:
-            query = _parse_query(operation.query, request)
+            query = parse_query(operation.query, request.query_params.multi_items())
             value = None if operation.body is None else operation.body.model_validate_json(body, strict=True)
         except ValidationError as error:
             raise problems.build_field_problem(error) from None
@@ -211,7 +213,13 @@ class HttpServer:
                 f"{what}. Send the header Authorization: Bearer TOKEN with one of `reverie token create`.",
                 headers={"WWW-Authenticate": CHALLENGE},
             )
-        if right not in caller.rights:
+        self.check_right(caller, right, is_whole=is_whole)
+        return caller
+
+    @staticmethod
+    def check_right(caller: Caller, right: Right | None, *, is_whole: bool = False) -> None:
+        """Raise `Problem` if a caller may not do this."""
+        if right is not None and right not in caller.rights:
             raise Problem(
                 403, f"This token lacks the right {right!r}. Use one that has it.", kind="right-missing"
             )
@@ -221,7 +229,6 @@ class HttpServer:
                 "This is about all scopes, and the token is bound to one. Use one without.",
                 kind="scope-bound",
             )
-        return caller
 
 
 def create_application(
@@ -288,10 +295,18 @@ async def _answer_bug(request: Request, error: Exception) -> Response:
 # -- parts of requests and answers -----------------------------------------------------------------------
 
 
-async def _read_body(request: Request) -> bytes:
+def _require_json(request: Request) -> None:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind and kind != "application/json" and not kind.endswith("+json"):
         raise Problem(415, f"The body is {kind[:80]!r}. Send JSON as application/json.")
+
+
+async def read_body(request: Request) -> bytes:
+    """Read the body of a request.
+
+    Raises:
+        Problem: it is too large, or does not arrive in time.
+    """
     too_large = Problem(413, f"The body has more than {LARGEST_BODY:,} bytes. Send it in parts.")
     length = request.headers.get("content-length", "")
     if length.isdecimal() and int(length) > LARGEST_BODY:
@@ -306,9 +321,10 @@ async def _read_body(request: Request) -> bytes:
     raise Problem(408, f"The body did not arrive within {BODY_S} seconds. Send it again.")
 
 
-def _parse_query(model: type[BaseModel], request: Request) -> BaseModel:
+def parse_query(model: type[BaseModel], items: Iterable[tuple[str, str]]) -> BaseModel:
+    """Return the parameters of a query as the operation's model."""
     values: dict[str, Any] = {}
-    for name, value in request.query_params.multi_items():
+    for name, value in items:
         if name in values:
             values[name] = [*(values[name] if isinstance(values[name], list) else [values[name]]), value]
         else:
@@ -329,7 +345,8 @@ def _find_token(headers: Mapping[str, str]) -> str | None:
     return headers.get("x-api-key")
 
 
-def _choose_request_id(request: Request) -> str:
+def choose_request_id(request: Request) -> str:
+    """Return the id that a request names, else a new one."""
     trace = _TRACE.fullmatch(request.headers.get("traceparent", ""))
     given = request.headers.get("x-request-id", "")
     if _REQUEST_ID.fullmatch(given):

@@ -1,0 +1,27 @@
+"""Overview: how much there is, how it is, what happened last."""
+
+from __future__ import annotations
+
+from reverie.interfaces.http import administration, changes
+from reverie.interfaces.http.operations import Call
+from reverie.interfaces.http.page.rendering import TEXTS
+from reverie.interfaces.http.page.timeline import build_batches, find_last_dream
+from reverie.interfaces.http.page.views import Redirect, Screen, View, is_allowed, perform, view
+
+VIEWS: list[View] = []
+
+_RECENT = 40
+
+
+@view(VIEWS, "GET", "/", right="read")
+def show_overview(call: Call) -> Screen | Redirect:
+    """Show the overview."""
+    whole = is_allowed(call, "admin", is_whole=True) and not getattr(call.query, "scope", "")
+    stats = perform(call, administration.get_all_stats if whole else administration.get_stats).body
+    recent = perform(call, changes.list_changes, limit=_RECENT, newest_first=True).body["items"]
+    dream = find_last_dream(call) if is_allowed(call, "review", is_whole=True) else None
+    return Screen(
+        template="overview.html",
+        title=TEXTS["overview"]["title"],
+        values={"stats": stats, "batches": build_batches(recent)[:10], "dream": dream},
+    )

@@ -1,0 +1,293 @@
+"""Site of the page: routes, sign-in, protection from other sites, headers, and errors as HTML."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from functools import partial
+from typing import Any
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+from pydantic import ValidationError
+from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from reverie import __version__
+from reverie.interfaces.http import problems
+from reverie.interfaces.http.operations import Call
+from reverie.interfaces.http.page import overview, timeline
+from reverie.interfaces.http.page.rendering import STATIC, STATIC_VERSION, TEXTS, build_link, draw, draw_time
+from reverie.interfaces.http.page.views import Fields, Redirect, Screen, View
+from reverie.interfaces.http.problems import Problem
+from reverie.interfaces.http.server import HttpServer, choose_request_id, parse_query, read_body
+
+GROUPS = (overview, timeline)
+"""Modules of views."""
+
+NAVIGATION = (("/", "overview"), ("/timeline", "timeline"))
+"""Paths of the menu, each with the name of its text in `texts/layout.toml`."""
+
+MOST_FIELDS = 1_000
+"""Maximum fields of a form."""
+
+THEMES = ("system", "light", "dark")
+
+HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+        "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",  # not `no-referrer`, with which a form sends `Origin: null`
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+"""Headers of every view."""
+
+_FORM_TYPE = "application/x-www-form-urlencoded"
+_MEDIA_TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+_THEME = "reverie_theme"
+
+
+def build_routes(server: HttpServer) -> list[Route]:
+    """Return the routes of the page."""
+    site = Site(server)
+    views = [each for group in GROUPS for each in group.VIEWS]
+    return [
+        Route("/static/{name}", serve_static, methods=["GET"]),
+        Route("/sign-in", site.show_sign_in, methods=["GET"]),
+        Route("/sign-in", site.sign_in, methods=["POST"]),
+        Route("/sign-out", site.sign_out, methods=["POST"]),
+        Route("/theme", site.choose_theme, methods=["POST"]),
+        *(Route(each.path, partial(site.answer, each), methods=[each.method]) for each in views),
+    ]
+
+
+async def serve_static(request: Request) -> Response:
+    """Answer with a file of the page."""
+    data = STATIC.get(request.path_params["name"])
+    if data is None:
+        return problems.refuse(404, "There is no such file.")
+    kind = request.path_params["name"].rpartition(".")[2]
+    lasting = request.query_params.get("v") == STATIC_VERSION
+    cache = "public, max-age=31536000, immutable" if lasting else "no-cache"
+    return Response(data, media_type=_MEDIA_TYPES[kind], headers={**HEADERS, "Cache-Control": cache})
+
+
+def require_own_site(headers: Headers) -> None:
+    """Raise `Problem` if a form was not sent by a view of this server (CSRF).
+
+    Browsers say where a request comes from. `Sec-Fetch-Site` is sent to this machine and over TLS, `Origin` with
+    every form; the host of the latter must be the one that is asked.
+    """
+    site, origin = headers.get("sec-fetch-site"), headers.get("origin")
+    if site is not None:
+        is_own = site in ("same-origin", "none")
+    else:
+        is_own = origin is not None and urlsplit(origin).netloc == headers.get("host")
+    if not is_own:
+        raise Problem(
+            403, "This form was not sent by a page of this server. Open the page here and try again."
+        )
+
+
+class Site:
+    """The page of one server."""
+
+    def __init__(self, server: HttpServer) -> None:
+        self._server = server
+
+    # -- views -------------------------------------------------------------------------------------------
+
+    async def answer(self, view: View, request: Request) -> Response:
+        """Answer a request for a view."""
+        server = self._server
+        started = time.perf_counter()
+        server.metrics.running += 1
+        status = 499  # the client has gone
+        try:
+            response = await self._answer(view, request)
+            status = response.status_code
+        finally:
+            server.metrics.running -= 1
+            server.metrics.record(view.name, status, time.perf_counter() - started)
+        response.headers["X-Request-ID"] = choose_request_id(request)
+        return response
+
+    async def _answer(self, view: View, request: Request) -> Response:
+        try:
+            fields = await _read_fields(request) if view.method == "POST" else None
+            return await self._server.threads.run(partial(self._run, view, request, fields))
+        except ClientDisconnect:
+            return Response(status_code=400)
+        except Exception as error:  # noqa: BLE001 - the outermost handler of a request: it is logged and reported
+            return self._answer_problem(problems.build_problem(error), request)
+
+    def _run(self, view: View, request: Request, fields: Fields | None) -> Response:
+        """Draw a view or do what its form asks; on a thread."""
+        server = self._server
+        token = request.cookies.get(_name_cookie(request), "")
+        credentials = {"authorization": f"Bearer {token}"} if token else {}
+        caller = server.authenticate(credentials, right=view.right, is_whole=view.is_whole)
+        if not server.tokens.is_required():
+            caller = replace(caller, label="page")
+        items = [(name, text) for name, text in request.query_params.multi_items() if text]
+        done = [text for name, text in items if name == "done" and text.isascii() and text.isdecimal()]
+        try:
+            query = parse_query(view.query, [item for item in items if item[0] != "done"])
+        except ValidationError as error:
+            raise problems.build_field_problem(error) from None
+        call = Call(
+            server=server,
+            caller=caller,
+            method=view.method,
+            path=request.path_params,
+            query=query,
+            body=fields,
+            headers={},
+        )
+        server.refresh_files()
+        shown = view.run(call)
+        scope = getattr(query, "scope", "")
+        if isinstance(shown, Redirect):
+            path, _, rest = shown.path.partition("?")
+            target = f"{path}?{rest}" if rest else build_link(path, scope=scope)
+            if shown.done is not None:
+                target += f"{'&' if '?' in target else '?'}done={shown.done}"
+            return RedirectResponse(target, 303, headers=HEADERS)
+        return self._draw(
+            shown,
+            request,
+            call=call,
+            scope=scope,
+            done=int(done[-1]) if done and len(done[-1]) < 19 else None,
+        )
+
+    def _draw(self, screen: Screen, request: Request, **values: Any) -> Response:
+        scope = values.get("scope", "")
+        now = self._server.memory._clock()
+        theme = request.cookies.get(_THEME, "")
+        text = draw(
+            screen.template,
+            title=screen.title,
+            navigation=NAVIGATION,
+            here=request.url.path,
+            address=_build_address(request),
+            theme=theme if theme in THEMES else "system",
+            themes=THEMES,
+            version=__version__,
+            link=lambda path, *queries, **more: build_link(
+                path, {"scope": scope, **(queries[0] if queries else {})}, **more
+            ),
+            ago=lambda moment: draw_time(moment, now),
+            **{"call": None, "scope": "", "done": None, **values, **screen.values},
+        )
+        return HTMLResponse(text, screen.status, headers=HEADERS)
+
+    def _answer_problem(self, problem: Problem, request: Request) -> Response:
+        """Answer with an error as a view; ask for a token where one is missing."""
+        if problem.status == 401:
+            wanted = _build_address(request) if request.method == "GET" else "/"
+            target = build_link("/sign-in", next=None if wanted == "/" else wanted)
+            return RedirectResponse(target, 303, headers=HEADERS)
+        titles = TEXTS["problem"]["titles"]
+        title = titles.get(str(problem.status), problems.TITLES[problem.status])
+        screen = Screen(
+            template="problem.html",
+            title=title,
+            values={"detail": problem.detail, "current": problem.fields.get("current")},
+            status=problem.status,
+        )
+        return self._draw(screen, request)
+
+    # -- sign-in and theme -------------------------------------------------------------------------------
+
+    async def show_sign_in(self, request: Request) -> Response:
+        """Show the form for a token."""
+        return self._draw_sign_in(request, _choose_local_path(request.query_params.get("next", "")))
+
+    async def sign_in(self, request: Request) -> Response:
+        """Check a token and keep it in a cookie that no script can read."""
+        try:
+            fields = await _read_fields(request)
+        except Problem as problem:
+            return self._answer_problem(problem, request)
+        text, target = fields.get("token").strip(), _choose_local_path(fields.get("next"))
+        caller = await self._server.threads.run(partial(self._server.tokens.authenticate, text))
+        if caller is None:
+            return self._draw_sign_in(request, target, is_refused=True)
+        response = RedirectResponse(target, 303, headers=HEADERS)
+        response.set_cookie(
+            _name_cookie(request),
+            text,
+            httponly=True,
+            samesite="strict",
+            secure=request.url.scheme == "https",
+        )
+        return response
+
+    async def sign_out(self, request: Request) -> Response:
+        """Forget the token."""
+        try:
+            await _read_fields(request)
+        except Problem as problem:
+            return self._answer_problem(problem, request)
+        response = RedirectResponse("/sign-in", 303, headers=HEADERS)
+        response.delete_cookie(_name_cookie(request))
+        return response
+
+    async def choose_theme(self, request: Request) -> Response:
+        """Keep whether the page is light or dark, in a cookie."""
+        try:
+            fields = await _read_fields(request)
+        except Problem as problem:
+            return self._answer_problem(problem, request)
+        response = RedirectResponse(_choose_local_path(fields.get("next")), 303, headers=HEADERS)
+        theme = fields.get("theme")
+        if theme in THEMES:
+            response.set_cookie(_THEME, theme, max_age=31_536_000, httponly=True, samesite="strict")
+        return response
+
+    def _draw_sign_in(self, request: Request, target: str, *, is_refused: bool = False) -> Response:
+        screen = Screen(
+            template="sign_in.html",
+            title=TEXTS["layout"]["sign_in"],
+            values={"next": target, "is_refused": is_refused},
+            status=401 if is_refused else 200,
+        )
+        return self._draw(screen, request)
+
+
+async def _read_fields(request: Request) -> Fields:
+    require_own_site(request.headers)
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != _FORM_TYPE:
+        raise Problem(415, f"The body is {kind[:80]!r}. Send a form as {_FORM_TYPE}.")
+    data = await read_body(request)
+    try:
+        values = parse_qs(
+            data.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=MOST_FIELDS
+        )
+    except ValueError:
+        raise Problem(400, "The form cannot be read. Send UTF-8, and at most 1,000 fields.") from None
+    return Fields(values)
+
+
+def _build_address(request: Request) -> str:
+    """Return the address of a view without the number of the last change."""
+    kept = [item for item in request.query_params.multi_items() if item[0] != "done"]
+    return f"{request.url.path}?{urlencode(kept)}" if kept else request.url.path
+
+
+def _choose_local_path(text: str) -> str:
+    """Return a path of this server; the overview for anything else."""
+    is_local = text.startswith("/") and not text.startswith(("//", "/\\")) and text.isprintable()
+    return text if is_local else "/"
+
+
+def _name_cookie(request: Request) -> str:
+    """Return the name of the token's cookie: servers on other ports of this machine share the cookies of the host."""
+    return f"reverie_token_{request.url.port or 0}"

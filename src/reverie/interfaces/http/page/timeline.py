@@ -1,0 +1,170 @@
+"""Timeline: the journal by transactions, and taking them back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+from reverie.domain.errors import NotFound
+from reverie.domain.text.timestamps import parse_time
+from reverie.interfaces.http import changes
+from reverie.interfaces.http.operations import Call, ScopeQuery
+from reverie.interfaces.http.page.differences import compare_values
+from reverie.interfaces.http.page.rendering import TEXTS
+from reverie.interfaces.http.page.views import Redirect, Screen, View, perform, view
+from reverie.interfaces.http.schemas import Number
+
+VIEWS: list[View] = []
+
+_MOST_ROWS = 200
+_MOST_SHOWN = 20
+_MOST_UNDONE = 1_000
+_LONGEST_DREAM = timedelta(hours=2)
+
+
+class TimelineQuery(ScopeQuery):
+    """Query of the timeline."""
+
+    actor: str | None = None
+    id: str | None = None
+    before: Number | None = None
+
+
+class UndoQuery(ScopeQuery):
+    """Query of the preview of an undo: numbers of changes, each standing for its whole transaction."""
+
+    batch: tuple[Number, ...] = ()
+    change: Number | None = None
+
+
+def build_batches(items: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return changes grouped by transaction, in the order given."""
+    batches: dict[int, dict[str, Any]] = {}
+    for item in items:
+        batch = batches.setdefault(
+            item["batch"], {name: item[name] for name in ("batch", "at", "actor", "reason")} | {"changes": []}
+        )
+        batch["changes"].append(describe_change(item))
+    return list(batches.values())
+
+
+def describe_change(item: dict[str, Any]) -> dict[str, Any]:
+    """Return what a view shows of a change."""
+    value = item["after"] or item["before"] or {}
+    fields = []
+    if item["before"] is not None and item["after"] is not None:
+        fields = compare_values(item["before"], item["after"])
+    text = value.get("content") or value.get("name") or value.get("id") or ""
+    return {**item, "text": text, "path": _find_path(item, value), "fields": fields}
+
+
+def _find_path(item: dict[str, Any], value: dict[str, Any]) -> tuple[str, str]:
+    """Return the view of a thing, as the beginning of its path and its name there; empty if it has none."""
+    if item["subject"] == "record" and item["id"]:
+        return "/records/", item["id"]
+    if item["subject"] == "turn" and value:
+        return "/sessions/", value["session"]
+    if item["subject"] == "session" and item["id"]:
+        return "/sessions/", item["id"]
+    if item["subject"] in ("page", "paragraph") and value:
+        return "/pages/", value.get("name") or value["page"]
+    return "", ""
+
+
+@view(VIEWS, "GET", "/timeline", right="read", query=TimelineQuery)
+def show_timeline(call: Call) -> Screen | Redirect:
+    """Show what was changed, the newest first."""
+    query: TimelineQuery = call.query
+    items = perform(
+        call,
+        changes.list_changes,
+        limit=_MOST_ROWS,
+        newest_first=True,
+        actor=query.actor,
+        id=query.id,
+        before=query.before,
+    ).body["items"]
+    batches = build_batches(items)
+    shown = batches[:_MOST_SHOWN]
+    if len(items) == _MOST_ROWS and len(batches) > 1 and len(shown) == len(batches):
+        shown.pop()  # perhaps not all of it was read
+    more = len(shown) < len(batches) or len(items) == _MOST_ROWS
+    following = min(each["sequence"] for each in shown[-1]["changes"]) if more and shown else None
+    return Screen(
+        template="timeline.html",
+        title=TEXTS["timeline"]["title"],
+        values={"batches": shown, "query": query.model_dump(), "following": following},
+    )
+
+
+# -- undo ------------------------------------------------------------------------------------------------
+
+
+def _collect_changes(call: Call, batches: Sequence[int]) -> list[int]:
+    """Return the numbers of all changes of some transactions."""
+    numbers: list[int] = []
+    for batch in batches:
+        rows = call.memory.history.log(after=max(batch - 1, 0), limit=5_000)
+        if not rows or rows[0].sequence != batch:
+            raise NotFound(f"there is no change {batch}: the timeline lists those that there are")
+        numbers += [row.sequence for row in rows if row.batch == rows[0].batch]
+    return numbers
+
+
+def _build_order(call: Call, batches: Sequence[int], change: int | None) -> dict[str, Any]:
+    """Return the body of the operation that takes something back."""
+    if change is not None:
+        return {"changes": [change]}
+    if len(batches) == 1:
+        return {"batch": batches[0]}
+    return {"changes": _collect_changes(call, batches)[:_MOST_UNDONE]}
+
+
+@view(VIEWS, "GET", "/undo", right="review", query=UndoQuery)
+def preview_undo(call: Call) -> Screen | Redirect:
+    """Show what taking changes back would do."""
+    query: UndoQuery = call.query
+    order = _build_order(call, query.batch, query.change)
+    result = perform(call, changes.undo, body={**order, "dry_run": True}).body
+    differences = [
+        {
+            **each,
+            "fields": compare_values(
+                {field["name"]: field["before"] for field in each["fields"]},
+                {field["name"]: field["after"] for field in each["fields"]},
+            ),
+        }
+        for each in result["differences"]
+    ]
+    return Screen(
+        template="undo.html",
+        title=TEXTS["timeline"]["undo_title"],
+        values={"differences": differences, "left": result["left"], "query": query},
+    )
+
+
+@view(VIEWS, "POST", "/undo", right="review", query=UndoQuery)
+def undo(call: Call) -> Screen | Redirect:
+    """Take changes back."""
+    query: UndoQuery = call.query
+    result = perform(call, changes.undo, body=_build_order(call, query.batch, query.change)).body
+    return Redirect("/timeline", done=result["made"][0] if result["made"] else None)
+
+
+def find_last_dream(call: Call) -> dict[str, Any] | None:
+    """Return the passes of the last dream, and the transactions that they made; None if there was no dream."""
+    entries = call.memory.dreams.log()
+    if not entries:
+        return None
+    passes: list[dict[str, Any]] = []
+    for entry in reversed(entries):
+        is_earlier = passes and (
+            parse_time(str(passes[-1]["at"])) - parse_time(str(entry["at"])) > _LONGEST_DREAM
+            or entry["pass"] in [each["pass"] for each in passes]
+        )
+        if is_earlier:
+            break
+        passes.append(entry)
+    batches = [each["batch"] for each in passes if each["batch"]]
+    return {"at": passes[0]["at"], "passes": [*reversed(passes)], "batches": batches}

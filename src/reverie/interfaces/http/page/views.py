@@ -1,0 +1,163 @@
+"""Views of the page: what each is, what it returns, and how it calls the operations of the API."""
+
+from __future__ import annotations
+
+import builtins
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from pydantic import BaseModel, ValidationError
+
+from reverie.interfaces.http import administration, changes, conversations, pages, problems, records
+from reverie.interfaces.http.operations import Answer, Call, Operation, ScopeQuery
+from reverie.interfaces.http.tokens import Right
+
+OPERATION_OF: Mapping[Callable[[Call], Answer], Operation] = {
+    each.run: each
+    for module in (records, conversations, pages, changes, administration)
+    for each in module.OPERATIONS
+}
+"""Operation that each function of the API is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Screen:
+    """A view as it is to be drawn.
+
+    Attributes:
+        template: Name of its template.
+        title: Text of its heading and of the window.
+        values: What the template shows.
+        status: HTTP status.
+    """
+
+    template: str
+    title: str
+    values: Mapping[str, Any] = field(default_factory=dict)
+    status: int = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Redirect:
+    """Another view to go to after a change.
+
+    Attributes:
+        path: Path of the view, with its query.
+        done: Number of the change that was made; None if nothing is to be taken back.
+    """
+
+    path: str
+    done: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """One view or one action of the page.
+
+    Attributes:
+        method: HTTP method; only a `POST` changes anything.
+        path: Path with its parameters in braces.
+        name: Name in the metrics.
+        run: Function that does it, on a thread.
+        right: Right that it needs.
+        query: Form of its query.
+        is_whole: Whether it is about all scopes, so that a token bound to a scope is refused.
+    """
+
+    method: Literal["GET", "POST"]
+    path: str
+    name: str
+    run: Callable[[Call], Screen | Redirect]
+    right: Right
+    query: type[BaseModel] = ScopeQuery
+    is_whole: bool = False
+
+
+class Fields:
+    """Fields of a form that was sent."""
+
+    def __init__(self, values: Mapping[str, builtins.list[str]]) -> None:
+        self._values = values
+
+    def get(self, name: str, default: str = "") -> str:
+        """Return a field with the line breaks of a text in Python; the default if the form has none."""
+        return self._values.get(name, [default])[-1].replace("\r\n", "\n")
+
+    def list(self, name: str) -> builtins.list[str]:
+        """Return all values of a field, such as checked boxes."""
+        return self._values.get(name, [])
+
+    def words(self, name: str) -> builtins.list[str]:
+        """Return the parts of a field that commas separate."""
+        return [part for each in self.get(name).split(",") if (part := each.strip())]
+
+
+def view(
+    views: list[View], method: Literal["GET", "POST"], path: str, *, right: Right, **options: Any
+) -> Callable[[Callable[[Call], Screen | Redirect]], Callable[[Call], Screen | Redirect]]:
+    """Return a decorator that adds a function to a list of views."""
+
+    def add(run: Callable[[Call], Screen | Redirect]) -> Callable[[Call], Screen | Redirect]:
+        name = f"page_{run.__name__}"
+        views.append(View(method=method, path=path, name=name, run=run, right=right, **options))
+        return run
+
+    return add
+
+
+def perform(
+    call: Call,
+    run: Callable[[Call], Answer],
+    *,
+    path: Mapping[str, str] | None = None,
+    body: Any = None,
+    if_match: str | None = None,
+    **query: Any,
+) -> Answer:
+    """Do an operation of the API for whoever looks at the page, with the checks that the API makes.
+
+    Args:
+        call: The view's call.
+        run: Function of the operation.
+        path: Parameters of its path; None for those of the view.
+        body: Its body as JSON values.
+        if_match: ETag of what it changes.
+        query: Its query; the scope of the view is added.
+
+    Raises:
+        Problem: the token may not do it, or an argument is wrong.
+    """
+    operation = OPERATION_OF[run]
+    call.server.check_right(call.caller, operation.right, is_whole=operation.is_whole)
+    if "scope" in operation.query.model_fields:
+        query.setdefault("scope", getattr(call.query, "scope", ""))
+    try:
+        parameters = operation.query.model_validate(query)
+        value = None
+        if operation.body is not None:
+            value = operation.body.model_validate_json(json.dumps(body or {}), strict=True)
+    except ValidationError as error:
+        raise problems.build_field_problem(error) from None
+    return operation.run(
+        replace(
+            call,
+            method=operation.method,
+            path=call.path if path is None else path,
+            query=parameters,
+            body=value,
+            headers={} if if_match is None else {"if-match": if_match},
+        )
+    )
+
+
+def is_allowed(call: Call, right: Right, *, is_whole: bool = False) -> bool:
+    """Whether whoever looks at the page may do something, so that a view offers it."""
+    return right in call.caller.rights and not (is_whole and call.caller.scope)
+
+
+def find_last_change(call: Call, id: str) -> int | None:
+    """Return the number of the newest change of a thing; None if there is none."""
+    rows = call.memory.history.log(id, limit=1, newest_first=True)
+    return rows[0].sequence if rows else None
