@@ -6,9 +6,9 @@ from reverie.interfaces.http import administration, changes
 from reverie.interfaces.http.operations import Call
 from reverie.interfaces.http.page.rendering import TEXTS
 from reverie.interfaces.http.page.timeline import build_batches, find_last_dream
-from reverie.interfaces.http.page.views import Redirect, Screen, View, is_allowed, perform, view
+from reverie.interfaces.http.page.views import PageView, Redirect, Screen, is_allowed, perform, view
 
-VIEWS: list[View] = []
+VIEWS: list[PageView] = []
 
 _RECENT = 40
 

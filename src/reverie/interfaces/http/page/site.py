@@ -19,7 +19,7 @@ from reverie.interfaces.http import problems
 from reverie.interfaces.http.operations import Call
 from reverie.interfaces.http.page import overview, timeline
 from reverie.interfaces.http.page.rendering import STATIC, STATIC_VERSION, TEXTS, build_link, draw, draw_time
-from reverie.interfaces.http.page.views import Fields, Redirect, Screen, View
+from reverie.interfaces.http.page.views import Fields, PageView, Redirect, Screen
 from reverie.interfaces.http.problems import Problem
 from reverie.interfaces.http.server import HttpServer, choose_request_id, parse_query, read_body
 
@@ -102,7 +102,7 @@ class Site:
 
     # -- views -------------------------------------------------------------------------------------------
 
-    async def answer(self, view: View, request: Request) -> Response:
+    async def answer(self, view: PageView, request: Request) -> Response:
         """Answer a request for a view."""
         server = self._server
         started = time.perf_counter()
@@ -117,7 +117,7 @@ class Site:
         response.headers["X-Request-ID"] = choose_request_id(request)
         return response
 
-    async def _answer(self, view: View, request: Request) -> Response:
+    async def _answer(self, view: PageView, request: Request) -> Response:
         try:
             fields = await _read_fields(request) if view.method == "POST" else None
             return await self._server.threads.run(partial(self._run, view, request, fields))
@@ -126,7 +126,7 @@ class Site:
         except Exception as error:  # noqa: BLE001 - the outermost handler of a request: it is logged and reported
             return self._answer_problem(problems.build_problem(error), request)
 
-    def _run(self, view: View, request: Request, fields: Fields | None) -> Response:
+    def _run(self, view: PageView, request: Request, fields: Fields | None) -> Response:
         """Draw a view or do what its form asks; on a thread."""
         server = self._server
         token = request.cookies.get(_name_cookie(request), "")

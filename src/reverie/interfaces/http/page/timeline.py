@@ -12,10 +12,10 @@ from reverie.interfaces.http import changes
 from reverie.interfaces.http.operations import Call, ScopeQuery
 from reverie.interfaces.http.page.differences import compare_values
 from reverie.interfaces.http.page.rendering import TEXTS
-from reverie.interfaces.http.page.views import Redirect, Screen, View, perform, view
+from reverie.interfaces.http.page.views import PageView, Redirect, Screen, perform, view
 from reverie.interfaces.http.schemas import Number
 
-VIEWS: list[View] = []
+VIEWS: list[PageView] = []
 
 _MOST_ROWS = 200
 _MOST_SHOWN = 20

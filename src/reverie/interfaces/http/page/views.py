@@ -53,7 +53,7 @@ class Redirect:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class View:
+class PageView:
     """One view or one action of the page.
 
     Attributes:
@@ -95,13 +95,13 @@ class Fields:
 
 
 def view(
-    views: list[View], method: Literal["GET", "POST"], path: str, *, right: Right, **options: Any
+    views: list[PageView], method: Literal["GET", "POST"], path: str, *, right: Right, **options: Any
 ) -> Callable[[Callable[[Call], Screen | Redirect]], Callable[[Call], Screen | Redirect]]:
     """Return a decorator that adds a function to a list of views."""
 
     def add(run: Callable[[Call], Screen | Redirect]) -> Callable[[Call], Screen | Redirect]:
         name = f"page_{run.__name__}"
-        views.append(View(method=method, path=path, name=name, run=run, right=right, **options))
+        views.append(PageView(method=method, path=path, name=name, run=run, right=right, **options))
         return run
 
     return add
