@@ -77,7 +77,9 @@ def test_a_view_needs_a_token_and_its_right(client: TestClient, server: HttpServ
 @pytest.mark.parametrize(
     "headers", [{}, {"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "same-site"}, {"Origin": "null"}]
 )
-def test_a_form_of_another_site_is_refused(client: TestClient, view: PageView, headers: dict[str, str]) -> None:
+def test_a_form_of_another_site_is_refused(
+    client: TestClient, view: PageView, headers: dict[str, str]
+) -> None:
     refused = client.post(fill(view.path), data={"x": ""}, headers=headers, follow_redirects=False)
     assert refused.status_code == 403
 
