@@ -32,6 +32,10 @@ WRONG: list[Any] = [
     datetime.max.replace(tzinfo=UTC),
     datetime.min.replace(tzinfo=UTC),
     timedelta.max,
+    10**5_000,  # Python itself refuses to format it
+    [10**5_000],
+    {"a": 10**5_000},
+    (1,),
 ]
 RECORD = ("category", "kind", "layer", "tags", "confidence", "importance", "source", "references", "origin")
 RECORD += ("pinned", "valid_from", "valid_to", "ttl", "metadata", "created_at", "draft")
@@ -47,7 +51,7 @@ def calls(memory: Memory) -> dict[str, Callable[[Any], object]]:
     chat.add("user", "Hello")
     answer = chat.add("assistant", "Hello to you")
     turn = {"role": "user", "content": "Hello"}
-    graph = memory.knowledge_graph()
+    graph, kept = memory.knowledge_graph(), memory.key_value("kept")
     every: dict[str, Callable[[Any], object]] = {
         "open": Memory.open,
         "settings": lambda x: Memory.open(":memory:", settings=x).close(),
@@ -71,6 +75,13 @@ def calls(memory: Memory) -> dict[str, Callable[[Any], object]]:
         "tools": lambda x: memory.tools(groups=x),
         "tools session": lambda x: memory.tools(session=x),
         "key_value": memory.key_value,
+        "key_value namespace": lambda x: kept.put(x, "key", {"a": 1}),
+        "key_value key": lambda x: kept.put(("a",), x, {"a": 1}),
+        "key_value value": lambda x: kept.put(("a",), "key", x),
+        "key_value texts": lambda x: kept.put(("a",), "key", {"a": 1}, texts=x),
+        "key_value ttl": lambda x: kept.put(("a",), "key", {"a": 1}, ttl=x),
+        "key_value get": lambda x: kept.get(x, "key"),
+        "key_value search": lambda x: kept.search("Hello", namespace=x),
         "graph": graph.create_entities,
         "graph relations": graph.create_relations,
         "pages.read": memory.pages.read,
@@ -83,6 +94,8 @@ def calls(memory: Memory) -> dict[str, Callable[[Any], object]]:
         "recent_turns": chat.recent_turns,
         "session search": chat.search,
         "session search roles": lambda x: chat.search("Hello", roles=x),
+        "history.undo batch": lambda x: memory.history.undo(batch=x),
+        "purge": lambda x: memory.admin.purge(older_than=x),
         "feedback": lambda x: chat.feedback(x, "up"),
         "feedback thumb": lambda x: chat.feedback(answer.id, x),
         "feedback note": lambda x: chat.feedback(answer.id, "up", note=x),

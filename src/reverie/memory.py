@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeGuard
 from reverie.consolidation.rule_learning import ACTOR as RULES
 from reverie.consolidation.rule_learning import RuleLearner
 from reverie.domain.change import Change, JournalEntry
-from reverie.domain.errors import InvalidInput, NotFound
+from reverie.domain.errors import InvalidInput, NotFound, quote_value
 from reverie.domain.text import ids, timestamps
 from reverie.domain.text.ids import NewId
 from reverie.domain.text.timestamps import Clock
@@ -203,7 +203,9 @@ class Memory(ScopedMemory):
             StoreCorrupt: its database cannot be read.
         """
         if settings is not None and not isinstance(settings, Settings):
-            raise InvalidInput(f"settings are {settings!r}: pass `Settings(…)`, or None for the defaults")
+            raise InvalidInput(
+                f"settings are {quote_value(settings)}: pass `Settings(…)`, or None for the defaults"
+            )
         beside = None if profile is None else resolve_path(profile, name="profile")
         build = partial(
             cls, settings=settings, clock=clock, new_id=new_id, actor=actor, model=model, embedder=embedder

@@ -12,7 +12,7 @@ from typing import Literal, Unpack, get_args
 
 from reverie.admin.stats import ScopeStats
 from reverie.domain.conversation import SessionOverview, SessionState, Turn
-from reverie.domain.errors import InvalidInput
+from reverie.domain.errors import InvalidInput, quote_value
 from reverie.domain.filter import Filter, ListFilters, SearchFilters, build_filter, parse_values
 from reverie.domain.page import Paragraph
 from reverie.domain.record import Record, validate_choice
@@ -303,5 +303,5 @@ def parse_sources(sources: Source | Sequence[Source]) -> tuple[Source, ...]:
 def validate_text(value: str, name: str) -> str:
     """Return the value if it is a string; raise `InvalidInput` otherwise."""
     if not isinstance(value, str):
-        raise InvalidInput(f"{name} is {value!r}: pass a string")
+        raise InvalidInput(f"{name} is {quote_value(value)}: pass a string")
     return value

@@ -44,7 +44,7 @@ from reverie.domain.conversation import (
     validate_turn,
 )
 from reverie.domain.entry import build_session_namespace
-from reverie.domain.errors import InvalidInput, NotFound
+from reverie.domain.errors import InvalidInput, NotFound, quote_value
 from reverie.domain.filter import Filter, is_record_allowed, validate_filter
 from reverie.domain.record import Origin, Record
 from reverie.domain.scope import validate_scope, visible_scopes
@@ -256,7 +256,7 @@ class Session:
         """
         wanted = self._settings.replay_turns if limit is None else limit
         if isinstance(wanted, bool) or not isinstance(wanted, int) or wanted < 0:
-            raise InvalidInput(f"limit is {limit!r}: it is a whole number from 0")
+            raise InvalidInput(f"limit is {quote_value(limit)}: it is a whole number from 0")
         return trim_window(self.turns(), wanted)
 
     def search(
@@ -341,9 +341,11 @@ class Session:
             InvalidInput: a budget is negative, or the soft one exceeds the hard one.
         """
         if message is not None and not isinstance(message, str):
-            raise InvalidInput(f"message is {message!r}: pass a string, or None for the last user turn")
+            raise InvalidInput(
+                f"message is {quote_value(message)}: pass a string, or None for the last user turn"
+            )
         if not isinstance(extra_context, str):
-            raise InvalidInput(f"extra_context is {extra_context!r}: pass a string")
+            raise InvalidInput(f"extra_context is {quote_value(extra_context)}: pass a string")
         message = None if message is None else self._redact(message)  # as it was stored, if it was
         budget = self._build_budget(soft_tokens, hard_tokens)
         started = time.perf_counter()
@@ -456,11 +458,13 @@ class Session:
             NotFound: this session has no such turn.
             InvalidInput: it is not the assistant's, or an argument is not of its form.
         """
+        if not isinstance(turn_id, str):
+            raise InvalidInput(f"turn_id is {quote_value(turn_id)}: pass a string")
         if thumb not in ("up", "down"):
-            raise InvalidInput(f"thumb is {thumb!r}: use up or down")
+            raise InvalidInput(f"thumb is {quote_value(thumb)}: use up or down")
 
         def attempt() -> Turn:
-            found = [turn for turn in self._store.turns([str(turn_id)]) if turn.session == self.id]
+            found = [turn for turn in self._store.turns([turn_id]) if turn.session == self.id]
             if not found:
                 raise NotFound(f"session {self.id!r} has no turn {turn_id!r}: see `turns` for those it has")
             if found[0].role != "assistant":
@@ -493,7 +497,7 @@ class Session:
     def set_metadata(self, key: str, value: str | None) -> SessionState:
         """Set one item of the session's metadata; None removes it."""
         if not isinstance(key, str):
-            raise InvalidInput(f"key is {key!r}: pass a string")
+            raise InvalidInput(f"key is {quote_value(key)}: pass a string")
 
         def change(state: SessionState) -> SessionState:
             metadata = {name: text for name, text in state.metadata.items() if name != key}

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, NoReturn
 
-from reverie.domain.errors import InvalidInput, MissingExtra, NotFound
+from reverie.domain.errors import InvalidInput, MissingExtra, NotFound, quote_value
 from reverie.domain.secrets import MOST_PATTERNS, Redactor, build_redactor, explain_unsafe_pattern
 from reverie.domain.text.timestamps import parse_duration
 
@@ -578,7 +578,7 @@ def _validate_value(name: str, value: Any, *, where: str, called: str) -> Any:
     if fits is None:
         asked = f"{called} {where}" if called == name else f"{called} {where} ({name})"
         raise InvalidInput(
-            f"{asked} is {value!r}: it must be {expected}{' or none' if form.optional else ''}"
+            f"{asked} is {quote_value(value)}: it must be {expected}{' or none' if form.optional else ''}"
         )
     return fits
 

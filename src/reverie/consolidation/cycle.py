@@ -33,6 +33,7 @@ from reverie.domain.errors import (
     ModelRefused,
     ReverieError,
     StoreUnavailable,
+    quote_value,
 )
 from reverie.domain.record import Kind, Origin
 from reverie.domain.text.timestamps import format_time
@@ -144,7 +145,7 @@ class ConsolidationCycle:
         elif isinstance(name, str) and name in PASSES:
             registered = PASSES[name]
         else:
-            raise InvalidInput(f"pass is {name!r}: use one of {', '.join((ALL, *PASSES))}")
+            raise InvalidInput(f"pass is {quote_value(name)}: use one of {', '.join((ALL, *PASSES))}")
         about_session = registered is not None and registered.reads("session")
         about_output = registered is not None and registered.reads("output")
         if about_session and (session is None or output is not None):
@@ -152,7 +153,7 @@ class ConsolidationCycle:
         if not about_session and (session is not None or keep is not None):
             raise InvalidInput(f"{name} is not about one session: leave out session and keep")
         if session is not None and not isinstance(session, str):
-            raise InvalidInput(f"session is {session!r}: pass the id of a session")
+            raise InvalidInput(f"session is {quote_value(session)}: pass the id of a session")
         if about_output and not isinstance(output, str):
             raise InvalidInput(f"{name} is about what a step put out: pass output=, a text")
         if not about_session and not about_output and (output is not None or step or scope):

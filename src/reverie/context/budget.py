@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal
 
-from reverie.domain.errors import InvalidInput
+from reverie.domain.errors import InvalidInput, quote_value
 from reverie.domain.text import validation
 
 Verdict = Literal["selected", "over the layer's limit", "over the budget"]
@@ -87,7 +87,7 @@ class BudgetItem:
 def validate_tokens(value: int, *, name: str = "soft_tokens") -> int:
     """Return the number itself, if it is a whole one from 0; raises `InvalidInput` otherwise."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise InvalidInput(f"{name} is {value!r}: pass a whole number from 0")
+        raise InvalidInput(f"{name} is {quote_value(value)}: pass a whole number from 0")
     return value
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from reverie.domain.errors import InvalidInput
+from reverie.domain.errors import InvalidInput, quote_value
 
 USER_PREFERENCES = "user-preferences"
 ANTI_PATTERNS = "anti-patterns"
@@ -21,7 +21,7 @@ def validate_category(text: object, *, name: str = "category") -> str:
         InvalidInput: it is empty, absolute, has `..` or other characters, or over 200 characters.
     """
     if not isinstance(text, str):
-        raise InvalidInput(f"{name} is {text!r}: pass text such as 'user-preferences/style'")
+        raise InvalidInput(f"{name} is {quote_value(text)}: pass text such as 'user-preferences/style'")
     if len(text) > LONGEST:
         raise InvalidInput(f"{name} has {len(text):,} characters: at most {LONGEST} are allowed")
     if not _CATEGORY.fullmatch(text):

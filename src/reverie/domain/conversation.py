@@ -9,7 +9,7 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Literal, get_args
 
-from reverie.domain.errors import InvalidInput
+from reverie.domain.errors import InvalidInput, quote_value
 from reverie.domain.record import NOTHING, UNTRUSTED, Origin, validate_choice
 from reverie.domain.scope import validate_scope
 from reverie.domain.text import ids, timestamps
@@ -223,8 +223,8 @@ def draft_turn(given: Mapping[str, Any], *, session: str, now: datetime) -> Turn
     """
     if not isinstance(given, Mapping):
         raise InvalidInput(f"a turn is {type(given).__name__}: pass a mapping with role and content")
-    if unknown := sorted(map(str, set(given) - _GIVEN)):
-        raise InvalidInput(f"unknown field of a turn: {unknown!r}: use {', '.join(sorted(_GIVEN))}")
+    if unknown := sorted(map(quote_value, set(given) - _GIVEN)):
+        raise InvalidInput(f"unknown field of a turn: {', '.join(unknown)}: use {', '.join(sorted(_GIVEN))}")
     if missing := sorted({"role", "content"} - set(given)):
         raise InvalidInput(f"missing field of a turn: {missing!r}")
     at = given.get("at")

@@ -41,6 +41,14 @@ def _shorten_quotation(quoted: re.Match[str]) -> str:
     return text if len(text) <= LONGEST_QUOTATION else f"{text[: LONGEST_QUOTATION - 2]}…{text[-1]}"
 
 
+def quote_value(value: object) -> str:
+    """Return a value in the form in which a message quotes it, which is its repr if it has one."""
+    try:
+        return repr(value)
+    except ValueError:  # Python formats no number of thousands of digits
+        return f"{type(value).__name__} of too many digits"
+
+
 class ReverieError(Exception):
     """The root of every error that Reverie raises on purpose. No secret is in its message."""
 

@@ -13,7 +13,7 @@ from typing import Any, TypedDict
 
 from reverie.domain.category import is_within_category, validate_category
 from reverie.domain.conversation import ROLES, Role, Turn
-from reverie.domain.errors import InvalidInput
+from reverie.domain.errors import InvalidInput, quote_value
 from reverie.domain.page import Paragraph
 from reverie.domain.record import KINDS, LAYERS, ORIGINS, Kind, Layer, Origin, Record, validate_choice
 from reverie.domain.text import timestamps
@@ -172,7 +172,7 @@ def parse_values(value: str | Iterable[str] | None, *, name: str) -> tuple[str, 
         return (value,)
     texts = tuple(value) if isinstance(value, Iterable) else None
     if texts is None or not all(isinstance(text, str) for text in texts):
-        raise InvalidInput(f"{name} is {value!r}: pass a string, or a list of strings")
+        raise InvalidInput(f"{name} is {quote_value(value)}: pass a string, or a list of strings")
     return texts
 
 

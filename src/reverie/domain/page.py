@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
 
-from reverie.domain.errors import InvalidInput
+from reverie.domain.errors import InvalidInput, quote_value
 from reverie.domain.record import Origin
 from reverie.domain.text import ids, timestamps
 from reverie.domain.text.validation import validate_raw_text, validate_text
@@ -179,7 +179,7 @@ def validate_page_name(name: object) -> str:
     """
     if not isinstance(name, str) or len(name) > _LONGEST_NAME or not _NAME.fullmatch(name):
         raise InvalidInput(
-            f"page is {name!r}: name it like MEMORY.md or projects/atlas.md, with letters, digits, '_', '-'"
+            f"page is {quote_value(name)}: name it like MEMORY.md or projects/atlas.md, with letters, digits, '_', '-'"
         )
     return name
 

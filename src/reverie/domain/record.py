@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any, Literal, get_args
 
 from reverie.domain import category
-from reverie.domain.errors import InvalidInput
+from reverie.domain.errors import InvalidInput, quote_value
 from reverie.domain.scope import validate_scope
 from reverie.domain.text import ids, relative_dates, timestamps
 from reverie.domain.text.validation import validate_text
@@ -285,7 +285,7 @@ def validate_record(record: Record) -> Record:
     validate_scope(record.scope)
     validate_text(record.archive_reason, name="reason", longest=2_000, empty=True)
     if not isinstance(record.pinned, bool):
-        raise InvalidInput(f"pinned is {record.pinned!r}: pass True or False")
+        raise InvalidInput(f"pinned is {quote_value(record.pinned)}: pass True or False")
     if not isinstance(record.seen_count, int) or record.seen_count < 1:
         raise InvalidInput(f"seen_count is {record.seen_count!r}: it is a whole number from 1")
     for name in _TIMES:
@@ -313,13 +313,13 @@ def validate_parts(parts: Iterable[str], *, of: str = "") -> tuple[str, ...]:
 def validate_choice(value: object, allowed: tuple[str, ...], *, name: str) -> None:
     """Raise `InvalidInput` unless `value` is among `allowed`."""
     if value not in allowed:
-        raise InvalidInput(f"{name} is {value!r}: use one of {', '.join(allowed)}")
+        raise InvalidInput(f"{name} is {quote_value(value)}: use one of {', '.join(allowed)}")
 
 
 def validate_fraction(value: object, *, name: str) -> None:
     """Raise `InvalidInput` unless `value` is a number from 0 to 1."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise InvalidInput(f"{name} is {value!r}: pass a number from 0 to 1")
+        raise InvalidInput(f"{name} is {quote_value(value)}: pass a number from 0 to 1")
 
 
 def normalize_labels(values: Iterable[str], *, name: str, longest: int = LONGEST_LABEL) -> tuple[str, ...]:
@@ -329,7 +329,7 @@ def normalize_labels(values: Iterable[str], *, name: str, longest: int = LONGEST
         InvalidInput: one is blank or too long, or there are more than 100.
     """
     if isinstance(values, str) or not isinstance(values, Iterable):
-        raise InvalidInput(f"{name}s are {values!r}: pass a list of strings")
+        raise InvalidInput(f"{name}s are {quote_value(values)}: pass a list of strings")
     cleaned = tuple(dict.fromkeys(validate_text(v, name=name, longest=longest).strip() for v in values))
     if name == "tag":
         cleaned = merge_tags(cleaned)

@@ -18,7 +18,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from reverie.domain import category
 from reverie.domain.change import Change
-from reverie.domain.errors import Conflict, InvalidInput
+from reverie.domain.errors import Conflict, InvalidInput, quote_value
 from reverie.domain.filter import Filter
 from reverie.domain.record import (
     DATES,
@@ -169,6 +169,12 @@ class KeyValueStore:
         """
         wanted = {_validate_place(put.namespace, put.key): put for put in puts}
         for place, put in wanted.items():
+            if put.texts is not None and not _are_strings(put.texts):
+                raise InvalidInput(
+                    f"texts is {quote_value(put.texts)}: pass a list of strings, or None for the whole value"
+                )
+            if not isinstance(put.ttl, timedelta | None):
+                raise InvalidInput(f"ttl is {quote_value(put.ttl)}: pass a timedelta, or None for ever")
             if put.value is not None:
                 key_value_codec.encode_document(put.value)
                 self._refuse_secret(place)
@@ -435,7 +441,7 @@ class _Wanted:
     """Whether a value lies in a namespace, by whole labels, and is one of those looked for."""
 
     def __init__(self, namespace: Namespace, where: _Accept | None) -> None:
-        self._namespace = tuple(namespace)
+        self._namespace = _validate_namespace(namespace)
         self._where = where
 
     def __call__(self, found: Item) -> bool:
@@ -443,12 +449,26 @@ class _Wanted:
         return inside and (self._where is None or self._where(found.value))
 
 
+def _validate_namespace(namespace: Namespace) -> Namespace:
+    if not _are_strings(namespace):
+        raise InvalidInput(
+            f"namespace is {quote_value(namespace)}: pass a tuple of strings, such as ('users', 'alice')"
+        )
+    return tuple(namespace)
+
+
 def _validate_place(namespace: Namespace, key: str) -> Place:
-    if isinstance(namespace, str) or not all(isinstance(label, str) for label in namespace):
-        raise InvalidInput(f"namespace is {namespace!r}: pass a tuple of strings, such as ('users', 'alice')")
     if not isinstance(key, str):
-        raise InvalidInput(f"key is {key!r}: pass a string")
-    return tuple(namespace), key
+        raise InvalidInput(f"key is {quote_value(key)}: pass a string")
+    return _validate_namespace(namespace), key
+
+
+def _are_strings(values: object) -> bool:
+    return (
+        isinstance(values, Sequence)
+        and not isinstance(values, str)
+        and all(isinstance(each, str) for each in values)
+    )
 
 
 def _build_archive_change(record: Record, now: datetime, reason: str) -> Change:
@@ -458,8 +478,8 @@ def _build_archive_change(record: Record, now: datetime, reason: str) -> Change:
 def parse_minutes(count: float, *, name: str = "ttl") -> timedelta:
     """Convert a number of minutes, which may be 0 or negative, to a duration; raise `InvalidInput`."""
     if isinstance(count, bool) or not isinstance(count, int | float) or not math.isfinite(count):
-        raise InvalidInput(f"{name} is {count!r}: pass a number of minutes")
+        raise InvalidInput(f"{name} is {quote_value(count)}: pass a number of minutes")
     try:
         return timedelta(minutes=count)
     except OverflowError:
-        raise InvalidInput(f"{name} is {count!r}: pass a number of minutes") from None
+        raise InvalidInput(f"{name} is {quote_value(count)}: pass a number of minutes") from None

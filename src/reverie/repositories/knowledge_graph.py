@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Any, Final, TypeAlias, TypeVar
 
 from reverie.domain.change import Change, JournalEntry
-from reverie.domain.errors import Conflict, InvalidInput, NotFound
+from reverie.domain.errors import Conflict, InvalidInput, NotFound, quote_value
 from reverie.domain.filter import Filter
 from reverie.domain.record import DATES, KEPT, LONGEST_LABEL, Record, validate_record
 from reverie.domain.scope import validate_scope
@@ -447,7 +447,7 @@ def _order_new_records(edits: Sequence[Change], now: datetime, last: datetime) -
 
 def _get_part(given: Mapping[str, Any], name: str) -> Any:
     if not isinstance(given, Mapping):
-        raise InvalidInput(f"{given!r:.80} stands where an object with {name} should")
+        raise InvalidInput(f"{quote_value(given):.80} stands where an object with {name} should")
     if name not in given:
         raise InvalidInput(f"{name} is missing beside {', '.join(map(str, given)) or 'nothing'}: pass it too")
     return given[name]

@@ -21,7 +21,7 @@ from reverie.domain.category import (
 )
 from reverie.domain.change import Change
 from reverie.domain.conversation import SessionState, Turn
-from reverie.domain.errors import Conflict, InvalidInput, NotFound
+from reverie.domain.errors import Conflict, InvalidInput, NotFound, quote_value
 from reverie.domain.filter import Filter
 from reverie.domain.headlines import detach_changed
 from reverie.domain.page import Paragraph
@@ -651,7 +651,9 @@ def _parse_new_record(note: NewRecord | Mapping[str, Any]) -> NewRecord:
     if not isinstance(note, Mapping):
         raise InvalidInput(f"a note is {type(note).__name__}: pass a Note or a mapping with 'content'")
     if unknown := set(note) - _NOTE_FIELDS:
-        raise InvalidInput(f"unknown field of a note: {sorted(unknown)!r}; use {sorted(_NOTE_FIELDS)!r}")
+        raise InvalidInput(
+            f"unknown field of a note: {', '.join(sorted(map(quote_value, unknown)))}; use {sorted(_NOTE_FIELDS)!r}"
+        )
     if "content" not in note:
         raise InvalidInput("a note has no content: pass 'content'")
     return NewRecord(**note)

@@ -17,7 +17,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, assert_never, get_args
 
 from reverie.domain.conversation import Turn
-from reverie.domain.errors import InvalidInput
+from reverie.domain.errors import InvalidInput, quote_value
 from reverie.domain.filter import (
     Filter,
     is_paragraph_allowed,
@@ -562,7 +562,7 @@ def validate_question(question: SearchRequest) -> SearchRequest:
 def validate_count(value: object, *, name: str, least: int = 1, most: int = 1_000_000_000) -> int:
     """Return `value` if it is a whole number from `least` to `most`; raises `InvalidInput` otherwise."""
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise InvalidInput(f"{name} is {value!r}: it is a whole number from {least} to {most:,}")
+        raise InvalidInput(f"{name} is {quote_value(value)}: it is a whole number from {least} to {most:,}")
     return value
 
 

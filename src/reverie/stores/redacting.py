@@ -239,7 +239,7 @@ def _clean(value: Any, name: str, redactor: Redactor) -> Any:
         return redactor.redact_mapping(value)
     if name == "tool_calls":
         return tuple(_clean_call(call, redactor) for call in value)
-    if isinstance(value, tuple):
+    if isinstance(value, tuple) and all(isinstance(each, str) for each in value):  # others are refused
         return tuple(dict.fromkeys(redactor.text(each) for each in value))
     return redactor.text(value) if isinstance(value, str) else value
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
-from reverie.domain.errors import InvalidInput
+from reverie.domain.errors import InvalidInput, quote_value
 from reverie.domain.text import timestamps
 from reverie.domain.text.validation import validate_values
 from reverie.tools.groups.conversation import build_conversation_tools
@@ -48,7 +48,7 @@ def memory_tools(
         InvalidInput: there is no such group, or `working` was asked for without a session.
     """
     if not all(isinstance(group, str) for group in validate_values(groups, name="groups", of="names")):
-        raise InvalidInput(f"groups are {groups!r}: pass a list, such as ['long_term']")
+        raise InvalidInput(f"groups are {quote_value(groups)}: pass a list, such as ['long_term']")
     if unknown := [group for group in groups if group not in GROUPS]:
         raise InvalidInput(f"there is no group of tools {', '.join(unknown)}: there are {', '.join(GROUPS)}")
     if session is None and "working" in groups and tuple(groups) != DEFAULT_GROUPS:

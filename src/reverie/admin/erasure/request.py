@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from reverie.admin.erasure.matching import ErasureItem
-from reverie.domain.errors import InvalidInput
+from reverie.domain.errors import InvalidInput, quote_value
 from reverie.domain.scope import validate_scope
 from reverie.domain.text.shingles import normalize_text
 from reverie.domain.text.validation import validate_text
@@ -34,7 +34,7 @@ class EraseRequest:
     def __post_init__(self) -> None:
         for name in self.ids:
             if not isinstance(name, str):
-                raise InvalidInput(f"id is {name!r}: pass a string")
+                raise InvalidInput(f"id is {quote_value(name)}: pass a string")
         given = [bool(self.ids), *(each is not None for each in (self.session, self.scope, self.match))]
         if sum(given) != 1:
             problem = "ids, session, scope, match go alone" if any(given) else "nothing says what to forget"
@@ -42,7 +42,7 @@ class EraseRequest:
         if self.scope is not None and not validate_scope(self.scope):
             raise InvalidInput("scope is empty, and that is everybody's: pass one such as 'user:alice'")
         if self.session is not None and not isinstance(self.session, str):
-            raise InvalidInput(f"session is {self.session!r}: pass the id of a session")
+            raise InvalidInput(f"session is {quote_value(self.session)}: pass the id of a session")
         if self.match is not None:
             validate_text(self.match, name="match", longest=10_000)
             if not normalize_text(self.match):

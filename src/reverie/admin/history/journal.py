@@ -21,7 +21,7 @@ from reverie.admin.history.positions import (
 from reverie.context.ledger import build_recalled_counter
 from reverie.domain.change import JournalEntry, Subject, Value
 from reverie.domain.conversation import Turn
-from reverie.domain.errors import InvalidInput, NotFound
+from reverie.domain.errors import InvalidInput, NotFound, quote_value
 from reverie.domain.page import Page, Paragraph, is_log
 from reverie.domain.passage import SEARCHABLE
 from reverie.domain.record import Record
@@ -305,5 +305,5 @@ def _is_content_change(row: JournalEntry) -> bool:
 
 def _validate_id(id: object) -> str:
     if not isinstance(id, str):
-        raise InvalidInput(f"id is {id!r}: pass a string")
+        raise InvalidInput(f"id is {quote_value(id)}: pass a string")
     return id

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from reverie.domain.change import JournalEntry
-from reverie.domain.errors import InvalidInput, NotFound
+from reverie.domain.errors import InvalidInput, NotFound, quote_value
 from reverie.domain.text import timestamps
 from reverie.stores.protocol import Store
 
@@ -32,7 +32,7 @@ def sequence_at(store: Store, when: When, *, name: str = "moment") -> int:
     if isinstance(when, datetime):
         moment = timestamps.to_utc(when, name=name)
         return next((row.sequence for row in iter_rows_backwards(store) if row.at <= moment), 0)
-    number = _validate_number(store, when, name)
+    number = validate_number(store, when, name)
     return list_transaction_rows(store, number)[-1].sequence if number else 0
 
 
@@ -41,7 +41,7 @@ def sequence_before(store: Store, when: When, *, name: str = "since") -> int:
     if isinstance(when, datetime):
         moment = timestamps.to_utc(when, name=name)
         return next((row.sequence for row in iter_rows_backwards(store) if row.at < moment), 0)
-    number = _validate_number(store, when, name)
+    number = validate_number(store, when, name)
     return get_row(store, number).batch - 1 if number else 0
 
 
@@ -89,9 +89,19 @@ def list_transaction_rows(store: Store, number: int) -> list[JournalEntry]:
         limit *= _MORE
 
 
-def _validate_number(store: Store, when: object, name: str) -> int:
-    if isinstance(when, bool) or not isinstance(when, int) or when < 0:
-        raise InvalidInput(f"{name} is {when!r}: pass a datetime with a time zone, or the number of a change")
+def validate_number(
+    store: Store,
+    when: object,
+    name: str,
+    *,
+    least: int = 0,
+    advice: str = "pass a datetime with a time zone, or the number of a change",
+) -> int:
+    """Return the number of a change that there is, or `least`."""
+    if isinstance(when, bool) or not isinstance(when, int) or when < least:
+        raise InvalidInput(f"{name} is {quote_value(when)}: {advice}")
     if when > (newest := store.sequence()):
-        raise NotFound(f"{name} is {when}, but there is no such change: the last one is {newest}")
+        raise NotFound(
+            f"{name} is {quote_value(when)}, but there is no such change: the last one is {newest}"
+        )
     return when

@@ -18,6 +18,7 @@ from reverie.admin.history.positions import (
     iter_rows_forwards,
     list_transaction_rows,
     sequence_before,
+    validate_number,
 )
 from reverie.domain.change import UNDO, Change, JournalEntry, Subject, Value
 from reverie.domain.conversation import SessionState, Turn
@@ -164,12 +165,12 @@ class Undo:
             rows = list(iter_rows_forwards(self._store, after=after))
             return _Asked(rows, True, _format_reason([row.sequence for row in rows]))
         if batch is not None:
-            rows = list_transaction_rows(self._store, _validate_number(batch, "batch"))
+            rows = list_transaction_rows(self._store, self._validate_number(batch, "batch"))
             return _Asked(rows, False, _format_reason([row.sequence for row in rows]))
         if isinstance(what, JournalEntry) or not isinstance(what, Iterable):
             what = [] if what is None else [what]
         numbers = {
-            each.sequence if isinstance(each, JournalEntry) else _validate_number(each, "change")
+            each.sequence if isinstance(each, JournalEntry) else self._validate_number(each, "change")
             for each in what
         }
         rows = [get_row(self._store, number) for number in sorted(numbers)]
@@ -180,6 +181,10 @@ class Undo:
                     "for good"
                 )
         return _Asked(rows, False, _format_reason([row.sequence for row in rows]))
+
+    def _validate_number(self, value: object, name: str) -> int:
+        advice = "pass the number of a change, as `history` gives it"
+        return validate_number(self._store, value, name, least=1, advice=advice)
 
     # -- what they come to -------------------------------------------------------------------------------
 
@@ -430,9 +435,3 @@ def _format_numbers(numbers: Sequence[int]) -> str:
         return f"{numbers[0]} to {numbers[-1]}"
     first = ", ".join(map(str, numbers[:_MOST_NAMED]))
     return first if len(numbers) <= _MOST_NAMED else f"{first} and {len(numbers) - _MOST_NAMED} others"
-
-
-def _validate_number(value: object, name: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise InvalidInput(f"{name} is {value!r}: pass the number of a change, as `history` gives it")
-    return value

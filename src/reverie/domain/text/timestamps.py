@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
-from reverie.domain.errors import InvalidInput
+from reverie.domain.errors import InvalidInput, quote_value
 
 Clock = Callable[[], datetime]
 """Anything that tells the time as an aware datetime. Tests and replays pass their own."""
@@ -34,7 +34,7 @@ def to_utc(moment: datetime, *, name: str = "time") -> datetime:
         InvalidInput: it has no time zone, so nobody can tell which moment it means, or is in no year of UTC.
     """
     if not isinstance(moment, datetime):
-        raise InvalidInput(f"{name} is {moment!r}: pass a datetime with a time zone")
+        raise InvalidInput(f"{name} is {quote_value(moment)}: pass a datetime with a time zone")
     if moment.tzinfo is None:
         raise InvalidInput(f"{name} is {moment!r}, without a time zone: add tzinfo, such as UTC")
     try:
@@ -103,7 +103,7 @@ def parse_duration(value: Duration, *, name: str = "ttl") -> timedelta:
     elif isinstance(value, int | float) and not isinstance(value, bool):
         duration = _to_timedelta(value, value, name)
     else:
-        raise InvalidInput(f"{name} is {value!r}, which is no duration: {how}")
+        raise InvalidInput(f"{name} is {quote_value(value)}, which is no duration: {how}")
     if not timedelta(0) < duration <= _LONGEST:
         raise InvalidInput(f"{name} is {value!r}: it must be longer than 0 and at most 100 years")
     return duration
@@ -113,4 +113,6 @@ def _to_timedelta(seconds: float, value: object, name: str) -> timedelta:
     try:
         return timedelta(seconds=seconds)
     except (OverflowError, ValueError):
-        raise InvalidInput(f"{name} is {value!r}: it must be longer than 0 and at most 100 years") from None
+        raise InvalidInput(
+            f"{name} is {quote_value(value)}: it must be longer than 0 and at most 100 years"
+        ) from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from reverie.domain.errors import InvalidInput
+from reverie.domain.errors import InvalidInput, quote_value
 
 
 def resolve_path(path: object, *, name: str = "path") -> Path:
@@ -20,7 +20,7 @@ def resolve_path(path: object, *, name: str = "path") -> Path:
     """
     text = path if isinstance(path, str) else os.fspath(path) if isinstance(path, os.PathLike) else None
     if not isinstance(text, str) or not text.strip() or "\0" in text:
-        raise InvalidInput(f"{name} is {path!r}: pass the name of a file or folder")
+        raise InvalidInput(f"{name} is {quote_value(path)}: pass the name of a file or folder")
     try:
         os.fsencode(text)
         return Path(text).expanduser().absolute()
