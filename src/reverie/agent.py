@@ -26,7 +26,7 @@ from reverie.tools.large_results import LargeResultStore, add_working_tools
 _log = logging.getLogger("reverie")
 
 MOST_ROUNDS = 8
-"""How often a model may call tools in one turn before it has to answer."""
+"""Maximum rounds of tool calls in one turn before the model has to answer."""
 
 LONGEST_REPLAYED = 40_000
 """Characters that a past message takes in a prompt; a longer one is shown by its two ends."""
@@ -38,7 +38,7 @@ _MOST_TOKENS = 4_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnResult:
-    """What came of one turn.
+    """Result of one turn.
 
     Attributes:
         text: The reply; empty where there was none.
@@ -62,7 +62,7 @@ class TurnResult:
 
 
 class ToolProvider(Protocol):
-    """What has tools for a model: a `Memory`, or a `ScopedMemory`."""
+    """Source of tools for a model: a `Memory` or a `ScopedMemory`."""
 
     def tools(self, *, session: str | None = None) -> Toolset:
         """Return the tools that a model may call."""
@@ -108,7 +108,7 @@ class Agent:
         if tools is None:
             tools = memory.tools(session=session.id) if memory is not None else ()
         self.tools, prefix = add_working_tools(Toolset(tools), session.working)
-        self._aside = LargeResultStore(session.working, prefix=prefix)
+        self._results = LargeResultStore(session.working, prefix=prefix)
         self._instructions = instructions
         self._done = done
         self._related = related
@@ -136,7 +136,7 @@ class Agent:
         """
         self._stopping.clear()
         stored = _Stored(self.session)
-        stored.user(message)
+        stored.store_user(message)
         pack = self._pack(message)
         messages = self._build_messages(pack, message)
         if self.model is None:
@@ -236,17 +236,17 @@ class Agent:
             said = STOPPED if self._stopping.is_set() else self._run(call)
             shown = escaping.escape_message(self.session._redact(said))
             results.append(ChatMessage(role="tool", content=shown, tool_call_id=call.id))
-        stored.called(reply, results)
+        stored.store_calls(reply, results)
         return [ChatMessage(role="assistant", content=reply.text, tool_calls=reply.tool_calls), *results]
 
     def _run(self, call: ToolCall) -> str:
         """Run a tool and return its answer; of an answer that is too long, an index of its stored pieces."""
         try:
-            told = self.tools.call(call.name, call.arguments)
+            answer = self.tools.call(call.name, call.arguments)
         except StoreError as error:
             _log.warning("the tool %s could not be run, the reply goes on: %s", call.name, error)
             return f"{call.name} could not be run: what it needs cannot be read or written now."
-        return self._aside.told(told, name=call.name).text
+        return self._results.shorten_result(answer, name=call.name).text
 
 
 class _StoppedError(Exception):
@@ -285,7 +285,7 @@ class _Stored:
         self.failed = False
         self.reply_id = ""
 
-    def user(self, message: str) -> None:
+    def store_user(self, message: str) -> None:
         """Store the user's turn; raise `InvalidInput` for a message that cannot be stored."""
         try:
             self._session.add("user", message)
@@ -303,7 +303,7 @@ class _Stored:
         except ReverieError as error:
             self._warn(error)
 
-    def called(self, reply: ModelReply, results: Sequence[ChatMessage]) -> None:
+    def store_calls(self, reply: ModelReply, results: Sequence[ChatMessage]) -> None:
         """Store a call of tools together with its results: all of them or none."""
         asked: dict[str, Any] = {"role": "assistant", "content": reply.text, "tool_calls": reply.tool_calls}
         answered = [

@@ -132,7 +132,7 @@ class AsyncToolset:
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
-        """What a model is shown, for `ModelRequest.tools`."""
+        """Descriptions of the tools for a model, for `ModelRequest.tools`."""
         return self.sync.specs
 
     tool = _plain(Toolset.tool)

@@ -206,14 +206,14 @@ class Memory(ScopedMemory):
             raise InvalidInput(
                 f"settings are {quote_value(settings)}: pass `Settings(…)`, or None for the defaults"
             )
-        beside = None if profile is None else resolve_path(profile, name="profile")
+        profile_folder = None if profile is None else resolve_path(profile, name="profile")
         build = partial(
             cls, settings=settings, clock=clock, new_id=new_id, actor=actor, model=model, embedder=embedder
         )
         if path == IN_MEMORY:
             from reverie.stores.in_memory import InMemoryStore  # here: most memories are on disk
 
-            return build(InMemoryStore(analyse=analyze), profile=beside)
+            return build(InMemoryStore(analyse=analyze), profile=profile_folder)
         patience = {} if busy_timeout is None else {"busy_timeout": busy_timeout}
         if is_database(path):
             from reverie.stores.postgres import PostgresStore  # here: most memories are in a folder
@@ -221,19 +221,19 @@ class Memory(ScopedMemory):
             shared = PostgresStore(path, analyse=analyze, create=create, **patience)
             try:
                 cache = _open_cache(shared.identity, settings or Settings())
-                return build(shared, profile=beside, cache=cache)
+                return build(shared, profile=profile_folder, cache=cache)
             except BaseException:
                 shared.close()
                 raise
         folder = resolve_folder(path)
         if path is None and settings is not None and settings.names_paths:
             paths = settings.resolve_paths(folder)
-            folder, beside = paths.memory, beside or paths.profile
+            folder, profile_folder = paths.memory, profile_folder or paths.profile
         database = folder / DATABASE
         if not create and not database.exists():
             raise NotFound(f"there is no memory in {str(folder)!r}: open it with create=True to make one")
         store = SQLiteStore(database, analyse=analyze, create=create, **patience)
-        return build(store, path=folder, profile=beside or folder)
+        return build(store, path=folder, profile=profile_folder or folder)
 
     def close(self) -> None:
         """Store what is still held, and release the folder. Closing twice is fine.

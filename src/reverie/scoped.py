@@ -427,12 +427,14 @@ class ScopedMemory(MemoryReader):
             zone=self.settings.zone,
         )
 
-    def documents(self, *, actor: str = "agent", heard: Callable[[str], Origin] | None = None) -> Documents:
+    def documents(
+        self, *, actor: str = "agent", determine_origin: Callable[[str], Origin] | None = None
+    ) -> Documents:
         """Return the memory as text files, for an agent that keeps it so (`reverie.repositories.documents`).
 
         Args:
             actor: Author of the changes in the journal.
-            heard: Function that returns the origin of a text to be written, such as
+            determine_origin: Function that returns the origin of a text to be written, such as
                 `Session.determine_origin`. Text of a tool is kept out of what stands in prompts. None where
                 origins are not known.
         """
@@ -447,7 +449,7 @@ class ScopedMemory(MemoryReader):
             unconfirmed=self._build_key_value(KEPT_AS, writer, "tool"),
             scope=self.scope,
             look=self._parts.refresh_files,
-            heard=heard,
+            determine_origin=determine_origin,
         )
 
     # -- inside ------------------------------------------------------------------------------------------

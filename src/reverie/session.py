@@ -67,7 +67,7 @@ _T = TypeVar("_T")
 
 
 class SessionObserver(Protocol):
-    """What a session tells of its turns; neither method raises what `ReverieError` covers."""
+    """Listener for the turns of a session. Neither method raises a `ReverieError`."""
 
     def mark_origins(self, turns: Sequence[Turn], window: Sequence[Turn]) -> Sequence[Turn]:
         """Return the turns that are about to be added after the window, with signals in their metadata."""
@@ -292,7 +292,7 @@ class Session:
         return [hit for hit in found if hit.score >= min_score]
 
     def determine_origin(self, text: str) -> Origin:
-        """Whose word it is what the model wants to keep now: its own, or that of a tool that it has heard.
+        """Return the origin of a text that the model wants to save: its own, or a tool whose result it has seen.
 
         While a result of a tool is among the replayed turns, whatever the owner has not said in their own
         words counts as the tool's. Our own tools, and those of the setting `trusted_tools`, bring in nothing

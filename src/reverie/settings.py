@@ -32,7 +32,7 @@ _Kind = Literal["int", "number", "minutes", "days", "flag", "text", "patterns"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Form:
-    """What values a setting takes, and under which other names."""
+    """Valid values of a setting, and its other names."""
 
     kind: _Kind
     low: float = 0
@@ -55,7 +55,7 @@ def _define_setting(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfilePaths:
-    """Where the files of a profile are.
+    """Paths of the files of a profile.
 
     Attributes:
         profile: The folder of `soul.md`, `directives.md` and `style.md`.
@@ -301,12 +301,12 @@ class Settings:
 
     @property
     def redactor(self) -> Redactor:
-        """What redacts, by `redact_secrets` and `secret_patterns`."""
+        """Redactor that follows from `redact_secrets` and `secret_patterns`."""
         return build_redactor(self.redact_secrets, self.secret_patterns)
 
     @property
     def layer_limits(self) -> Mapping[str, int]:
-        """How many recalled items of each layer go into a pack at most."""
+        """Maximum number of recalled items in a pack, by layer."""
         return MappingProxyType(
             {
                 "episodic": self.episodic_top_k,
@@ -416,7 +416,7 @@ _SECTIONS: Mapping[str, Mapping[str, str]] = {
     },
     "reverie": {},
 }
-"""Where settings may stand together, and the names that mean something else there."""
+"""Groups of settings in a file, and names that have another meaning there."""
 
 _FLAGS = {
     "true": True,

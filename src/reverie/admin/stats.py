@@ -73,7 +73,7 @@ FAILURES: Mapping[str, str] = MappingProxyType(
         },
     }
 )
-"""What is counted when it fails, by the name that `Stats.failed` has for it, with the store's counter."""
+"""Counters of failures: the name in `Stats.failed`, and the counter in the store."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,7 @@ from reverie.stores.protocol import Store
 from reverie.stores.writer import StoreWriter
 
 Verdict = Literal["accept", "reject", "later"]
-"""What the owner says to a proposal."""
+"""The owner's decision on a proposal."""
 
 REJECTED = "rejected"
 

@@ -44,13 +44,13 @@ Input = Literal[
 ]
 
 Outcome = Plan | Extraction | Remembered
-"""What a pass ends in: a plan, or records that are planned as saves are."""
+"""Result of a pass: a plan, or records that are planned as saves are."""
 
 DREAM = ("enrich", "merge", "infer", "promote")
 """Passes of a dream, in the order in which they run."""
 
 VERIFIED = ("merge", "infer")
-"""Those of them whose claims the model is asked about in one request, beside each other in `DREAM`."""
+"""Passes of `DREAM`, in a row, whose claims the model verifies in one request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

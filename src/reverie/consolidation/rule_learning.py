@@ -46,7 +46,7 @@ CONFIDENCE: Mapping[str, tuple[float, float]] = MappingProxyType(
         "failure": (0.8, 0.75),
     }
 )
-"""How sure a sentence of the owner's is, and one of the assistant's. What the owner wants is for the owner to
+"""Confidence of a sentence of the owner's, and of the assistant's. What the owner wants is for the owner to
 say; that something failed, or how it was mended, the assistant knows as well. From .75 on it is promoted."""
 
 _KINDS: Mapping[str, Kind] = MappingProxyType(
@@ -101,7 +101,7 @@ _TOOL_FAILED = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Exchange:
-    """What the user said, the final answer to it, and the turns between: whether tools were used, and to save."""
+    """The user's turn, the final answer, and the turns between: whether tools were used, and to save."""
 
     asked: tuple[Turn, ...]
     answer: Turn

@@ -37,13 +37,13 @@ LEASE = "lease:dream"
 """Namespace of the one entry that names the process at work, in a store that has no leases of its own."""
 
 LEASE_TIME = timedelta(seconds=30)
-"""How long a lease holds without renewal, such as after its owner was killed."""
+"""Duration of a lease without renewal, such as after its owner was killed."""
 
 LONGEST_PASS = timedelta(minutes=30)
-"""How long a lease is renewed for one run. After that, another process may take over."""
+"""Maximum time for which a lease is renewed in one run. After that, another process may take over."""
 
 ENRICH_AFTER = timedelta(seconds=30)
-"""How long nobody must have written before drafts are enriched, so that a burst is enriched at once."""
+"""Quiet time before drafts are enriched, so that a burst is enriched at once."""
 
 FIRST_PAUSE = timedelta(minutes=1)
 """Pause after a failure before the next try. Each further failure doubles it, up to `LONGEST_PAUSE`."""

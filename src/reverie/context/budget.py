@@ -102,11 +102,11 @@ def choose(items: Sequence[BudgetItem], budget: TokenBudget, *, room: int) -> tu
         room: Tokens left under the hard budget.
     """
     verdicts: list[Verdict] = []
-    taken: dict[str, int] = {}
+    chosen_by_layer: dict[str, int] = {}
     headers: set[str] = set()
     used = 0
     for item in items:
-        if taken.get(item.layer, 0) >= budget.layer_limits.get(item.layer, len(items)):
+        if chosen_by_layer.get(item.layer, 0) >= budget.layer_limits.get(item.layer, len(items)):
             verdicts.append("over the layer's limit")
             continue
         cost = validation.estimate_item_cost(item.line)
@@ -118,7 +118,7 @@ def choose(items: Sequence[BudgetItem], budget: TokenBudget, *, room: int) -> tu
             continue
         used += cost
         headers.add(item.header)
-        taken[item.layer] = taken.get(item.layer, 0) + 1
+        chosen_by_layer[item.layer] = chosen_by_layer.get(item.layer, 0) + 1
         verdicts.append("selected")
     return verdicts, used
 

@@ -28,7 +28,7 @@ def build_shown_cursor(session: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownLedger:
-    """What a session has been shown, by id: the turn's position and a fingerprint of the content.
+    """Contents that a session's prompts have shown, by id: the turn's position and a fingerprint.
 
     A value: `add_shown` and `since` give new ledgers. The position is that of the user's turn being
     answered, so everything that one answer takes (a retry, a loop of tools) sees the same records.

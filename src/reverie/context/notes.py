@@ -204,14 +204,14 @@ def _sort_newest_first(notes: Sequence[Paragraph], today: date) -> list[tuple[da
 
 def _take_fitting(newest_first: Sequence[tuple[date, str]], most: int) -> list[tuple[date, str]]:
     """Return as many of the lines, made safe to quote, as have together at most so many characters."""
-    taken: list[tuple[date, str]] = []
+    chosen: list[tuple[date, str]] = []
     for day, line in newest_first:
         escaped = escaping.escape_line_start(line)
         most -= len(escaped) + 1
         if most < -1:
             break
-        taken.append((day, escaped))
-    return taken
+        chosen.append((day, escaped))
+    return chosen
 
 
 def _render_notes(newest_first: Sequence[tuple[date, str]], today: date, *, is_cut: bool) -> str:

@@ -423,10 +423,10 @@ def build(given: PackInput) -> Pack:
         sections.append(PackSection(name="working", text=working, tokens=estimate_section_cost(working)))
     left = budget.hard_tokens - _NOTICE_TOKENS - sum(section.tokens for section in sections)
     whole = render.render_related(given.related)
-    beside = cut_section(whole, min(given.related_tokens, left))
-    if beside:
-        sections.append(PackSection(name="related", text=beside, tokens=estimate_section_cost(beside)))
-    if beside != whole:
+    related = cut_section(whole, min(given.related_tokens, left))
+    if related:
+        sections.append(PackSection(name="related", text=related, tokens=estimate_section_cost(related)))
+    if related != whole:
         cut.append("related")
     if noted.is_cut:
         cut.append("notes")

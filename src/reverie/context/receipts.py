@@ -58,7 +58,7 @@ class ReceiptLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackReceipt:
-    """What one prompt was made of.
+    """Contents of one prompt.
 
     Attributes:
         session: The session.
@@ -123,7 +123,7 @@ class PackReceipt:
 def build_receipt(session: str, given: PackInput, pack: Pack, *, asked: bool) -> PackReceipt:
     """Return the receipt of a pack that was made from an input."""
     order = sorted(pack.choices, key=lambda choice: choice.verdict != "selected")
-    kept = {id(choice) for choice in order[:MOST_LINES]}
+    shown_ids = {id(choice) for choice in order[:MOST_LINES]}
     return PackReceipt(
         session=session,
         position=given.now_at,
@@ -137,7 +137,7 @@ def build_receipt(session: str, given: PackInput, pack: Pack, *, asked: bool) ->
         replayed_messages=len(pack.replay.messages),
         replayed_tokens=pack.replay.tokens,
         standing=tuple(hit.id for hit in pack.standing),
-        lines=tuple(_build_line(choice) for choice in pack.choices if id(choice) in kept),
+        lines=tuple(_build_line(choice) for choice in pack.choices if id(choice) in shown_ids),
         left_out=max(0, len(pack.choices) - MOST_LINES),
     )
 
@@ -263,7 +263,7 @@ def drop_erased_lines(receipt: PackReceipt, ids: Collection[str], *, pages: bool
     lines = tuple(line for line in receipt.lines if not is_erased(line))
     standing = tuple(name for name in receipt.standing if name not in ids)
     left = {*(line.id for line in lines), *standing}
-    gone = {*(line.id for line in receipt.lines), *receipt.standing} - left
-    if not gone:
+    erased_ids = {*(line.id for line in receipt.lines), *receipt.standing} - left
+    if not erased_ids:
         return receipt
-    return replace(receipt, lines=lines, standing=standing, erased=receipt.erased + len(gone))
+    return replace(receipt, lines=lines, standing=standing, erased=receipt.erased + len(erased_ids))

@@ -34,8 +34,8 @@ def find_repetitions(hits: Sequence[Hit], known: Sequence[Hit] = ()) -> Mapping[
         text = _normalize(hits[place])
         if text is None:
             continue
-        for other, hit, said in kept:
-            if _has_same_speaker(hits[place], hit) and _says_the_same(text, said):
+        for other, hit, other_text in kept:
+            if _has_same_speaker(hits[place], hit) and _says_the_same(text, other_text):
                 repetitions[place] = other
                 break
         else:
@@ -67,10 +67,10 @@ def _normalize(hit: Hit) -> NormalizedText | None:
     return words if words.words else None
 
 
-def _says_the_same(text: NormalizedText, kept: NormalizedText) -> bool:
+def _says_the_same(text: NormalizedText, other: NormalizedText) -> bool:
     """Return whether the kept text says what the other one says, to a few words without names or numbers."""
-    if is_repetition(text, kept):
+    if is_repetition(text, other):
         return True
-    if len(kept.words) < _NEARLY_WHOLE * len(text.words) or not is_repetition(kept, text):
+    if len(other.words) < _NEARLY_WHOLE * len(text.words) or not is_repetition(other, text):
         return False
-    return not extract_specifics(text.text).find_missing_from(extract_specifics(kept.text))
+    return not extract_specifics(text.text).find_missing_from(extract_specifics(other.text))

@@ -1,4 +1,4 @@
-"""What is remembered: frozen values, their rules, and pure functions over text.
+"""Domain model: frozen values, their rules, and pure functions over text.
 
 Imports nothing else of Reverie.
 """

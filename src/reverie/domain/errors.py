@@ -1,4 +1,4 @@
-"""What can go wrong, and what the caller can do about it.
+"""Errors, and what the caller can do about each.
 
     ReverieError
     ├── InvalidInput (ValueError)      the argument is wrong: correct it and call again

@@ -73,7 +73,7 @@ class Month:
 
 @dataclass(slots=True, kw_only=True)
 class MonthFigures:
-    """What a month came to with one kind of thinking.
+    """Result of a month with one kind of thinking.
 
     Attributes:
         answered: Ids of the questions whose answers stand in the prompt.

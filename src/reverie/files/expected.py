@@ -166,8 +166,8 @@ def _is_earlier_session(store: Store, path: str, place: FileLocation, data: byte
     heads = (
         render_session(value, []) for value in _iter_versions(store, name) if isinstance(value, SessionState)
     )
-    begun = lines[0] + b"\n" if lines else rest
-    if not any(_is_version_match(head, begun, torn and not lines) for head in heads):
+    head_line = lines[0] + b"\n" if lines else rest
+    if not any(_is_version_match(head, head_line, torn and not lines) for head in heads):
         return False
     turns = {turn.position: render_turns([turn]) for turn in store.turns(session=name)}
     pieces = [line + b"\n" for line in lines[1:]] + ([rest] if rest and lines else [])

@@ -39,10 +39,10 @@ from reverie.stores.writer import StoreWriter
 _log = logging.getLogger("reverie")
 
 FREE_S = 0.0003
-"""How long a scan of all files at every turn may take."""
+"""Maximum duration of a scan of all files that is run at every turn."""
 
 QUICK_S = 0.004
-"""How long a scan of all files at some turns may take; longer ones are done in the background."""
+"""Maximum duration of a scan that is run at some turns; longer ones run in the background."""
 
 SHARE = 0.02
 """Share of the time that longer scans may take: an edit in place is then seen at most 0.2 s late."""
@@ -166,14 +166,14 @@ class MemoryFolder:
         Returns:
             The hand edits; none if the files could not be examined, which is logged.
         """
-        taken = HandEditReport()
+        report = HandEditReport()
         if not (self._closed or self._catching_up):
             with self._suppress_errors():
                 self._mirror.prepare()
                 if self._mirror.needs_fresh_start():
                     self._catch_up()
-                taken = self._take_in(paths)
-        return taken
+                report = self._take_in(paths)
+        return report
 
     def sync(self, *, wait: bool = True) -> None:
         """Import every hand edit, then write every file that differs from the store.
@@ -265,15 +265,15 @@ class MemoryFolder:
             self._is_watching = True
             self._watch_folders()
         began = time.monotonic()
-        taken = self._hands.take_in(paths)
+        report = self._hands.take_in(paths)
         now = time.monotonic()
         if paths is None:
             self._swept_at = now
-            if not taken:
+            if not report:
                 self._sweeps.append(now - began)
-        if taken:
+        if report:
             self._mirror.write()
-        return taken
+        return report
 
     def _estimate_scan_seconds(self) -> float:
         """Return the shortest of the last scan times, because the machine may be busy."""

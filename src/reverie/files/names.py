@@ -115,13 +115,13 @@ def _percent_encode(char: str) -> str:
 
 def _truncate_to_bytes(parts: list[str], room: int) -> str:
     """Return as many whole characters as fit into a number of bytes."""
-    taken: list[str] = []
+    parts_kept: list[str] = []
     for part in parts:
         room -= len(part.encode())
         if room < 0:
             break
-        taken.append(part)
-    return "".join(taken)
+        parts_kept.append(part)
+    return "".join(parts_kept)
 
 
 def _hash_session(session: str) -> str:

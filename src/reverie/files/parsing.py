@@ -511,10 +511,10 @@ def build_session_state(
     """
     place = layout.parse_path(path)
     named = None if place is None else parse_session_id(place.name)
-    said = validate_session_id(fields.get("id", base.id if base is not None else named))
-    if layout.build_session_path(said) != path and named != said:
-        raise InvalidInput(f"line 1: the id {said!r} is not that of the file: put the file's own back")
-    given = {**fields, "id": said}
+    session_id = validate_session_id(fields.get("id", base.id if base is not None else named))
+    if layout.build_session_path(session_id) != path and named != session_id:
+        raise InvalidInput(f"line 1: the id {session_id!r} is not that of the file: put the file's own back")
+    given = {**fields, "id": session_id}
     if base is not None:
         return validate_session(replace(base, **given))
     given.setdefault("created_at", now)
@@ -533,16 +533,18 @@ def build_turn(
     if fields.get("session", state.id) != state.id:
         raise InvalidInput(f"{line}: its session is not that of the file: take the field out")
     began = {"role": "user", "at": now, "scope": state.scope} if base is None else base.to_dict()
-    said = {**began, **fields, "id": id, "session": state.id, "position": position}
+    values = {**began, **fields, "id": id, "session": state.id, "position": position}
     for name in ("role", "content"):
-        if name not in said:
+        if name not in values:
             raise InvalidInput(f"{line}: the field {name!r} is missing")
-    said["at"] = timestamps.format_time(said["at"]) if isinstance(said["at"], datetime) else said["at"]
-    said["metadata"] = dict(said.get("metadata") or {})
-    if said.get("scope", "") != state.scope:
+    values["at"] = (
+        timestamps.format_time(values["at"]) if isinstance(values["at"], datetime) else values["at"]
+    )
+    values["metadata"] = dict(values.get("metadata") or {})
+    if values.get("scope", "") != state.scope:
         raise InvalidInput(f"{line}: its scope is not that of the session: take the field out")
     try:
-        return Turn.from_dict(said)
+        return Turn.from_dict(values)
     except InvalidInput as error:
         raise InvalidInput(f"{line}: {error}") from None
 

@@ -55,6 +55,6 @@ class Profile:
 
     def _get_last_good(self, name: str, error: Exception) -> str:
         known = self._known.get(name)
-        kept = "its last good text stays in force" if known else "it is left out"
-        _log.warning("profile file %r cannot be read, %s: %s", str(self.folder / name), kept, error)
+        consequence = "its last good text stays in force" if known else "it is left out"
+        _log.warning("profile file %r cannot be read, %s: %s", str(self.folder / name), consequence, error)
         return known.text if known else ""

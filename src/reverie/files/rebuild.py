@@ -184,19 +184,19 @@ def _open_database(database: Path, analyse: Analyse) -> SQLiteStore | None:
 
 def _put_in_place(draft: Path, database: Path) -> Path | None:
     """Give the new database its name; return the new place of the old one."""
-    kept = _find_free_name(database)
+    old_database = _find_free_name(database)
     if database.exists():
-        replace_file(database, draft, kept=kept)
-        return kept
+        replace_file(database, draft, kept=old_database)
+        return old_database
     left = False
     for ending in (
         "-wal",
         "-shm",
         "-journal",
     ):  # of the lost database; SQLite would apply them to the new one
-        beside = database.with_name(database.name + ending)
-        if beside.exists():
-            os.rename(beside, kept.with_name(kept.name + ending))
+        companion = database.with_name(database.name + ending)
+        if companion.exists():
+            os.rename(companion, old_database.with_name(old_database.name + ending))
             left = True
     try:
         rename_to_new(os.fspath(draft), os.fspath(database))
@@ -204,7 +204,7 @@ def _put_in_place(draft: Path, database: Path) -> Path | None:
         raise StoreUnavailable(
             f"{str(database)!r} was made by somebody else meanwhile: close what uses the folder, and look"
         ) from None
-    return kept.with_name(f"{kept.name}-wal") if left else None
+    return old_database.with_name(f"{old_database.name}-wal") if left else None
 
 
 def _find_free_name(database: Path) -> Path:

@@ -27,19 +27,19 @@ from reverie.files.scan import is_ignored
 _log = logging.getLogger("reverie")
 
 Way = Literal["events", "polling"]
-"""How the watcher learns of changes."""
+"""Source of the watcher's events."""
 
 QUIET_S = 0.1
-"""How long nothing must have changed before files are examined: an editor saves in several steps."""
+"""Quiet time before files are examined: an editor saves in several steps."""
 
 LONGEST_WAIT_S = 2.0
-"""How long changes may delay the examination."""
+"""Maximum delay of the examination by further changes."""
 
 LOOK_EVERY_S = 30.0
-"""How often all files are examined, whatever the system reports."""
+"""Interval at which all files are examined, whatever the system reports."""
 
 POLL_S = 1.0
-"""How often all files are examined without events."""
+"""Interval at which all files are examined without events."""
 
 _SHARE = 0.05
 _MANY = 200

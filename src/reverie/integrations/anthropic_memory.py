@@ -154,7 +154,7 @@ class _Desk:
     def __init__(self, memory: Memory | ScopedMemory, session: Session | None) -> None:
         scoped = memory if isinstance(memory, ScopedMemory) else memory.scoped("")
         origin_of = None if session is None else session.determine_origin
-        self._files: Documents = scoped.documents(actor="agent", heard=origin_of)
+        self._files: Documents = scoped.documents(actor="agent", determine_origin=origin_of)
 
     def view(self, command: Any) -> str:
         """Answer `view`."""

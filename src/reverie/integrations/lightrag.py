@@ -302,8 +302,8 @@ def _format_context_line(line: str) -> str:
     except (ValueError, RecursionError):
         return line
     named = [str(item[name]) for name in ("entity", "entity1", "entity2") if item.get(name)]
-    said = _SPACES.sub(" ", str(item.get("description") or item.get("content") or "")).strip()
+    description = _SPACES.sub(" ", str(item.get("description") or item.get("content") or "")).strip()
     if not named:
-        return f"- {said}" if said else line
+        return f"- {description}" if description else line
     kind = f" ({item['type']})" if item.get("type") else ""
-    return f"- {', '.join(named)}{kind}: {said}"
+    return f"- {', '.join(named)}{kind}: {description}"

@@ -58,7 +58,7 @@ _TRAILING = re.compile(r"[!?.,:;]+$")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexedExchange:
-    """What the user said since the last answer, and the answer."""
+    """The user's turns since the last answer, and the answer."""
 
     asked: tuple[Turn, ...]
     answer: Turn
@@ -71,17 +71,17 @@ class IndexedExchange:
     @property
     def text(self) -> str:
         """Text of the document, in golemcore's form."""
-        said = "\n".join(turn.content.strip() for turn in self.asked)[:LONGEST_SIDE]
+        question = "\n".join(turn.content.strip() for turn in self.asked)[:LONGEST_SIDE]
         answered = self.answer.content.strip()[:LONGEST_SIDE]
-        return f"Date: {self.answer.at:%Y-%m-%d %H:%M}\nUser: {said}\nAssistant: {answered}\n"
+        return f"Date: {self.answer.at:%Y-%m-%d %H:%M}\nUser: {question}\nAssistant: {answered}\n"
 
     def explain_omission(self, *, min_length: int) -> str:
         """Return why it is not indexed, `trivial` or `untrusted`; empty where it is."""
         if any(turn.origin in UNTRUSTED for turn in (*self.asked, self.answer)):
             return "untrusted"
-        said = "\n".join(turn.content for turn in self.asked)
-        is_short = len(said) + len(self.answer.content) < min_length
-        is_trivial = _TRAILING.sub("", said.strip().lower()) in TRIVIAL
+        question = "\n".join(turn.content for turn in self.asked)
+        is_short = len(question) + len(self.answer.content) < min_length
+        is_trivial = _TRAILING.sub("", question.strip().lower()) in TRIVIAL
         return "trivial" if is_short or is_trivial or not self.asked else ""
 
 

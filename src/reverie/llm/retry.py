@@ -35,7 +35,7 @@ class RetryableError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """How often and how long a request is tried.
+    """Number and duration of the attempts of a request.
 
     Attributes:
         tries: Most tries, 1 or more.

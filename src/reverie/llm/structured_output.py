@@ -53,9 +53,9 @@ class FormatFallback:
 def append_schema(messages: Sequence[ChatMessage], schema: Mapping[str, Any]) -> tuple[ChatMessage, ...]:
     """Return the messages with the schema in words at the end of the user's last one."""
     text = files("reverie.llm").joinpath("json-answer.md").read_text(encoding="utf-8")
-    told = text.replace("{schema}", json.dumps(dict(schema), indent=2, ensure_ascii=False)).strip()
+    instruction = text.replace("{schema}", json.dumps(dict(schema), indent=2, ensure_ascii=False)).strip()
     last = max((n for n, message in enumerate(messages) if message.role == "user"), default=None)
     if last is None:
-        return (*messages, ChatMessage(role="user", content=told))
-    asked = replace(messages[last], content=f"{messages[last].content}\n\n{told}")
+        return (*messages, ChatMessage(role="user", content=instruction))
+    asked = replace(messages[last], content=f"{messages[last].content}\n\n{instruction}")
     return (*messages[:last], asked, *messages[last + 1 :])

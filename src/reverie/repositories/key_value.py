@@ -325,7 +325,7 @@ class KeyValueStore:
     ) -> bool:
         """Whether it was done: not, where something else stands there than was expected."""
         now = self._clock()
-        there, taken = self._look_up(wanted)
+        there, used_ids = self._look_up(wanted)
         for place, value in expected.items():
             found = self._read(there[place], now) if place in there else None
             if (None if found is None else found.value) != value:
@@ -334,7 +334,7 @@ class KeyValueStore:
         for place, put in wanted.items():
             old = there.get(place)
             if put.value is not None:
-                edits.append(Change(before=old, after=self._build_record(place, put, old, now, taken)))
+                edits.append(Change(before=old, after=self._build_record(place, put, old, now, used_ids)))
             elif old is not None and not old.archived:
                 edits.append(_build_archive_change(old, now, f"{self.name}: delete"))
         only_gone = all(put.value is None for put in wanted.values())
@@ -342,12 +342,12 @@ class KeyValueStore:
         return True
 
     def _build_record(
-        self, place: Place, put: PutItem, old: Record | None, now: datetime, taken: Collection[str]
+        self, place: Place, put: PutItem, old: Record | None, now: datetime, used_ids: Collection[str]
     ) -> Record:
         """Return the record that will hold the value."""
         if old is None:
             names = self._compute_ids(place)
-            free = (name for name in names if name not in taken)
+            free = (name for name in names if name not in used_ids)
             old = self._build_blank_record(place, next(free, names[-1]), now)  # the store refuses a taken one
         elif self._read(old, now) is None:
             old = self._build_blank_record(place, old.id, now)

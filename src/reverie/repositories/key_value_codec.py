@@ -31,7 +31,7 @@ Place: TypeAlias = tuple[Namespace, str]
 HOW = "kept-how"
 VALUE = "kept-value"
 PROBES = 2
-"""How many ids a place may have: the second is for one whose first id something else has."""
+"""Number of ids of an address: the second is used if the first belongs to something else."""
 
 _OURS = re.compile(r"kept(-how|-value(-\d+)?)?")
 _LONGEST_PARTS = (50_000, 47_000, 44_000, 41_000)
@@ -51,7 +51,7 @@ Clean: TypeAlias = Callable[[str], str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """What stands under a key.
+    """Item under a key.
 
     Attributes:
         namespace: Where, one text for each level.
@@ -80,7 +80,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PutItem:
-    """What shall stand under a key.
+    """New item for a key.
 
     Attributes:
         namespace: Where, one text for each level.
@@ -150,7 +150,7 @@ def decode_category(shelf: str, category: str) -> Namespace | None:
 
 
 def count_levels(shelf: str, category: str) -> int:
-    """How many labels the namespace of a category has."""
+    """Return the number of labels of the namespace of a category."""
     return category.count("/") - shelf.count("/")
 
 
@@ -166,7 +166,7 @@ def _decode_character(found: re.Match[str]) -> str:
 
 
 def decode_place(shelf: str, record: Record) -> Place | None:
-    """Where the record's value is kept; None if it stands for nothing on this shelf."""
+    """Address of the record's value; None if it is no item of this store."""
     where = record.metadata.get(KEPT, "")
     if not where or record.id not in _iterate_ids(record.scope, where):
         return None
@@ -300,8 +300,8 @@ def _check_keys(value: object) -> None:
 def _render_content(put: PutItem, value: dict[str, Any]) -> str:
     """Return the content of the record: the given texts, else the value as lines, else its address."""
     text = _render_lines(value) if put.texts is None else "\n".join(put.texts)
-    if not _NOTHING.fullmatch(said := clean_text(text)[:LONGEST_CONTENT]):
-        return said
+    if not _NOTHING.fullmatch(content := clean_text(text)[:LONGEST_CONTENT]):
+        return content
     return clean_text(" ".join((*put.namespace, put.key)))[:LONGEST_CONTENT].strip() or "(empty)"
 
 
@@ -379,17 +379,17 @@ def _decode_stored_value(record: Record) -> tuple[dict[str, Any] | None, dict[st
     return (value if isinstance(value, dict) else None), (how if isinstance(how, dict) else {})
 
 
-def _apply_hand_edit(value: dict[str, Any], content: str, said: object) -> dict[str, Any]:
+def _apply_hand_edit(value: dict[str, Any], content: str, digest: object) -> dict[str, Any]:
     """Return the value with a person's edits of the record's content; unchanged if the lines cannot be told apart."""
     leaves = list(_iterate_leaves(value))
     whole = [
-        path for path, leaf in leaves if isinstance(leaf, str) and _compute_digest(clean_text(leaf)) == said
+        path for path, leaf in leaves if isinstance(leaf, str) and _compute_digest(clean_text(leaf)) == digest
     ]
     if whole:
         return _replace_leaves(value, dict.fromkeys(whole, content))
     before = clean_text(_render_lines(value))
     if (
-        _compute_digest(before) != said or _from_lines(before, leaves) != {}
+        _compute_digest(before) != digest or _from_lines(before, leaves) != {}
     ):  # cut, or lines that look like others
         return value
     found = _from_lines(content, leaves)

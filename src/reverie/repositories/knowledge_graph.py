@@ -39,7 +39,7 @@ RELATION: Final = "relation"
 TO: Final = "to"
 
 ATTEMPTS = 60
-"""How often a change that lost a race is decided again before it gives up with `Conflict`."""
+"""Number of attempts before a change that meets others fails with `Conflict`."""
 
 _PATIENT = 30
 """After so many lost races a change insists no longer that no record at all was changed meanwhile; that
@@ -56,7 +56,7 @@ _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 _T = TypeVar("_T")
 Link: TypeAlias = tuple[str, str, str]
-"""Where a relation starts, its type, and where it ends."""
+"""Start, type and end of a relation."""
 
 Plain: TypeAlias = dict[str, Any]
 
@@ -203,7 +203,7 @@ class KnowledgeGraph:
         ]
 
         def decide(graph: _Graph, now: datetime) -> tuple[list[Change], list[Plain]]:
-            edits, told, added = [], [], set[tuple[str, str]]()
+            edits, results, added = [], [], set[tuple[str, str]]()
             for name, texts in wanted:
                 entity = graph.entities.get(name)
                 if entity is None:
@@ -211,8 +211,8 @@ class KnowledgeGraph:
                 new = [t for t in texts if t not in entity.observations and (name, t) not in added]
                 added |= {(name, text) for text in new}
                 edits += [self._build_observation_change(name, entity.kind, text, now) for text in new]
-                told.append({"entityName": name, "addedObservations": new})
-            return edits, told
+                results.append({"entityName": name, "addedObservations": new})
+            return edits, results
 
         return self._apply_change(decide, "add observations")
 
@@ -225,9 +225,9 @@ class KnowledgeGraph:
         wanted = set(self._clean_texts(names, "names"))
 
         def decide(graph: _Graph, now: datetime) -> tuple[list[Change], None]:
-            gone = [graph.entities[name].records() for name in wanted if name in graph.entities]
-            gone += [found for link, found in graph.relations.items() if {link[0], link[2]} & wanted]
-            return _build_archive_changes(gone, now, "delete entities"), None
+            deleted = [graph.entities[name].records() for name in wanted if name in graph.entities]
+            deleted += [found for link, found in graph.relations.items() if {link[0], link[2]} & wanted]
+            return _build_archive_changes(deleted, now, "delete entities"), None
 
         self._apply_change(decide, "delete entities")
 
@@ -248,12 +248,12 @@ class KnowledgeGraph:
                 entity = graph.entities.get(name)
                 if entity is None:
                     continue
-                gone = [entity.observations[text] for text in texts if text in entity.observations]
+                deleted = [entity.observations[text] for text in texts if text in entity.observations]
                 if (
-                    gone and not entity.itself
+                    deleted and not entity.itself
                 ):  # it came in without a record of its own: it stays all the same
                     edits.append(self._build_entity_change(name, entity.kind, now))
-                edits += _build_archive_changes(gone, now, "delete observations")
+                edits += _build_archive_changes(deleted, now, "delete observations")
             return edits, None
 
         self._apply_change(decide, "delete observations")
@@ -269,8 +269,8 @@ class KnowledgeGraph:
         }
 
         def decide(graph: _Graph, now: datetime) -> tuple[list[Change], None]:
-            gone = [found for link, found in graph.relations.items() if link in wanted]
-            return _build_archive_changes(gone, now, "delete relations"), None
+            deleted = [found for link, found in graph.relations.items() if link in wanted]
+            return _build_archive_changes(deleted, now, "delete relations"), None
 
         self._apply_change(decide, "delete relations")
 
@@ -455,17 +455,17 @@ def _get_part(given: Mapping[str, Any], name: str) -> Any:
 
 def _take(graph: _Graph, record: Record) -> None:
     """Put what a record tells into the graph; one that tells nothing of a graph is passed over."""
-    told = record.metadata
+    metadata = record.metadata
     graph.last = max(graph.last, record.created_at)
-    if ENTITY in told:
-        name = told[ENTITY]
-        entity = graph.entities.setdefault(name, _Entity(told.get(ENTITY_TYPE, "")))
-        if OBSERVATION not in told:
+    if ENTITY in metadata:
+        name = metadata[ENTITY]
+        entity = graph.entities.setdefault(name, _Entity(metadata.get(ENTITY_TYPE, "")))
+        if OBSERVATION not in metadata:
             entity.itself.append(record)
         else:
             entity.observations.setdefault(_extract_observation(name, record), []).append(record)
-    elif FROM in told and RELATION in told and TO in told:
-        graph.relations.setdefault((told[FROM], told[RELATION], told[TO]), []).append(record)
+    elif FROM in metadata and RELATION in metadata and TO in metadata:
+        graph.relations.setdefault((metadata[FROM], metadata[RELATION], metadata[TO]), []).append(record)
 
 
 def _extract_observation(name: str, record: Record) -> str:
@@ -488,8 +488,8 @@ def _build_tags(kind: str) -> tuple[str, ...]:
     return (label,) if label and len(label) <= LONGEST_LABEL else ()
 
 
-def _build_archive_changes(gone: Iterable[Iterable[Record]], now: datetime, reason: str) -> list[Change]:
-    unique = {record.id: record for records in gone for record in records}
+def _build_archive_changes(groups: Iterable[Iterable[Record]], now: datetime, reason: str) -> list[Change]:
+    unique = {record.id: record for records in groups for record in records}
     return [
         Change(before=record, after=replace(record, archived_at=now, archive_reason=f"{CATEGORY}: {reason}"))
         for record in unique.values()
@@ -513,7 +513,7 @@ def _serialize_graph(graph: _Graph, names: Iterable[str], links: Iterable[Link])
 
 
 def _serialize_neighborhood(graph: _Graph, names: Sequence[str]) -> Plain:
-    """Those entities, and every relation that has one of them at an end."""
+    """Return these entities, and every relation that starts or ends at one of them."""
     found = set(names)
     return _serialize_graph(
         graph, names, [link for link in graph.relations if link[0] in found or link[2] in found]

@@ -101,7 +101,7 @@ class PageOverview:
 
     @property
     def size(self) -> str:
-        """How much it holds, in words, such as `1,204 characters` or `1 paragraph`."""
+        """Size in words, such as `1,204 characters` or `1 paragraph`."""
         many, noun = self.characters, "character"
         if many is None:
             many, noun = self.paragraphs or 0, "paragraph"
@@ -235,8 +235,10 @@ class Pages:
         }
         if not doubted:
             return list(found)
-        said = (notes.remove_answer(note.content) if note.id in doubted else note.content for note in found)
-        known = provenance.extract_content_words("\n".join([self.read(MEMORY), *said]))
+        confirmed = (
+            notes.remove_answer(note.content) if note.id in doubted else note.content for note in found
+        )
+        known = provenance.extract_content_words("\n".join([self.read(MEMORY), *confirmed]))
         return [
             replace(note, content=notes.replace_answer(note.content, known, salt=note.source or note.id))
             if note.id in doubted
@@ -298,9 +300,9 @@ class Pages:
         base = None if expected is None else _validate_page_text(expected, name="expected")
 
         def change(old: str) -> tuple[str, bool, tuple[str, ...]]:
-            was = old if base is None else base
-            new, kept = _guard_rewrite(was, text) if guard else (text, ())
-            return merge_text(was, new, old), old not in (was, new), kept
+            base_text = old if base is None else base
+            new, kept = _guard_rewrite(base_text, text) if guard else (text, ())
+            return merge_text(base_text, new, old), old not in (base_text, new), kept
 
         return self._rewrite_page(name, change, reason=reason or "write")
 
@@ -442,14 +444,14 @@ class Pages:
 
     def _build_paragraph(self, name: str, text: str, at: datetime | None, source: str) -> Paragraph:
         """Return the paragraph to add, without its position."""
-        said = _validate_page_text(text, name="text", longest=LONGEST_PARAGRAPH, empty=False).strip()
-        said, source = self._redactor.text(said), self._redactor.text(source)
+        content = _validate_page_text(text, name="text", longest=LONGEST_PARAGRAPH, empty=False).strip()
+        content, source = self._redactor.text(content), self._redactor.text(source)
         day, now = parse_daily_note_day(name), self._resolve_moment(None, "now")
         if day is None:
-            moment, said = _stamp_paragraph(_BLANK_LINES.sub("\n", said), at, now=now)
+            moment, content = _stamp_paragraph(_BLANK_LINES.sub("\n", content), at, now=now)
         else:
-            moment, said = _stamp_note(_LINE_END.sub(" ", said), at, day=day, now=now)
-        return _create_paragraph(self._writer.new_id, page=name, at=moment, content=said, source=source)
+            moment, content = _stamp_note(_LINE_END.sub(" ", content), at, day=day, now=now)
+        return _create_paragraph(self._writer.new_id, page=name, at=moment, content=content, source=source)
 
     def _add(self, paragraph: Paragraph, *, reason: str) -> Paragraph:
         def attempt(_: int) -> Paragraph:
@@ -523,22 +525,22 @@ def commit_with_notes(
         Conflict: see `Store.commit`.
         StoreError: the edits by themselves cannot be made either.
     """
-    beside: Sequence[Change] = ()
+    note_edits: Sequence[Change] = ()
     cursors = add_extra_cursors(cursors)
     try:
-        beside = noted()
+        note_edits = noted()
     except (StoreError, InvalidInput) as error:
         failure: Exception = error
     else:
         try:
             return store.commit(
-                [*edits, *beside], actor=actor, reason=reason, at=at, cursors=cursors, counts=counts
+                [*edits, *note_edits], actor=actor, reason=reason, at=at, cursors=cursors, counts=counts
             )
         except (StoreError, Conflict) as error:
-            if not beside:
+            if not note_edits:
                 raise
             failure = error
-    counts = {**(counts or {}), NOTES_FAILED: max(1, len(beside))}
+    counts = {**(counts or {}), NOTES_FAILED: max(1, len(note_edits))}
     rows = store.commit(edits, actor=actor, reason=reason, at=at, cursors=cursors, counts=counts)
     _log.warning("a daily note could not be written and is left out: %s", failure)
     return rows
@@ -579,12 +581,12 @@ def _validate_page_text(text: object, *, name: str, longest: int = LONGEST_PAGE,
 def _stamp_paragraph(text: str, at: datetime | None, *, now: datetime) -> tuple[datetime, str]:
     """Return the time of a paragraph, and the paragraph beginning with it."""
     stamp = _STAMP.match(text)
-    told = _parse_stamp(stamp[2], stamp[3]) if stamp is not None else None
-    if stamp is None or told is None:
+    stamped = _parse_stamp(stamp[2], stamp[3]) if stamp is not None else None
+    if stamp is None or stamped is None:
         moment = now if at is None else at
         return moment, f"[{moment:%Y-%m-%d %H:%M}] {text}"
     rest = _validate_page_text(text[stamp.end() :], name="text", empty=False)
-    return told if at is None else at, f"[{told:%Y-%m-%d %H:%M}] {rest}"
+    return stamped if at is None else at, f"[{stamped:%Y-%m-%d %H:%M}] {rest}"
 
 
 def _stamp_note(text: str, at: datetime | None, *, day: date, now: datetime) -> tuple[datetime, str]:
@@ -594,8 +596,8 @@ def _stamp_note(text: str, at: datetime | None, *, day: date, now: datetime) -> 
     """
     stamp = _NOTE_STAMP.match(text)
     if stamp is not None:
-        told = _parse_stamp(day.isoformat(), stamp[1])
-        return at or told or now, text
+        stamped = _parse_stamp(day.isoformat(), stamp[1])
+        return at or stamped or now, text
     if at is None and now.date() != day:
         return datetime.combine(day, NOON, UTC), text
     moment = now if at is None else at

@@ -34,7 +34,7 @@ from reverie.search.searcher import validate_count
 from reverie.stores.protocol import Store
 
 KEPT = timedelta(days=30)
-"""How long a receipt is kept."""
+"""Lifetime of a receipt."""
 
 MOST_RECEIPTS = 2_000
 """Most receipts of a memory, about; the oldest go first, whenever a session begins."""
@@ -47,7 +47,7 @@ _log = logging.getLogger("reverie")
 FindParagraph = Callable[[str], Paragraph | None]
 
 LineState = Literal["unchanged", "changed", "removed", "unknown"]
-"""What became of a line: `unknown` where it cannot be told any more what it said."""
+"""State of a line's source; `unknown` if the text that was shown cannot be determined any more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -127,7 +127,7 @@ class SaveResult:
 
 
 class RecordChanges(TypedDict, total=False):
-    """What `Memory.update` can change, as keyword arguments.
+    """Fields that `Memory.update` can change, as keyword arguments.
 
     Attributes:
         content: What it says.
@@ -309,8 +309,8 @@ class RecordRepository:
         ]
         if not found:
             return [_to_change(decision)], decision
-        told = {**record.metadata, "supersedes": " ".join(old.id for old in found)}
-        new = replace(record, valid_from=since, metadata=MappingProxyType(told))
+        metadata = {**record.metadata, "supersedes": " ".join(old.id for old in found)}
+        new = replace(record, valid_from=since, metadata=MappingProxyType(metadata))
         edits = [
             Change(
                 before=old,
@@ -504,8 +504,8 @@ class RecordRepository:
             if state is None:
                 return 0
             turns = self._store.turns(session=id)
-            gone: list[Turn | Paragraph | SessionState] = [*reversed(turns), *noted(turns), state]
-            edits = [Change(before=one, after=None) for one in gone]
+            deleted: list[Turn | Paragraph | SessionState] = [*reversed(turns), *noted(turns), state]
+            edits = [Change(before=one, after=None) for one in deleted]
             self._writer.commit(edits, reason="delete session", cursors=cursors)
             return len(turns)
 

@@ -115,7 +115,7 @@ class QueryDates:
 
     @property
     def tokens(self) -> list[str]:
-        """What to ask the index for."""
+        """Terms for a query of the index."""
         tokens: dict[str, None] = {}
         for mention in self.days:
             for name in _cover(mention):

@@ -173,12 +173,12 @@ class Hit:
 
 
 Source = Literal["records", "turns", "pages"]
-"""Where a search looks: records, turns of conversations, paragraphs of `HISTORY.md` and of pages."""
+"""Sources of a search: records, turns of conversations, paragraphs of `HISTORY.md` and of pages."""
 
 SOURCES: tuple[Source, ...] = get_args(Source)
 
 Unit = Literal["turn", "session"]
-"""What a search of conversations returns: single turns, or whole sessions."""
+"""Unit of the hits in conversations: single turns, or whole sessions."""
 
 SearchMode = Literal["words", "literal", "regex"]
 """Mode of a query: words to rank by, a literal text, or a pattern."""

@@ -15,8 +15,7 @@ from typing import NamedTuple
 __all__ = ["KIND_BONUS", "Score", "ScoringSettings", "score"]
 
 TIMELESS = frozenset({"turn", "paragraph"})
-"""What messages of a conversation, and paragraphs of the history, have in place of a kind: being old takes
-nothing from what they tell."""
+"""Kinds that do not lose relevance with age: turns, and paragraphs of the history."""
 
 KIND_BONUS: Mapping[str, float] = MappingProxyType(
     {
@@ -30,7 +29,7 @@ KIND_BONUS: Mapping[str, float] = MappingProxyType(
         "insight": 0.02,
     }
 )
-"""What a kind adds: rules to be kept and choices made, before what merely happened. Other kinds add
+"""Addition by kind: rules and decisions come before events. Other kinds add
 nothing."""
 
 

@@ -28,12 +28,12 @@ Row = tuple[Any, ...]
 T = TypeVar("T", Record, Turn, SessionState, Page, Paragraph)
 
 ANALYSIS_COLUMNS = ("length", "voice", "cues", "dates", "terms")
-"""What the analyser made of it. `voice` is the speaker in lower case."""
+"""Columns of an analysis. `voice` is the speaker in lower case."""
 
 _KINDS, _LAYERS, _ORIGINS = frozenset(KINDS), frozenset(LAYERS), frozenset(ORIGINS)
 _ROLES, _STATUSES = frozenset(ROLES), frozenset(SESSION_STATUSES)
 to_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
-"""How everything here is written as JSON."""
+"""Encoder of all JSON in this module."""
 
 
 class UnreadableRow(Exception):
@@ -400,8 +400,8 @@ def decode_journal_entry(row: Sequence[Any]) -> JournalEntry:
         raise UnreadableRow("a number is none, or a text is not text")
     if subject not in TABLES or not 0 < key <= sequence:
         raise UnreadableRow("its subject or its key is unknown")
-    was, now = decode_value(subject, before), decode_value(subject, after)
-    if was is not None and now is not None and was.id != now.id:
+    old, new = decode_value(subject, before), decode_value(subject, after)
+    if old is not None and new is not None and old.id != new.id:
         raise UnreadableRow("it names two things")
     return JournalEntry(
         sequence=sequence,
@@ -411,7 +411,7 @@ def decode_journal_entry(row: Sequence[Any]) -> JournalEntry:
         reason=reason,
         key=key,
         subject=subject,
-        edit=None if was is None and now is None else Change(before=was, after=now),
+        edit=None if old is None and new is None else Change(before=old, after=new),
     )
 
 

@@ -1,4 +1,4 @@
-"""What is copied from one store to another of any kind, so that both have the same journal to the last byte."""
+"""Copying between stores of any kind, so that both have the same journal to the last byte."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class CopiedRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unjournaled:
-    """What a store has besides the journal and what follows from it.
+    """Contents of a store that do not follow from the journal.
 
     Attributes:
         entries: Entries of working memory, expired ones too.

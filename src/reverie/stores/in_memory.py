@@ -123,7 +123,7 @@ class InMemoryStore:
 
     @property
     def _data(self) -> _Data:
-        """What this thread sees: the data of its `reading` block, or the newest."""
+        """Data that this thread sees: those of its `reading` block, or the newest."""
         data: _Data | None = getattr(self._thread, "data", None)
         return self._live if data is None else data
 
@@ -225,7 +225,7 @@ class InMemoryStore:
     ) -> list[JournalEntry]:
         """Make the changes, or none; return their rows, which are not in the journal yet."""
         first = len(self._data.journal) + 1
-        made: list[tuple[_Kept | None, _Kept | None]] = []
+        swapped: list[tuple[_Kept | None, _Kept | None]] = []
         rows: list[JournalEntry] = []
         try:
             for sequence, edit in enumerate(edits, first):
@@ -234,7 +234,7 @@ class InMemoryStore:
                 new = None if edit.after is None else self._build_item(key, edit.after)
                 self._refuse_taken(old, new)
                 self._swap(old, new)
-                made.append((old, new))
+                swapped.append((old, new))
                 rows.append(
                     JournalEntry(
                         sequence=sequence,
@@ -249,7 +249,7 @@ class InMemoryStore:
                 )
             self._refuse_gaps(edits)
         except BaseException:
-            for old, new in reversed(made):
+            for old, new in reversed(swapped):
                 self._swap(new, old)
             raise
         self._data.names.update(
@@ -314,19 +314,19 @@ class InMemoryStore:
 
     def _swap(self, old: _Kept | None, new: _Kept | None) -> None:
         """Replace one item by another; the reverse call undoes it."""
-        for kept, insert in ((old, False), (new, True)):
-            if kept is None:
+        for item, insert in ((old, False), (new, True)):
+            if item is None:
                 continue
-            subject = get_subject(kept.value)
+            subject = get_subject(item.value)
             for where, name in (
-                (self._data.things, (subject, kept.value.id)),
-                (self._data.keys, kept.key),
-                (self._data.sayings, kept.saying),
+                (self._data.things, (subject, item.value.id)),
+                (self._data.keys, item.key),
+                (self._data.sayings, item.saying),
             ):
-                _put(where, name, kept, insert)
-            if kept.place is not None:
-                session, position = kept.place
-                _put(self._data.places.setdefault(session, {}), position, kept, insert)
+                _put(where, name, item, insert)
+            if item.place is not None:
+                session, position = item.place
+                _put(self._data.places.setdefault(session, {}), position, item, insert)
 
     # -- the journal ---------------------------------------------------------------------------------
 
@@ -356,13 +356,13 @@ class InMemoryStore:
     def records(self, wanted: Sequence[str | int]) -> list[Record]:
         """Return records by id (text) or key (number), archived ones too, in the given order."""
         found = self._select_items("record", wanted)
-        return [kept.value for kept in found if isinstance(kept.value, Record)]
+        return [item.value for item in found if isinstance(item.value, Record)]
 
     def record_like(self, scope: str, fingerprint: str) -> Record | None:
         """Return the live record with this scope and fingerprint; None if there is none."""
         with self._open():
-            kept = self._data.sayings.get((scope, fingerprint))
-            return kept.value if kept is not None and isinstance(kept.value, Record) else None
+            item = self._data.sayings.get((scope, fingerprint))
+            return item.value if item is not None and isinstance(item.value, Record) else None
 
     def find(
         self,
@@ -375,8 +375,8 @@ class InMemoryStore:
     ) -> Iterator[Record]:
         """Yield the records that match a filter, newest first."""
         found = [
-            (record.updated_at if order == "updated" else record.created_at, kept.key, record)
-            for kept, record in self._list_records()
+            (record.updated_at if order == "updated" else record.created_at, item.key, record)
+            for item, record in self._list_records()
             if is_record_allowed(wanted, record) and _has_text(record.content, containing)
         ]
         found.sort(key=lambda one: one[:2], reverse=True)
@@ -400,7 +400,7 @@ class InMemoryStore:
 
     def _list_records(self) -> list[tuple[_Kept, Record]]:
         with self._open():
-            return [(kept, kept.value) for kept in self._data.keys.values() if isinstance(kept.value, Record)]
+            return [(item, item.value) for item in self._data.keys.values() if isinstance(item.value, Record)]
 
     # -- conversations -------------------------------------------------------------------------------
 
@@ -415,12 +415,12 @@ class InMemoryStore:
         """Return turns by id or key, or those of a session by position."""
         if wanted is not None:
             found = self._select_items("turn", wanted)
-            return [kept.value for kept in found if isinstance(kept.value, Turn)]
+            return [item.value for item in found if isinstance(item.value, Turn)]
         if session is None:
             raise InvalidInput("neither turns nor a session are named: pass ids, or session=")
         with self._open():
             places = sorted(self._data.places.get(session, {}).items())
-            return [kept.value for _, kept in places if isinstance(kept.value, Turn)][start:stop]
+            return [item.value for _, item in places if isinstance(item.value, Turn)][start:stop]
 
     def scan_turns(self, wanted: Filter, *, containing: str | None = None) -> Iterator[Turn]:
         """Yield every turn that matches a filter, newest first."""
@@ -439,8 +439,8 @@ class InMemoryStore:
     def session(self, id: str) -> SessionState | None:
         """Return the state of a session; None if there is no such session."""
         with self._open():
-            kept = self._data.things.get(("session", id))
-            return kept.value if kept is not None and isinstance(kept.value, SessionState) else None
+            item = self._data.things.get(("session", id))
+            return item.value if item is not None and isinstance(item.value, SessionState) else None
 
     def sessions(
         self, *, scopes: Sequence[str] | None = None, limit: int | None = None
@@ -448,13 +448,13 @@ class InMemoryStore:
         """Return sessions with their numbers of turns, the most recently active first."""
         with self._open():
             found = []
-            for kept in self._data.keys.values():
-                state = kept.value
+            for item in self._data.keys.values():
+                state = item.value
                 if isinstance(state, SessionState) and (scopes is None or state.scope in scopes):
                     turns = self.turns(session=state.id)
                     last_at = turns[-1].at if turns else state.created_at
                     found.append(
-                        (last_at, kept.key, SessionOverview(state=state, turns=len(turns), last_at=last_at))
+                        (last_at, item.key, SessionOverview(state=state, turns=len(turns), last_at=last_at))
                     )
         found.sort(key=lambda one: one[:2], reverse=True)
         return [overview for _, _, overview in found[:limit]]
@@ -466,7 +466,7 @@ class InMemoryStore:
         if names is None:
             with self._open():
                 names = sorted(name for subject, name in self._data.things if subject == "page")
-        return [kept.value for kept in self._select_items("page", names) if isinstance(kept.value, Page)]
+        return [item.value for item in self._select_items("page", names) if isinstance(item.value, Page)]
 
     def paragraphs(
         self,
@@ -478,7 +478,7 @@ class InMemoryStore:
         """Return paragraphs by id or key in the given order, or those of a log from `start` on."""
         if wanted is not None:
             found = self._select_items("paragraph", wanted)
-            return [kept.value for kept in found if isinstance(kept.value, Paragraph)]
+            return [item.value for item in found if isinstance(item.value, Paragraph)]
         if page is None:
             raise InvalidInput("neither paragraphs nor a log are named: pass ids, or page=")
         there = [(one.position, key, one) for key, one in self._list_paragraphs() if one.page == page]
@@ -497,8 +497,8 @@ class InMemoryStore:
 
     def _list_paragraphs(self) -> list[tuple[int, Paragraph]]:
         with self._open():
-            kept = self._data.keys.values()
-            return [(one.key, one.value) for one in kept if isinstance(one.value, Paragraph)]
+            items = self._data.keys.values()
+            return [(one.key, one.value) for one in items if isinstance(one.value, Paragraph)]
 
     # -- for search -----------------------------------------------------------------------------------
 
@@ -506,11 +506,11 @@ class InMemoryStore:
         """Return live passages by key, in any order; unknown and archived ones are left out."""
         with self._open():
             found: dict[int, Passage] = {}
-            for kept in self._select_items(subject, keys):
-                near = [kept]
-                if isinstance(kept.value, Turn):
-                    places = self._data.places[kept.value.session]
-                    reach = range(kept.value.position - around, kept.value.position + around + 1)
+            for item in self._select_items(subject, keys):
+                near = [item]
+                if isinstance(item.value, Turn):
+                    places = self._data.places[item.value.session]
+                    reach = range(item.value.position - around, item.value.position + around + 1)
                     near = [places[position] for position in reach if position in places]
                 for one in near:
                     if (passage := self._build_passage(one)) is not None:
@@ -548,13 +548,13 @@ class InMemoryStore:
         self, subject: Searchable, scopes: Sequence[str] | None, category: str | None
     ) -> CollectionStats:
         found = [
-            kept.analysis
-            for kept in self._data.keys.values()
-            if kept.analysis is not None
-            and _is(subject, kept.value)
-            and kept.scope is not None
-            and (scopes is None or kept.scope in scopes)
-            and (category is None or is_within_category(getattr(kept.value, "category", None), category))
+            item.analysis
+            for item in self._data.keys.values()
+            if item.analysis is not None
+            and _is(subject, item.value)
+            and item.scope is not None
+            and (scopes is None or item.scope in scopes)
+            and (category is None or is_within_category(getattr(item.value, "category", None), category))
         ]
         return CollectionStats(
             passages=len(found),
@@ -562,12 +562,12 @@ class InMemoryStore:
             speakers=frozenset(analysis.speaker for analysis in found if analysis.speaker),
         )
 
-    def _build_passage(self, kept: _Kept) -> Passage | None:
-        value, analysis = kept.value, kept.analysis
-        if analysis is None or kept.scope is None:
+    def _build_passage(self, item: _Kept) -> Passage | None:
+        value, analysis = item.value, item.analysis
+        if analysis is None or item.scope is None:
             return None
         passage = Passage(
-            key=kept.key,
+            key=item.key,
             terms=analysis.terms,
             length=analysis.length,
             speaker=analysis.speaker,
@@ -668,12 +668,12 @@ class InMemoryStore:
                 self._data.things.get((subject, name)) if isinstance(name, str) else self._data.keys.get(name)
                 for name in wanted
             ]
-            return [kept for kept in found if kept is not None and _is(subject, kept.value)]
+            return [item for item in found if item is not None and _is(subject, item.value)]
 
 
-def _put(where: dict[Any, _Kept], name: Any, kept: _Kept, insert: bool) -> None:
+def _put(where: dict[Any, _Kept], name: Any, item: _Kept, insert: bool) -> None:
     if insert and name is not None:
-        where[name] = kept
+        where[name] = item
     else:
         where.pop(name, None)
 

@@ -165,9 +165,9 @@ def redact_value(value: V, redactor: Redactor, *, known: bool = False) -> V:
             refuse_secret_name(getattr(value, name), called=name, redactor=redactor)
     changed: dict[str, Any] = {}
     for name in _TEXTS[type(value)]:
-        was = getattr(value, name)
-        if was and (now := _clean(was, name, redactor)) != was:
-            changed[name] = now
+        old = getattr(value, name)
+        if old and (new := _clean(old, name, redactor)) != old:
+            changed[name] = new
     if not changed:
         return value
     return replace(value, **changed)
@@ -182,9 +182,9 @@ def find_secret_kinds(value: Value | Entry, redactor: Redactor) -> tuple[str, ..
     clean = redact_value(value, redactor, known=True)
     if clean is not value:
         for name in _TEXTS[type(value)]:
-            was, now = getattr(value, name), getattr(clean, name)
-            if was != now:
-                found |= dict.fromkeys(_KIND.findall(str(now)))
+            old, new = getattr(value, name), getattr(clean, name)
+            if old != new:
+                found |= dict.fromkeys(_KIND.findall(str(new)))
     return tuple(found)
 
 
@@ -245,10 +245,10 @@ def _clean(value: Any, name: str, redactor: Redactor) -> Any:
 
 
 def _clean_call(call: ToolCall, redactor: Redactor) -> ToolCall:
-    made = ToolCall(
+    clean = ToolCall(
         id=redactor.text(call.id), name=redactor.text(call.name), arguments=redactor.text(call.arguments)
     )
-    return call if made == call else made
+    return call if clean == call else clean
 
 
 def get_redactor(store: Store) -> Redactor:
@@ -293,10 +293,10 @@ class _NoSecrets(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         try:
-            told = record.getMessage()
+            message = record.getMessage()
         except (TypeError, ValueError):  # whoever handles it reports the wrong arguments
             return True
-        if (clean := redact_secrets(told)) != told:
+        if (clean := redact_secrets(message)) != message:
             record.msg, record.args = clean, ()
         if record.exc_info and record.exc_info[0] is not None and not record.exc_text:
             trace = "".join(traceback.format_exception(*record.exc_info)).rstrip("\n")

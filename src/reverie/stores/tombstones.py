@@ -87,10 +87,10 @@ def compute_text_marks(text: str, kind: str, place: str, key: bytes) -> list[str
         place: Where it stands, such as its session.
         key: The key of `make_key`.
     """
-    said = normalize_words(text)
+    words = normalize_words(text)
     return (
-        [_mark(key, "text", "", " ".join(said))]
-        if len(said) >= RUN
+        [_mark(key, "text", "", " ".join(words))]
+        if len(words) >= RUN
         else _compute_bound_marks(text, kind, place, key)
     )
 
@@ -119,7 +119,7 @@ def is_forgotten(store: Store, values: Iterable[Value]) -> set[str]:
 def find_forgotten_texts(
     store: Store, texts: Iterable[str], *, kind: str = "record", place: str = ""
 ) -> set[str]:
-    """Those of the texts that were forgotten, where there is no id to go by yet, as in an import.
+    """Return the texts that were forgotten. For texts without ids, as in an import.
 
     Unlike `is_forgotten` it does not ask whether they are in the store again.
 
@@ -156,8 +156,8 @@ def _read_key(store: Store) -> bytes | None:
 
 
 def _compute_bound_marks(text: str, kind: str, place: str, key: bytes) -> list[str]:
-    said = " ".join(normalize_words(text)) or normalize_text(text)
-    return [_mark(key, kind, place, said)] if said else []
+    words = " ".join(normalize_words(text)) or normalize_text(text)
+    return [_mark(key, kind, place, words)] if words else []
 
 
 def _mark(key: bytes, kind: str, place: str, text: str) -> str:

@@ -18,7 +18,7 @@ from reverie.domain.text.timestamps import Clock, utc_now
 from reverie.stores.protocol import Store
 
 ATTEMPTS = 60
-"""How often a change is attempted before it fails with `Conflict`."""
+"""Number of attempts before a change fails with `Conflict`."""
 
 _LONGEST_PAUSE_S = 0.02
 

@@ -158,13 +158,13 @@ def _list(rule: Mapping[str, Any], value: Any) -> list[Any]:
     most = rule.get("maxItems", math.inf)
     if len(value) > most:
         raise _Wrong(f"has {len(value):,} items: at most {most:,} are allowed")
-    made = []
+    items = []
     for number, each in enumerate(value, start=1):
         try:
-            made.append(_convert_value(item, each))
+            items.append(_convert_value(item, each))
         except _Wrong as error:
             raise _Wrong(f"has as item {number} what {error}") from None
-    return made
+    return items
 
 
 def _from_text(text: str, item: Mapping[str, Any]) -> Any:
@@ -207,7 +207,7 @@ def _format_value(value: Any) -> str:
 
 def _format_number(value: float) -> str:
     try:
-        said = str(value)
+        digits = str(value)
     except ValueError:  # thousands of digits
         return "a very large number"
-    return said if len(said) <= _SHOWN else "a very large number"
+    return digits if len(digits) <= _SHOWN else "a very large number"

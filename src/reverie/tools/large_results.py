@@ -85,31 +85,31 @@ class LargeResultStore:
         self._ttl = ttl
         self._get, self._search, self._drop = (prefix + name for name in NEEDED)
 
-    def told(self, told: ToolResult, *, name: str) -> ToolResult:
+    def shorten_result(self, result: ToolResult, *, name: str) -> ToolResult:
         """Return the result of a tool, or the index of its pieces.
 
         Args:
             name: Name of the tool.
         """
-        if validation.estimate_tokens(told.text) <= self._most_tokens:
-            return told
-        entry = (told.data or {}).get("entry")
+        if validation.estimate_tokens(result.text) <= self._most_tokens:
+            return result
+        entry = (result.data or {}).get("entry")
         if isinstance(entry, Mapping) and entry.get("category") == _CATEGORY:
             if PIECE in entry.get("tags", ()):
-                return told
+                return result
             if (rest := self._working.entry(str(entry.get("key")))) is not None:
-                return self._set_aside(rest.data, rest.key.partition("/")[0], rest=rest.key)
-        text = sanitize_text(self._working, told.text)
-        aside = self._set_aside(text, _UNNAMEABLE.sub("-", name)[:_LONGEST_NAME] or "tool")
-        return replace(aside, failed=told.failed, trusted=told.trusted)
+                return self._store(rest.data, rest.key.partition("/")[0], rest=rest.key)
+        text = sanitize_text(self._working, result.text)
+        stored = self._store(text, _UNNAMEABLE.sub("-", name)[:_LONGEST_NAME] or "tool")
+        return replace(stored, failed=result.failed, trusted=result.trusted)
 
-    def text(self, text: str, *, name: str) -> str:
+    def shorten_text(self, text: str, *, name: str) -> str:
         """Return a text, or the index of its pieces."""
-        return self.told(ToolResult(text), name=name).text
+        return self.shorten_result(ToolResult(text), name=name).text
 
     # -- inside ------------------------------------------------------------------------------------------
 
-    def _set_aside(self, text: str, name: str, *, rest: str = "") -> ToolResult:
+    def _store(self, text: str, name: str, *, rest: str = "") -> ToolResult:
         """Put a text into working memory, and return the index.
 
         Args:
@@ -122,23 +122,23 @@ class LargeResultStore:
         size = rendering.format_count(len(text), "character")
         what = f"{rest or f'The answer of {name}'} has {size}, too many to show"
         try:
-            kept = self._store_pieces(wanted, tagged=True)
-            left = self._store_rest(wanted, kept, rest or f"{prefix}/{_REST}")
-            if rest and not left and len(kept) == len(wanted):
+            stored = self._store_pieces(wanted, tagged=True)
+            left = self._store_rest(wanted, stored, rest or f"{prefix}/{_REST}")
+            if rest and not left and len(stored) == len(wanted):
                 self._working.delete(rest)
         except StoreError as error:
             _log.warning("an answer could not be set aside in working memory, and is cut: %s", error)
             return self._format_beginning(text, f"{what}, and working memory cannot be written now")
-        if not kept:
+        if not stored:
             full = f"{what}, and working memory is full: drop what you do not need with {self._drop}, then "
             return self._format_beginning(
                 text, full + (f"call {self._get} with {rest} again" if rest else "call it again")
             )
-        return self._format_result(what, kept, left)
+        return self._format_result(what, stored, left)
 
     def _store_pieces(self, wanted: Sequence[_Piece], *, tagged: bool) -> list[_Piece]:
         """Store as many pieces as there is room for, from the first on."""
-        kept = []
+        stored = []
         for piece in wanted:
             try:
                 self._working.set(
@@ -150,45 +150,45 @@ class LargeResultStore:
                 )
             except WorkingMemoryFull:
                 break
-            kept.append(piece)
-        return kept
+            stored.append(piece)
+        return stored
 
-    def _store_rest(self, wanted: Sequence[_Piece], kept: list[_Piece], key: str) -> list[_Piece]:
+    def _store_rest(self, wanted: Sequence[_Piece], stored: list[_Piece], key: str) -> list[_Piece]:
         """Store what is left in as few entries as possible; the last pieces make room for it."""
-        while kept and len(kept) < len(wanted):
-            rest = "".join(piece.text for piece in wanted[len(kept) :])
+        while stored and len(stored) < len(wanted):
+            rest = "".join(piece.text for piece in wanted[len(stored) :])
             parts = [rest[at : at + LONGEST_DATA] for at in range(0, len(rest), LONGEST_DATA)]
             more = [f"{key}-{n}-of-{len(parts)}" for n in range(2, len(parts) + 1)]
             left = [_Piece(key=name, text=part) for name, part in zip([key, *more], parts, strict=True)]
             there = self._store_pieces(left, tagged=False)
             if len(there) == len(left):
                 return left
-            for piece in [*there, kept.pop()]:
+            for piece in [*there, stored.pop()]:
                 self._working.delete(piece.key)
         return []
 
-    def _format_result(self, what: str, kept: Sequence[_Piece], left: Sequence[_Piece]) -> ToolResult:
-        pieces = rendering.format_count(len(kept), "piece")
-        said = [
+    def _format_result(self, what: str, stored: Sequence[_Piece], left: Sequence[_Piece]) -> ToolResult:
+        pieces = rendering.format_count(len(stored), "piece")
+        lines = [
             f"{what}. It was set aside in working memory in {pieces}: read one "
             f"with {self._get} by its key, or find the right one with {self._search}.",
             *(
                 f"- {piece.key}, {rendering.format_count(len(piece.text), 'character')}: "
                 f"{extract_beginning(piece.text)}"
-                for piece in kept
+                for piece in stored
             ),
         ]
         if left:
             size = rendering.format_count(sum(len(piece.text) for piece in left), "character")
-            said.append(
+            lines.append(
                 f"Working memory is full, and {size} are left over. To go on, drop what you have read with "
                 f"{self._drop}, then call {self._get} with {', '.join(piece.key for piece in left)}."
             )
         data = {
-            "pieces": [{"key": piece.key, "characters": len(piece.text)} for piece in kept],
+            "pieces": [{"key": piece.key, "characters": len(piece.text)} for piece in stored],
             "rest": [{"key": piece.key, "characters": len(piece.text)} for piece in left],
         }
-        return ToolResult("\n".join(said), data)
+        return ToolResult("\n".join(lines), data)
 
     def _format_beginning(self, text: str, what: str) -> ToolResult:
         shown = escaping.fence(text[: self._most_tokens * 4])
@@ -256,25 +256,27 @@ def with_chunking(
     """
     if isinstance(wrapped, Toolset):
         tools, prefix = add_working_tools(wrapped, working)
-        aside = LargeResultStore(working, most_tokens=most_tokens, ttl=ttl, prefix=prefix)
-        return Toolset(_wrap_tool(tool, aside) for tool in tools)
-    aside = LargeResultStore(working, most_tokens=most_tokens, ttl=ttl)
+        results = LargeResultStore(working, most_tokens=most_tokens, ttl=ttl, prefix=prefix)
+        return Toolset(_wrap_tool(tool, results) for tool in tools)
+    results = LargeResultStore(working, most_tokens=most_tokens, ttl=ttl)
     if isinstance(wrapped, Tool):
-        return _wrap_tool(wrapped, aside)
-    return _wrap_function(wrapped, aside)
+        return _wrap_tool(wrapped, results)
+    return _wrap_function(wrapped, results)
 
 
-def _wrap_tool(tool: Tool, aside: LargeResultStore) -> Tool:
-    return replace(tool, run=lambda given: aside.told(tool.run(given), name=tool.name), result=None)
+def _wrap_tool(tool: Tool, results: LargeResultStore) -> Tool:
+    return replace(
+        tool, run=lambda given: results.shorten_result(tool.run(given), name=tool.name), result=None
+    )
 
 
-def _wrap_function(wrapped: Callable[_P, Any], aside: LargeResultStore) -> Callable[_P, Any]:
+def _wrap_function(wrapped: Callable[_P, Any], results: LargeResultStore) -> Callable[_P, Any]:
     if not callable(wrapped):
         raise InvalidInput(f"{wrapped!r} cannot be called: pass tools, a tool or a function")
     name = getattr(wrapped, "__name__", "tool")
 
     def shortened(answer: Any) -> Any:
-        return aside.text(answer, name=name) if isinstance(answer, str) else answer
+        return results.shorten_text(answer, name=name) if isinstance(answer, str) else answer
 
     async def later(answer: Any) -> Any:
         import asyncio  # here: few are awaited
@@ -302,5 +304,5 @@ def extract_beginning(text: str) -> str:
     rows = text[:10_000].split("\n")
     heading = next((row for row in rows if re.match(r"#{1,6} +\S", row)), "")
     first = heading or next((row for row in rows if row.strip()), "")
-    said = render.fold_text(first[: _LONGEST_BEGINNING * 4])
-    return said if len(said) <= _LONGEST_BEGINNING else f"{said[: _LONGEST_BEGINNING - 1]}…"
+    beginning = render.fold_text(first[: _LONGEST_BEGINNING * 4])
+    return beginning if len(beginning) <= _LONGEST_BEGINNING else f"{beginning[: _LONGEST_BEGINNING - 1]}…"

@@ -98,15 +98,15 @@ def _to_function(spec: ToolSpec, *, strict: bool) -> dict[str, Any]:
 
 def _to_strict_schema(schema: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the schema in the form of strict mode, or None where it cannot be expressed."""
-    kept = {key: value for key, value in schema.items() if key not in _NOT_STRICT}
+    supported = {key: value for key, value in schema.items() if key not in _NOT_STRICT}
     types = schema.get("type")
     if types is None:
         return None
     if types == "array":
         items = _to_strict_schema(schema.get("items", {}))
-        return None if items is None else {**kept, "items": items}
+        return None if items is None else {**supported, "items": items}
     if types != "object":
-        return kept
+        return supported
     if schema.get("additionalProperties") is not False:
         return None
     properties = {}
@@ -115,7 +115,7 @@ def _to_strict_schema(schema: Mapping[str, Any]) -> dict[str, Any] | None:
         if strict is None:
             return None
         properties[name] = strict if name in schema["required"] else {"anyOf": [strict, {"type": "null"}]}
-    return {**kept, "properties": properties, "required": list(properties)}
+    return {**supported, "properties": properties, "required": list(properties)}
 
 
 def to_plain_json(value: Any) -> Any:

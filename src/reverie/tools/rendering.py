@@ -66,8 +66,8 @@ def format_count(count: int, one: str, many: str = "") -> str:
 def render_record(record: Record, now: datetime, *, matched: Sequence[str] = ()) -> str:
     """Return `- [id] (category): content (7 days ago)`, with doubts at the end."""
     category = f" ({record.category})" if record.category else ""
-    said = render.quote_text(record.content, id=record.id, matched=matched)
-    return f"- [{record.id}]{category}: {said} ({', '.join(describe_record(record, now))})"
+    content = render.quote_text(record.content, id=record.id, matched=matched)
+    return f"- [{record.id}]{category}: {content} ({', '.join(describe_record(record, now))})"
 
 
 def render_hit(hit: Hit, now: datetime) -> str:
@@ -178,8 +178,10 @@ def render_entry(entry: Entry, now: datetime) -> str:
 
 def render_entry_hit(hit: EntryHit, now: datetime) -> str:
     """Return the line of an entry, with the part of its text that matched."""
-    said = render.quote_text(hit.entry.data, id=hit.entry.key, matched=hit.matched, longest=_LONGEST_PREVIEW)
-    return f"{render_entry(hit.entry, now)}: {said}"
+    content = render.quote_text(
+        hit.entry.data, id=hit.entry.key, matched=hit.matched, longest=_LONGEST_PREVIEW
+    )
+    return f"{render_entry(hit.entry, now)}: {content}"
 
 
 def build_entry_data(entry: Entry, now: datetime) -> Mapping[str, Any]:

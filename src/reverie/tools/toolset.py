@@ -95,7 +95,7 @@ class Toolset(Sequence[Tool]):
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
-        """What a model is shown, for `ModelRequest.tools`."""
+        """Descriptions of the tools for a model, for `ModelRequest.tools`."""
         return tuple(tool.spec for tool in self)
 
     def __len__(self) -> int:

@@ -20,7 +20,7 @@ from reverie.repositories.records import NewRecord, SaveResult
 from reverie.tools.memory_protocol import MemoryLike
 
 
-class Listening(Protocol):
+class OriginSource(Protocol):
     """Conversation that knows whose words stand before the model."""
 
     def determine_origin(self, text: str) -> Origin:
@@ -28,22 +28,22 @@ class Listening(Protocol):
         ...
 
 
-def guard_trust(memory: MemoryLike, heard: Listening) -> MemoryLike:
+def guard_trust(memory: MemoryLike, session: OriginSource) -> MemoryLike:
     """Return the memory as tools may use it in a conversation."""
-    return cast(MemoryLike, _Wary(memory, heard))
+    return cast(MemoryLike, _GuardedMemory(memory, session))
 
 
-class _Wary:
-    def __init__(self, memory: MemoryLike, heard: Listening) -> None:
+class _GuardedMemory:
+    def __init__(self, memory: MemoryLike, session: OriginSource) -> None:
         self._memory = memory
-        self._heard = heard
+        self._session = session
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._memory, name)
 
     @property
     def pages(self) -> Pages:
-        return cast(Pages, _WaryPages(self._memory.pages, self._heard))
+        return cast(Pages, _GuardedPages(self._memory.pages, self._session))
 
     def save(self, content: str, *, origin: Origin = "owner", **more: Any) -> SaveResult:
         return self._memory.save(content, origin=self._lower_origin(content, origin), **more)
@@ -57,7 +57,7 @@ class _Wary:
         content = changes.get("content")
         found = self._memory.get(id)
         if found is not None and content not in (None, found.content):
-            origin = self._heard.determine_origin(content)
+            origin = self._session.determine_origin(content)
             if origin in UNTRUSTED and found.origin not in UNTRUSTED:
                 raise InvalidInput(
                     f"{id} stays as it is, because the new text rests on what a tool said, and that is not "
@@ -68,16 +68,16 @@ class _Wary:
 
     def _lower_origin(self, content: object, origin: Origin) -> Origin:
         return (
-            provenance.least_trusted(origin, self._heard.determine_origin(content))
+            provenance.least_trusted(origin, self._session.determine_origin(content))
             if isinstance(content, str)
             else origin
         )
 
 
-class _WaryPages:
-    def __init__(self, pages: Pages, heard: Listening) -> None:
+class _GuardedPages:
+    def __init__(self, pages: Pages, session: OriginSource) -> None:
         self._pages = pages
-        self._heard = heard
+        self._session = session
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._pages, name)
@@ -98,7 +98,7 @@ class _WaryPages:
     def _refuse_unconfirmed(self, name: str, text: str) -> None:
         if name != MEMORY and parse_daily_note_day(name) is None:
             return
-        if text.strip() and self._heard.determine_origin(text) in UNTRUSTED:
+        if text.strip() and self._session.determine_origin(text) in UNTRUSTED:
             raise InvalidInput(
                 f"{name} stands in every prompt, and this text rests on what a tool said, which is not "
                 "confirmed: save_memory keeps it where a search finds it; or ask the owner"

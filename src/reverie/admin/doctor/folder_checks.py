@@ -75,15 +75,15 @@ def _explain_obstacle(place: Path) -> str:
 def _check_obstacles(path: Path) -> Iterator[RepairableFinding]:
     for name in (*_FOLDERS, *_FILES):
         if why := _explain_obstacle(path / name):
-            held = name in ("memory", "sessions")
+            holds_data = name in ("memory", "sessions")
             fix = "move it away, and run `reverie doctor --fix`"
             if "may not" in why or "looked at" in why:
                 fix = f"give it back with chmod {700 if name in _FOLDERS else 600} {path / name}"
             yield RepairableFinding(
                 Finding(
                     code="in-the-way",
-                    part="files" if held or name in _FILES else "index",
-                    severity="error" if held else "warning",
+                    part="files" if holds_data or name in _FILES else "index",
+                    severity="error" if holds_data else "warning",
                     what=f"{name} is {why}: what belongs there is not kept on disk",
                     fix=fix,
                     about=(name,),
@@ -131,12 +131,12 @@ def _check_modes(path: Path) -> Iterator[RepairableFinding]:
 
 def _find_exposed_files(path: Path) -> list[Path]:
     """Return what Reverie made for its owner alone and other users may access."""
-    made = [path / name for name in _OF_DATABASE]
-    made += [*path.glob(_BACKUPS), *path.glob("files.db*")]
+    paths = [path / name for name in _OF_DATABASE]
+    paths += [*path.glob(_BACKUPS), *path.glob("files.db*")]
     for folder in ("memory", "sessions"):
-        made += [path / folder, *_iter_paths(path / folder)]
-    made.append(path / "index")  # what is in it is closed with it; others may be writing there just now
-    return sorted(file for file in made if _read_mode(file) & _OTHERS)
+        paths += [path / folder, *_iter_paths(path / folder)]
+    paths.append(path / "index")  # what is in it is closed with it; others may be writing there just now
+    return sorted(file for file in paths if _read_mode(file) & _OTHERS)
 
 
 def _can_be_reached(file: Path, path: Path) -> bool:
@@ -222,8 +222,8 @@ def remove_leftovers(path: Path) -> None:
 
 def _check_database_copies(path: Path) -> Iterator[RepairableFinding]:
     """Report copies of the database, about which a person has to decide."""
-    if aside := sorted(file for moved in _MOVED_ASIDE for file in path.glob(moved)):
-        names = tuple(to_relative_path(file, path) for file in aside)
+    if copies := sorted(file for moved in _MOVED_ASIDE for file in path.glob(moved)):
+        names = tuple(to_relative_path(file, path) for file in copies)
         yield RepairableFinding(
             Finding(
                 code="moved-aside",
@@ -314,12 +314,12 @@ def diagnose_unopened(path: Path, error: ReverieError) -> Diagnosis | None:
     if isinstance(error, NotFound):
         if not files and not log.exists() and not backups:
             return None
-        beside = count(files, "readable file") if files else "other files"
+        others = count(files, "readable file") if files else "other files"
         finding = Finding(
             code="database-missing",
             part="database",
             severity="error",
-            what=f"{_DATABASE} is missing from {str(path)!r}, where {beside} of a memory are",
+            what=f"{_DATABASE} is missing from {str(path)!r}, where {others} of a memory are",
             fix=fix,
         )
     elif isinstance(error, StoreIncompatible):

@@ -390,14 +390,14 @@ class Eraser:
             return []
         self._sync()
         ids = [name for subject, name in done if subject == "record"]
-        gone = set(ids).difference(record.id for record in self._store.records(ids))
+        erased_ids = set(ids).difference(record.id for record in self._store.records(ids))
         with closing(FileState(self._folder)) as state:
             try:
                 remains = scrub_files(
                     self._folder,
                     state,
                     query.phrases,
-                    records=gone,
+                    records=erased_ids,
                     sessions=query.sessions,
                     mirrored=self._mirror is not None,
                 )

@@ -34,16 +34,16 @@ from reverie.domain.scope import is_within, parse_session_scope
 from reverie.domain.text.shingles import RUN, Phrase, PhraseMatcher, normalize_words
 
 FORGOTTEN = "[forgotten]"
-"""What a turn says from then on whose content was forgotten."""
+"""Content of a turn whose text was forgotten."""
 
 COMMON = 20
 """A run that stands in more things than this, beside those asked for, is no repetition."""
 
 _BEFORE = timedelta(minutes=10)
-"""What a turn led to may be stored a little before the turn itself is: the reply comes last."""
+"""Tolerance: the results of a turn may be stored shortly before the turn, since the reply comes last."""
 
 Name = tuple[Subject | Literal["entry"], str]
-"""What a thing goes by: its sort and its id. For an entry: its namespace, a line end, its key."""
+"""Kind and id of a value. The id of an entry is its namespace, a line end and its key."""
 
 Fate = Literal["removed", "emptied", "cut", "past", "kept"]
 
@@ -502,10 +502,10 @@ def decide(match: Match, query: EraseQuery, common: set[tuple[str, Phrase]]) -> 
     withheld = match.name[0] == "turn" and not query.turns and not match.asked
     effective = PhraseMatcher.of(() if withheld else repeated, piece=piece)
     if match.now is None:
-        gone = bool(match.asked or match.had_piece or match.had_name or match.names_session or repeated)
+        is_erased = bool(match.asked or match.had_piece or match.had_name or match.names_session or repeated)
         return (
             _decide_past(match, PhraseMatcher.of(repeated, piece=piece))
-            if gone
+            if is_erased
             else _decide_kept(match, withheld, common)
         )
     if match.asked:

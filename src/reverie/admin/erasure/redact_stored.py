@@ -25,7 +25,7 @@ _BATCH = 1_000
 _CHUNK = 200
 
 ACTOR = "redaction"
-"""Who the journal names."""
+"""Author in the journal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,40 +136,40 @@ class StoredSecretRedactor:
         if not findings:
             return RedactionReport(found=(), done=True)
         past = {(each.subject, each.id) for each in findings if each.past and not each.named}
-        gone = set(past)
+        to_purge = set(past)
         edits: list[Change] = []
-        taken: set[tuple[str, str]] = set()
+        marks: set[tuple[str, str]] = set()
         for value in self._iter_present():
             key = _get_key(value)
             if isinstance(value, Entry):
                 self._redact_entry(value)
                 continue
-            gone.discard(key)
+            to_purge.discard(key)
             clean = redact_value(value, self._redactor, known=True)
             if clean == value and key not in past:
                 continue
             if isinstance(clean, Record) and isinstance(value, Record):
-                clean = self._archive_if_duplicate(value, clean, taken)
+                clean = self._archive_if_duplicate(value, clean, marks)
             edits.append(Change(before=value, after=clean))
         now = self._clock()
         for start in range(0, len(edits), _CHUNK):
             self._erase(edits[start : start + _CHUNK])
-        if gone:
-            self._erase(build_purge_edits(sorted(gone), now))
+        if to_purge:
+            self._erase(build_purge_edits(sorted(to_purge), now))
         return RedactionReport(found=findings, done=True, pending=self._forgetter.finish())
 
     def _erase(self, edits: Sequence[Change]) -> None:
         self._publish(self._store.erase(edits, actor=ACTOR, at=self._clock()))
 
-    def _archive_if_duplicate(self, old: Record, clean: Record, taken: set[tuple[str, str]]) -> Record:
+    def _archive_if_duplicate(self, old: Record, clean: Record, marks: set[tuple[str, str]]) -> Record:
         """Return the record, archived if its redacted content duplicates another record."""
         if clean.archived or clean == old:
             return clean
         twin = self._store.record_like(clean.scope, clean.fingerprint)
         mark = (clean.scope, clean.fingerprint)
-        if mark in taken or (twin is not None and twin.id != clean.id):
+        if mark in marks or (twin is not None and twin.id != clean.id):
             return replace(clean, archived_at=self._clock(), archive_reason="says the same once redacted")
-        taken.add(mark)
+        marks.add(mark)
         return clean
 
     def _redact_entry(self, entry: Entry) -> None:

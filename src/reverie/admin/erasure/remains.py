@@ -1,4 +1,4 @@
-"""What an erasure leaves for a person to see to: names, files that are not Reverie's, and copies."""
+"""Remains that a person has to remove after an erasure: names, foreign files and copies."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ def find_names(store: Store, phrases: PhraseMatcher) -> Iterator[ErasureItem]:
     for turn in store.scan_turns(Filter()):
         if any(map(phrases.has_piece, (turn.tool_call_id, *(call.id for call in turn.tool_calls)))):
             yield build_kept_item("turn", turn.id, "the id of a call has the text: forget its session")
-    begun = (overview.state.id for overview in store.sessions())
+    stored = (overview.state.id for overview in store.sessions())
     noted = (get_entry_session(entry) for entry in store.entries(None, now=EVER))
-    for session in dict.fromkeys((*begun, *noted)):
+    for session in dict.fromkeys((*stored, *noted)):
         if phrases.has_piece(session):
             yield build_kept_item("session", session, "its name has the text: forget it by session")
     for scope in store.tally("scope", Filter(archived=None)):
@@ -57,10 +57,10 @@ def find_names(store: Store, phrases: PhraseMatcher) -> Iterator[ErasureItem]:
 
 def find_files(folder: Path, phrases: PhraseMatcher) -> Iterator[ErasureItem]:
     """Yield the files and folders that Reverie neither writes nor reads, and that have the text or may have it."""
-    aside = {file for pattern in _MOVED_ASIDE for file in folder.glob(pattern)}
+    moved_aside = {file for pattern in _MOVED_ASIDE for file in folder.glob(pattern)}
     for file in sorted(folder.rglob("*")):
         path = file.relative_to(folder).as_posix()
-        if file in aside:
+        if file in moved_aside:
             because = "a rebuild or a recovery moved it aside, and it may hold the text: remove it"
             yield build_kept_item("file", path, because)
         elif _is_foreign(file, folder) and (because := _explain_match(file, path, phrases)):

@@ -1,4 +1,4 @@
-"""What an erasure is asked for, and what it reports."""
+"""Requests for an erasure, and its report."""
 
 from __future__ import annotations
 

@@ -135,11 +135,13 @@ class Blame:
         return "\n".join([head, *self._format_origin(), *self._format_later_events()])
 
     def _format_origin(self) -> list[str]:
-        made = self.created
+        creation = self.created
         lines = ["made by a change that has been forgotten"]
-        if made is not None:
-            why = f" ({made.reason})" if made.reason else ""
-            lines = [f"made by {made.actor}{why} at {_format_time(made.at)}, change {made.sequence}"]
+        if creation is not None:
+            why = f" ({creation.reason})" if creation.reason else ""
+            lines = [
+                f"made by {creation.actor}{why} at {_format_time(creation.at)}, change {creation.sequence}"
+            ]
         lines += [f"from session {name}" for name in self.sessions]
         for turn in self.turns:
             who = turn.speaker or turn.role
@@ -254,8 +256,10 @@ def find_merged_ids(record: Record, transaction: Sequence[JournalEntry]) -> list
     for source in archived:
         if source.id in named or source.scope != record.scope:
             continue
-        said = frozenset(tokenizer.tokenize(source.content))
-        shares = {name: len(said & there) / max(1, len(said)) for name, there in words.items()}
+        source_words = frozenset(tokenizer.tokenize(source.content))
+        shares = {
+            name: len(source_words & there) / max(1, len(source_words)) for name, there in words.items()
+        }
         if shares.get(record.id, 0.0) >= max(_ALIKE, *shares.values()):
             own.append(source.id)
     return list(dict.fromkeys(own))

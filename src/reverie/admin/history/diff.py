@@ -91,22 +91,22 @@ class Difference:
             return "added"
         if self.after is None:
             return "removed"
-        was = isinstance(self.before, Record) and self.before.archived
-        now = isinstance(self.after, Record) and self.after.archived
-        if was != now:
-            return "archived" if now else "restored"
+        was_archived = isinstance(self.before, Record) and self.before.archived
+        is_archived = isinstance(self.after, Record) and self.after.archived
+        if was_archived != is_archived:
+            return "archived" if is_archived else "restored"
         return "changed"
 
     @property
     def fields(self) -> tuple[FieldChange, ...]:
         """Return the fields that differ, in a fixed order; of a new or removed thing those with a value."""
-        was, now = _flatten_fields(self.before), _flatten_fields(self.after)
-        present = now if self.after is not None else was
-        names = [*present, *(name for name in was if name not in present)]
+        old, new = _flatten_fields(self.before), _flatten_fields(self.after)
+        present = new if self.after is not None else old
+        names = [*present, *(name for name in old if name not in present)]
         return tuple(
-            FieldChange(name=name, before=was.get(name), after=now.get(name))
+            FieldChange(name=name, before=old.get(name), after=new.get(name))
             for name in names
-            if was.get(name) != now.get(name)
+            if old.get(name) != new.get(name)
             and not (self._is_one_sided and (present.get(name) in _NOTHING or present[name] == self.id))
         )
 
@@ -172,13 +172,13 @@ def format_unified_diff(before: str, after: str, *, context: int = CONTEXT) -> l
     >>> format_unified_diff("one\ntwo", "one\n2")
     ['  one', '- two', '+ 2']
     """
-    was, now = list(_split_pieces(before)), list(_split_pieces(after))
+    old, new = list(_split_pieces(before)), list(_split_pieces(after))
     pieces: list[tuple[str, str]] = []
     i = j = 0
-    for a, b in [*match_items(was, now), (len(was), len(now))]:
-        pieces += [("-", piece) for piece in was[i:a]]
-        pieces += [("+", piece) for piece in now[j:b]]
-        pieces += [(" ", piece) for piece in was[a : a + 1]]
+    for a, b in [*match_items(old, new), (len(old), len(new))]:
+        pieces += [("-", piece) for piece in old[i:a]]
+        pieces += [("+", piece) for piece in new[j:b]]
+        pieces += [(" ", piece) for piece in old[a : a + 1]]
         i, j = a + 1, b + 1
     near = {
         n + away for n, (mark, _) in enumerate(pieces) if mark != " " for away in range(-context, context + 1)
@@ -231,11 +231,11 @@ def _is_long(value: Any) -> bool:
 def _describe_amount(before: str, after: str) -> str:
     """Describe how much of a long text changed, in lines if it has several, else in words."""
     several = "\n" in before or "\n" in after
-    was, now = (_split_lines(text) if several else text.split() for text in (before, after))
-    unchanged = len(match_items(was, now))
+    old, new = (_split_lines(text) if several else text.split() for text in (before, after))
+    unchanged = len(match_items(old, new))
     amounts = [
         f"{count:,} {'line' if several else 'word'}{'' if count == 1 else 's'} {what}"
-        for count, what in ((len(now) - unchanged, "added"), (len(was) - unchanged, "removed"))
+        for count, what in ((len(new) - unchanged, "added"), (len(old) - unchanged, "removed"))
         if count
     ]
     return ", ".join(amounts) or "white space"

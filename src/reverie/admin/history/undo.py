@@ -29,7 +29,7 @@ from reverie.domain.similarity.three_way_merge import match_items, merge_values
 from reverie.stores.writer import StoreWriter
 
 _ATTEMPTS = 20
-"""How often an undo that lost a race is planned again before it gives up with `Conflict`."""
+"""Number of attempts before an undo that meets other changes fails with `Conflict`."""
 
 _PATIENT = 10
 """So often it insists that no record at all was changed between planning and committing, forgotten above all;
@@ -37,7 +37,7 @@ under a steady stream of saves it would wait for ever."""
 
 
 Name = tuple[Subject, str]
-"""What a change is of: which kind of thing, and its id."""
+"""Kind and id of the value that a change is about."""
 
 _MOST_NAMED = 8
 
@@ -131,15 +131,15 @@ class Undo:
         def attempt(tries: int) -> UndoResult:
             sequence = self._store.sequence()
             asked = self._resolve_request(what, batch, since)
-            taken, left = _partition_rows(asked)
-            edits = list(self._build_edits(taken))
+            undone, left = _partition_rows(asked)
+            edits = list(self._build_edits(undone))
             if left and (torn := self._find_torn_sessions(edits)):
-                taken, left = _partition_rows(asked, torn)
-                edits = list(self._build_edits(taken))
+                undone, left = _partition_rows(asked, torn)
+                edits = list(self._build_edits(undone))
             if not asked.is_tail:
                 self._refuse_broken(edits)
             result = UndoResult(
-                changes=tuple(row.sequence for row in reversed(taken)),
+                changes=tuple(row.sequence for row in reversed(undone)),
                 differences=_compute_net_differences(edits),
                 left=left,
                 dry_run=dry_run,
@@ -147,8 +147,8 @@ class Undo:
             if dry_run or not edits:
                 return result
             since_checked = sequence if tries < _PATIENT else None
-            made = self._writer.commit(edits, reason=asked.reason, since=since_checked)
-            return replace(result, rows=tuple(made))
+            committed = self._writer.commit(edits, reason=asked.reason, since=since_checked)
+            return replace(result, rows=tuple(committed))
 
         return self._writer.retrying(attempt, attempts=_ATTEMPTS)
 
@@ -209,20 +209,20 @@ class Undo:
         Those turns were erased after the session was deleted, so nothing links them to it any more.
         """
         torn: set[str] = set()
-        begun: dict[str, bool] = {}
+        exists: dict[str, bool] = {}
         places: dict[str, set[int]] = {}
         for edit in edits:
             before, after = edit.before, edit.after
             if isinstance(edit.value, SessionState):
-                begun[edit.id] = after is not None
+                exists[edit.id] = after is not None
             elif isinstance(edit.value, Turn):
                 session = edit.value.session
                 if session not in places:
-                    begun.setdefault(session, self._store.session(session) is not None)
+                    exists.setdefault(session, self._store.session(session) is not None)
                     places[session] = {turn.position for turn in self._store.turns(session=session)}
                 places[session] -= {turn.position for turn in (before,) if isinstance(turn, Turn)}
                 places[session] |= {turn.position for turn in (after,) if isinstance(turn, Turn)}
-                if after is not None and not begun[session]:
+                if after is not None and not exists[session]:
                     torn.add(session)
         gaps = (name for name, positions in places.items() if positions != set(range(len(positions))))
         return torn.union(gaps)
@@ -384,14 +384,14 @@ def _partition_rows(
         if row.forgotten:
             cut[row.key] = row.sequence
             sessions |= _extract_session(row)
-    taken: list[JournalEntry] = []
+    undone: list[JournalEntry] = []
     left: dict[int, list[JournalEntry]] = {}
     for row in asked.rows:
         if row.sequence <= cut.get(row.key, 0) or _extract_session(row) & sessions:
             left.setdefault(row.key, []).append(row)
         else:
-            taken.append(row)
-    return taken, tuple(_build_left(rows, cut) for rows in left.values())
+            undone.append(row)
+    return undone, tuple(_build_left(rows, cut) for rows in left.values())
 
 
 def _build_left(rows: Sequence[JournalEntry], cut: dict[int, int]) -> NotUndone:

@@ -544,10 +544,10 @@ class _Recovery:
         """Move the present memory aside, and the new one in its place."""
         aside = self._choose_aside_path()
         state = FileState(self._place)
-        with closing(state), ExitStack() as held:
+        with closing(state), ExitStack() as stack:
             # Who mirrors the old memory into files waits, and then finds that its database has gone.
             with suppress(StateUnavailable):
-                held.enter_context(state.lock())
+                stack.enter_context(state.lock())
             for name in self._in_the_way:
                 os.rename(self._place / name, _ensure_folder(aside) / name)
             self._put_profile(aside)

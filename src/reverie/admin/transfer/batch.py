@@ -253,8 +253,8 @@ class ImportBatch:
             detail = f"page {page.name!r} has every line, or had it once"
             self._skip("page", item.place, "known", detail)
             return
-        begun = self._pages.get(page.name)
-        before = stored if begun is None else begun.before
+        pending = self._pages.get(page.name)
+        before = stored if pending is None else pending.before
         self._pages[page.name] = Change(before=before, after=after)
         self.met.pages[page.name] = after
         self.taken["page"] += 1

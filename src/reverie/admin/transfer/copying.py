@@ -28,7 +28,7 @@ _DATABASES = ("postgresql://", "postgres://")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyReport:
-    """What was copied.
+    """Report of a copy.
 
     Attributes:
         changes: Rows of the journal.

@@ -38,7 +38,7 @@ BATCH = 1_000
 """Things committed in one transaction: an interruption loses no more, and no other process waits long."""
 
 ATTEMPTS = 60
-"""How often a batch that lost a race against another process is decided again."""
+"""Number of attempts for a batch that meets changes of another process."""
 
 _LONGEST_PAUSE_S = 0.02
 _COUNTED: tuple[What, ...] = ("record", "session", "turn", "page", "paragraph")
@@ -181,13 +181,13 @@ class Importer:
         return ImportReport(form=form, dry_run=self.dry_run, skipped=tuple(self._skipped), **counts)
 
     def _read_until_broken(self, items: Iterable[Item]) -> Iterator[Item]:
-        begun, redactor = False, get_redactor(self.writer.store)
+        has_items, redactor = False, get_redactor(self.writer.store)
         try:
             for item in items:
                 yield _redact_item(item, redactor)
-                begun = True
+                has_items = True
         except InvalidInput as error:
-            if not begun:
+            if not has_items:
                 raise
             detail = f"{error}; what stands before was read"
             yield Skipped(what="file", place=self.source, why="broken", detail=detail)

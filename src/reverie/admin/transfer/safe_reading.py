@@ -36,7 +36,7 @@ MOST_MEMBERS = 200_000
 """Files in an archive."""
 
 STEEPEST = 250
-"""How many times its packed size a file may unpack to, once it is over 100 MB: text packs by 3 to 30."""
+"""Maximum ratio of unpacked to packed size of a file over 100 MB; for text it is 3 to 30."""
 
 DEEPEST = 100
 """Levels of nesting in JSON."""

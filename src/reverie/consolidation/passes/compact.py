@@ -81,8 +81,8 @@ def compact(view: PassInput, state: SessionState, older: Sequence[Turn], *, star
             summary, note = _parse_summary(reply)
         else:
             note = f"no summary: {reply.why}"
-    heard = (provenance.get_summary_origin(state), *(turn.origin for turn in older))
-    after = provenance.set_summary(state, summary or state.summary, origin=provenance.least_trusted(*heard))
+    origins = (provenance.get_summary_origin(state), *(turn.origin for turn in older))
+    after = provenance.set_summary(state, summary or state.summary, origin=provenance.least_trusted(*origins))
     after = replace(after, window_start=start)
     leaving = f"turns that leave the window: {len(older)}"
     why = f"summary of {leaving}" if summary else f"{leaving} ({note})"

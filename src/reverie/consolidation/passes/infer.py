@@ -46,7 +46,7 @@ INFERRED = f"{USER_PREFERENCES}/inferred"
 PERMISSION = "requires_user_permission"
 
 WAITING = "proposed: waits for the owner's yes"
-"""Why a proposal is archived."""
+"""Reason for archiving a proposal."""
 
 _LEAST_SHARED = 0.7  # of the words of two preferences that are one
 
@@ -240,7 +240,7 @@ class _Shown:
 
     @property
     def before(self) -> dict[str, str]:
-        """What the assistant had said before each of them, by id."""
+        """The assistant's turn before each of them, by id."""
         return {turn.id: before for turn, before in (*self.earlier, *self.new)}
 
     def has_new(self, turns: Iterable[Turn]) -> bool:

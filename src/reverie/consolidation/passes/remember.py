@@ -74,7 +74,7 @@ SCHEMA: Mapping[str, Any] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remembered:
-    """What a conversation came to.
+    """Result of a conversation.
 
     Attributes:
         records: Records to save.

@@ -90,12 +90,12 @@ class PlanBuilder:
 
     @property
     def room(self) -> int:
-        """How many more records may be archived in this cycle."""
+        """Number of records that may still be archived in this cycle."""
         return self._most - self._archived
 
     @property
     def dropped(self) -> int:
-        """How many records are archived as noise."""
+        """Number of records that are archived as noise."""
         return self._dropped
 
     def note(self, text: str) -> None:

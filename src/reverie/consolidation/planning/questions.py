@@ -17,7 +17,7 @@ REASONING_TOKENS = 4_000
 """Tokens of an answer that are left for reasoning, which providers count as written."""
 
 MOST_SPLITS = 2
-"""How often a question is cut into halves at most."""
+"""Maximum number of times a question is cut into halves."""
 
 _MOST_REASONS = 20
 

@@ -250,7 +250,7 @@ def _spell_keys(value: Any, schema: Mapping[str, Any]) -> Any:
 
 
 class _SyntaxFault(Exception):
-    """What is read is no JSON."""
+    """The text is not JSON."""
 
 
 class _Parser:

@@ -66,7 +66,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimVerdicts:
-    """What a model says of claims.
+    """A model's judgement of claims.
 
     Attributes:
         reasons: Why each claim is refused; empty where it is supported.

@@ -21,7 +21,7 @@ _CLAUSE = (
     r"(?:^|[,;:.(] ?|[–—-] | (?:and|but|so|because|since|und|aber|denn|also|y|pero|porque|asi que|et"
     r"|mais|car|donc) )"
 )
-"""What stands before the beginning of a clause."""
+"""Pattern for the text before the beginning of a clause."""
 
 
 def _compile(*parts: str) -> Lazy:
@@ -84,7 +84,7 @@ _REPORTED = Lazy(
     r"|recommends?|"
     r"meint\w?|meinte|sagt\w?|sagte|will|wollte|dice|dijo|quiere|prefiere|pide|dit|veut|prefere)\b"
 )
-"""What others say and want."""
+"""Pattern for statements and wishes of others."""
 
 _TASK = _compile(
     r"^(?:please |pls |can you |could you |bitte |por favor,? )*(?:write|draft|translate|summari[sz]e"
@@ -106,7 +106,7 @@ _ALLOWED_HEAD = _compile(
     r"is|are|was|got|have|has|am|i'm|ist|sind|hab\w*|tengo|es|esta|j'ai|est|ai|my|our|mein\w*|unser\w*|mi"
     r"|nuestr\w*|mon|ma|notre)\b"
 )
-"""What may stand before a colon. What follows any other word is a quotation, a title or an error message."""
+"""Words that may stand before a colon. After any other word comes a quotation, a title or an error message."""
 
 # -- instructions ----------------------------------------------------------------------------------------
 

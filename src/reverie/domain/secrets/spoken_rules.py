@@ -51,13 +51,15 @@ def _is_of_a_card(secret: SecretMatch) -> bool:
 def _is_code(secret: SecretMatch) -> bool:
     start, end = secret.match.span(secret.group)
     text = secret.match.string
-    said = secret.match.start("said") if "said" in secret.match.re.groupindex else secret.match.start()
+    announced_at = (
+        secret.match.start("said") if "said" in secret.match.re.groupindex else secret.match.start()
+    )
     is_time = re.match(r"\s?(?:am|pm|uhr|h\b|:\d|%|°|times|seconds|minutes|days)", text[end:], re.IGNORECASE)
     return (
         is_time is None
         and len(set(secret.text)) > 1
-        and _OTHER_CODES.re.search(text[max(0, said - 14) : said]) is None
-        and not (len(secret.text) == 4 and secret.text[:2] in ("19", "20") and start - said > 30)
+        and _OTHER_CODES.re.search(text[max(0, announced_at - 14) : announced_at]) is None
+        and not (len(secret.text) == 4 and secret.text[:2] in ("19", "20") and start - announced_at > 30)
     )
 
 
@@ -213,6 +215,6 @@ def find_recovery_codes(text: str, lower: str) -> Iterator[Span]:
         for word in ("recover", "backup", "rescue", "bitlocker", "wiederher", "recupera", "récup", "secours")
     ):
         return
-    for said in _RECOVERY.re.finditer(text):
-        for code in _RECOVERY_CODE.re.finditer(text, said.end(), said.end() + _WITHIN):
+    for announcement in _RECOVERY.re.finditer(text):
+        for code in _RECOVERY_CODE.re.finditer(text, announcement.end(), announcement.end() + _WITHIN):
             yield Span(*code.span(), "recovery code")

@@ -141,7 +141,7 @@ LINK = re.compile(
     r"(?:\b(?:is|are|ist|sind|es|est|costs?|kostet|cuesta|coute|weighs|takes?|nimmt|toma|prend)|:)\s+"
     r"(?:[a-z]+\s+){0,2}$"
 )
-"""What leads to the value of something that has one at a time."""
+"""Words before the value of something that has one value at a time."""
 
 PASSIVE = re.compile(
     r"\b(?:was|were|is|are|been|be|got|gets|wurden?|worden|sind|ist|fue|fueron|ha sido|a ete|ont ete)\s+$"
@@ -149,14 +149,14 @@ PASSIVE = re.compile(
 """What stands before a change that the subject undergoes."""
 
 TO = re.compile(r"\b(?:to|auf|al?|au)\s+(?:the\s+|den\s+|about\s+)?$")
-"""What leads to the value after a change."""
+"""Words before the value after a change."""
 
 HAS_ROLE = re.compile(
     r"\b(?:(?:is|are)\s+(?:now\s+)?(?:the|our|my)|took over|taken over|is now|leads|manages|owns|maintains|heads|chairs"
     r"|ist\s+(?:jetzt\s+)?(?:der|die|das|unsere?|meine?)|leitet|dirige"
     r"|es\s+(?:ahora\s+)?(?:el|la|mi|nuestr[oa])|est\s+(?:maintenant\s+)?(?:le|la|notre|mon|ma))\b"
 )
-"""What makes of the subject the one who has a role that one person has at a time."""
+"""Words by which the subject gets a role that one person has at a time."""
 
 LEADING = parse_word_set("leads manages owns maintains heads chairs leitet dirige")
 CHOICE = parse_word_set(

@@ -238,7 +238,7 @@ def find_injection(statement: str) -> str:
 
 
 class _Said:
-    """What the evidence of a statement says."""
+    """Contents of the evidence for a statement."""
 
     def __init__(self, evidence: Sequence[Evidence], zone: tzinfo) -> None:
         self._days = [get_local_day(each.at, zone) for each in evidence]

@@ -74,7 +74,7 @@ _ADDED = re.compile(
     r",?\s+(?:by the way|btw|fyi|you know|just so you know|okay|ok|thanks|thank you|please|lol)[.!]*\s*\Z",
     re.IGNORECASE,
 )
-"""What people add to a statement."""
+"""Phrases that people add to a statement."""
 
 
 def strip_fillers(text: str) -> str:

@@ -37,13 +37,13 @@ _LEAST = 0.5
 """Evidence that a text must have for another language than English; a word that only one language has counts 1."""
 
 _MARGIN = 1.1
-"""How many times the evidence for English it must be."""
+"""Required ratio of its evidence to that for English."""
 
 WIDESPREAD = frozenset({"en", "de", "es", "fr", "it", "nl", "pl", "pt"})
 """Languages in Latin letters that a text is probably written in."""
 
 _LESS_LIKELY = 0.4
-"""What a word counts for a language that is not widespread: related languages share most function words."""
+"""Weight of a word for a language that is not widespread: related languages share most function words."""
 
 _SCRIPTS = (
     ("ja", re.compile("[\u3040-\u30ff]")),

@@ -28,7 +28,7 @@ from reverie.llm.embedding import NO_EMBEDDER
 from reverie.memory import Memory
 
 LIMIT = 5
-"""How many hits a search returns."""
+"""Number of hits of a search."""
 
 SEALED = "sealed-"
 """Files whose name begins with this are read only when asked for: they are kept for final figures."""
@@ -70,7 +70,7 @@ class Persona:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuestionResult:
-    """What one engine found for one question.
+    """Hits of one engine for one question.
 
     Attributes:
         found: Ids of the facts and turns found, best first.

@@ -41,7 +41,7 @@ Progress = Callable[[str, int, int], None]
 
 KS = (5, 10, 20)
 OTHERS = 50
-"""How many questions about the next conversation are asked of each, which knows nothing about them."""
+"""Number of questions about the next conversation that each conversation, which has no answer, is asked."""
 
 _SAVED_AT = datetime(2024, 1, 1, tzinfo=UTC)
 _BATCH = 1_000

@@ -595,6 +595,6 @@ UNTRUSTED_WAYS: Mapping[str, Callable[[AttackWorld], None]] = MappingProxyType(
 """Ways in which a text must not get into any prompt by itself."""
 
 QUOTED_WAYS = frozenset({"quoted_by_owner", "pasted_by_owner"})
-"""Those in which the owner typed the text, as a quotation."""
+"""Scenarios in which the owner typed the text, as a quotation."""
 
 WAYS: Mapping[str, Callable[[AttackWorld], None]] = MappingProxyType({**TRUSTED, **UNTRUSTED_WAYS})

@@ -36,7 +36,7 @@ _START = datetime(2026, 3, 2, 12, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelledProposal:
-    """What a model proposes, and whether the turns it cites bear it out.
+    """A model's proposal, and whether the cited turns support it.
 
     Attributes:
         text: The proposal, in words.
@@ -161,7 +161,7 @@ def _build_turns(turns: Sequence[Mapping[str, Any]]) -> list[Turn]:
 
 @dataclass(frozen=True, slots=True)
 class _Counts:
-    """How many proposals of one label there are, and how many of them are accepted."""
+    """Number of proposals with one label, and of those that are accepted."""
 
     total: int
     accepted: int

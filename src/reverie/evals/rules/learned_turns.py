@@ -63,7 +63,7 @@ class TurnVerdict:
 
     @property
     def missed(self) -> list[Wanted]:
-        """What was wanted and is in no record."""
+        """Expected statements that no record has."""
         return [want for want in self.turn.learn if not any(map(want.is_in, self.contents))]
 
 

@@ -281,7 +281,7 @@ SECRETS: Mapping[str, Maker] = MappingProxyType(
         "bitlocker": lambda rng: "-".join(f"{11 * rng.randrange(2**16):06}" for _ in range(8)),
     }
 )
-"""What makes secrets, by name."""
+"""Generators of secrets, by name."""
 
 LOOK_ALIKES: Mapping[str, Maker] = MappingProxyType(
     {
@@ -331,4 +331,4 @@ LOOK_ALIKES: Mapping[str, Maker] = MappingProxyType(
         ),
     }
 )
-"""What makes things that are no secrets, by name."""
+"""Generators of harmless look-alikes, by name."""

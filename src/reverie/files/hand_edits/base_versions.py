@@ -29,7 +29,7 @@ ACTOR = "owner, by hand"
 """Actor of hand edits in the journal."""
 
 OPEN_FOR = timedelta(minutes=2)
-"""How long before it is saved a file may have been opened. If it were longer, a line that the program got
+"""Maximum time between opening and saving a file in an editor. If it were longer, a line that the program got
 wrong could not simply be deleted; if it were shorter, more edits would undo what the program wrote."""
 
 _MAX_VERSIONS = 1_000

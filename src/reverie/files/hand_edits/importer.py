@@ -163,9 +163,11 @@ class HandEditImporter:
         """Return the conflicts whose files nobody has deleted yet."""
         found = []
         for name, text in self._state.notes(CONFLICT_NOTE).items():
-            path, told = name.removeprefix(CONFLICT_NOTE), json.loads(text)
+            path, details = name.removeprefix(CONFLICT_NOTE), json.loads(text)
             if self._is_there(path):
-                conflict = ConflictFile(path=path, of=told["of"], id=told["id"], fields=tuple(told["fields"]))
+                conflict = ConflictFile(
+                    path=path, of=details["of"], id=details["id"], fields=tuple(details["fields"])
+                )
                 found.append(conflict)
         return found
 
@@ -197,13 +199,13 @@ class HandEditImporter:
         ledger.drop(records.moved)
         due = set(ledger.due())  # a write or a removal of it failed: nobody can tell that it was deleted
         ledger.drop([path for path in paths if path in due])
-        gone = [path for path in paths if path not in records.moved and path not in due]
-        memories = [path for path in gone if path.startswith(f"{MEMORY}/")]
+        missing = [path for path in paths if path not in records.moved and path not in due]
+        memories = [path for path in missing if path.startswith(f"{MEMORY}/")]
         if len(memories) > FEW and is_mass_removal(len(memories), len(ledger.known(f"{MEMORY}/"))):
             run.report_lost(memories, f"{len(memories)} files are missing in {MEMORY!r}")
-            gone = [path for path in gone if not path.startswith(f"{MEMORY}/")]
+            missing = [path for path in missing if not path.startswith(f"{MEMORY}/")]
         noted = ledger.notes(PROBLEM)
-        for path in gone:
+        for path in missing:
             place = parse_path(path)
             if place is None:
                 ledger.drop([path])
@@ -252,8 +254,8 @@ class HandEditImporter:
         now = self._store.sequence()
         return all(self._is_as_noted(name[len(PROBLEM) :], json.loads(notes[name]), now) for name in noted)
 
-    def _is_as_noted(self, path: str, told: dict[str, object], now: int) -> bool:
-        return [*self._stat(path), now] == [told["size"], told["mtime_ns"], told["sequence"]]
+    def _is_as_noted(self, path: str, noted: dict[str, object], now: int) -> bool:
+        return [*self._stat(path), now] == [noted["size"], noted["mtime_ns"], noted["sequence"]]
 
     def _stat(self, path: str) -> tuple[int, int]:
         try:
@@ -279,11 +281,11 @@ class HandEditImporter:
                 ledger.note(name, None)
         for path, broken in run.problems.items():
             size, mtime_ns = self._stat(path)
-            told = {"why": _remove_quotations(broken.why), "size": size, "mtime_ns": mtime_ns}
+            problem = {"why": _remove_quotations(broken.why), "size": size, "mtime_ns": mtime_ns}
             old = json.loads(before.get(f"{PROBLEM}{path}", "{}"))
-            if {name: old.get(name) for name in told} != told:
+            if {name: old.get(name) for name in problem} != problem:
                 _log.warning("not taken in: %s", broken)
-            ledger.note(f"{PROBLEM}{path}", json.dumps(told | {"sequence": now}))
+            ledger.note(f"{PROBLEM}{path}", json.dumps(problem | {"sequence": now}))
 
     def _record_conflicts(
         self, ledger: LockedFileState, run: HandEditRun, found: FolderScan, chosen: Sequence[str] | None

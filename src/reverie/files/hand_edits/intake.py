@@ -53,7 +53,7 @@ PROBLEM = "problem:"
 """Prefix of the notes that say what is wrong with a file."""
 
 SAVING_S = 1.0
-"""How long after its last change a page that has become shorter may still be half saved."""
+"""Time after its last change during which a page that has become shorter may be half saved."""
 
 FORGOTTEN = "it holds what was forgotten on request: take that out, or delete the file"
 

@@ -38,7 +38,7 @@ from reverie.files.parsing import (
 )
 
 FEW = 20
-"""How many things may vanish at once. More than these and over half of all count as an accident."""
+"""Number of items that may vanish at once. More than this and over half of all count as an accident."""
 
 _ALIKE = 0.6
 _MOST_COMPARED = 10_000
@@ -73,9 +73,9 @@ class MergeDecision:
     clashes: tuple[MergeConflict, ...] = ()
 
 
-def is_mass_removal(gone: int, before: int) -> bool:
+def is_mass_removal(removed: int, before: int) -> bool:
     """Return whether so much has vanished that it looks like an accident."""
-    return gone > FEW and 2 * gone > before
+    return removed > FEW and 2 * removed > before
 
 
 # -- records -------------------------------------------------------------------------------------------------
@@ -100,16 +100,16 @@ def build_placed_record(fields: Fields, *, id: str, base: Record | None, path: s
     assert place is not None
     theirs = build_record(fields, id=id, base=base, place=place, now=now)
     moved = base is None or (build_path(base) != path and not _is_in_day_file(base))
-    was = base is not None and base.archived
+    was_archived = base is not None and base.archived
     if place.form == "record" and moved:
         if base is not None and theirs.category == base.category:
             folder = None if place.category is None else category.validate_category(place.category)
             theirs = replace(theirs, category=folder)
-        if theirs.archived == was and place.archived != was:
+        if theirs.archived == was_archived and place.archived != was_archived:
             theirs = replace(theirs, archived_at=now if place.archived else None)
-    if theirs.archived and not was and (base is not None or "archive_reason" not in fields):
+    if theirs.archived and not was_archived and (base is not None or "archive_reason" not in fields):
         theirs = replace(theirs, archive_reason=fields.get("archive_reason") or "archived by hand")
-    if was and not theirs.archived:
+    if was_archived and not theirs.archived:
         theirs = replace(theirs, archive_reason="")
     return validate_record(theirs)
 
@@ -125,45 +125,45 @@ def reconstruct_base(written: _V, fields: Fields, unseen: Sequence[ProgramChange
         fields: The fields of the file.
         unseen: The changes that the program made shortly before.
     """
-    told = fields.get("updated_at")
-    if told is not None and told == getattr(written, "updated_at", None):
+    claimed = fields.get("updated_at")
+    if claimed is not None and claimed == getattr(written, "updated_at", None):
         return written
     values: dict[str, Any] = {}
     for name, value in fields.items():
-        was = getattr(written, name)
+        base_value = getattr(written, name)
         pairs = [
             (getattr(change.before, name), getattr(change.after, name))
             for change in unseen
             if change.before is not None and change.after is not None
         ]
         if name in ("tags", "references"):
-            values[name] = _reconstruct_labels(was, value, pairs)
+            values[name] = _reconstruct_labels(base_value, value, pairs)
         elif name == "metadata":
-            values[name] = MappingProxyType(_reconstruct_mapping(was, value, pairs))
-        elif value != was and any(before == value != after for before, after in pairs):
+            values[name] = MappingProxyType(_reconstruct_mapping(base_value, value, pairs))
+        elif value != base_value and any(before == value != after for before, after in pairs):
             values[name] = value
     return replace(written, **values)
 
 
 def _reconstruct_labels(
-    was: Sequence[str], told: Sequence[str], pairs: Sequence[tuple[Sequence[str], Sequence[str]]]
+    base: Sequence[str], edited: Sequence[str], pairs: Sequence[tuple[Sequence[str], Sequence[str]]]
 ) -> tuple[str, ...]:
     added = {label for before, after in pairs for label in after if label not in before}
     removed = {label for before, after in pairs for label in before if label not in after}
-    kept = [label for label in was if label in told or label not in added]
-    return tuple(dict.fromkeys([*kept, *(label for label in told if label in removed)]))
+    kept = [label for label in base if label in edited or label not in added]
+    return tuple(dict.fromkeys([*kept, *(label for label in edited if label in removed)]))
 
 
 def _reconstruct_mapping(
-    was: Mapping[str, str],
-    told: Mapping[str, str],
+    base: Mapping[str, str],
+    edited: Mapping[str, str],
     pairs: Sequence[tuple[Mapping[str, str], Mapping[str, str]]],
 ) -> dict[str, str]:
     began = {}
-    for key in dict.fromkeys([*was, *told]):
-        said = told.get(key)
-        stale = any(before.get(key) == said != after.get(key) for before, after in pairs)
-        value = said if stale else was.get(key)
+    for key in dict.fromkeys([*base, *edited]):
+        edited_value = edited.get(key)
+        stale = any(before.get(key) == edited_value != after.get(key) for before, after in pairs)
+        value = edited_value if stale else base.get(key)
         if value is not None:
             began[key] = value
     return began
@@ -256,10 +256,10 @@ def reconstruct_page_base(written: Page, text: str, unseen: Sequence[ProgramChan
 
 def _select_unseen_changes(unseen: Sequence[ProgramChange[Page]], text: str) -> Sequence[ProgramChange[Page]]:
     """Return the changes that are newer than everything of the program's that the text has."""
-    told = set(text.split("\n"))
+    lines = set(text.split("\n"))
     for number, change in enumerate(unseen):
         fresh = set(_split_lines(change.after)) - set(_split_lines(change.before))
-        if change.before is not None and any(line.strip() and line in told for line in fresh):
+        if change.before is not None and any(line.strip() and line in lines for line in fresh):
             return unseen[:number]
     return unseen
 
@@ -322,10 +322,10 @@ def decide_log(
         InvalidInput: a paragraph is not valid, or most of the log has vanished.
     """
     began = ours if base is None else base
-    told = set(texts)
+    known_texts = set(texts)
     # A person who has a paragraph before them has seen those above it.
     seen = max(
-        (n for n, paragraph in enumerate(began) if normalize_paragraph(paragraph.content) in told),
+        (n for n, paragraph in enumerate(began) if normalize_paragraph(paragraph.content) in known_texts),
         default=-1,
     )
 
@@ -383,17 +383,17 @@ def _align_paragraphs(
     """
     same = match_items(old, new)
     pairs = {j: i for i, j in same}
-    gone: list[int] = []
+    removed: list[int] = []
     low = start = 0
     for i, j in [*same, (len(old), len(new))]:
         before, after = range(low, i), range(start, j)
         certain = len(before) == len(after) and all(map(is_sure, before))
-        taken = zip(before, after, strict=True) if certain else _pair_similar(old, new, before, after)
-        came_of = dict(taken)
+        matched = zip(before, after, strict=True) if certain else _pair_similar(old, new, before, after)
+        came_of = dict(matched)
         pairs |= {k: m for m, k in came_of.items()}
-        gone += [m for m in before if m not in came_of]
+        removed += [m for m in before if m not in came_of]
         low, start = i + 1, j + 1
-    return pairs, gone
+    return pairs, removed
 
 
 def _pair_similar(
@@ -426,9 +426,9 @@ class _Order:
         self._there.insert(0 if after is None else self._find_index(after) + 1, added)
         self._new.add(added.id)
 
-    def take_out(self, gone: Paragraph) -> None:
-        self._edits.append(Change(before=gone, after=None))
-        del self._there[self._find_index(gone.id)]
+    def take_out(self, removed: Paragraph) -> None:
+        self._edits.append(Change(before=removed, after=None))
+        del self._there[self._find_index(removed.id)]
 
     def edits(self) -> list[Change]:
         """Return the changes and removals, then the additions, at positions that keep the order."""
@@ -453,8 +453,8 @@ class _Order:
                 high = positions[stop] if stop < len(positions) else None
                 positions[start:stop] = _interpolate_positions(low, high, stop - start)
             start = stop
-        beside = zip(pairwise(positions), pairwise(is_new), strict=True)
-        if all(low < high for (low, high), new in beside if any(new)):
+        neighbours = zip(pairwise(positions), pairwise(is_new), strict=True)
+        if all(low < high for (low, high), new in neighbours if any(new)):
             return positions
         return [float(number) for number in range(1, len(positions) + 1)]
 
@@ -519,11 +519,11 @@ def decide_session(
         _merge_into(edits, clashes, began_state, state, theirs)
     began = {turn.id: turn for turn in base[1]} if base is not None else {}
     for mine, fields in zip(turns, lines.turns[:known], strict=False):
-        was = began.get(mine.id, mine)
-        said = build_turn(fields, id=mine.id, state=theirs, position=mine.position, base=was, now=now)
-        if said == mine or (base is None and said in earlier(mine.id)):
+        base_turn = began.get(mine.id, mine)
+        edited = build_turn(fields, id=mine.id, state=theirs, position=mine.position, base=base_turn, now=now)
+        if edited == mine or (base is None and edited in earlier(mine.id)):
             continue
-        _merge_into(edits, clashes, was, mine, said)
+        _merge_into(edits, clashes, base_turn, mine, edited)
     since = turns[known if base is None else len(base[1]) :]
     edits += _build_added_turns(
         since, lines.turns[known:], theirs, len(turns), now=now, new_id=new_id, earlier=earlier

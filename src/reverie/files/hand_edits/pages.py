@@ -58,12 +58,12 @@ def import_log(run: HandEditRun, file: ChangedFile) -> None:
     base = parse_base_log(file.path, file.base, ours, run.now)
     if base is None and run.is_stale(file, None):
         return run.settle(file)
-    was = "\n\n".join(paragraph.content for paragraph in ours)
+    old_text = "\n\n".join(paragraph.content for paragraph in ours)
     decision = decide_log(
         name,
         base,
         ours,
-        require_parsed(parsing.read_log(file.path, file.data, was=was)),
+        require_parsed(parsing.read_log(file.path, file.data, was=old_text)),
         now=run.now,
         new_id=run.new_id,
         is_recent=lambda paragraph: run.is_recent(file, paragraph),

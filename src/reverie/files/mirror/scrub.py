@@ -64,12 +64,12 @@ def scrub_files(
     removed: list[str] = []
     left: list[str] = []
     whole = {build_session_path(session) for session in sessions}
-    begun = tuple(f"{path}." for path in whole)
+    prefixes = tuple(f"{path}." for path in whole)
     with state.lock() as ledger:
         if not mirrored:
             ledger.drop_texts()
         for path in list(_iter_unknown_files(root, ledger.known() if mirrored else {})):
-            marked = path in whole or path.startswith(begun) or _extract_record_id(path) in records
+            marked = path in whole or path.startswith(prefixes) or _extract_record_id(path) in records
             too_large = (root / path).stat().st_size > LONGEST_FILE
             if not (marked or too_large or has_phrase(root / path, phrases)):
                 continue

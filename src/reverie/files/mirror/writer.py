@@ -557,9 +557,9 @@ class MirrorWriter:
     def _prepare(self, ledger: LockedFileState) -> None:
         """Record folders that are missing as a whole: they were lost, not deleted by hand."""
         for top in _TOPS:
-            if not self.disk.has_folder(top) and (lost := ledger.known(f"{top}/")):
+            if not self.disk.has_folder(top) and (missing := ledger.known(f"{top}/")):
                 _log.warning("the folder %r is missing and is written again from the store", top)
-                ledger.drop(lost)
+                ledger.drop(missing)
                 ledger.advance(NO_PROGRESS)
 
     def _recover(self, ledger: LockedFileState, outcome: MirrorReport) -> None:

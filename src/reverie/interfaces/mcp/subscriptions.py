@@ -306,9 +306,9 @@ class SubscriptionHub:
         if changed.forgotten:
             changed.list |= stats != self._stats
             was_there = subscribed & self._existing - changed_uris
-            gone = was_there - self._filter_existing(was_there)
-            changed.uris |= dict.fromkeys(gone)
-            changed_uris |= gone
+            deleted = was_there - self._filter_existing(was_there)
+            changed.uris |= dict.fromkeys(deleted)
+            changed_uris |= deleted
         self._stats = stats
         self._existing.difference_update(changed_uris)
         self._existing.update(self._filter_existing(changed_uris))

@@ -20,7 +20,7 @@ from reverie.repositories.documents.pages import PageDocuments
 from reverie.repositories.documents.paths import (
     DocumentEntry,
     DocumentSource,
-    Heard,
+    OriginFunction,
     Parts,
     normalize_line_ends,
 )
@@ -68,7 +68,7 @@ class Documents:
         unconfirmed: KeyValueStore,
         scope: str,
         look: Callable[[], None],
-        heard: Heard | None = None,
+        determine_origin: OriginFunction | None = None,
     ) -> None:
         """Show a memory as files; `Scoped.documents` is the usual way.
 
@@ -80,17 +80,22 @@ class Documents:
             unconfirmed: The same shelf, for files that rest on what a tool said.
             scope: Whose memory it is; empty for everybody's, whose files are the pages.
             look: Called first, to take in what a person changed in the readable files.
-            heard: Tells whose word a text is that shall be written; None where that is not known.
+            determine_origin: Tells whose word a text is that shall be written; None where that is not known.
         """
         self.scope = scope
         self._writer = writer
         self._look = look
         self._lock = threading.Lock()
         renew_lock_after_fork(self)
-        of_pages = PageDocuments(writer, pages=pages, heard=heard)
+        of_pages = PageDocuments(writer, pages=pages, determine_origin=determine_origin)
         self._mounts: dict[str, DocumentSource] = {
             RECORDS: RecordDocuments(
-                writer.store, saving=saving, shelf=shelf.name, scope=scope, clock=writer.clock, heard=heard
+                writer.store,
+                saving=saving,
+                shelf=shelf.name,
+                scope=scope,
+                clock=writer.clock,
+                determine_origin=determine_origin,
             )
         }
         self._root: DocumentSource = of_pages
@@ -100,7 +105,7 @@ class Documents:
                 f"what is under {SHARED!r} is everybody's and can only be read here: "
                 "write a file of your own beside it",
             )
-            self._root = ScopedDocuments(writer.store, shelf, unconfirmed, heard)
+            self._root = ScopedDocuments(writer.store, shelf, unconfirmed, determine_origin)
 
     # -- reading -----------------------------------------------------------------------------------------
 
@@ -258,9 +263,9 @@ class Documents:
                     "create the other one and delete this one"
                 )
             moved = {(*beyond, *path[len(inside) :]): text for path, text in there.items()}
-            gone: dict[Parts, str | None] = dict.fromkeys(there)
+            removed: dict[Parts, str | None] = dict.fromkeys(there)
             free: dict[Parts, str | None] = dict.fromkeys(moved)
-            files.change({**there, **free}, {**gone, **moved}, "rename file")
+            files.change({**there, **free}, {**removed, **moved}, "rename file")
             return "moved"
 
         return self._run_with_retries(attempt)
@@ -298,7 +303,7 @@ class Documents:
         return (self._root, path) if mount is None else (mount, path[1:])
 
     def _resolve_new_path(self, path: Parts) -> tuple[DocumentSource, Parts]:
-        """Where a new file of that path goes; raises `InvalidInput`."""
+        """Return the mount for a new file at a path; raise `InvalidInput` if there is none."""
         if len(path) == 1 and path[0] in self._mounts:
             raise InvalidInput(f"{path[0]!r} is the name of a folder here: choose another one")
         for end in range(1, len(path)):

@@ -17,7 +17,7 @@ from reverie.domain.text.validation import validate_raw_text
 Parts = tuple[str, ...]
 """A path below the root, name by name; empty for the root itself."""
 
-Heard = Callable[[str], Origin]
+OriginFunction = Callable[[str], Origin]
 """Tells whose word a text is that an agent wants to keep, such as `Session.determine_origin`."""
 
 LONGEST_PATH = 200
@@ -81,17 +81,17 @@ class DocumentSource(Protocol):
         ...
 
 
-def is_untrusted_change(heard: Heard | None, old: str, new: str) -> bool:
+def is_untrusted_change(determine_origin: OriginFunction | None, old: str, new: str) -> bool:
     """Whether what a new text says beyond the old one is the word of somebody whom nobody confirmed.
 
     Args:
-        heard: Tells whose word a text is; None where that is not known.
+        determine_origin: Tells whose word a text is; None where that is not known.
         old: What was there.
         new: What shall be there.
     """
     known = set(old.splitlines())
-    said = "\n".join(line for line in new.splitlines() if line not in known)
-    return heard is not None and bool(said.strip()) and heard(said) in UNTRUSTED
+    added = "\n".join(line for line in new.splitlines() if line not in known)
+    return determine_origin is not None and bool(added.strip()) and determine_origin(added) in UNTRUSTED
 
 
 def parse_path(text: object) -> Parts:

@@ -15,7 +15,7 @@ from reverie.repositories.documents.paths import (
     LONGEST_PATH,
     DocumentEntry,
     DocumentSource,
-    Heard,
+    OriginFunction,
     Parts,
     build_listing,
     determine_kind,
@@ -43,12 +43,16 @@ class ScopedDocuments(DocumentSource):
     """Files that are kept as records of a scope, by a shelf."""
 
     def __init__(
-        self, store: Store, shelf: KeyValueStore, unconfirmed: KeyValueStore, heard: Heard | None
+        self,
+        store: Store,
+        shelf: KeyValueStore,
+        unconfirmed: KeyValueStore,
+        determine_origin: OriginFunction | None,
     ) -> None:
         self._store = store
         self._shelf = shelf
         self._unconfirmed = unconfirmed  # the same, but that what it puts first is a tool's word
-        self._heard = heard
+        self._determine_origin = determine_origin
 
     def listed(self, under: Parts, depth: int) -> list[DocumentEntry]:
         return build_listing(
@@ -78,7 +82,11 @@ class ScopedDocuments(DocumentSource):
         moved = set(before.values())
         for path, text in after.items():
             old = before[path]
-            if text is None or text in moved or not is_untrusted_change(self._heard, old or "", text):
+            if (
+                text is None
+                or text in moved
+                or not is_untrusted_change(self._determine_origin, old or "", text)
+            ):
                 continue
             if old is not None and path not in doubted:
                 raise InvalidInput(
@@ -120,9 +128,9 @@ class RecordDocuments(DocumentSource):
         shelf: str,
         scope: str,
         clock: Clock,
-        heard: Heard | None,
+        determine_origin: OriginFunction | None,
     ) -> None:
-        self._heard = heard
+        self._determine_origin = determine_origin
         self._store = store
         self._saving = saving
         self._shelf = shelf
@@ -194,14 +202,14 @@ class RecordDocuments(DocumentSource):
         elif new is None:
             self._saving.archive(record.id, reason=reason)
         else:
-            if is_untrusted_change(self._heard, old, new):
+            if is_untrusted_change(self._determine_origin, old, new):
                 raise InvalidInput(
                     "the record stays as it is, because the new text rests on what a tool said, which is not "
                     "confirmed: write it into a file of its own, or ask the owner"
                 )
-            kept = new if old.endswith("\n") else new.rstrip("\n")
+            content = new if old.endswith("\n") else new.rstrip("\n")
             changes: RecordChanges = {
-                "content": kept,
+                "content": content,
                 "origin": max(record.origin, "agent", key=ORIGINS.index),
             }
             self._saving.update(record.id, changes, expected=record)
@@ -212,8 +220,8 @@ class RecordDocuments(DocumentSource):
         if not _ID.fullmatch(name):
             return None
         for record in self._store.records([name]):
-            gone = record.expires_at is not None and record.expires_at <= self._clock()
-            if record.archived or gone or record.scope not in self._chain or self._is_file(record):
+            is_expired = record.expires_at is not None and record.expires_at <= self._clock()
+            if record.archived or is_expired or record.scope not in self._chain or self._is_file(record):
                 continue
             if record.origin in UNTRUSTED:
                 continue

@@ -24,21 +24,21 @@ from reverie.stores.protocol import Store
 
 
 class ConversationsContract(ContractBase):
-    """What every store has to do with conversations."""
+    """Tests for conversations."""
 
     def test_turns_of_a_session_can_be_cut(self, store: Store) -> None:
-        said = [make_turn(position) for position in range(6)]
+        turns = [make_turn(position) for position in range(6)]
         store.commit(
-            make_additions(make_session(), *said, make_session("chat:2"), make_turn(0, "chat:2")),
+            make_additions(make_session(), *turns, make_session("chat:2"), make_turn(0, "chat:2")),
             actor="test",
             at=NOW,
         )
-        assert store.turns(session="chat:1") == said
-        assert store.turns(session="chat:1", start=2, stop=4) == said[2:4]
-        assert store.turns(session="chat:1", start=-2) == said[-2:]
-        assert store.turns(session="chat:1", start=-99, stop=99) == said
+        assert store.turns(session="chat:1") == turns
+        assert store.turns(session="chat:1", start=2, stop=4) == turns[2:4]
+        assert store.turns(session="chat:1", start=-2) == turns[-2:]
+        assert store.turns(session="chat:1", start=-99, stop=99) == turns
         assert store.turns(session="chat:1", start=6) == []
-        assert store.turns([said[3].id, 2, "f" * 12, 99, 1]) == [said[3], said[0]]
+        assert store.turns([turns[3].id, 2, "f" * 12, 99, 1]) == [turns[3], turns[0]]
         assert store.turns([]) == []
         assert store.turns(session="chat:3") == []
         with pytest.raises(InvalidInput):
@@ -46,11 +46,11 @@ class ConversationsContract(ContractBase):
 
     def test_positions_leave_no_gap(self, store: Store) -> None:
         store.commit(make_additions(make_session(), make_turn(0), make_turn(1)), actor="test", at=NOW)
-        taken = make_turn(1, id="e" * 12)
+        duplicate = make_turn(1, id="e" * 12)
         for edits in (
             make_additions(make_turn(3)),
             make_additions(make_turn(2), make_turn(4)),
-            make_additions(taken),
+            make_additions(duplicate),
             make_removals(make_turn(0)),
             make_additions(make_turn(0, "chat:9")),
             make_additions(make_session("chat:2"), make_turn(1, "chat:2")),
@@ -134,13 +134,13 @@ class ConversationsContract(ContractBase):
     def test_scan_turns_gives_what_the_filter_lets_through_newest_first(
         self, store: Store, wanted: Filter, picked: list[int]
     ) -> None:
-        said = [
+        turns = [
             make_turn(0),
             make_turn(1, role="assistant"),
             make_turn(2),
             make_turn(0, "other", scope="a", at=make_time(1)),
         ]
         store.commit(
-            make_additions(make_session(), make_session("other", scope="a"), *said), actor="test", at=NOW
+            make_additions(make_session(), make_session("other", scope="a"), *turns), actor="test", at=NOW
         )
-        assert list(store.scan_turns(wanted)) == [said[number] for number in picked]
+        assert list(store.scan_turns(wanted)) == [turns[number] for number in picked]

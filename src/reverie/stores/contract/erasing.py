@@ -37,7 +37,7 @@ def summarize_rows(rows: list[JournalEntry]) -> list[tuple[str, str, Change | No
 
 
 class ErasingContract(ContractBase):
-    """What every store has to do to forget something for good, and what its journal is good for."""
+    """Tests for permanent erasure and for replaying the journal."""
 
     def test_an_erased_thing_is_gone_from_the_journal_too(self, store: Store) -> None:
         one = make_record(1)
@@ -135,13 +135,13 @@ class ErasingContract(ContractBase):
         assert store.records([one.id, two.id]) == [one, two]
 
     def test_a_conversation_can_be_erased_whole(self, store: Store) -> None:
-        said = [make_turn(position) for position in range(40)]
+        turns = [make_turn(position) for position in range(40)]
         store.commit(
-            make_additions(make_session(), *said, make_session("chat:2"), make_turn(0, "chat:2")),
+            make_additions(make_session(), *turns, make_session("chat:2"), make_turn(0, "chat:2")),
             actor="owner",
             at=NOW,
         )
-        rows = store.erase(make_removals(*said, make_session()), actor="owner", at=NOW)
+        rows = store.erase(make_removals(*turns, make_session()), actor="owner", at=NOW)
         assert all(row.edit is None for row in rows)
         assert store.sessions()[0].state == make_session("chat:2")
         assert list(store.scan_turns(Filter())) == [make_turn(0, "chat:2")]

@@ -33,7 +33,7 @@ NOTE = "2026-03-01.md"
 
 
 class PagesContract(ContractBase):
-    """What every store has to do with pages, and with logs and their paragraphs."""
+    """Tests for pages, and for logs and their paragraphs."""
 
     def test_a_new_store_has_no_pages_and_no_logs(self, store: Store) -> None:
         assert store.pages() == []
@@ -48,16 +48,16 @@ class PagesContract(ContractBase):
             content="# Grüße 東京 🎉\n\n\ttabs, “quotes” \\\\ \n", updated_at=make_time(0.000001)
         )
         empty = make_page("projects/atlas.md", content="")
-        told = make_paragraph(
+        paragraph = make_paragraph(
             1, position=-2.5, content="[2026-03-01 12:00] Ä line,\nand another", source="f" * 12
         )
-        store.commit(make_additions(memory, empty, told), actor="test", at=NOW)
+        store.commit(make_additions(memory, empty, paragraph), actor="test", at=NOW)
         assert store.pages() == [memory, empty]
-        assert store.paragraphs(page=HISTORY) == [told]
-        assert [row.edit for row in store.journal()] == make_additions(memory, empty, told)
-        (stored,) = store.paragraphs([told.id])
+        assert store.paragraphs(page=HISTORY) == [paragraph]
+        assert [row.edit for row in store.journal()] == make_additions(memory, empty, paragraph)
+        (stored,) = store.paragraphs([paragraph.id])
         assert [type(value) for value in stored.to_dict().values()] == [
-            type(value) for value in told.to_dict().values()
+            type(value) for value in paragraph.to_dict().values()
         ]
 
     def test_pages_come_by_name_or_in_the_order_asked_for(self, store: Store) -> None:

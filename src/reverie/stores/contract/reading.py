@@ -43,7 +43,7 @@ def _run_in_thread(action: Callable[[], object]) -> None:
 
 
 class ReadingContract(ContractBase):
-    """What every store has to do when a thread reads one state."""
+    """Tests for reading one state from a thread."""
 
     def test_a_block_sees_one_state_whatever_others_write(self, store: Store) -> None:
         old = make_record(1)

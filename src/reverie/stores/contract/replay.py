@@ -62,31 +62,31 @@ def is_journal_consistent(store: Store) -> bool:
 
 
 def _has_consistent_chain(rows: list[JournalEntry]) -> bool:
-    told: Value | None = None
+    value: Value | None = None
     for number, row in enumerate(rows):
         if row.forgotten and any(earlier.edit is not None for earlier in rows[:number]):
             return False  # what was before is still there to be read
-        if row.edit is not None and not row.forgotten and row.edit.before != told:
+        if row.edit is not None and not row.forgotten and row.edit.before != value:
             return False
-        told = None if row.edit is None else row.edit.after
+        value = None if row.edit is None else row.edit.after
     return rows[0].sequence == rows[0].key
 
 
 def _has_current_end(rows: list[JournalEntry], store: Store) -> bool:
     last = rows[-1]
-    told = None if last.edit is None else last.edit.after
+    value = None if last.edit is None else last.edit.after
     key = last.key
-    there: Sequence[Value]
+    stored: Sequence[Value]
     match last.subject:
         case "record":
-            there = store.records([key])
+            stored = store.records([key])
         case "turn":
-            there = store.turns([key])
+            stored = store.turns([key])
         case "paragraph":
-            there = store.paragraphs([key])
+            stored = store.paragraphs([key])
         case "page":
-            there = [] if told is None else store.pages([told.id])
+            stored = [] if value is None else store.pages([value.id])
         case "session":
-            state = None if told is None else store.session(told.id)
-            there = [] if state is None else [state]
-    return list(there) == ([] if told is None else [told])
+            state = None if value is None else store.session(value.id)
+            stored = [] if state is None else [state]
+    return list(stored) == ([] if value is None else [value])

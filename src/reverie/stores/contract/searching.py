@@ -21,7 +21,7 @@ from reverie.stores.protocol import Store
 
 
 class SearchingContract(ContractBase):
-    """What every store has to do for a search index."""
+    """Tests of what a search index needs from a store."""
 
     def test_a_passage_has_what_ranking_needs(self, store: Store) -> None:
         known = make_record(

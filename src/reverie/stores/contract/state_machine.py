@@ -219,8 +219,8 @@ class StoreStateMachine(RuleBasedStateMachine):
         """Delete the first turns (which leaves a gap unless it is all), and perhaps the session."""
         turns: list[Value] = [*self.model.turns(session=name)]
         state = self.model.session(name)
-        gone = turns[: len(turns) - keep] + ([state] if whole and state is not None else [])
-        self._commit([Change(before=value, after=None) for value in gone])
+        deleted = turns[: len(turns) - keep] + ([state] if whole and state is not None else [])
+        self._commit([Change(before=value, after=None) for value in deleted])
 
     @rule(
         name=st.sampled_from(PAGES),
@@ -433,8 +433,8 @@ class StoreStateMachine(RuleBasedStateMachine):
             )
 
     def _compare_answers(self, ask: Callable[[Store], Any]) -> None:
-        told, expected = (_query_store(ask, store) for store in (self.store, self.model))
-        assert told == expected
+        answer, expected = (_query_store(ask, store) for store in (self.store, self.model))
+        assert answer == expected
 
     def _list_all_values(self) -> list[Value]:
         there: list[Value] = [*self.model.find(Filter(archived=None))]

@@ -82,7 +82,7 @@ FULL_RECORD = make_record(
 class StoreContract(
     ConversationsContract, SearchingContract, PagesContract, ErasingContract, ReadingContract
 ):
-    """What every store has to do, one behaviour a test.
+    """Tests that every store has to pass, one for each behaviour.
 
     Attributes:
         durable: Whether what was committed is still there when the place is opened again.
@@ -120,7 +120,7 @@ class StoreContract(
         conversation = make_session(
             "telegram:1", scope="user:alice", status="paused", summary="So far\x1b[0m"
         )
-        said = make_turn(0, "telegram:1", role="assistant", content="", tool_calls=calls, scope="user:alice")
+        turn = make_turn(0, "telegram:1", role="assistant", content="", tool_calls=calls, scope="user:alice")
         answered = make_turn(
             1,
             "telegram:1",
@@ -130,10 +130,10 @@ class StoreContract(
             content="\x07bell 東京",
             metadata=MappingProxyType({"k": "v"}),
         )
-        store.commit(make_additions(FULL_RECORD, conversation, said, answered), actor="test", at=NOW)
+        store.commit(make_additions(FULL_RECORD, conversation, turn, answered), actor="test", at=NOW)
         assert store.records([FULL_RECORD.id]) == [FULL_RECORD]
         assert store.session("telegram:1") == conversation
-        assert store.turns(session="telegram:1") == [said, answered]
+        assert store.turns(session="telegram:1") == [turn, answered]
         (stored,) = store.records([FULL_RECORD.id])
         assert [type(value) for value in stored.to_dict().values()] == [
             type(value) for value in FULL_RECORD.to_dict().values()
@@ -376,10 +376,10 @@ class StoreContract(
     ) -> None:
         contents = ["Rocky road", "he likes rock", "100% sure", "ÜBER alles"]
         known = [make_record(n, content=content) for n, content in enumerate(contents, 1)]
-        said = [make_turn(n, content=content) for n, content in enumerate(contents)]
-        store.commit(make_additions(*known, make_session(), *said), actor="test", at=NOW)
+        turns = [make_turn(n, content=content) for n, content in enumerate(contents)]
+        store.commit(make_additions(*known, make_session(), *turns), actor="test", at=NOW)
         assert list(store.find(Filter(), containing=text)) == [known[n - 1] for n in numbers]
-        assert list(store.scan_turns(Filter(), containing=text)) == [said[n - 1] for n in numbers]
+        assert list(store.scan_turns(Filter(), containing=text)) == [turns[n - 1] for n in numbers]
 
     def test_tally_counts_by_category_tag_kind_and_scope(self, store: Store) -> None:
         store.commit(
@@ -414,17 +414,17 @@ class StoreContract(
     # -- working memory and cursors --------------------------------------------------------------------
 
     def test_entries_live_until_they_expire(self, store: Store) -> None:
-        short, kept = (
+        short, lasting = (
             make_entry("b", expires_at=make_time(10), tags=("x", "y")),
             make_entry("a", category="c/d", data=""),
         )
         assert store.put_entry(short, capacity=None, now=NOW)
-        assert store.put_entry(kept, capacity=None, now=NOW)
+        assert store.put_entry(lasting, capacity=None, now=NOW)
         assert store.put_entry(make_entry("z", namespace="agent/2"), capacity=None, now=NOW)
-        assert store.entries("agent", now=make_time(9)) == [kept, short]
-        assert store.entries("agent", now=make_time(10)) == [kept]
+        assert store.entries("agent", now=make_time(9)) == [lasting, short]
+        assert store.entries("agent", now=make_time(10)) == [lasting]
         assert store.entries("none", now=NOW) == []
-        assert store.put_entry(replace(kept, namespace="aaa"), capacity=None, now=NOW)
+        assert store.put_entry(replace(lasting, namespace="aaa"), capacity=None, now=NOW)
         everywhere = [(one.namespace, one.key) for one in store.entries(None, now=make_time(10))]
         assert everywhere == [("aaa", "a"), ("agent", "a"), ("agent/2", "z")]
         assert store.drop_entries("aaa") == 1

@@ -363,7 +363,7 @@ def _fold_case(text: str | bytes | float | None) -> str | bytes | float | None:
 
 
 def _get_file_identity(path: Path) -> tuple[int, int] | None:
-    """Which file is at that place; None if there is none."""
+    """Return device and inode of the file at a path; None if there is none."""
     try:
         found = os.stat(path)
     except OSError:

@@ -15,7 +15,7 @@ from reverie.stores.sqlite.migrations import build_uri
 
 
 class SalvagedMarks(NamedTuple):
-    """What tells that something was forgotten.
+    """Tombstones that were read from a damaged file.
 
     Attributes:
         tombstones: The marks.

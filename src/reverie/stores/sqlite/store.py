@@ -95,7 +95,7 @@ _REST: dict[Searchable, Row] = {
     "turn": Passage(key=0, terms="", length=0, kind="turn")[9:],
     "paragraph": Passage(key=0, terms="", length=0, kind="paragraph")[9:],
 }
-"""What every passage of the sort has in the columns that are not selected."""
+"""Values of the columns that are not selected, by kind of passage."""
 _KEYS_OF_ID = " UNION ALL ".join(
     f"SELECT key FROM {name} WHERE id = ?" for name in (*(table.name for table in TABLES.values()), "gone")
 )
@@ -572,12 +572,12 @@ class SQLiteStore:
         """
         try:
             with self._connections.reading() as file:
-                made = copy_out(file, target.absolute())
+                is_written = copy_out(file, target.absolute())
         except OSError as error:
             raise StoreUnavailable(
                 f"{str(target)!r} cannot be written ({error.strerror or error}): choose another place"
             ) from error
-        if not made:
+        if not is_written:
             raise InvalidInput(f"{str(target)!r} is there already: choose another name, or remove it first")
 
     def repair(self) -> None:

@@ -186,21 +186,21 @@ class WriteTransaction:
     def erase(self, edit: PreparedChange) -> None:
         """Make one edit, and empty whatever the journal said of that thing before."""
         self.make(edit)
-        made = self._made.pop()
-        subject, name = made.name
+        row = self._made.pop()
+        subject, name = row.name
         earlier = [key for (key,) in self._file.execute(_EARLIER_KEYS, (name, subject))]
         for statement in _EMPTY:
-            self._file.executemany(statement, [(key,) for key in {made.key, *earlier}])
-        if (place := self._erased.get(made.name)) is not None:
+            self._file.executemany(statement, [(key,) for key in {row.key, *earlier}])
+        if (place := self._erased.get(row.name)) is not None:
             self._made[place] = self._made[place]._replace(after=None, edit=None)
-        self._erased[made.name] = len(self._made)
+        self._erased[row.name] = len(self._made)
         after = edit.edit.after
         if after is None and subject in ("session", "page"):
             self._file.executemany(
-                "DELETE FROM gone WHERE id = ? AND key = ?", [(name, key) for key in {made.key, *earlier}]
+                "DELETE FROM gone WHERE id = ? AND key = ?", [(name, key) for key in {row.key, *earlier}]
             )
         left = None if after is None else Change(before=None, after=after)
-        self._made.append(made._replace(before=None, edit=left))
+        self._made.append(row._replace(before=None, edit=left))
 
     def add_tombstones(self, marks: Sequence[str]) -> None:
         """Keep the marks for ever."""
@@ -226,23 +226,23 @@ class WriteTransaction:
         self._file.executemany(
             _JOURNAL,
             [
-                (made.sequence, self._first, made.key, made.name[0], moment, actor, reason, *made[3:5])
-                for made in self._made
+                (row.sequence, self._first, row.key, row.name[0], moment, actor, reason, *row[3:5])
+                for row in self._made
             ],
         )
         self._write_measures()
         return [
             JournalEntry(
-                sequence=made.sequence,
+                sequence=row.sequence,
                 batch=self._first,
                 at=at,
                 actor=actor,
                 reason=reason,
-                key=made.key,
-                subject=made.name[0],
-                edit=made.edit,
+                key=row.key,
+                subject=row.name[0],
+                edit=row.edit,
             )
-            for made in self._made
+            for row in self._made
         ]
 
     # -- one thing ---------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ NOTHING = "0"
 EVERYTHING = "1"
 
 SEARCHED = f"+page = '{HISTORY}'"
-"""Which paragraphs are searched. The plus keeps SQLite from walking the whole log to find one key."""
+"""Condition for searchable paragraphs. The plus keeps SQLite from scanning a whole log to find one key."""
 
 EACH_TAG = "json_each(CASE WHEN json_valid(tags) THEN tags ELSE '[]' END)"
 """The tags of a row of `records`, each a row with the column `value`."""

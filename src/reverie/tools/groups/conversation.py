@@ -35,9 +35,9 @@ def build_conversation_tools(
                 "Found nothing that was said about it. Try other words, or mode literal.",
                 data,
             )
-        said = rendering.format_count(len(hits), "place")
+        number = rendering.format_count(len(hits), "place")
         return ToolResult(
-            "\n".join([f"Found {said}:", *(rendering.render_hit(hit, now()) for hit in hits)]),
+            "\n".join([f"Found {number}:", *(rendering.render_hit(hit, now()) for hit in hits)]),
             data,
             trusted=all(hit.is_trusted for hit in hits),
         )

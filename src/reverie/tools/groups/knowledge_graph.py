@@ -82,8 +82,8 @@ def _build_text_schema(description: str = "") -> Mapping[str, Any]:
 
 
 def _list(items: Mapping[str, Any], description: str = "") -> Mapping[str, Any]:
-    made = {"type": "array", "items": items}
-    return {**made, "description": description} if description else made
+    schema = {"type": "array", "items": items}
+    return {**schema, "description": description} if description else schema
 
 
 _ENTITIES = _list(

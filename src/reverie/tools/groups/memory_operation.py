@@ -61,8 +61,8 @@ def build_memory_tool(memory: MemoryLike, *, now: Callable[[], datetime], source
             raise InvalidInput(f"{operation} takes no {', '.join(unused)}; it takes {', '.join(takes)}")
         if missing := [name for name in _NEEDS[operation] if given.get(name) in (None, "")]:
             raise InvalidInput(f"{operation} needs {', '.join(missing)}")
-        told = operations[operation](given)
-        return replace(told, data=_build_result_data(operation, told.data))
+        result = operations[operation](given)
+        return replace(result, data=_build_result_data(operation, result.data))
 
     return Toolset([Tool(spec=_MEMORY, run=run, destructive=True, result=_RESULT)])
 
@@ -103,9 +103,9 @@ def _update(memory: MemoryLike, given: Mapping[str, Any], now: datetime) -> Tool
     if not changes:
         raise InvalidInput(f"update needs something to change: {', '.join(_TAKES['update'][1:])}")
     after = update_record(memory, given, lambda _: changes)
-    said = f"Updated {after.id}:\n{rendering.render_record(after, now)}"
+    message = f"Updated {after.id}:\n{rendering.render_record(after, now)}"
     return ToolResult(
-        said, {"record": rendering.build_record_data(after)}, trusted=after.origin not in UNTRUSTED
+        message, {"record": rendering.build_record_data(after)}, trusted=after.origin not in UNTRUSTED
     )
 
 
@@ -125,8 +125,8 @@ def _promote(memory: MemoryLike, given: Mapping[str, Any], now: datetime) -> Too
     if record.layer != "episodic":
         raise InvalidInput(f"{record.id} is {record.layer} already; update changes its layer")
     after = update_record(memory, given, lambda _: {"layer": layer})
-    said = f"Promoted {after.id} from episodic to {layer}:\n{rendering.render_record(after, now)}"
-    return ToolResult(said, {"record": rendering.build_record_data(after)})
+    message = f"Promoted {after.id} from episodic to {layer}:\n{rendering.render_record(after, now)}"
+    return ToolResult(message, {"record": rendering.build_record_data(after)})
 
 
 def update_record(

@@ -37,9 +37,9 @@ def build_observation_tools(memory: MemoryLike, *, now: Callable[[], datetime], 
             raise InvalidInput("there is nothing to remember; pass findings, insights or lessons, as lists")
         saved = memory.save_many(notes)
         lines = [f"- [{each.record.id}] ({each.record.kind}): {each.outcome}" for each in saved]
-        said = rendering.format_count(len(saved), "observation")
+        number = rendering.format_count(len(saved), "observation")
         return ToolResult(
-            "\n".join([f"Remembered {said}:", *lines]),
+            "\n".join([f"Remembered {number}:", *lines]),
             {"saved": [records.build_saved_data(each) for each in saved]},
         )
 
@@ -50,9 +50,9 @@ def build_observation_tools(memory: MemoryLike, *, now: Callable[[], datetime], 
         data = {"hits": [rendering.build_hit_data(hit, now()) for hit in hits]}
         if not hits:
             return ToolResult("Found nothing. Try other words.", data)
-        said = rendering.format_count(len(hits), "observation")
+        number = rendering.format_count(len(hits), "observation")
         return ToolResult(
-            "\n".join([f"Found {said}:", *(rendering.render_hit(hit, now()) for hit in hits)]),
+            "\n".join([f"Found {number}:", *(rendering.render_hit(hit, now()) for hit in hits)]),
             data,
             trusted=all(hit.is_trusted for hit in hits),
         )

@@ -150,11 +150,11 @@ def _read_page(pages: Pages, name: str) -> ToolResult:
         shown = ", ".join(names) or "none"
         raise NotFound(f"there is no page {name}; there are: {shown}")
     text = pages.read(name)
-    said = f"{name} ({rendering.format_count(len(text), 'character')}):\n{rendering.format_verbatim(text)}"
+    message = f"{name} ({rendering.format_count(len(text), 'character')}):\n{rendering.format_verbatim(text)}"
     is_doubted = is_log(name) and any(
         each.origin in UNTRUSTED or is_unconfirmed(each.content) for each in pages.paragraphs(name)
     )
-    return ToolResult(said, {"page": name, "text": escaping.strip_invisible(text)}, trusted=not is_doubted)
+    return ToolResult(message, {"page": name, "text": escaping.strip_invisible(text)}, trusted=not is_doubted)
 
 
 _EDITED = schemas.build_object_schema(edited=schemas.STRING, text=schemas.STRING)

@@ -60,16 +60,16 @@ def build_long_term_tools(memory: MemoryLike, *, now: Callable[[], datetime], so
     def read(given: Mapping[str, Any]) -> ToolResult:
         record = get_live_record(memory, given, archived=True)
         where = f" ({record.category})" if record.category else ""
-        said = [
+        lines = [
             f"[{record.id}]{where}, {record.kind}, {', '.join(rendering.describe_record(record, now()))}:"
         ]
         if record.archived:
             reason = render.render_label(record.archive_reason) or "no reason given"
-            said[0] = f"{said[0][:-1]}, archived ({reason}):"
+            lines[0] = f"{lines[0][:-1]}, archived ({reason}):"
         parts = [part for name in record.parts if (part := memory.get(name)) is not None]
         under = ["It sums up:", *(render.render_record(part) for part in parts)] if parts else []
         return ToolResult(
-            "\n".join([*said, rendering.format_verbatim(record.content), *under]),
+            "\n".join([*lines, rendering.format_verbatim(record.content), *under]),
             {"record": rendering.build_record_data(record), "text": escaping.strip_invisible(record.content)},
             trusted=record.origin not in UNTRUSTED,
         )

@@ -191,16 +191,18 @@ def _list_entries(
         return ToolResult(
             f"There is no key under {render.render_label(prefix)}." if prefix else "There is nothing.", data
         )
-    said = rendering.format_count(len(found), "entry", "entries")
-    return ToolResult("\n".join([f"{said}:", *(rendering.render_entry(entry, at) for entry in found)]), data)
+    number = rendering.format_count(len(found), "entry", "entries")
+    return ToolResult(
+        "\n".join([f"{number}:", *(rendering.render_entry(entry, at) for entry in found)]), data
+    )
 
 
 def _drop_entry(working: WorkingMemory, given: Mapping[str, Any], *, listing: str) -> ToolResult:
     entry = _get_entry(working, given, listing)
     working.delete(entry.key)
     start = render.quote_text(entry.data, id=entry.key, longest=120)
-    said = f'Dropped {render.fold_text(entry.key)}: "{start}".'
-    return ToolResult(said, {"key": entry.key}, trusted=False)
+    message = f'Dropped {render.fold_text(entry.key)}: "{start}".'
+    return ToolResult(message, {"key": entry.key}, trusted=False)
 
 
 def _get_entry(working: WorkingMemory, given: Mapping[str, Any], listing: str) -> Entry:

@@ -89,11 +89,11 @@ class WorkspaceReader:
         if names:
             detail = "a file: the export names it, and that is kept"
             chat.leave_out("attachment", "unsupported", detail)
-        said = html.unescape(_LINK.sub(self._replace_link, to_text(message.get("text") or "")))
+        content = html.unescape(_LINK.sub(self._replace_link, to_text(message.get("text") or "")))
         chat.add(
-            ids.assign("", to_text(message["ts"]), said),
+            ids.assign("", to_text(message["ts"]), content),
             "user",
-            "\n".join([*filter(None, [said]), *names]),
+            "\n".join([*filter(None, [content]), *names]),
             at=parse_moment(_parse_seconds(message["ts"])),
             speaker=speaker,
             metadata=mark_sender(terms),

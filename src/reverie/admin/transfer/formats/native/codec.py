@@ -19,7 +19,7 @@ from reverie.domain.record import Record
 from reverie.domain.text import timestamps
 
 FORMAT = "reverie"
-"""How our own exports call themselves."""
+"""Format name in our own exports."""
 
 VERSION = 1
 """The newest version of our own exports that can be read, and the one that is written."""

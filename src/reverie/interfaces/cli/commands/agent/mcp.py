@@ -286,9 +286,9 @@ def config(ctx: click.Context, context: CommandContext, /, client: str, name: st
 
 def find_program() -> Sequence[str]:
     """Return the command that runs this program: its absolute path, or Python and arguments."""
-    beside = Path(sys.executable).parent / "reverie"
-    if beside.exists() and os.access(beside, os.X_OK):
-        return [str(beside)]
+    installed = Path(sys.executable).parent / "reverie"
+    if installed.exists() and os.access(installed, os.X_OK):
+        return [str(installed)]
     called = Path(sys.argv[0])
     if called.name == "reverie" and os.access(called, os.X_OK):
         return [str(called.absolute())]

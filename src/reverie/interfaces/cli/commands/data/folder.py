@@ -60,7 +60,7 @@ def watch(context: CommandContext, /, once: bool, poll: bool) -> None:
         watcher = FolderWatcher(
             memory.path,
             folder.take_in,
-            tell=lambda taken: _print_report(context, taken),
+            tell=lambda edits: _print_report(context, edits),
             way="polling" if poll else None,
         )
         with watcher:
@@ -97,8 +97,8 @@ def _print_report(context: CommandContext, report: HandEditReport) -> None:
         output.print_message("most files were missing and were written again", quiet=context.quiet)
 
 
-def _show(taken: list[HandEdit]) -> None:
-    output.print_rows((each.what, each.subject, each.id, each.path) for each in taken)
+def _show(edits: list[HandEdit]) -> None:
+    output.print_rows((each.what, each.subject, each.id, each.path) for each in edits)
 
 
 @click.command(cls=Command)
