@@ -58,7 +58,7 @@ from reverie.consolidation.worker import Worker
 from reverie.domain import errors
 from reverie.domain.secrets import LONGEST_PATTERN, MOST_PATTERNS
 from reverie.interfaces.cli.main import COMMANDS, cli
-from reverie.interfaces.cli.options import EXITS, FOLDER, CommandContext, build_common_options
+from reverie.interfaces.cli.options import EXITS, STORE, CommandContext, build_common_options
 from reverie.settings import _FORMS, NOT_SETTINGS
 
 ROOT = Path(__file__).parents[1]
@@ -305,8 +305,8 @@ def test_every_example_runs_and_shows_what_it_says(
             monkeypatch.delenv(name)
     for name, value in {"HOME": str(tmp_path), "COLUMNS": COLUMNS, "LINES": "40", "TERM": "dumb"}.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setenv(FOLDER, "")  # noted here, so that what a page exports is taken back
-    monkeypatch.delenv(FOLDER)
+    monkeypatch.setenv(STORE, "")  # noted here, so that what a page exports is taken back
+    monkeypatch.delenv(STORE)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(ROOT / "examples")
     monkeypatch.syspath_prepend(tmp_path)
