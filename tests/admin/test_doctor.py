@@ -299,6 +299,43 @@ def test_a_damaged_journal_entry_does_not_replace_what_can_be_read_of_a_row(
 
 
 @pytest.mark.parametrize(
+    ("table", "key", "was", "now"),
+    [
+        ("records", 3, '"metadata":{}', '"metadata":{"a":"b"}'),
+        ("records", 3, "hall 6", "hall 7"),
+        ("turns", 11, "looking", "booking"),
+        ("sessions", 9, '"created_at":17', '"created_at":16'),
+        ("pages", 13, "and more", "and less"),
+        ("paragraphs", 15, "again", "never"),
+    ],
+)
+def test_a_damaged_journal_entry_does_not_stand_for_a_missing_row_against_its_file(
+    whole: Path, folder: Path, table: str, key: int, was: str, now: str
+) -> None:
+    spoil(
+        folder,
+        "PRAGMA foreign_keys = 0",
+        f"DELETE FROM {table} WHERE key = {key}",
+        f"UPDATE journal SET after = replace(after, '{was}', '{now}') WHERE key = {key}",
+    )
+    content, files = dump(folder), mirrored(folder)
+    diagnosis = doctor(folder, fix=True)
+    assert "the journal does not agree with 1 file" in told(diagnosis)
+    assert "reverie rebuild --force" in told(diagnosis)
+    assert dump(folder) == content
+    assert mirrored(folder) == files
+    rebuilt = CliRunner().invoke(cli, ["--store", str(folder), "rebuild", "--force", "--yes"])
+    assert rebuilt.exit_code == 0, rebuilt.output
+    assert listed(folder) == listed(whole)
+
+
+def mirrored(folder: Path) -> dict[str, bytes]:
+    """The files that people read."""
+    paths = [path for name in ("memory", "sessions") for path in (folder / name).rglob("*") if path.is_file()]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
+
+
+@pytest.mark.parametrize(
     ("sql", "words"),
     [
         ("UPDATE entries SET tags = '1'", "reverie rebuild --force"),

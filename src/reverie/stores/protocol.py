@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal, Protocol, TypeVar, runtime_checkable
 
-from reverie.domain.change import Change, JournalEntry
+from reverie.domain.change import Change, JournalEntry, Value
 from reverie.domain.conversation import SessionOverview, SessionState, Turn
 from reverie.domain.entry import Entry
 from reverie.domain.errors import StoreCorrupt
@@ -40,11 +40,13 @@ class StoreProblem:
         what: What is wrong, with the id or table concerned; never content.
         fix: What a person can do about it.
         repairable: Whether the store can repair it from what else it holds.
+        missing: The thing that would be written again from the journal; None for other problems.
     """
 
     what: str
     fix: str
     repairable: bool = False
+    missing: Value | None = None
 
 
 class Store(Protocol):

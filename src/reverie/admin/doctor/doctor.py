@@ -25,7 +25,7 @@ from reverie.admin.doctor.findings import (
     summarize_names,
 )
 from reverie.admin.doctor.folder_checks import check_folder, is_obstructed, remove_leftovers, set_modes
-from reverie.admin.doctor.mirror_checks import check_files
+from reverie.admin.doctor.mirror_checks import check_files, find_contradictions
 from reverie.admin.erasure.eraser import Eraser
 from reverie.admin.erasure.redact_stored import StoredSecretRedactor
 from reverie.context.window import to_chat_messages
@@ -36,6 +36,7 @@ from reverie.search.index.tantivy_index import FORMAT, IndexCorrupt
 from reverie.search.index.verify import compare_index, find_damaged_files
 from reverie.search.vectors.vector_index import VectorIndex
 from reverie.stores.protocol import Store, StoreProblem
+from reverie.stores.sqlite.integrity import RESTORE
 
 _PART_BY_REMEDY: Mapping[Remedy, Part] = MappingProxyType(
     {
@@ -156,7 +157,7 @@ class Doctor:
 
     def _check_database(self) -> Iterator[RepairableFinding]:
         self._checked["changes"] = self._store.sequence()
-        problems = self._store.check()
+        problems = self._compare_with_files(self._store.check())
         for problem in problems:
             yield _from_problem(problem)
         if not isinstance(self._store, RepairableStore) or not all(each.repairable for each in problems):
@@ -174,6 +175,22 @@ class Doctor:
                 ),
                 "database",
             )
+
+    def _compare_with_files(self, problems: list[StoreProblem]) -> list[StoreProblem]:
+        """Return the problems, none of them repairable where the journal contradicts a file.
+
+        The journal is damaged then, although it can be read, and nothing is written from it.
+        """
+        missing = [each.missing for each in problems if each.repairable and each.missing is not None]
+        if self._files is None or self._path is None or not missing:
+            return problems
+        paths = find_contradictions(missing, self._path)
+        if not paths:
+            return problems
+        files = summarize_names(paths, "file", "files")
+        what = f"about what is missing from the database, the journal does not agree with {files}"
+        contradiction = StoreProblem(what=what, fix=RESTORE)
+        return [*(replace(each, fix=RESTORE, repairable=False) for each in problems), contradiction]
 
     def _check_sessions(self) -> Iterator[RepairableFinding]:
         """Report tool results that answer no call; prompts leave them out."""

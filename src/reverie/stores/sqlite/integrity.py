@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple, assert_never
 
 from reverie.domain.change import Value
@@ -224,12 +225,14 @@ def _check_vanished(file: sqlite3.Connection, sound: bool) -> Iterator[StoreProb
     """Report things that the journal has and the tables lack."""
     for subject, table in TABLES.items():
         sql = (
-            "SELECT key FROM journal AS made WHERE key = sequence AND subject = ? "
-            f"AND ({LATEST_DOCUMENT.format(key='made.key', before='')}) IS NOT NULL "
+            f"SELECT key, ({LATEST_DOCUMENT.format(key='made.key', before='')}) AS document "
+            "FROM journal AS made WHERE key = sequence AND subject = ? AND document IS NOT NULL "
             f"AND NOT EXISTS (SELECT 1 FROM {table.name} WHERE key = made.key)"
         )
-        for (key,) in file.execute(sql, (subject,)):
-            yield _report(f"{subject} of key {key} is in the journal and not in the store", repairable=sound)
+        for key, document in fetch_rows_tolerantly(file, sql, (subject,)):
+            what = f"{subject} of key {key} is in the journal and not in the store"
+            missing = decode_document_or_none(table, document)
+            yield replace(_report(what, repairable=sound and missing is not None), missing=missing)
 
 
 def _check_gaps(file: sqlite3.Connection) -> Iterator[StoreProblem]:
