@@ -17,16 +17,23 @@ from starlette.routing import Route
 from reverie import __version__
 from reverie.interfaces.http import problems
 from reverie.interfaces.http.operations import Call
-from reverie.interfaces.http.page import overview, timeline
+from reverie.interfaces.http.page import activity, overview, prompts, review, timeline
 from reverie.interfaces.http.page.rendering import STATIC, STATIC_VERSION, TEXTS, build_link, draw, draw_time
 from reverie.interfaces.http.page.views import Fields, PageView, Redirect, Screen
 from reverie.interfaces.http.problems import Problem
 from reverie.interfaces.http.server import HttpServer, choose_request_id, parse_query, read_body
 
-GROUPS = (overview, timeline)
+GROUPS = (overview, timeline, prompts, review, activity)
 """Modules of views."""
 
-NAVIGATION = (("/", "overview"), ("/timeline", "timeline"))
+NAVIGATION = (
+    ("/", "overview"),
+    ("/timeline", "timeline"),
+    ("/prompts", "prompts"),
+    ("/review", "review"),
+    ("/activity", "activity"),
+    ("/problems", "problems"),
+)
 """Paths of the menu, each with the name of its text in `texts/layout.toml`."""
 
 MOST_FIELDS = 1_000

@@ -1,0 +1,100 @@
+"""Charts as shapes for SVG, computed from numbers. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+WIDTH, HEIGHT = 720, 160
+"""Size of a chart in units of its own; it is scaled to the page."""
+
+_LEFT, _TOP, _BOTTOM = 44, 10, 22
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bar:
+    """One rectangle.
+
+    Attributes:
+        series: Number of its series, which decides its colour.
+    """
+
+    x: float
+    y: float
+    width: float
+    height: float
+    series: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chart:
+    """A chart of stacked bars.
+
+    Attributes:
+        bars: The rectangles.
+        lines: Heights of the grid, each with its number.
+        labels: Places of texts under the bars, each with its text.
+    """
+
+    bars: tuple[Bar, ...]
+    lines: tuple[tuple[float, int], ...]
+    labels: tuple[tuple[float, str], ...]
+
+
+def build_chart(labels: Sequence[str], series: Sequence[Sequence[float]]) -> Chart:
+    """Return stacked bars, a bar for each label.
+
+    Args:
+        labels: What stands under the bars.
+        series: For each series its value at each label, the lowest part of the bars first.
+    """
+    top = _round_up(max((sum(values) for values in zip(*series, strict=True)), default=0))
+    room, floor = HEIGHT - _TOP - _BOTTOM, HEIGHT - _BOTTOM
+    step = (WIDTH - _LEFT) / max(1, len(labels))
+    bars = []
+    for place in range(len(labels)):
+        y = float(floor)
+        for number, values in enumerate(series):
+            height = values[place] / top * room
+            if height:
+                y -= height
+                x, width = _LEFT + (place + 0.12) * step, step * 0.76
+                bars.append(
+                    Bar(
+                        x=round(x, 1),
+                        y=round(y, 1),
+                        width=round(width, 1),
+                        height=round(height, 1),
+                        series=number,
+                    )
+                )
+    every = max(1, -(-len(labels) // 8))
+    return Chart(
+        bars=tuple(bars),
+        lines=tuple((round(floor - room * share, 1), round(top * share)) for share in (0, 0.5, 1)),
+        labels=tuple(
+            (round(_LEFT + (place + 0.5) * step, 1), label)
+            for place, label in enumerate(labels)
+            if place % every == 0
+        ),
+    )
+
+
+def build_shares(values: Sequence[float], whole: float) -> list[tuple[float, float, int]]:
+    """Return parts of a whole as a bar of 100 units: where each begins, its width, its number."""
+    shares, x = [], 0.0
+    for number, value in enumerate(values):
+        width = 100 * value / whole if whole else 0.0
+        shares.append((round(x, 2), round(width, 2), number))
+        x += width
+    return shares
+
+
+def _round_up(value: float) -> float:
+    """Return the next number whose half is a whole number: 2, 4, 10, 20, 40, 100 and so on."""
+    size = 1
+    while True:
+        for factor in (2, 4, 10):
+            if value <= factor * size:
+                return factor * size
+        size *= 10

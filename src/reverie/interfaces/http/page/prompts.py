@@ -1,0 +1,158 @@
+"""Prompts: what each was made of and why, and what another one would be made of."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from reverie.domain.errors import NotFound
+from reverie.domain.text.tokenizer import STOP_WORDS, tokenize
+from reverie.interfaces.http import conversations
+from reverie.interfaces.http.operations import Call, ScopeQuery
+from reverie.interfaces.http.page.charts import build_shares
+from reverie.interfaces.http.page.rendering import TEXTS
+from reverie.interfaces.http.page.views import PageView, Redirect, Screen, perform, view
+from reverie.interfaces.http.schemas import Number
+
+VIEWS: list[PageView] = []
+
+_LISTED = 100
+_NO_SESSION = "page:what-if"
+"""Session of a prompt that is tried without one; nothing is stored in it."""
+
+
+class PromptsQuery(ScopeQuery):
+    """Query of the list of prompts."""
+
+    session: str | None = None
+
+
+class InspectorQuery(ScopeQuery):
+    """Query of the inspector: what a prompt shall be made for."""
+
+    message: str | None = None
+    session: str | None = None
+    soft_tokens: Number | None = None
+    hard_tokens: Number | None = None
+
+
+def _find_question(call: Call, receipt: dict[str, Any]) -> str:
+    """Return the message that a prompt was made for, if it is known; else the empty text."""
+    if not receipt["asked"]:
+        return ""
+    position = receipt["position"]
+    turns = call.reader.turns(receipt["session"], start=position, stop=position + 1)
+    return turns[0].content if turns else ""
+
+
+@view(VIEWS, "GET", "/prompts", right="read", query=PromptsQuery)
+def list_prompts(call: Call) -> Screen | Redirect:
+    """List the prompts that were made."""
+    query: PromptsQuery = call.query
+    if query.session:
+        answer = perform(call, conversations.list_packs_of_session, path={"id": query.session}, limit=_LISTED)
+    else:
+        answer = perform(call, conversations.list_packs, limit=_LISTED)
+    receipts = [{**each, "question": _find_question(call, each)} for each in answer.body["items"]]
+    return Screen(
+        template="prompts.html",
+        title=TEXTS["prompts"]["title"],
+        values={"receipts": receipts, "session": query.session or "", "listed": _LISTED},
+    )
+
+
+@view(VIEWS, "GET", "/prompts/{id:path}/{position:int}", right="read")
+def show_prompt(call: Call) -> Screen | Redirect:
+    """Show what one prompt was made of, and why."""
+    receipt = perform(call, conversations.get_pack).body
+    lines = [_describe_line(each, receipt["question"] or "") for each in receipt["lines"]]
+    return Screen(
+        template="prompt.html",
+        title=TEXTS["prompts"]["one"],
+        values={
+            "receipt": receipt,
+            "budget": _build_budget(receipt["tokens"], receipt["hard_tokens"]),
+            "chosen": [each for each in lines if each["verdict"] == "selected"],
+            "left": [each for each in lines if each["verdict"] != "selected"],
+            "standing": receipt["standing"],
+        },
+    )
+
+
+@view(VIEWS, "GET", "/inspect", right="read", query=InspectorQuery)
+def inspect_prompt(call: Call) -> Screen | Redirect:
+    """Show what a prompt for a message would be made of now; nothing is stored."""
+    query: InspectorQuery = call.query
+    values: dict[str, Any] = {"query": query, "pack": None}
+    if query.message or query.session:
+        asked = {"soft_tokens": query.soft_tokens, "hard_tokens": query.hard_tokens, "record_shown": False}
+        if query.session and not call.reader.turns(query.session, stop=1):
+            raise NotFound(
+                f"there is no session {query.session!r} here: leave it out, or take one of the list"
+            )
+        pack = perform(
+            call,
+            conversations.build_context,
+            path={"id": query.session or _NO_SESSION},
+            body={"message": query.message, **asked},
+        ).body
+        lines = [_describe_candidate(each) for each in pack["candidates"]]
+        values |= {
+            "pack": pack,
+            "budget": _build_budget(pack["diagnostics"]["tokens"], pack["hard_tokens"]),
+            "chosen": [each for each in lines if each["verdict"] == "selected"],
+            "left": [each for each in lines if each["verdict"] != "selected"],
+        }
+    return Screen(template="inspect.html", title=TEXTS["prompts"]["inspect"], values=values)
+
+
+# -- lines -----------------------------------------------------------------------------------------------
+
+
+def _describe_line(line: dict[str, Any], question: str) -> dict[str, Any]:
+    """Return a line of a receipt as a view shows it."""
+    return {
+        **line,
+        "matched": _find_shared_words(question, line["content"] or ""),
+        "path": _find_path(line["type"], line["id"]),
+    }
+
+
+def _describe_candidate(candidate: dict[str, Any]) -> dict[str, Any]:
+    """Return a candidate of a new prompt as a view shows it."""
+    explanation = candidate["explanation"]
+    value = candidate.get("record") or candidate.get("turn") or {}
+    return {
+        **{
+            name: candidate[name]
+            for name in ("id", "type", "verdict", "score", "tokens", "shown_at", "recent")
+        },
+        "content": candidate["content"],
+        "state": "unchanged",
+        "parts": explanation["parts"],
+        "matched": explanation["matched"],
+        "scope": value.get("scope", ""),
+        "path": _find_path(candidate["type"], candidate["id"]),
+    }
+
+
+def _find_shared_words(question: str, content: str) -> list[str]:
+    """Return the words of a text that are in the question in some form, in their order."""
+    asked = {token for token in tokenize(question) if token not in STOP_WORDS}
+    words = dict.fromkeys(re.findall(r"\w+", content.casefold()))
+    return [word for word in words if word not in STOP_WORDS and asked.intersection(tokenize(word))]
+
+
+def _find_path(type: str, id: str) -> str:
+    return f"/records/{id}" if type == "record" else ""
+
+
+def _build_budget(tokens: dict[str, int], hard_tokens: int) -> dict[str, Any]:
+    """Return the cost of each section, with its place in a bar of the hard budget."""
+    names: Sequence[str] = list(tokens)
+    return {
+        "parts": [(name, tokens[name]) for name in names],
+        "bar": build_shares([tokens[name] for name in names], max(hard_tokens, sum(tokens.values()))),
+        "total": sum(tokens.values()),
+    }

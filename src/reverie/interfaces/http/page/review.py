@@ -1,0 +1,164 @@
+"""Review of dreams: plans and proposals as cards, each with its decision, and the last dream."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from reverie.domain.errors import InvalidInput
+from reverie.interfaces.http import reviews
+from reverie.interfaces.http.operations import Call, ScopeQuery
+from reverie.interfaces.http.page.differences import compare_values
+from reverie.interfaces.http.page.rendering import TEXTS
+from reverie.interfaces.http.page.timeline import find_last_dream
+from reverie.interfaces.http.page.views import PageView, Redirect, Screen, is_allowed, perform, view
+
+VIEWS: list[PageView] = []
+
+_TOLD = (
+    "content",
+    "category",
+    "tags",
+    "kind",
+    "layer",
+    "summary",
+    "pinned",
+    "valid_to",
+    "archive_reason",
+    "parts",
+)
+"""Fields of a change that a card shows."""
+
+
+@view(VIEWS, "GET", "/review", right="review")
+def list_waiting(call: Call) -> Screen | Redirect:
+    """Show what waits for a decision."""
+    plans = (
+        perform(call, reviews.list_plans).body["items"] if is_allowed(call, "review", is_whole=True) else []
+    )
+    proposals = perform(call, reviews.list_proposals).body["items"]
+    cards = [{"record": each, "turns": _read_turns(call, each["references"])} for each in proposals]
+    waiting = [_summarize(plan) for plan in plans if not plan["decided"]]
+    return Screen(
+        template="reviews.html",
+        title=TEXTS["review"]["title"],
+        values={
+            "waiting": waiting,
+            "decided": [_summarize(plan) for plan in plans if plan["decided"]],
+            "proposals": cards,
+            "dream": find_last_dream(call) if is_allowed(call, "review", is_whole=True) else None,
+        },
+    )
+
+
+@view(VIEWS, "POST", "/review", right="review", is_whole=True, query=ScopeQuery)
+def plan_dream(call: Call) -> Screen | Redirect:
+    """Plan a dream now; the plan waits."""
+    plan = perform(call, reviews.make_plan, body={"name": "dream"}).body
+    return Redirect(f"/review/{plan['id']}")
+
+
+@view(VIEWS, "GET", "/review/{id}", right="review", is_whole=True)
+def show_plan(call: Call) -> Screen | Redirect:
+    """Show the cards of a plan."""
+    plan = perform(call, reviews.get_plan).body
+    cards = [_build_card(call, plan, number) for number in range(len(plan["groups"]))]
+    still_open = [card for card in cards if card["is_open"]]
+    return Screen(
+        template="review.html",
+        title=TEXTS["review"]["plan"],
+        values={"plan": plan, "cards": cards, "first": still_open[0]["number"] if still_open else None},
+    )
+
+
+@view(VIEWS, "POST", "/review/{id}", right="review", is_whole=True)
+def decide(call: Call) -> Screen | Redirect:
+    """Decide a card of a plan, or all that are open."""
+    number = call.body.get("group")
+    if number and not (number.isascii() and number.isdecimal() and len(number) < 7):
+        raise InvalidInput(f"group is {number!r}: send the number of a card")
+    groups = [int(number)] if number else None
+    given = {"verdict": call.body.get("verdict"), "reason": call.body.get("reason"), "groups": groups}
+    plan = perform(call, reviews.decide_plan, body=given).body
+    made = [plan["groups"][each]["batch"] for each in groups or range(len(plan["groups"]))]
+    accepted = call.body.get("verdict") == "accept"
+    return Redirect(
+        f"/review/{plan['id']}",
+        done=next((batch for batch in reversed(made) if batch is not None), None) if accepted else None,
+    )
+
+
+@view(VIEWS, "POST", "/review/proposals/{id}", right="review")
+def decide_on_proposal(call: Call) -> Screen | Redirect:
+    """Decide a proposal."""
+    given = {"verdict": call.body.get("verdict"), "reason": call.body.get("reason")}
+    record = perform(call, reviews.decide_on_proposal, body=given).body
+    rows = call.memory.history.log(record["id"], limit=1, newest_first=True)
+    return Redirect("/review", done=rows[0].sequence if rows else None)
+
+
+# -- cards -----------------------------------------------------------------------------------------------
+
+
+def _summarize(plan: dict[str, Any]) -> dict[str, Any]:
+    """Return how far a plan is decided."""
+    states = [group["state"] for group in plan["groups"]]
+    return {
+        **{name: plan[name] for name in ("id", "name", "made_at", "skipped", "failed")},
+        "counts": {state: states.count(state) for state in dict.fromkeys(states)},
+        "open": sum(state in ("waiting", "later") for state in states),
+        "batches": list(dict.fromkeys(group["batch"] for group in plan["groups"] if group["batch"])),
+    }
+
+
+def _build_card(call: Call, plan: dict[str, Any], number: int) -> dict[str, Any]:
+    group = plan["groups"][number]
+    steps = [plan["steps"][place] for place in group["steps"]]
+    changed = {step["id"] for step in steps}
+    sources = dict.fromkeys(name for step in steps for name in step["sources"] if name not in changed)
+    return {
+        **group,
+        "number": number,
+        "is_open": group["state"] in ("waiting", "later"),
+        "steps": [_describe_step(step) for step in steps],
+        "turns": _read_turns(call, sources),
+        "records": [each for name in sources if (each := call.reader.get(name)) is not None],
+    }
+
+
+def _describe_step(step: dict[str, Any]) -> dict[str, Any]:
+    before, after = step["before"], step["after"]
+    if before is None:
+        what = "added"
+    elif after is None:
+        what = "removed"
+    elif after.get("archived_at") and not before.get("archived_at"):
+        what = "archived"
+    elif before.get("archived_at") and not after.get("archived_at"):
+        what = "restored"
+    else:
+        what = "changed"
+    fields = compare_values(
+        {name: value for name, value in (before or {}).items() if name in _TOLD},
+        {name: value for name, value in (after or {}).items() if name in _TOLD},
+    )
+    value = after or before or {}
+    shown = [] if what in ("archived", "restored") else fields
+    is_told = any(field["name"] in ("content", "summary") for field in shown)
+    return {
+        **{name: step[name] for name in ("subject", "id", "why")},
+        "what": what,
+        "text": "" if is_told else value.get("content") or value.get("summary") or "",
+        "scope": value.get("scope", ""),
+        "fields": shown,
+    }
+
+
+def _read_turns(call: Call, names: Sequence[str] | dict[str, None]) -> list[dict[str, Any]]:
+    """Return the turns among some sources."""
+    turns = [call.reader.get_turn(name) for name in names]
+    return [
+        {"id": turn.id, "session": turn.session, "role": turn.role, "content": turn.content, "at": turn.at}
+        for turn in turns
+        if turn is not None
+    ]

@@ -1,0 +1,291 @@
+"""Views of prompts, reviews, activity and problems: what they show, what they change, and that they escape."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from reverie import Memory
+from reverie.consolidation.plan import Plan, PlanStep, Rejection
+from reverie.domain.change import Change
+from reverie.domain.record import PROPOSAL, Record
+from reverie.interfaces.http.server import HttpServer
+from tests.factories import make_record
+
+pytest.importorskip("jinja2")
+
+from reverie.interfaces.http.page.charts import HEIGHT, WIDTH, build_chart, build_shares
+from tests.interfaces.http.test_page import OWN, Page, sign_in
+
+FACT = "The spare key of the boat house hangs behind the blue shutter"
+QUESTION = "Where is the spare key of the boat house?"
+ATTACK = '<script>alert(1)</script>"><img src=x onerror=alert(2)>\u202e'
+
+
+def see(client: TestClient, path: str) -> Page:
+    answer = client.get(path)
+    assert answer.status_code == 200, answer.text
+    return Page(answer.text)
+
+
+def send(client: TestClient, path: str, **fields: str) -> Page:
+    answer = client.post(path, data=fields, headers=OWN)
+    assert answer.status_code == 200, answer.text
+    return Page(answer.text)
+
+
+def ask(memory: Any, question: str = QUESTION, chat: str = "chat") -> None:
+    session = memory.session(chat)
+    session.add("user", question)
+    session.context()
+    session.add("assistant", "Behind the shutter.")
+
+
+def propose(memory: Memory, content: str, **fields: Any) -> Record:
+    archived = {"archived_at": memory._clock(), "metadata": {PROPOSAL: "open"}}
+    record = make_record(5, content=content, **archived, **fields)
+    memory._parts.writer.commit([Change(before=None, after=record)])
+    return record
+
+
+def find_links(page: Page, start: str) -> list[str]:
+    return [each["href"] for each in page.find("a") if each.get("href", "").startswith(start)]
+
+
+# -- prompts ---------------------------------------------------------------------------------------------
+
+
+def test_why_a_line_was_in_a_prompt_is_told_after_two_clicks(client: TestClient, memory: Memory) -> None:
+    fact = memory.save(FACT).record
+    memory.save("Always answer in English", kind="preference")
+    memory.save("The boat house burnt down", origin="web")
+    ask(memory)
+    overview = see(client, "/")
+    (menu,) = find_links(overview, "/prompts")
+    (first,) = find_links(see(client, menu), "/prompts/")
+    prompt = see(client, first)
+    assert QUESTION in prompt.text
+    assert FACT in prompt.text
+    assert "It answers the message, and it fitted the budget." in prompt.text
+    assert "Words of the message in it: spare, key, boat, house." in re.sub(r"\s+", " ", prompt.text)
+    assert "Always answer in English" in prompt.text
+    assert "A tool, the web or an import said it" in prompt.text
+    assert f"/records/{fact.id}" in [each.get("href") for each in prompt.find("a")]
+    memory.update(fact.id, content="The spare key is with Ines")
+    changed = see(client, first)
+    assert FACT in changed.text
+    assert "changed since" in changed.text
+
+
+def test_a_prompt_is_tried_with_another_budget_without_a_trace(client: TestClient, memory: Memory) -> None:
+    memory.save(FACT)
+    before = memory._store.sequence()
+    page = see(client, "/inspect?message=Where+is+the+spare+key%3F")
+    assert FACT in page.text
+    assert "in the prompt" in page.text
+    small = see(client, "/inspect?message=Where+is+the+spare+key%3F&hard_tokens=30&soft_tokens=10")
+    assert "It did not fit the tokens." in small.text
+    assert memory._store.sequence() == before
+    assert memory.sessions() == []
+    assert memory.admin.receipts() == []
+    assert client.get("/inspect?message=x&session=nobody").status_code == 404
+    assert client.get("/inspect?message=x&hard_tokens=-1").status_code == 422
+
+
+def test_every_verdict_has_words() -> None:
+    from typing import get_args
+
+    from reverie.context.pack import SectionName, Verdict
+    from reverie.interfaces.http.page.rendering import TEXTS
+
+    texts = TEXTS["prompts"]
+    assert set(texts["verdicts"]) == set(texts["reasons"]) == set(get_args(Verdict))
+    assert set(texts["sections"]) == {*get_args(SectionName), "notice"}
+
+
+def test_a_token_of_a_scope_sees_its_own_prompts_and_proposals_only(
+    client: TestClient, server: HttpServer, memory: Memory
+) -> None:
+    memory.scoped("user:bob").save(FACT)
+    ask(memory.scoped("user:bob"))
+    (receipt,) = memory.admin.receipts()
+    propose(memory, "Bob pays by card", scope="user:bob")
+    _, text = server.tokens.create("alice", scope="user:alice", rights=["read", "review"])
+    sign_in(client, text)
+    for path in (
+        "/prompts",
+        "/review",
+        "/inspect?message=spare+key",
+        "/inspect?message=spare+key&scope=chat:1",
+    ):
+        assert "shutter" not in see(client, path).text
+        assert "Bob pays" not in see(client, path).text
+    assert client.get(f"/prompts/{receipt.session}/{receipt.position}").status_code == 404
+    for path in ("/activity", "/problems"):
+        assert client.get(path).status_code == 403
+    assert client.post("/review", data={"plan": "dream"}, headers=OWN).status_code == 403
+
+
+# -- review ----------------------------------------------------------------------------------------------
+
+
+def keep_plan(memory: Memory) -> Plan:
+    for text in ("We decided on Postgres", "We decided on Rust", "We decided on Linux"):
+        memory.save(text, kind="decision", layer="episodic")
+    plan = memory.dreams.plan("promote")
+    memory.dreams.keep_plan(plan)
+    return plan
+
+
+def test_a_plan_is_decided_card_by_card_and_each_can_be_taken_back(
+    client: TestClient, memory: Memory
+) -> None:
+    plan = keep_plan(memory)
+    path = f"/review/{plan.id}"
+    assert path in find_links(see(client, "/review"), "/review/")
+    page = see(client, path)
+    assert page.text.count("We decided on") >= 3
+    assert [each["data-key"] for each in page.find("button") if "data-key" in each] == ["a", "s", "r"]
+    accepted = send(client, path, group="0", verdict="accept")
+    assert "Done." in accepted.text
+    assert [record.layer for record in memory.list()].count("semantic") == 1
+    rejected = send(client, path, group="1", verdict="reject", reason="not yet decided")
+    assert "not yet decided" in rejected.text
+    later = send(client, path, group="2", verdict="later")
+    assert "for later" in later.text
+    (undo,) = find_links(later, "/undo")
+    send(client, undo, x="")
+    assert [record.layer for record in memory.list()].count("semantic") == 0
+    done = send(client, path, verdict="reject")
+    assert "All of this plan is decided" in done.text
+    refused = client.post(path, data={"verdict": "accept"}, headers=OWN)
+    assert refused.status_code == 409
+    assert client.post(path, data={"group": "x", "verdict": "accept"}, headers=OWN).status_code == 422
+
+
+def test_an_outdated_card_says_so_and_changes_nothing(client: TestClient, memory: Memory) -> None:
+    plan = keep_plan(memory)
+    memory.update(plan.steps[0].edit.id, content="We decided on Postgres 18")
+    refused = client.post(f"/review/{plan.id}", data={"group": "0", "verdict": "accept"}, headers=OWN)
+    assert refused.status_code == 409
+    assert see(client, f"/review/{plan.id}").text.count("waiting") == 3
+
+
+def test_a_dream_is_planned_on_the_page_and_changes_nothing_yet(client: TestClient, memory: Memory) -> None:
+    memory.save("We decided on Postgres", kind="decision", layer="episodic")
+    page = send(client, "/review", plan="dream")
+    assert "We decided on Postgres" in page.text
+    assert [record.layer for record in memory.list()] == ["episodic"]
+
+
+def test_the_dream_of_last_night_is_taken_back_with_two_clicks(client: TestClient, memory: Memory) -> None:
+    memory.save("We decided on Postgres", kind="decision", layer="episodic")
+    memory.dreams.run()
+    assert [record.layer for record in memory.list()] == ["semantic"]
+    overview = see(client, "/")
+    take_back = [
+        each["href"] for each in overview.find("a", **{"class": "button"}) if "/undo" in each["href"]
+    ]
+    see(client, take_back[0])
+    send(client, take_back[0], x="")
+    assert [record.layer for record in memory.list()] == ["episodic"]
+
+
+def test_a_proposal_is_accepted_on_the_page(client: TestClient, memory: Memory) -> None:
+    record = propose(memory, "Always pay with the company card")
+    assert "Always pay with the company card" in see(client, "/review").text
+    send(client, f"/review/proposals/{record.id}", verdict="accept")
+    assert [each.content for each in memory.list()] == ["Always pay with the company card"]
+    assert "Nothing is proposed." in see(client, "/review").text
+    again = client.post(f"/review/proposals/{record.id}", data={"verdict": "accept"}, headers=OWN)
+    assert again.status_code == 404
+
+
+# -- activity and problems -------------------------------------------------------------------------------
+
+
+def test_the_numbers_of_a_day_stand_beside_the_chart(client: TestClient, memory: Memory) -> None:
+    for number in range(3):
+        memory.save(f"Host {number} has the address 10.0.0.{number}")
+    memory.search("host")
+    memory.search("zebra stripes")
+    page = see(client, "/activity?days=7")
+    text = re.sub(r"\s+", "", page.text)
+    today = memory._clock().date().isoformat()
+    assert f"{today}11" in text
+    assert f"{today}300" in text
+    assert len(page.find("table")) == 4
+    assert page.find("rect", **{"class": "s1"})
+    assert client.get("/activity?days=0").status_code == 422
+
+
+def test_problems_show_failures_and_what_the_doctor_finds(client: TestClient, memory: Memory) -> None:
+    assert "No background step has ever failed." in see(client, "/problems").text
+    memory._store.commit([], actor="test", at=memory._clock(), counts={"dream.merge.failed": 2})
+    page = see(client, "/problems?examine=yes")
+    assert "dream.merge" in page.text
+    assert "Checked:" in page.text
+
+
+def test_bars_stand_on_each_other_within_the_chart() -> None:
+    chart = build_chart(["a", "b"], [[3, 0], [1, 5]])
+    assert chart.lines[-1][1] == 10
+    first, second, third = chart.bars
+    assert second.y + second.height == pytest.approx(first.y)
+    assert all(0 <= bar.x <= WIDTH and 0 <= bar.y <= HEIGHT for bar in chart.bars)
+    assert third.height == pytest.approx(5 * second.height, rel=0.05)
+    assert build_chart([], []).bars == build_chart(["a"], [[0]]).bars == ()
+    assert build_shares([1, 3], 8) == [(0.0, 12.5, 0), (12.5, 37.5, 1)]
+
+
+# -- untrusted text --------------------------------------------------------------------------------------
+
+
+def test_stored_text_is_shown_as_text_in_every_view(client: TestClient, memory: Memory) -> None:
+    text = f"Spare key {ATTACK}"
+    memory.save(text, tags=[ATTACK[:20]], category="home/keys")
+    ask(memory, text, chat='chat"><b>x</b>')
+    proposed = propose(memory, text)
+    session = memory.sessions()[0].state.id
+    (turn, _) = memory.turns(session)
+    added = make_record(6, content=text)
+    step = PlanStep(
+        edit=Change(before=None, after=added), why=ATTACK + "\x1b[31m", sources=(turn.id, memory.list()[0].id)
+    )
+    plan = Plan(
+        id="a" * 12,
+        name=ATTACK,
+        made_at=memory._clock(),
+        steps=(step,),
+        refused=(Rejection(what=ATTACK, why=ATTACK),),
+        notes=(ATTACK,),
+        failed=ATTACK,
+    )
+    memory.dreams.keep_plan(plan)
+    (receipt,) = memory.admin.receipts()
+    paths = [
+        "/prompts",
+        *find_links(see(client, "/prompts"), "/prompts/"),
+        f"/inspect?message=spare+key+{ATTACK[:25]}",
+        "/review",
+        f"/review/{plan.id}",
+        "/activity",
+        "/problems?examine=yes",
+    ]
+    assert len(paths) == 7
+    for path in paths:
+        html = client.get(path).text
+        page = Page(html)
+        assert "\x1b" not in html
+        assert "\u202e" not in html
+        assert all(each.get("src", "").startswith("/static/") for each in page.find("script")), path
+        assert page.find("img") == page.find("b") == [], path
+        assert not any(name.startswith("on") or name == "style" for _, each in page.tags for name in each), (
+            path
+        )
+    assert "alert(1)" in see(client, f"/review/{plan.id}").text
+    assert receipt.session == session
+    assert proposed.content == text
