@@ -14,7 +14,8 @@ from reverie.domain.filter import Filter
 from reverie.domain.page import HISTORY
 from reverie.repositories.pages import NOTES_FAILED
 from reverie.search.index.search_index import IndexStatus, SearchIndex
-from reverie.stores.protocol import Store
+from reverie.stores.protocol import ServerStatus, Store, StoreOnServer
+from reverie.stores.redacting import unwrap
 
 if TYPE_CHECKING:
     from reverie.search.vectors.vector_index import VectorStatus
@@ -41,6 +42,7 @@ class Stats:
         index: Status of the search index.
         path: The folder; None in memory.
         vectors: Status of the vectors; None without an embedder.
+        server: Health of the database server; None for a memory in a folder.
     """
 
     records: int
@@ -58,6 +60,7 @@ class Stats:
     index: IndexStatus
     path: Path | None
     vectors: VectorStatus | None = None
+    server: ServerStatus | None = None
 
 
 FAILURES: Mapping[str, str] = MappingProxyType(
@@ -103,6 +106,7 @@ def compute_stats(store: Store, index: SearchIndex, *, now: datetime, path: Path
     by_kind = store.tally("kind", live)
     sessions = store.sessions()
     logs = store.logs()
+    inner = unwrap(store)
     return Stats(
         records=sum(by_kind.values()),
         archived=sum(store.tally("kind", Filter(archived=True)).values()),
@@ -118,6 +122,7 @@ def compute_stats(store: Store, index: SearchIndex, *, now: datetime, path: Path
         failed={name: count for name, key in FAILURES.items() if (count := store.count(key))},
         index=index.status(),
         path=path,
+        server=inner.server_status() if isinstance(inner, StoreOnServer) else None,
     )
 
 

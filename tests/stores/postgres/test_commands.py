@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
 from reverie.interfaces.cli.main import cli
+from reverie.stores.postgres.address import parse_postgres_url
+from reverie.stores.postgres.work import WorkQueue
 from tests.stores.postgres.server import OWNER, PostgresServer
 
 
@@ -46,6 +49,45 @@ def test_tables_are_created_upgraded_and_checked(url: str, tmp_path: Path) -> No
     powerful = run(tmp_path, "store", "check", url.replace(OWNER, "postgres"))
     assert powerful.exit_code == 1
     assert "superuser" in powerful.output
+
+
+def test_problems_of_a_database_are_said_by_every_command_that_checks(
+    postgres: PostgresServer, url: str, tmp_path: Path
+) -> None:
+    assert run(tmp_path, "init", "--store", url).exit_code == 0
+    database = parse_postgres_url(url).connection.split("/")[-1].split("?")[0]
+    postgres.execute(database, "ALTER TABLE reverie.cursor NO FORCE ROW LEVEL SECURITY")
+    commands = (("store", "check", url), ("check", "--store", url), ("doctor", "--store", url))
+    for command in commands:
+        done = run(tmp_path, *command)
+        assert done.exit_code == 1, done.output
+        assert "table reverie.cursor: row-level security is not forced" in done.output
+    postgres.execute(database, "INSERT INTO reverie.migration VALUES (99, 'later')")
+    for command in commands:
+        done = run(tmp_path, *command)
+        assert done.exit_code == 5, done.output
+        assert "upgrade Reverie" in done.output
+
+
+def test_stats_tell_the_health_of_the_server(url: str, tmp_path: Path) -> None:
+    assert run(tmp_path, "remember", "Deploys happen on Tuesdays", "--store", url).exit_code == 0
+    server = json.loads(run(tmp_path, "stats", "--json", "--store", url).output)["server"]
+    assert server["round_trip_ms"] > 0
+    assert 1 <= server["connections"] <= server["most_connections"]
+    assert server["idle_connections"] <= server["connections"]
+    assert (server["waiting_calls"], server["lost_connections"]) == (0, 0)
+    assert (server["memories"], server["due"], server["failing"]) == (1, 1, 0)
+    assert server["due_for_s"] >= 0
+    assert (server["workers"], server["standbys"], server["standby_lag_s"]) == (0, 0, None)
+    with closing(WorkQueue(parse_postgres_url(url))) as queue:
+        queue.beat()
+        claim = queue.claim()
+        assert claim is not None
+        queue.finish(claim, None, has_failed=True)
+        shown = run(tmp_path, "stats", "--store", url).output
+        assert "server.due\t0\n" in shown
+        assert "server.workers\t1\n" in shown
+        assert "server.failing\t1\n" in shown
 
 
 def test_commands_take_a_url(url: str, tmp_path: Path) -> None:

@@ -230,6 +230,47 @@ def test_check_reports_what_does_not_keep_memories_apart(postgres: PostgresServe
         ]
 
 
+def test_check_reports_policies_that_let_others_through(postgres: PostgresServer, database: str) -> None:
+    url = postgres.url("acme", database=database)
+    open_store(url).close()
+    with connect(postgres, database) as connection:
+        connection.execute("CREATE POLICY more ON reverie.entry USING (true)")
+        connection.execute("DROP POLICY one_memory ON reverie.journal_7")
+    with closing(open_store(url)) as store:
+        problems = store.check()
+        assert [problem.what.split(":")[0] for problem in problems] == [
+            "table reverie.entry",
+            "table reverie.journal_7",
+        ]
+        with connect(postgres, database) as connection:
+            connection.execute("DROP POLICY more ON reverie.entry")
+            connection.execute(problems[1].fix.partition("run ")[2])
+        assert store.check() == []
+
+
+def test_check_names_the_rights_that_a_role_lacks(postgres: PostgresServer, database: str) -> None:
+    open_store(postgres.url("acme", database=database)).close()
+    url = postgres.url("acme", database=database, role=RUNNER)
+    with connect(postgres, database) as connection:
+        connection.execute(
+            f"GRANT USAGE ON SCHEMA reverie TO {RUNNER}; "
+            f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA reverie TO {RUNNER}; "
+            f"REVOKE SELECT, DELETE ON reverie.cursor FROM {RUNNER}; REVOKE INSERT ON reverie.work FROM {RUNNER}"
+        )
+        with closing(open_store(url)) as store:
+            with pytest.raises(StoreUnavailable, match="permission denied for table cursor"):
+                store.cursor("a")
+            problems = store.check()
+            assert [problem.what for problem in problems] == [
+                f"table reverie.cursor: the role {RUNNER!r} lacks DELETE, SELECT",
+                f"table reverie.work: the role {RUNNER!r} lacks INSERT",
+            ]
+            for problem in problems:
+                connection.execute(problem.fix.removeprefix("run ").partition(" as the owner")[0])
+            assert store.check() == []
+            assert store.cursor("a") is None
+
+
 def test_check_reports_what_does_not_fit_the_journal(postgres: PostgresServer, name: str) -> None:
     with closing(open_store(postgres.url(name))) as store:
         store.commit(make_additions(make_record(1), make_record(2)), actor="test", at=NOW)

@@ -39,6 +39,20 @@ _UNPROTECTED = (
     "AND relname NOT IN ('space', 'migration', 'work', 'worker') "
     "AND NOT (relrowsecurity AND relforcerowsecurity) ORDER BY 1"
 )
+_OPEN = (
+    "SELECT c.relname FROM pg_class AS c LEFT JOIN pg_policy AS p ON p.polrelid = c.oid "
+    "WHERE c.relnamespace = 'reverie'::regnamespace AND c.relkind IN ('r', 'p') "
+    "AND c.relname NOT IN ('space', 'migration', 'work', 'worker') GROUP BY c.relname HAVING count(p.oid) <> 1 "
+    "OR min(pg_get_expr(p.polqual, p.polrelid)) <> '(space = (current_setting(''reverie.space''::text))::integer)' "
+    "OR bool_or(p.polwithcheck IS NOT NULL) ORDER BY 1"
+)
+_MISSING = (
+    "SELECT c.relname, string_agg(r.name, ', ' ORDER BY r.name), current_user::text FROM pg_class AS c "
+    "CROSS JOIN unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) AS r (name) "
+    "WHERE c.relnamespace = 'reverie'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition "
+    "AND (c.relname <> 'migration' OR r.name = 'SELECT') AND NOT has_table_privilege(c.oid, r.name) "
+    "GROUP BY c.relname ORDER BY 1"
+)
 _POWERFUL = "SELECT 1 FROM pg_roles WHERE rolname = current_user AND (rolsuper OR rolbypassrls)"
 
 
@@ -49,7 +63,9 @@ def find_problems(connections: PostgresConnections, space: int) -> list[StorePro
         connections: Its connections, in a `viewing` block, so that all is compared in one state.
         space: Its number.
     """
-    return [*_iterate_data_problems(connections, space), *_iterate_right_problems(connections)]
+    missing = list(_iterate_missing_rights(connections))
+    data = [] if missing else _iterate_data_problems(connections, space)  # what cannot be read is no damage
+    return [*missing, *data, *_iterate_right_problems(connections)]
 
 
 def _iterate_data_problems(connections: PostgresConnections, space: int) -> Iterator[StoreProblem]:
@@ -68,11 +84,25 @@ def _iterate_data_problems(connections: PostgresConnections, space: int) -> Iter
         last = rows[-1][0], rows[-1][1]
 
 
+def _iterate_missing_rights(connections: PostgresConnections) -> Iterator[StoreProblem]:
+    for name, rights, role in connections.rows(_MISSING):
+        yield StoreProblem(
+            what=f"table reverie.{name}: the role {role!r} lacks {rights}",
+            fix=f'run GRANT {rights} ON reverie.{name} TO "{role}" as the owner of the tables',
+        )
+
+
 def _iterate_right_problems(connections: PostgresConnections) -> Iterator[StoreProblem]:
     for (name,) in connections.rows(_UNPROTECTED):
         yield StoreProblem(
             what=f"table reverie.{name}: row-level security is not forced, so memories are not kept apart",
             fix=f"run ALTER TABLE reverie.{name} ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY",
+        )
+    for (name,) in connections.rows(_OPEN):
+        yield StoreProblem(
+            what=f"table reverie.{name}: its row-level security is not Reverie's, so memories are not kept apart",
+            fix=f"drop all policies of reverie.{name}, and run CREATE POLICY one_memory ON reverie.{name} "
+            "USING (space = current_setting('reverie.space')::integer)",
         )
     if connections.rows(_POWERFUL):
         yield StoreProblem(

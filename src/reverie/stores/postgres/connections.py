@@ -284,6 +284,11 @@ class PostgresConnections:
                     self._pool.check()  # others to the same server are likely to be gone too
                 time.sleep(random.uniform(0, _PAUSE_S * (1 + retries)))
 
+    def read_pool_figures(self) -> dict[str, int]:
+        """Return the figures of the pool that all memories of this process in the database share."""
+        figures: dict[str, int] = self._pool.get_stats()
+        return figures
+
     @contextmanager
     def viewing(self) -> Iterator[None]:
         """Let all reads of this thread see one state until the block ends; nested blocks are one."""

@@ -77,6 +77,11 @@ def translate_error(error: psycopg.Error, shown: str) -> InvalidInput | StoreErr
     name = state or type(error).__name__
     if state in _CORRUPT:
         return StoreCorrupt(f"{shown} is damaged ({name}): bring back a backup of the database")
+    if state == "42501" and error.diag.message_primary:  # it names a table or schema, and no content
+        return StoreUnavailable(
+            f"{shown} cannot be used: {error.diag.message_primary}; run `reverie store check` with the URL, or grant "
+            "what the page on PostgreSQL in the documentation lists (the role lacks a right)"
+        )
     if state in _UNAVAILABLE:
         return StoreUnavailable(f"{shown} cannot be used ({name}): {_UNAVAILABLE[state]}")
     if isinstance(error, load_pool().PoolTimeout):

@@ -33,10 +33,11 @@ from reverie.stores.postgres.address import parse_postgres_url
 from reverie.stores.postgres.changes import CHANGE, build_parameters, build_refusal, build_row
 from reverie.stores.postgres.check import find_problems
 from reverie.stores.postgres.connections import ChangeRefused, PostgresConnections, Row
+from reverie.stores.postgres.health import read_status
 from reverie.stores.postgres.schema import open_space
 from reverie.stores.postgres.scrubbing import describe_remains, rewrite_tables
 from reverie.stores.postgres.where import Conditions, build_record_conditions, build_turn_conditions
-from reverie.stores.protocol import Order, StoreProblem
+from reverie.stores.protocol import Order, ServerStatus, StoreProblem
 
 logger = logging.getLogger("reverie")
 
@@ -155,6 +156,10 @@ class PostgresStore:
         """Return descriptions of where the server keeps erased content that `scrub` cannot remove."""
         with self._connections.connection() as connection:
             return describe_remains(connection)
+
+    def server_status(self) -> ServerStatus:
+        """Return the health of the server, of the connections to it, and of background work."""
+        return read_status(self._connections)
 
     def _change(
         self,

@@ -137,6 +137,9 @@ def embed(context: CommandContext, /, as_json: bool) -> None:
         raise click.exceptions.Exit(ExitCode.NOTHING)
 
 
+_OPTIONAL = ("vectors", "server")
+
+
 def _count(memory: Memory | Snapshot) -> Stats:
     from reverie.memory import Memory
 
@@ -154,9 +157,9 @@ def stats(context: CommandContext, /, scope: str | None, disk: bool, as_json: bo
 
     With --json: {"folder": text, "records", "archived", "turns", "sessions", "pages", "paragraphs", "notes",
     "journal" and "bytes_on_disk": numbers, "by_kind", "by_category" and "failed": {"name": number},
-    "index": {…}, with an embedder "vectors": {…}}; with --scope only "records", "archived", "turns",
-    "sessions", "by_kind", "by_category"; with --disk {"folder": text, "bytes_on_disk": number, "parts": [{"name",
-    "bytes", "files"}]}.
+    "index": {…}, with an embedder "vectors": {…}, in a database "server": {…}}; with --scope only "records",
+    "archived", "turns", "sessions", "by_kind", "by_category"; with --disk {"folder": text, "bytes_on_disk":
+    number, "parts": [{"name", "bytes", "files"}]}.
     """
     if disk:
         if scope is not None or context.as_of is not None:
@@ -165,8 +168,9 @@ def stats(context: CommandContext, /, scope: str | None, disk: bool, as_json: bo
         return
     with context.reading() as memory:
         numbers = to_plain(_count(memory) if scope in (None, EVERY_SCOPE) else memory.scoped(scope).stats())
-        if numbers.get("vectors", ...) is None:
-            del numbers["vectors"]
+        numbers = {
+            name: value for name, value in numbers.items() if value is not None or name not in _OPTIONAL
+        }
     if "path" in numbers:
         numbers = {"folder": numbers.pop("path"), **numbers}
     listing.print_listing(
