@@ -302,18 +302,20 @@ class ScopedMemory(MemoryReader):
         """
         return self._parts.records.update(self._require_own(id), changes, expected=expected)
 
-    def archive(self, id: str, *, reason: str = "") -> Record:
+    def archive(self, id: str, *, reason: str = "", expected: Record | None = None) -> Record:
         """Take a record out of search. It stays readable by id, and `restore` brings it back.
 
         Args:
             id: The id of the record.
             reason: A reason for the journal.
+            expected: The record as it was read; if it has changed since, nothing is done.
 
         Raises:
             NotFound: there is no such record here.
             InvalidInput: it belongs to everybody and this is a scope.
+            Conflict: the record is no longer `expected`.
         """
-        return self._parts.records.archive(self._require_own(id), reason=reason)
+        return self._parts.records.archive(self._require_own(id), reason=reason, expected=expected)
 
     def restore(self, id: str) -> Record:
         """Bring an archived record back into search.

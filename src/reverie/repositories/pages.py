@@ -386,11 +386,19 @@ class Pages:
 
         return self._rewrite_page(name, change, reason=reason or "append").page
 
-    def delete(self, name: str, *, reason: str = "") -> bool:
+    def delete(self, name: str, *, expected: str | None = None, reason: str = "") -> bool:
         """Remove a page, or a log with all its paragraphs; the journal keeps what was in it.
+
+        Args:
+            name: Which page or log.
+            expected: Its text as it was read; if it has another one by now, nothing is done.
+            reason: Why, for the journal.
 
         Returns:
             Whether there was one.
+
+        Raises:
+            Conflict: the text is no longer `expected`.
         """
         validate_page_name(name)
 
@@ -398,6 +406,8 @@ class Pages:
             there: Sequence[Page | Paragraph] = (
                 self._store.paragraphs(page=name) if is_log(name) else self._store.pages([name])
             )
+            if there and expected is not None and self.read(name) != expected:
+                raise Conflict(f"page {name!r} has changed since you read it: read it again")
             if there:
                 self._writer.commit(
                     [Change(before=one, after=None) for one in there], reason=reason or "delete page"

@@ -417,8 +417,7 @@ class RecordRepository:
             wanted["metadata"] = MappingProxyType(_parse_metadata(wanted["metadata"]))
 
         def change(record: Record) -> Record:
-            if expected is not None and record != expected:
-                raise Conflict(f"record {id!r} has changed since you read it: read it again")
+            _require_unchanged(record, expected)
             return detach_changed(record, replace(record, **wanted))
 
         only_pinned = wanted.keys() == {"pinned"}
@@ -431,15 +430,16 @@ class RecordRepository:
             touch=not only_pinned,  # a pin says nothing new
         )
 
-    def archive(self, id: str, *, reason: str) -> Record:
+    def archive(self, id: str, *, reason: str, expected: Record | None = None) -> Record:
         """Take a record out of search, keeping it (see `Memory.archive`)."""
 
         def change(record: Record) -> Record:
+            _require_unchanged(record, expected)
             if record.archived:
                 return record
             return replace(record, archived_at=self._clock(), archive_reason=reason)
 
-        return self._change_record(id, change, reason=reason or "archive")
+        return self._change_record(id, change, reason=reason or "archive", retry=expected is None)
 
     def restore(self, id: str) -> Record:
         """Bring an archived record back into search (see `Memory.restore`)."""
@@ -620,6 +620,12 @@ def _to_change(decision: Decision) -> Change:
 def _is_of_any_kind(note: NewRecord) -> bool:
     """Return whether neither kind nor layer is given."""
     return note.kind is None and note.layer is None
+
+
+def _require_unchanged(record: Record, expected: Record | None) -> None:
+    """Raise `Conflict` if a record is not as it was read; None accepts any."""
+    if expected is not None and record != expected:
+        raise Conflict(f"record {record.id!r} has changed since you read it: read it again")
 
 
 def describe_missing_record(id: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from dataclasses import fields as known
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Literal, get_args
@@ -154,7 +155,32 @@ class Hit:
             fields["turn"] = self.turn.to_dict()
         if self.paragraph is not None:
             fields["paragraph"] = self.paragraph.to_dict()
+        if self.session is not None:
+            fields["session"] = self.session.to_dict()
         return fields
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Hit:
+        """Read what `to_dict` wrote. Fields that are not known are left out."""
+        explanation = data["explanation"]
+        words = [word.rpartition(" ≈ ") for word in explanation["matched"]]
+        return cls(
+            score=data["score"],
+            explanation=Explanation(
+                matched=tuple(word for _, _, word in words),
+                stands_for={word: asked for asked, _, word in words if asked},
+                parts=explanation["parts"],
+                evidence=explanation["evidence"],
+                note=explanation["note"],
+            ),
+            **{
+                name: kind.from_dict(
+                    {each.name: found[each.name] for each in known(kind) if each.name in found}
+                )
+                for name, kind in _VALUES.items()
+                if (found := data.get(name)) is not None
+            },
+        )
 
     @property
     def type(self) -> Literal["record", "turn", "session", "paragraph"]:
@@ -171,6 +197,13 @@ class Hit:
         assert value is not None
         return value
 
+
+_VALUES: Mapping[str, type[Any]] = {
+    "record": Record,
+    "turn": Turn,
+    "session": SessionState,
+    "paragraph": Paragraph,
+}
 
 Source = Literal["records", "turns", "pages"]
 """Sources of a search: records, turns of conversations, paragraphs of `HISTORY.md` and of pages."""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
 
 from reverie import Memory
-from reverie.interfaces.http import conditions
+from reverie.interfaces.http import conditions, pages, records
+from reverie.interfaces.http.conditions import check_match
 from reverie.interfaces.http.server import HttpServer
 from tests.interfaces.http.conftest import open_client
 
@@ -451,3 +453,38 @@ def test_cursors_of_one_list_are_refused_by_another() -> None:
             conditions.decode_cursor(wrong, of="x", types=(int, str))
     with pytest.raises(ValueError, match="cursor"):
         conditions.decode_cursor(cursor, of="y", types=(int, str))
+
+
+@pytest.mark.parametrize("thing", ["record", "page"])
+def test_what_changes_between_the_check_and_the_removal_is_not_removed(
+    client: TestClient, memory: Memory, monkeypatch: pytest.MonkeyPatch, thing: str
+) -> None:
+    if thing == "record":
+        name = memory.save("Works in Ghent").record.id
+        path, module = f"/v1/records/{name}", records
+        change = partial(memory.update, name, content="Works in Bruges")
+    else:
+        memory.pages.write("plans.md", "Ghent")
+        path, module = "/v1/pages/plans.md", pages
+        change = partial(memory.pages.write, "plans.md", "Bruges")
+    etag = client.get(path).headers["etag"]
+
+    def check_and_change(*given: Any) -> bool:
+        result = check_match(*given)
+        change()  # as another process does
+        return result
+
+    monkeypatch.setattr(module, "check_match", check_and_change)
+    answer = client.delete(path, headers={"If-Match": etag})
+    assert (answer.status_code, answer.json()["title"]) == (412, "Changed meanwhile")
+    assert "Bruges" in client.get(path).json()["content"]
+    assert not client.get(path).json().get("archived_at")
+    assert client.delete(path, headers={"If-Match": "*"}).status_code == 200
+
+
+def test_a_line_that_is_sent_twice_with_one_key_is_added_once(client: TestClient) -> None:
+    key = {"Idempotency-Key": "a"}
+    for replayed in (None, "true"):
+        answer = client.post("/v1/pages/plans.md/append", json={"text": "- Ghent"}, headers=key)
+        assert (answer.status_code, answer.json()["content"]) == (200, "- Ghent\n")
+        assert answer.headers.get("idempotent-replayed") == replayed

@@ -47,10 +47,10 @@ class Served:
 
 
 @contextmanager
-def serving(folder: Path, *options: str) -> Iterator[Served]:
+def serving(folder: Path, *options: str, port: int = 0) -> Iterator[Served]:
     run_cli("init", "--store", folder) if not (folder / "reverie.db").exists() else None
     process = subprocess.Popen(
-        [*PROGRAM, "serve", "--port", "0", "--store", str(folder), *options],
+        [*PROGRAM, "serve", "--port", str(port), "--store", str(folder), *options],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=environment(),

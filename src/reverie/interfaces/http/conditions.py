@@ -5,9 +5,11 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from reverie.domain.errors import InvalidInput
+from reverie.domain.errors import Conflict, InvalidInput
 from reverie.interfaces.http.operations import Answer, Call
 from reverie.interfaces.http.problems import Problem
 
@@ -26,8 +28,12 @@ def answer_value(call: Call, value: Any, *, status: int = 200) -> Answer:
     return Answer(value, status, {"ETag": etag})
 
 
-def check_match(call: Call, value: Any) -> None:
-    """Raise `Problem` if the caller names another version of a thing than the present one."""
+def check_match(call: Call, value: Any) -> bool:
+    """Raise `Problem` if the caller names another version of a thing than the present one.
+
+    Returns:
+        Whether only this version may be changed; False where the caller takes any.
+    """
     wanted = call.headers.get("if-match")
     if wanted is not None and not _is_listed(wanted, compute_etag(value)):
         raise Problem(
@@ -35,6 +41,16 @@ def check_match(call: Call, value: Any) -> None:
             "This has changed since it was read. Read it again, and send its new ETag.",
             current=value,
         )
+    return wanted is not None and "*" not in [name.strip() for name in wanted.split(",")]
+
+
+@contextmanager
+def refusing_changed() -> Iterator[None]:
+    """Answer a thing that changes between the check and its transaction as one that changed before."""
+    try:
+        yield
+    except Conflict as error:
+        raise Problem(412, f"{error}. Send the new ETag.") from error
 
 
 def _is_listed(header: str, etag: str) -> bool:

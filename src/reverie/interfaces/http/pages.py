@@ -8,7 +8,7 @@ from reverie.domain.errors import NotFound
 from reverie.domain.page import is_log
 from reverie.domain.text.timestamps import format_time
 from reverie.interfaces.http import schemas
-from reverie.interfaces.http.conditions import answer_value, check_match
+from reverie.interfaces.http.conditions import answer_value, check_match, refusing_changed
 from reverie.interfaces.http.operations import Answer, Call, Empty, Operation, operation
 from reverie.interfaces.http.problems import Problem
 
@@ -32,6 +32,10 @@ def list_pages(call: Call) -> Answer:
     return Answer({"items": items})
 
 
+def _replay_page(call: Call, reference: Any) -> Answer:
+    return _answer_page(call, reference)
+
+
 @operation(
     OPERATIONS,
     "POST",
@@ -41,13 +45,16 @@ def list_pages(call: Call) -> Answer:
     body=schemas.LineInput,
     is_whole=True,
     answers={200: schemas.PageText},
+    replay=_replay_page,
 )
 def append_to_page(call: Call) -> Answer:
     """Add a line to the end of a page, or a paragraph to the end of a log."""
     call.require_trust()
     name = call.path["name"]
     call.whole.pages.append(name, call.body.text, at=call.body.at)
-    return _answer_page(call, name)
+    answer = _answer_page(call, name)
+    answer.reference = name
+    return answer
 
 
 @operation(OPERATIONS, "GET", _PAGE, right="read", query=Empty, answers={200: schemas.PageText})
@@ -98,8 +105,10 @@ def delete_page(call: Call) -> Answer:
     call.require_trust()
     _require_page(call)
     name, pages = call.path["name"], call.whole.pages
-    check_match(call, _serialize(name, pages.read(name)))
-    return Answer({"removed": int(pages.delete(name))})
+    old = pages.read(name)
+    expected = old if check_match(call, _serialize(name, old)) else None
+    with refusing_changed():
+        return Answer({"removed": int(pages.delete(name, expected=expected))})
 
 
 def _require_page(call: Call) -> None:

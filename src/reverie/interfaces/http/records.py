@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from reverie.domain.errors import Conflict, InvalidInput, NotFound
+from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.record import NOTHING, Record
 from reverie.domain.text.timestamps import format_time, parse_time
 from reverie.interfaces.http import schemas
@@ -18,6 +18,7 @@ from reverie.interfaces.http.conditions import (
     compute_etag,
     decode_cursor,
     encode_cursor,
+    refusing_changed,
 )
 from reverie.interfaces.http.operations import Answer, Call, Operation, ScopeQuery, operation
 from reverie.interfaces.http.problems import Problem
@@ -181,7 +182,7 @@ def get_record(call: Call) -> Answer:
 def update_record(call: Call) -> Answer:
     """Change fields of a record; null removes a value (RFC 7396)."""
     record = _get_changeable(call)
-    check_match(call, record.to_dict())
+    is_bound = check_match(call, record.to_dict())
     changes = {name: getattr(call.body, name) for name in call.body.model_fields_set}
     for name in ("tags", "references"):
         if name in changes:
@@ -195,10 +196,9 @@ def update_record(call: Call) -> Answer:
         raise InvalidInput(
             "content, kind, layer, pinned and source cannot be removed: leave out what shall stay"
         )
-    try:
-        updated = call.view.update(record.id, expected=record, **changes) if changes else record
-    except Conflict as error:
-        raise Problem(412, f"{error}. Send the new ETag.") from error
+    expected = record if is_bound or {"content", "metadata", "origin"} & set(changes) else None
+    with refusing_changed():
+        updated = call.view.update(record.id, expected=expected, **changes) if changes else record
     return answer_value(call, updated.to_dict())
 
 
@@ -214,8 +214,10 @@ def update_record(call: Call) -> Answer:
 def archive_record(call: Call) -> Answer:
     """Take a record out of search; it can be restored."""
     record = _get_changeable(call)
-    check_match(call, record.to_dict())
-    return answer_value(call, call.view.archive(record.id, reason=call.query.reason).to_dict())
+    expected = record if check_match(call, record.to_dict()) else None
+    with refusing_changed():
+        archived = call.view.archive(record.id, reason=call.query.reason, expected=expected)
+    return answer_value(call, archived.to_dict())
 
 
 @operation(OPERATIONS, "POST", "/v1/records/{id}/restore", right="write", answers={200: Record})

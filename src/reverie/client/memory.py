@@ -1,0 +1,403 @@
+"""A memory on a server, with the methods of `Memory`."""
+
+from __future__ import annotations
+
+import builtins
+import random
+import time
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from datetime import datetime
+from typing import Any, Unpack
+
+from reverie.admin.stats import ScopeStats
+from reverie.client.connection import Connection, Reply, quote_path
+from reverie.client.parts import RemoteHistory, RemotePages, RemoteSession, RemoteWorkingMemory, parse_value
+from reverie.domain.conversation import SessionOverview, SessionState, Turn
+from reverie.domain.entry import build_scope_namespace
+from reverie.domain.errors import Conflict, NotFound
+from reverie.domain.filter import ListFilters, SearchFilters
+from reverie.domain.record import Kind, Layer, Origin, Record
+from reverie.domain.scope import join_scope
+from reverie.domain.text.timestamps import Duration, parse_time
+from reverie.repositories.records import NewRecord, RecordChanges, SaveResult
+from reverie.search.hits import Hit, SearchMode, Source, Unit
+
+_MOST = 200
+"""Maximum items of one page of a list, and of one batch."""
+
+_TRIES = 30
+_NO_VERSION = '"changed"'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeEvent:
+    """A change that the server told of; it has no content.
+
+    Attributes:
+        sequence: Number of the change.
+        batch: Number of the first change of its transaction.
+        actor: Author.
+        subject: What kind of thing changed; `record`, `turn`, ...
+        id: Id of the thing; None if it was erased.
+    """
+
+    sequence: int
+    batch: int
+    actor: str
+    subject: str
+    id: str | None
+
+
+class RemoteReader:
+    """What can be read from a scope, now or as of an earlier time; see `MemoryReader`.
+
+    Attributes:
+        scope: The scope, within that of the token.
+    """
+
+    def __init__(
+        self, connection: Connection, *, scope: str = "", as_of: datetime | int | None = None
+    ) -> None:
+        self.scope = scope
+        self._connection = connection
+        self._scope = {"scope": scope or None}
+        self._view = {**self._scope, "as_of": as_of}
+
+    def get(self, id: str) -> Record | None:
+        """Return a record, archived or not; None if there is none in view."""
+        found = self._fetch(id)
+        return None if found is None else found[0]
+
+    def list(self, *, limit: int | None = 50, **filters: Unpack[ListFilters]) -> builtins.list[Record]:
+        """Return records, those created last first; see `MemoryReader.list`.
+
+        Args:
+            limit: Most records to return; None for all.
+            **filters: Restrictions; see `reverie.domain.filter.ListFilters`.
+        """
+        asked = [filters.get("archived", False)]
+        if asked[0] is None:  # a query has no null: both are asked for
+            asked = [False, True]
+        found = [
+            parse_value(Record, each)
+            for archived in asked
+            for each in self._page("records", {**_name_all(filters), "archived": archived}, limit)
+        ]
+        return sorted(found, key=lambda record: record.created_at, reverse=True)[:limit]
+
+    def search(
+        self,
+        query: str | None = None,
+        *,
+        sources: Source | Sequence[Source] = "records",
+        limit: int = 10,
+        min_score: float = 0.0,
+        mode: SearchMode = "words",
+        unit: Unit = "turn",
+        **filters: Unpack[SearchFilters],
+    ) -> builtins.list[Hit]:
+        """Return what answers a query, best first; see `MemoryReader.search`."""
+        body = _name_all(filters) | {
+            "query": query,
+            "sources": [sources] if isinstance(sources, str) else sources,
+            "limit": limit,
+            "min_score": min_score,
+            "mode": mode,
+            "unit": unit,
+        }
+        hits = self._connection.request("POST", quote_path("search"), body, query=self._view).value["hits"]
+        return [Hit.from_dict(each) for each in hits]
+
+    def _fetch(self, id: str) -> tuple[Record, str] | None:
+        """Return a record and its ETag; None if there is none in view."""
+        try:
+            reply = self._connection.request("GET", quote_path("records", id), query=self._view)
+        except NotFound:
+            return None
+        return parse_value(Record, reply.value), reply.headers["etag"]
+
+    def _page(self, path: str, query: Mapping[str, Any], limit: int | None) -> builtins.list[dict[str, Any]]:
+        """Return the items of a list, page by page."""
+        items: list[dict[str, Any]] = []
+        cursor = None
+        while limit is None or len(items) < limit:
+            wanted = _MOST if limit is None else min(_MOST, limit - len(items))
+            given = {**self._view, **query, "limit": wanted, "cursor": cursor}
+            page = self._connection.request("GET", f"/v1/{path}", query=given).value
+            items += page["items"]
+            cursor = page["next"]
+            if cursor is None:
+                break
+        return items
+
+
+class RemoteMemory(RemoteReader):
+    """A memory on a server. Safe to use from several threads.
+
+    A request that is not answered is repeated for `patience` seconds. What is saved or added is not done twice
+    by that. What a method returned is on the server's disk.
+
+    Attributes:
+        pages: The pages and logs, which belong to everybody.
+        scratchpad: Working memory of the scope, which outlives sessions.
+        history: The journal, and undo.
+    """
+
+    def __init__(
+        self, url: str, *, token: str | None = None, timeout: float = 30.0, patience: float = 10.0
+    ) -> None:
+        """Use a server; nothing is sent before the first call.
+
+        Args:
+            url: Address of the server, such as `http://127.0.0.1:8766`.
+            token: Token of `reverie token create`; None where the server needs none.
+            timeout: Seconds to wait for an answer.
+            patience: Seconds to go on repeating a request that a server is too busy for, or that was not answered.
+
+        Raises:
+            InvalidInput: the address is none of HTTP.
+        """
+        self._open(Connection(url, token=token, timeout=timeout, patience=patience), "")
+
+    def _open(self, connection: Connection, scope: str) -> None:
+        super().__init__(connection, scope=scope)
+        self.pages = RemotePages(connection)
+        self.scratchpad = RemoteWorkingMemory(
+            connection, "/v1/scratchpad", scope, build_scope_namespace(scope)
+        )
+        self.history = RemoteHistory(connection, scope)
+
+    def __enter__(self) -> RemoteMemory:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections. Another call opens them again."""
+        self._connection.close()
+
+    def scoped(self, scope: str) -> RemoteMemory:
+        """Return the memory of a scope within this one; `*` reads all scopes, with the right `admin`."""
+        memory = RemoteMemory.__new__(RemoteMemory)
+        memory._open(self._connection, scope if scope == "*" else join_scope(self.scope, scope))
+        return memory
+
+    def as_of(self, moment: datetime | int) -> RemoteReader:
+        """Return what this scope was at an earlier time, or after the change of that number."""
+        return RemoteReader(self._connection, scope=self.scope, as_of=moment)
+
+    def request(
+        self, method: str, path: str, body: Any = None, *, query: Mapping[str, Any] | None = None
+    ) -> Reply:
+        """Send any request of the API, such as `("POST", "/v1/forget/preview", {"match": "tea"})`."""
+        return self._connection.request(method, path, body, query=query)
+
+    # -- saving and changing -----------------------------------------------------------------------------
+
+    def save(
+        self,
+        content: str,
+        *,
+        category: str | None = None,
+        kind: Kind | None = None,
+        layer: Layer | None = None,
+        tags: Iterable[str] = (),
+        confidence: float = 0.8,
+        importance: float = 0.5,
+        source: str = "",
+        references: Iterable[str] = (),
+        origin: Origin = "owner",
+        pinned: bool = False,
+        valid_from: datetime | None = None,
+        valid_to: datetime | None = None,
+        ttl: Duration | None = None,
+        metadata: Mapping[str, str] | None = None,
+        created_at: datetime | None = None,
+        draft: bool = False,
+    ) -> SaveResult:
+        """Save one record in this scope; see `Memory.save`. It is on the server's disk when this returns."""
+        record = NewRecord(
+            content=content,
+            category=category,
+            kind=kind,
+            layer=layer,
+            tags=tags,
+            confidence=confidence,
+            importance=importance,
+            source=source,
+            references=references,
+            origin=origin,
+            pinned=pinned,
+            valid_from=valid_from,
+            valid_to=valid_to,
+            ttl=ttl,
+            metadata=metadata or {},
+            created_at=created_at,
+            draft=draft,
+        )
+        body = _describe_record(record)
+        return _parse_saved(
+            self._connection.request("POST", quote_path("records"), body, query=self._scope).value
+        )
+
+    def save_many(self, records: Iterable[NewRecord | Mapping[str, Any]]) -> builtins.list[SaveResult]:
+        """Save many records in this scope, 200 in one transaction; see `Memory.save_many`."""
+        given = [_describe_record(each) for each in records]
+        path = quote_path("records", "batch")
+        results: list[SaveResult] = []
+        for start in range(0, len(given), _MOST):
+            body = {"records": given[start : start + _MOST]}
+            reply = self._connection.request("POST", path, body, query=self._scope)
+            results += map(_parse_saved, reply.value["results"])
+        return results
+
+    def promote(self, id: str, *, to: str = "") -> SaveResult:
+        """Copy a record to a wider scope; see `Memory.promote`."""
+        return _parse_saved(self._change(id, "promote", {"to": to}))
+
+    def update(self, id: str, *, expected: Record | None = None, **changes: Unpack[RecordChanges]) -> Record:
+        """Change fields of a record; see `Memory.update`.
+
+        Raises:
+            Conflict: the record is no longer `expected`. If the connection broke before, it may be because this
+                change was made.
+        """
+        path, body, etag = quote_path("records", id), dict[str, Any](changes), "*"
+        for tries in range(1, _TRIES + 1):
+            if expected is not None or "metadata" in changes:
+                record, etag = self._require(id)
+                if expected is not None and record != expected:
+                    etag = _NO_VERSION
+                if "metadata" in changes:  # the API merges it, and `update` replaces it
+                    body["metadata"] = dict.fromkeys(record.metadata) | dict(changes["metadata"])
+            try:
+                reply = self._connection.request(
+                    "PATCH", path, body, query=self._scope, headers={"If-Match": etag}
+                )
+            except Conflict:
+                if expected is not None or tries == _TRIES:
+                    raise
+                time.sleep(random.uniform(0, 0.01 * tries))
+            else:
+                return parse_value(Record, reply.value)
+        raise AssertionError
+
+    def archive(self, id: str, *, reason: str = "", expected: Record | None = None) -> Record:
+        """Take a record out of search; see `Memory.archive`.
+
+        Raises:
+            Conflict: the record is no longer `expected`.
+        """
+        etag = "*"
+        if expected is not None:
+            record, etag = self._require(id)
+            etag = etag if record == expected else _NO_VERSION
+        query = {**self._scope, "reason": reason or None}
+        reply = self._connection.request(
+            "DELETE", quote_path("records", id), query=query, headers={"If-Match": etag}
+        )
+        return parse_value(Record, reply.value)
+
+    def restore(self, id: str) -> Record:
+        """Bring an archived record back into search."""
+        return parse_value(Record, self._change(id, "restore"))
+
+    # -- conversations -----------------------------------------------------------------------------------
+
+    def session(self, id: str) -> RemoteSession:
+        """Open a conversation of this scope. Nothing is written before its first turn."""
+        return RemoteSession(self._connection, id, self.scope)
+
+    def sessions(self, *, limit: int | None = None) -> builtins.list[SessionOverview]:
+        """Return sessions, the latest active first."""
+        return [
+            SessionOverview(
+                state=parse_value(SessionState, each["session"]),
+                turns=each["turns"],
+                last_at=parse_time(each["last_at"]),
+            )
+            for each in self._page("sessions", {}, limit)
+        ]
+
+    def turns(self, session: str, *, start: int = 0, stop: int | None = None) -> builtins.list[Turn]:
+        """Return turns of a session by position; see `MemoryReader.turns`."""
+        path = quote_path("sessions", session, "turns").removeprefix("/v1/")
+        limit = stop if stop is not None and stop >= 0 and start >= 0 else None
+        return [parse_value(Turn, each) for each in self._page(path, {}, limit)][start:stop]
+
+    def consolidate_session(self, id: str) -> builtins.list[SaveResult]:
+        """Save what a session concluded, by rule; see `Memory.consolidate_session`."""
+        path = quote_path("sessions", id, "consolidate")
+        results = self._connection.request("POST", path, query=self._scope).value["results"]
+        return [_parse_saved(each) for each in results]
+
+    def delete_session(self, id: str) -> int:
+        """Remove a session and its turns; return how many there were, 0 for an unknown session."""
+        try:
+            reply = self._connection.request("DELETE", quote_path("sessions", id), query=self._scope)
+        except NotFound:
+            return 0
+        return int(reply.value["removed"])
+
+    # -- the whole ---------------------------------------------------------------------------------------
+
+    def categories(self) -> dict[str, int]:
+        """Return the number of live records of each category."""
+        return dict(self._connection.request("GET", quote_path("categories"), query=self._scope).value)
+
+    def tags(self) -> dict[str, int]:
+        """Return the number of live records that have each tag."""
+        return dict(self._connection.request("GET", quote_path("tags"), query=self._scope).value)
+
+    def stats(self) -> ScopeStats:
+        """Return how much can be seen from this scope."""
+        found = self._connection.request("GET", quote_path("stats"), query=self._scope).value
+        return ScopeStats(**{each.name: found[each.name] for each in fields(ScopeStats)})
+
+    def events(self, *, after: int | None = None) -> Generator[ChangeEvent, None, None]:
+        """Follow the changes as they are made, without end; a broken connection is opened again.
+
+        Args:
+            after: Number of the last change that is known; None for those from now on.
+        """
+        begin = self._connection.request("GET", "/readyz").value["sequence"] if after is None else after
+        events = self._connection.stream(quote_path("events"), query=self._scope, last=begin)
+        return (ChangeEvent(**{name: data[name] for name in _EVENT}) for _, data in events)
+
+    # -- inside ------------------------------------------------------------------------------------------
+
+    def _change(self, id: str, what: str, body: Any = None) -> Any:
+        return self._connection.request(
+            "POST", quote_path("records", id, what), body, query=self._scope
+        ).value
+
+    def _require(self, id: str) -> tuple[Record, str]:
+        found = self._fetch(id)
+        if found is None:
+            raise NotFound(f"there is no record {id!r} here: search or list for the right id")
+        return found
+
+
+_EVENT = tuple(each.name for each in fields(ChangeEvent))
+
+
+def _describe_record(record: NewRecord | Mapping[str, Any]) -> dict[str, Any]:
+    """Return a record to save as the API takes it; its scope is in the query."""
+    if isinstance(record, NewRecord):
+        record = {each.name: getattr(record, each.name) for each in fields(record)}
+    return {name: value for name, value in record.items() if name != "scope"}
+
+
+def _parse_saved(data: Mapping[str, Any]) -> SaveResult:
+    return SaveResult(record=parse_value(Record, data["record"]), outcome=data["outcome"])
+
+
+def _name_all(filters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return filters with each value of those that take several as a list."""
+    return {
+        name: [value] if isinstance(value, str) else value
+        for name, value in filters.items()
+        if value is not None
+    }

@@ -1,0 +1,324 @@
+"""Sessions, working memory, pages and history of a memory on a server."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from datetime import datetime, timedelta
+from typing import Any, Literal, TypeVar
+
+from reverie.client.connection import Connection, quote_path
+from reverie.domain.conversation import Role, SessionState, ToolCall, Turn
+from reverie.domain.entry import Entry, build_session_namespace
+from reverie.domain.errors import NotFound
+from reverie.domain.page import MEMORY
+from reverie.domain.text.timestamps import parse_time
+from reverie.repositories.working_memory import DEFAULT, TtlDefault
+
+_Value = TypeVar("_Value", bound=Any)
+
+
+def parse_value(kind: type[_Value], data: Mapping[str, Any]) -> _Value:
+    """Return a value that the server sent; fields that only a newer Reverie has are left out."""
+    known = {each.name for each in fields(kind)}
+    value: _Value = kind.from_dict({name: each for name, each in data.items() if name in known})
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class RemotePack:
+    """What goes into the prompt of a session, as the server made it.
+
+    Attributes:
+        text: The system part of the prompt.
+        stable_text: Its beginning, which seldom changes: where a provider's prompt cache can end.
+        messages: The replayed turns for a chat API.
+        details: Everything that the server says of it, with `sections`, `choices` and `diagnostics`.
+    """
+
+    text: str
+    stable_text: str
+    messages: list[dict[str, Any]]
+    details: Mapping[str, Any]
+
+
+class RemoteWorkingMemory:
+    """Working memory on a server: that of a session, or the scratchpad of a scope."""
+
+    def __init__(self, connection: Connection, path: str, scope: str, namespace: str) -> None:
+        self._connection = connection
+        self._path = path
+        self._query = {"scope": scope or None}
+        self.namespace = namespace
+
+    def set(
+        self,
+        key: str,
+        data: str,
+        *,
+        ttl: str | float | timedelta | TtlDefault | None = DEFAULT,
+        category: str | None = None,
+        tags: Iterable[str] = (),
+    ) -> Entry:
+        """Keep a text under a key; see `WorkingMemory.set`."""
+        body: dict[str, Any] = {"data": data, "category": category, "tags": tags}
+        if not isinstance(ttl, TtlDefault):
+            body["ttl"] = ttl
+        return self._parse(self._connection.request("PUT", self._locate(key), body, query=self._query).value)
+
+    def get(self, key: str) -> str | None:
+        """Return the text under a key; None if there is none or it has expired."""
+        entry = self.entry(key)
+        return None if entry is None else entry.data
+
+    def entry(self, key: str) -> Entry | None:
+        """Return the entry under a key; None if there is none or it has expired."""
+        try:
+            return self._parse(self._connection.request("GET", self._locate(key), query=self._query).value)
+        except NotFound:
+            return None
+
+    def list(self) -> builtins.list[Entry]:
+        """Return the live entries, by key."""
+        items = self._connection.request("GET", self._path, query=self._query).value["items"]
+        return [self._parse(each) for each in items]
+
+    def delete(self, key: str) -> bool:
+        """Remove the entry under a key; False if there was none."""
+        reply = self._connection.request("DELETE", self._locate(key), query=self._query)
+        return bool(reply.value["removed"])
+
+    def _locate(self, key: str) -> str:
+        return f"{self._path}/{quote_path(key).removeprefix('/v1/')}"
+
+    def _parse(self, data: Mapping[str, Any]) -> Entry:
+        expires = data["expires_at"]
+        return Entry(
+            namespace=self.namespace,
+            key=data["key"],
+            data=data["data"],
+            stored_at=parse_time(data["stored_at"]),
+            expires_at=None if expires is None else parse_time(expires),
+            category=data["category"],
+            tags=tuple(data["tags"]),
+        )
+
+
+class RemoteSession:
+    """A conversation on a server; see `Session`."""
+
+    def __init__(self, connection: Connection, id: str, scope: str) -> None:
+        self.id = id
+        self._connection = connection
+        self._query = {"scope": scope or None}
+        self.working = RemoteWorkingMemory(
+            connection, self._locate("working"), scope, build_session_namespace(id)
+        )
+
+    @property
+    def state(self) -> SessionState:
+        """Its state; raises `NotFound` before its first turn."""
+        return self._parse_state(self._ask("GET").value)
+
+    def add(
+        self,
+        role: Role,
+        content: str,
+        *,
+        speaker: str = "",
+        at: datetime | None = None,
+        tool_calls: Iterable[ToolCall | Mapping[str, Any]] = (),
+        tool_call_id: str = "",
+        metadata: Mapping[str, str] | None = None,
+    ) -> Turn:
+        """Add one turn at the end; see `Session.add`. It is on the server's disk when this returns."""
+        turn = {
+            "role": role,
+            "content": content,
+            "speaker": speaker,
+            "at": at,
+            "tool_calls": tool_calls,
+            "tool_call_id": tool_call_id,
+            "metadata": metadata or {},
+        }
+        return self.add_many([turn])[0]
+
+    def add_many(self, turns: Iterable[Mapping[str, Any]]) -> list[Turn]:
+        """Add up to 200 turns one after the other, all of them or none; see `Session.add_many`."""
+        given = list(turns)
+        if not given:
+            return []
+        items = self._ask("POST", "turns", body={"turns": given}).value["items"]
+        return [parse_value(Turn, each) for each in items]
+
+    def context(
+        self,
+        message: str | None = None,
+        *,
+        soft_tokens: int | None = None,
+        hard_tokens: int | None = None,
+        record_shown: bool = True,
+        extra_context: str = "",
+    ) -> RemotePack:
+        """Return what goes into the prompt now; see `Session.context`."""
+        body = {
+            "message": message,
+            "soft_tokens": soft_tokens,
+            "hard_tokens": hard_tokens,
+            "record_shown": record_shown,
+            "extra_context": extra_context,
+        }
+        pack = self._ask("POST", "context", body=body).value
+        return RemotePack(pack["text"], pack["stable_text"], pack["messages"], pack)
+
+    def feedback(self, turn_id: str, thumb: Literal["up", "down"], *, note: str = "") -> Turn:
+        """Note what the user thinks of an answer; see `Session.feedback`."""
+        reply = self._ask("POST", "feedback", body={"turn": turn_id, "thumb": thumb, "note": note})
+        return parse_value(Turn, reply.value)
+
+    def pause(self) -> SessionState:
+        """Pause the session."""
+        return self._change({"status": "paused"})
+
+    def resume(self) -> SessionState:
+        """Make a paused session active again."""
+        return self._change({"status": "active"})
+
+    def terminate(self) -> SessionState:
+        """End the session: no turns can be added."""
+        return self._change({"status": "terminated"})
+
+    def set_metadata(self, key: str, value: str | None) -> SessionState:
+        """Set an item of the metadata; None removes it."""
+        return self._change({"metadata": {key: value}})
+
+    def _change(self, body: Mapping[str, Any]) -> SessionState:
+        return self._parse_state(self._ask("PUT", body=body).value)
+
+    def _ask(self, method: str, *more: str, body: Any = None) -> Any:
+        return self._connection.request(method, self._locate(*more), body, query=self._query)
+
+    def _locate(self, *more: str) -> str:
+        return quote_path("sessions", self.id, *more)
+
+    @staticmethod
+    def _parse_state(data: Mapping[str, Any]) -> SessionState:
+        return parse_value(SessionState, data)
+
+
+class RemotePages:
+    """Pages and logs on a server; see `Pages`."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def names(self) -> list[str]:
+        """Return the names of all pages and logs."""
+        items = self._connection.request("GET", quote_path("pages")).value["items"]
+        return [each["name"] for each in items]
+
+    def read(self, name: str = MEMORY) -> str:
+        """Return the text of a page or log; empty if there is none."""
+        return self._fetch(name)[0]
+
+    def write(self, name: str, text: str, *, expected: str | None = None) -> str:
+        """Write a page as a whole, making it if it is not there, and return its text.
+
+        Args:
+            name: Which page.
+            text: Its whole text.
+            expected: The text that yours was made from; None puts `text` in the place of whatever is there.
+
+        Raises:
+            Conflict: the page has another text than `expected` by now; nothing was changed.
+        """
+        headers = {"If-Match": "*" if expected is None else self._find_version(name, expected)}
+        reply = self._connection.request("PUT", quote_path("pages", name), {"content": text}, headers=headers)
+        return str(reply.value["content"])
+
+    def append(self, name: str, text: str, *, at: datetime | None = None) -> str:
+        """Add a line to a page, or a paragraph to a log, and return its whole text."""
+        path = f"{quote_path('pages', name)}/append"
+        return str(self._connection.request("POST", path, {"text": text, "at": at}).value["content"])
+
+    def delete(self, name: str) -> bool:
+        """Remove a page; undo brings it back.
+
+        Returns:
+            Whether there was one.
+        """
+        try:
+            self._connection.request("DELETE", quote_path("pages", name), headers={"If-Match": "*"})
+        except NotFound:
+            return False
+        return True
+
+    def _fetch(self, name: str) -> tuple[str, str]:
+        """Return the text of a page and its ETag, of an empty text if there is none."""
+        try:
+            reply = self._connection.request("GET", quote_path("pages", name))
+        except NotFound:
+            return "", "*"
+        return reply.value["content"], reply.headers["etag"]
+
+    def _find_version(self, name: str, expected: str) -> str:
+        """Return the ETag of the page if it has that text; else one that no page has."""
+        text, etag = self._fetch(name)
+        return etag if text == expected else '"changed"'
+
+
+class RemoteHistory:
+    """The journal on a server; changes are mappings as the API has them."""
+
+    def __init__(self, connection: Connection, scope: str) -> None:
+        self._connection = connection
+        self._query = {"scope": scope or None}
+
+    def log(
+        self,
+        id: str | None = None,
+        *,
+        limit: int = 50,
+        after: int = 0,
+        actor: str | None = None,
+        newest_first: bool = False,
+    ) -> list[dict[str, Any]]:
+        """Return changes in their order, or the newest first.
+
+        Args:
+            id: Only those of this thing.
+            limit: At most so many; 1 to 200.
+            after: Only those after this number.
+            actor: Only those of this author.
+            newest_first: Whether to begin with the newest.
+        """
+        query = {"id": id, "limit": limit, "after": after, "actor": actor, "newest_first": newest_first}
+        reply = self._connection.request("GET", quote_path("journal"), query=self._query | query)
+        return list(reply.value["items"])
+
+    def blame(self, id: str) -> dict[str, Any]:
+        """Return where a record comes from, and its later changes."""
+        return dict(self._ask("GET", id, "blame"))
+
+    def diff(
+        self, id: str, a: int | datetime | None = None, b: int | datetime | None = None
+    ) -> dict[str, Any]:
+        """Return the difference between two versions of a record; by default that of its last change."""
+        return dict(self._ask("GET", id, "diff", a=a, b=b))
+
+    def undo(
+        self,
+        changes: Iterable[int] | None = None,
+        *,
+        batch: int | None = None,
+        since: int | datetime | None = None,
+        dry_run: bool = False,
+    ) -> dict[str, Any]:
+        """Take changes back, all of them in one transaction; see `History.undo`."""
+        body = {"changes": changes, "batch": batch, "since": since, "dry_run": dry_run}
+        return dict(self._connection.request("POST", quote_path("undo"), body, query=self._query).value)
+
+    def _ask(self, method: str, id: str, what: str, **query: Any) -> Any:
+        path = quote_path("records", id, what)
+        return self._connection.request(method, path, query=self._query | query).value

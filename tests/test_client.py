@@ -1,0 +1,314 @@
+"""The client against a server that runs as a process."""
+
+from __future__ import annotations
+
+import inspect
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reverie import Conflict, InvalidInput, Memory, NewRecord, NotFound, StoreUnavailable
+from reverie.client import RemoteMemory, RemotePages
+from reverie.repositories.pages import Pages
+from reverie.repositories.working_memory import WorkingMemory
+from reverie.session import Session
+from tests.interfaces.conftest import run_cli
+from tests.interfaces.http.test_http_process import Served, serving
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with serving(tmp_path_factory.mktemp("served") / "memory") as served:
+        yield served
+
+
+@pytest.fixture
+def memory(served: Served, request: pytest.FixtureRequest) -> Iterator[RemoteMemory]:
+    """A scope of its own for each test."""
+    with connect(served) as memory:
+        yield memory.scoped(f"test:{request.node.name.replace('_', '-')[:80]}")
+
+
+def connect(served: Served, **options: object) -> RemoteMemory:
+    return RemoteMemory(f"http://127.0.0.1:{served.port}", **options)
+
+
+NOT_REMOTE = {
+    "open": "opens a folder",
+    "folder": "is about files",
+    "path": "is about files",
+    "admin": "is in reach by `request`",
+    "dreams": "is in reach by `request`",
+    "documents": "serves a model in this process",
+    "key_value": "serves a model in this process",
+    "knowledge_graph": "serves a model in this process",
+    "tools": "serves a model in this process",
+    "get_turn": "has no operation",
+    "get_paragraph": "has no operation",
+}
+
+
+def test_the_client_has_the_methods_of_memory_with_their_parameters() -> None:
+    whole = RemoteMemory("http://127.0.0.1")
+    for local, remote, left_out in (
+        (Memory, whole, NOT_REMOTE),
+        (Session, whole.session("a"), {"turns", "recent_turns", "search", "reset", "determine_origin"}),
+        (WorkingMemory, whole.scratchpad, {"search", "clear", "inventory"}),
+        (Pages, whole.pages, {"context", "notes", "paragraphs", "overview", "replace"}),
+    ):
+        public = {name for name in dir(local) if not name.startswith("_")}
+        assert public - set(dir(remote)) == set(left_out) & public
+        for name in public & set(dir(remote)):
+            if inspect.isfunction(getattr(local, name)):
+                known = set(inspect.signature(getattr(local, name)).parameters) - {"self"}
+                missing = known - set(inspect.signature(getattr(remote, name)).parameters)
+                assert missing <= {"offset", "order", "parts", "progress", "prefix", "guard", "source"} | (
+                    {"expected", "reason"} if local is Pages else set()
+                ), (name, missing)
+
+
+def test_what_is_saved_is_found_changed_and_taken_back(memory: RemoteMemory) -> None:
+    held = datetime(2026, 5, 1, tzinfo=UTC)
+    saved = memory.save(
+        "Prefers oolong tea", tags=["tea"], valid_from=held, ttl=timedelta(days=3), metadata={"a": "1"}
+    )
+    record = saved.record
+    assert (saved.outcome, record.valid_from, record.scope) == ("created", held, memory.scope)
+    assert memory.save("Prefers oolong tea").outcome == "reinforced"
+    hit = memory.search("which tea?", tags="tea", kind=["fact", "preference"])[0]
+    assert (hit.record.id, hit.content) == (record.id, "Prefers oolong tea")
+    assert "tea" in hit.explanation.matched
+    assert memory.search("volcanoes") == []
+    assert memory.get(record.id) == hit.record
+    assert memory.update(record.id, metadata={"b": "2"}).metadata == {"b": "2"}
+    assert memory.archive(record.id, reason="done").archive_reason == "done"
+    assert (memory.list(), memory.list(archived=True)[0].id) == ([], record.id)
+    assert [each.id for each in memory.list(archived=None)] == [record.id]
+    assert not memory.restore(record.id).archived
+    change = memory.history.log(record.id)[0]
+    assert change["change"] == "added"
+    assert memory.history.blame(record.id)["created"]["sequence"] == change["sequence"]
+    assert memory.history.diff(record.id)["id"] == record.id
+    newest = memory.history.log(record.id, newest_first=True)[0]["sequence"]
+    assert memory.history.undo([newest])["changes"] == [newest]
+    assert memory.get(record.id).archived
+    assert memory.as_of(change["sequence"]).get(record.id).metadata == {"a": "1"}
+    assert memory.get("000000000000") is None
+    assert (memory.tags(), memory.categories(), memory.stats().archived) == ({}, {}, 1)
+
+
+def test_lists_longer_than_a_page_are_read_whole(memory: RemoteMemory) -> None:
+    given = [NewRecord(content=f"Number {n} is {n * 7919}") for n in range(250)]
+    results = memory.save_many(given)
+    assert len(results) == 250
+    listed = [each.id for each in memory.list(limit=None)]
+    assert sorted(listed) == sorted(each.record.id for each in results)
+    assert [each.id for each in memory.list(limit=210)] == listed[:210]
+    session = memory.session("long")
+    for start in (0, 150):
+        session.add_many({"role": "user", "content": f"Turn {start + n}"} for n in range(150))
+    assert [turn.content for turn in memory.turns("long", start=198, stop=202)] == [
+        f"Turn {n}" for n in range(198, 202)
+    ]
+    assert [turn.content for turn in memory.turns("long", start=-1)] == ["Turn 299"]
+
+
+def test_a_conversation_is_kept_and_makes_a_prompt(memory: RemoteMemory) -> None:
+    memory.save("Alice is allergic to nuts")
+    session = memory.session("telegram:1/a")
+    with pytest.raises(NotFound):
+        _ = session.state
+    said = session.add("user", "What am I allergic to?", metadata={"a": "b"})
+    assert (said.position, said.metadata) == (0, {"a": "b"})
+    pack = session.context()
+    assert "allergic to nuts" in pack.text
+    assert pack.messages == [{"role": "user", "content": "What am I allergic to?"}]
+    answer = session.add("assistant", "Nuts.")
+    assert session.feedback(answer.id, "up").id == answer.id
+    assert session.pause().status == "paused"
+    assert session.resume().status == session.state.status == "active"
+    assert session.set_metadata("mood", "calm").metadata == {"mood": "calm"}
+    assert [(each.turns, each.state.status) for each in memory.sessions()] == [(2, "active")]
+    found = memory.search("allergic", sources=["turns"], session=said.session)
+    assert {each.turn.id for each in found} == {said.id, answer.id}
+    whole = memory.search("allergic", sources="turns", unit="session")[0]
+    assert (whole.id, whole.session.status) == (said.session, "active")
+    entry = session.working.set("k/1", "v", ttl=None, tags=["x"])
+    assert (session.working.get("k/1"), session.working.list()) == ("v", [entry])
+    assert (session.working.delete("k/1"), session.working.delete("k/1")) == (True, False)
+    assert memory.scratchpad.get("none") is None
+    assert memory.consolidate_session("telegram:1/a") == []
+    assert session.terminate().status == "terminated"
+    with pytest.raises(InvalidInput, match="terminated"):
+        session.add("user", "More")
+    assert (memory.delete_session("telegram:1/a"), memory.delete_session("telegram:1/a")) == (2, 0)
+
+
+def test_pages_are_written_only_over_what_was_read(served: Served) -> None:
+    with connect(served) as memory:
+        check_pages(memory.pages)
+
+
+def check_pages(pages: RemotePages) -> None:
+    assert pages.write("projects/atlas.md", "One") == "One"
+    assert pages.write("projects/atlas.md", "Two", expected="One") == "Two"
+    with pytest.raises(Conflict):
+        pages.write("projects/atlas.md", "Three", expected="One")
+    assert pages.read("projects/atlas.md") == "Two"
+    assert pages.append("projects/atlas.md", "- more") == "Two\n- more\n"
+    assert "projects/atlas.md" in pages.names()
+    assert (pages.delete("projects/atlas.md"), pages.delete("projects/atlas.md")) == (True, False)
+    assert pages.read("projects/atlas.md") == ""
+
+
+def test_errors_are_those_of_memory(memory: RemoteMemory, served: Served) -> None:
+    with pytest.raises(InvalidInput, match="confidence"):
+        memory.save("x", confidence=7)
+    with pytest.raises(NotFound):
+        memory.archive("000000000000")
+    with pytest.raises(InvalidInput, match="url"):
+        RemoteMemory("ftp://127.0.0.1")
+    record = memory.save("Works in Ghent").record
+    memory.update(record.id, content="Works in Bruges")
+    with pytest.raises(Conflict):
+        memory.update(record.id, content="Works in Mons", expected=record)
+    with pytest.raises(Conflict):
+        memory.archive(record.id, expected=record)
+    assert memory.get(record.id).content == "Works in Bruges"
+    assert memory.archive(record.id, expected=memory.get(record.id)).archived
+    with pytest.raises(StoreUnavailable, match="did not answer"):
+        RemoteMemory("http://127.0.0.1:9", patience=0.1).stats()
+
+
+def test_a_token_is_sent(tmp_path: Path) -> None:
+    with serving(tmp_path / "memory") as served:
+        made = run_cli("token", "create", "alice", "--scope", "user:alice", "--store", tmp_path / "memory")
+        with connect(served, token=made.stdout.decode().strip()) as memory:
+            assert memory.list() == []
+            with pytest.raises(InvalidInput, match="right 'write'"):
+                memory.save("Likes tea")
+        with connect(served) as memory, pytest.raises(InvalidInput, match="token is required"):
+            memory.list()
+
+
+def test_two_writers_of_one_record_lose_no_change(memory: RemoteMemory) -> None:
+    record = memory.save("Counts").record
+
+    def count(name: str) -> None:
+        for n in range(10):
+            memory.update(record.id, metadata={**memory.get(record.id).metadata, name: str(n)})
+
+    def change(field: str) -> None:
+        for n in range(10):
+            memory.update(record.id, **{field: n / 10})
+
+    threads = [threading.Thread(target=change, args=[name]) for name in ("confidence", "importance")]
+    threads.append(threading.Thread(target=count, args=["a"]))
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    found = memory.get(record.id)
+    assert (found.confidence, found.importance, found.metadata) == (0.9, 0.9, {"a": "9"})
+
+
+def test_a_stream_goes_on_where_it_was_after_a_restart_of_the_server(tmp_path: Path) -> None:
+    folder = tmp_path / "memory"
+    with serving(folder) as served:
+        port = served.port
+        memory = connect(served, patience=60)
+        memory.save("The first fact, from before")
+        events = memory.events()
+        saved = [memory.save("Fact one is 1").record.id]
+        assert next(events).id == saved[0]
+        saved.append(memory.save("Fact two is 2").record.id)
+        served.end(signal.SIGKILL)
+    with Memory.open(folder) as local:  # while nobody serves
+        saved.append(local.save("Fact three is 3").record.id)
+    with serving(folder, port=port):
+        assert [next(events).id for _ in range(2)] == saved[1:]
+        events.close()
+        memory.close()
+
+
+@pytest.mark.slow
+def test_what_is_repeated_after_a_kill_is_done_once(tmp_path: Path) -> None:
+    folder = tmp_path / "memory"
+    added: list[str] = []
+    failed: list[Exception] = []
+    stop = threading.Event()
+    with serving(folder) as first:
+        port = first.port
+        memory = RemoteMemory(f"http://127.0.0.1:{port}", patience=60)
+
+        def write(writer: int) -> None:
+            session = memory.session(f"w{writer}")
+            n = 0
+            while not stop.is_set():
+                try:
+                    added.append(session.add("user", f"Turn {n} of writer {writer}").id)
+                except Conflict:  # done, and the server was killed before it could say so
+                    failed.append(Conflict())
+                n += 1
+
+        writers = [threading.Thread(target=write, args=[n]) for n in range(4)]
+        for each in writers:
+            each.start()
+        _wait_for(added, 60)
+        first.end(signal.SIGKILL)
+        for _ in range(2):
+            with serving(folder, port=port) as next_server:
+                _wait_for(added, len(added) + 60)
+                next_server.end(signal.SIGKILL)
+        with serving(folder, port=port):
+            stop.set()
+            for each in writers:
+                each.join()
+        memory.close()
+    with Memory.open(folder) as local:
+        said = [[turn.content for turn in local.turns(f"w{n}")] for n in range(4)]
+        assert [len(set(each)) for each in said] == [len(each) for each in said]
+        assert sum(map(len, said)) == len(added) + len(failed)
+        assert all(local.get_turn(name) is not None for name in added)
+
+
+def _wait_for(added: list[str], count: int) -> None:
+    end = time.monotonic() + 60
+    while len(added) < count and time.monotonic() < end:
+        time.sleep(0.01)
+    assert len(added) >= count
+
+
+def test_the_example_of_the_documentation_works(served: Served) -> None:
+    page = Path(__file__).parents[1] / "docs" / "how-to" / "server.md"
+    example = page.read_text(encoding="utf-8").partition("```python\n")[2].partition("```")[0]
+    names: dict[str, Any] = {}
+    exec(example, names)
+    assert names["ask"](f"http://127.0.0.1:{served.port}") == "Alice prefers oolong tea"
+
+
+def test_a_new_field_of_a_newer_server_is_no_error() -> None:
+    from reverie.client.parts import parse_value
+    from reverie.domain.record import Record
+    from tests.factories import make_record
+
+    record = make_record()
+    assert parse_value(Record, {**record.to_dict(), "mood": "calm"}) == record
+
+
+def test_the_client_needs_no_package_of_the_server() -> None:
+    check = (
+        "import sys, reverie.client; "
+        "heavy = {'starlette', 'uvicorn', 'httpx', 'pydantic'} & set(sys.modules); "
+        "sys.exit(str(heavy) if heavy else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
