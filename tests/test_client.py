@@ -296,8 +296,8 @@ def test_the_example_of_the_documentation_works(served: Served) -> None:
 
 
 def test_a_new_field_of_a_newer_server_is_no_error() -> None:
-    from reverie.client.parts import parse_value
     from reverie.domain.record import Record
+    from reverie.integrations.remote.parts import parse_value
     from tests.factories import make_record
 
     record = make_record()

@@ -8,9 +8,15 @@
 Errors are those of `Memory`. A server that cannot be reached raises `StoreUnavailable`.
 """
 
-from reverie.client.connection import Connection, Reply
-from reverie.client.memory import ChangeEvent, RemoteMemory, RemoteReader
-from reverie.client.parts import RemoteHistory, RemotePack, RemotePages, RemoteSession, RemoteWorkingMemory
+from reverie.integrations.remote.connection import Connection, Reply
+from reverie.integrations.remote.memory import ChangeEvent, RemoteMemory, RemoteReader
+from reverie.integrations.remote.parts import (
+    RemoteHistory,
+    RemotePack,
+    RemotePages,
+    RemoteSession,
+    RemoteWorkingMemory,
+)
 
 __all__ = [
     "ChangeEvent",

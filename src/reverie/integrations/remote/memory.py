@@ -11,8 +11,6 @@ from datetime import datetime
 from typing import Any, Unpack
 
 from reverie.admin.stats import ScopeStats
-from reverie.client.connection import Connection, Reply, quote_path
-from reverie.client.parts import RemoteHistory, RemotePages, RemoteSession, RemoteWorkingMemory, parse_value
 from reverie.domain.conversation import SessionOverview, SessionState, Turn
 from reverie.domain.entry import build_scope_namespace
 from reverie.domain.errors import Conflict, NotFound
@@ -20,6 +18,14 @@ from reverie.domain.filter import ListFilters, SearchFilters
 from reverie.domain.record import Kind, Layer, Origin, Record
 from reverie.domain.scope import join_scope
 from reverie.domain.text.timestamps import Duration, parse_time
+from reverie.integrations.remote.connection import Connection, Reply, quote_path
+from reverie.integrations.remote.parts import (
+    RemoteHistory,
+    RemotePages,
+    RemoteSession,
+    RemoteWorkingMemory,
+    parse_value,
+)
 from reverie.repositories.records import NewRecord, RecordChanges, SaveResult
 from reverie.search.hits import Hit, SearchMode, Source, Unit
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from typing import Any, Literal, TypeVar
 
-from reverie.client.connection import Connection, quote_path
 from reverie.domain.conversation import Role, SessionState, ToolCall, Turn
 from reverie.domain.entry import Entry, build_session_namespace
 from reverie.domain.errors import NotFound
 from reverie.domain.page import MEMORY
 from reverie.domain.text.timestamps import parse_time
+from reverie.integrations.remote.connection import Connection, quote_path
 from reverie.repositories.working_memory import DEFAULT, TtlDefault
 
 _Value = TypeVar("_Value", bound=Any)

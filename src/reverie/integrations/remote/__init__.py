@@ -1,0 +1,1 @@
+"""Client of the HTTP server: `reverie.client` has its public names."""
