@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from reverie import Conflict, InvalidInput, Memory, NewRecord, NotFound, StoreUnavailable
-from reverie.client import RemoteMemory, RemotePages
+from reverie.integrations.remote import RemoteMemory, RemotePages
 from reverie.repositories.pages import Pages
 from reverie.repositories.working_memory import WorkingMemory
 from reverie.session import Session
@@ -288,7 +288,7 @@ def _wait_for(added: list[str], count: int) -> None:
 
 
 def test_the_example_of_the_documentation_works(served: Served) -> None:
-    page = Path(__file__).parents[1] / "docs" / "how-to" / "server.md"
+    page = Path(__file__).parents[2] / "docs" / "how-to" / "server.md"
     example = page.read_text(encoding="utf-8").partition("```python\n")[2].partition("```")[0]
     names: dict[str, Any] = {}
     exec(example, names)
@@ -306,7 +306,7 @@ def test_a_new_field_of_a_newer_server_is_no_error() -> None:
 
 def test_the_client_needs_no_package_of_the_server() -> None:
     check = (
-        "import sys, reverie.client; "
+        "import sys, reverie.integrations.remote; "
         "heavy = {'starlette', 'uvicorn', 'httpx', 'pydantic'} & set(sys.modules); "
         "sys.exit(str(heavy) if heavy else 0)"
     )
