@@ -108,6 +108,16 @@ def test_a_known_word_is_trusted_more_than_its_neighbours_in_spelling() -> None:
     assert all(alternative.similarity <= 0.5 for alternative in query.terms[0].alternatives)
 
 
+def test_a_wrong_letter_counts_twice_its_share_of_the_word() -> None:
+    query = expand_query(
+        parse_query("lindenst"),
+        count=lambda tokens: {token: int(token == "lindenbt") for token in tokens},
+        collect_words=lambda word: ["lindenbt"],
+        related=Pairs({}),
+    )
+    assert [each.similarity for each in query.terms[0].alternatives] == [pytest.approx(0.9 * (1 - 2 / 8))]
+
+
 def test_the_search_says_what_stood_for_what(tmp_path: Path) -> None:
     with Memory.open(tmp_path) as memory:
         memory.save("Lindqvist repaired the boiler")

@@ -34,6 +34,10 @@ _RELATED = 0.6
 _OWN = 0.9
 """Similarity from which a word is a synonym that the user wrote down."""
 
+_WRONG_LETTER = 2.0
+"""Letters that a wrong one takes from a word's similarity. At 1, recall@5 of the shipped questions without vectors falls
+by .005."""
+
 _SHORTEST_MISSPELLED = 4
 _SHORTEST_PART = 4
 _SHORTEST_COMPOUND = 8
@@ -221,7 +225,7 @@ def _compare(word: str, token: str) -> tuple[float, str]:
         if len(token) >= _SHORTEST_MISSPELLED:
             distance = compute_distance(word, token, most)
             if distance <= most and (word[0] == token[0] or (distance == 1 and len(word) > 4)):
-                return _SPELLING * (1.0 - distance / max(len(word), len(token))), "spelling"
+                return _SPELLING * (1.0 - _WRONG_LETTER * distance / max(len(word), len(token))), "spelling"
     return 0.0, ""
 
 
