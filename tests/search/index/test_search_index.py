@@ -418,6 +418,15 @@ def test_an_empty_folder_of_a_large_store_is_built_from_the_store(store: SQLiteS
     index.close()
 
 
+def test_an_index_that_is_deleted_while_it_is_written_is_reported_as_broken(tmp_path: Path) -> None:
+    folder = tmp_path / "index"
+    index = TantivyIndex(folder)
+    index.write(lambda _: 1, merge=False)
+    shutil.rmtree(folder)
+    with pytest.raises(IndexCorrupt):
+        index._make_private()
+
+
 def test_garbage_is_reported_as_broken(tmp_path: Path) -> None:
     (tmp_path / "meta.json").write_bytes(b"\x00\x01")
     with pytest.raises(IndexCorrupt):

@@ -20,6 +20,7 @@ from reverie.admin.history.positions import (
     sequence_before,
     validate_number,
 )
+from reverie.admin.history.thinning import explain_thinned, read_thinned
 from reverie.domain.change import UNDO, Change, JournalEntry, Subject, Value
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import Conflict, InvalidInput
@@ -109,6 +110,9 @@ class _Asked:
     reason: str
 
 
+_FORGOTTEN = "what was before has been forgotten for good"
+
+
 class Undo:
     """Undo of changes in a store. Safe to use from several threads and processes."""
 
@@ -131,10 +135,11 @@ class Undo:
         def attempt(tries: int) -> UndoResult:
             sequence = self._store.sequence()
             asked = self._resolve_request(what, batch, since)
-            undone, left = _partition_rows(asked)
+            thinned = read_thinned(self._store)
+            undone, left = _partition_rows(asked, thinned)
             edits = list(self._build_edits(undone))
             if left and (torn := self._find_torn_sessions(edits)):
-                undone, left = _partition_rows(asked, torn)
+                undone, left = _partition_rows(asked, thinned, torn)
                 edits = list(self._build_edits(undone))
             if not asked.is_tail:
                 self._refuse_broken(edits)
@@ -176,10 +181,9 @@ class Undo:
         rows = [get_row(self._store, number) for number in sorted(numbers)]
         for row in rows:
             if row.forgotten:
-                raise InvalidInput(
-                    f"change {row.sequence} cannot be undone: what was there before it has been forgotten "
-                    "for good"
-                )
+                until = read_thinned(self._store)
+                why = explain_thinned(until) if row.sequence <= until else _FORGOTTEN
+                raise InvalidInput(f"change {row.sequence} cannot be undone: {why}")
         return _Asked(rows, False, _format_reason([row.sequence for row in rows]))
 
     def _validate_number(self, value: object, name: str) -> int:
@@ -371,7 +375,7 @@ def _find_changed_ranges(
 
 
 def _partition_rows(
-    asked: _Asked, torn: Collection[str] = ()
+    asked: _Asked, thinned: int, torn: Collection[str] = ()
 ) -> tuple[list[JournalEntry], tuple[NotUndone, ...]]:
     """Split changes into those that can be undone and those whose content was erased.
 
@@ -391,13 +395,15 @@ def _partition_rows(
             left.setdefault(row.key, []).append(row)
         else:
             undone.append(row)
-    return undone, tuple(_build_left(rows, cut) for rows in left.values())
+    return undone, tuple(_build_left(rows, cut, thinned) for rows in left.values())
 
 
-def _build_left(rows: Sequence[JournalEntry], cut: dict[int, int]) -> NotUndone:
+def _build_left(rows: Sequence[JournalEntry], cut: dict[int, int], thinned: int) -> NotUndone:
     name = next((row.edit.id for row in rows if row.edit is not None), "")
-    why = "what was before has been forgotten for good"
-    if rows[0].key not in cut:
+    why = _FORGOTTEN
+    if cut.get(rows[0].key, thinned + 1) <= thinned:
+        why = explain_thinned(thinned)
+    elif rows[0].key not in cut:
         why = "something said in its session has been forgotten for good"
     numbers = tuple(row.sequence for row in rows)
     return NotUndone(changes=numbers, subject=rows[0].subject, id=name, why=why)

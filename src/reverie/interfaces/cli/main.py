@@ -58,6 +58,7 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "blame": (f"{_HISTORY}:blame", "Show where something comes from."),
         "diff": (f"{_HISTORY}:diff", "Show differences."),
         "undo": (f"{_HISTORY}:undo", "Undo changes."),
+        "thin": (f"{_HISTORY}:thin", "Give up earlier versions from before a time."),
     },
     "Conversations": {
         "chat": ("reverie.interfaces.cli.commands.agent.chat:chat", "Talk with a model that remembers."),

@@ -470,7 +470,11 @@ class TantivyIndex:
     def _make_private(self) -> None:
         """Make the files readable by the owner only: tantivy creates them by the umask."""
         if self._folder is not None:
-            for file in self._folder.iterdir():
+            try:
+                files = list(self._folder.iterdir())
+            except OSError as error:  # it was deleted meanwhile
+                raise IndexCorrupt(str(error)) from None
+            for file in files:
                 with suppress(OSError):  # merged away meanwhile
                     if file.stat().st_mode & 0o177:
                         file.chmod(0o600)

@@ -42,6 +42,7 @@ from reverie.stores.codec import (
 )
 from reverie.stores.forks import not_forking
 from reverie.stores.protocol import Order, StoreProblem
+from reverie.stores.sqlite import room
 from reverie.stores.sqlite.connections import ConnectionPool
 from reverie.stores.sqlite.errors import is_undecodable
 from reverie.stores.sqlite.integrity import RESTORE, find_problems
@@ -199,18 +200,17 @@ class SQLiteStore:
     def measure_tables(self) -> dict[str, int]:
         """Return the bytes of each table with its indexes; nothing where SQLite was built without `dbstat`."""
         with self._connections.reading() as file:
-            if not file.execute("SELECT 1 FROM pragma_module_list WHERE name = 'dbstat'").fetchone():
-                return {}
-            sizes = dict(
-                file.execute(
-                    "SELECT coalesce(tbl_name, 'sqlite_schema'), sum(pgsize) FROM dbstat "
-                    "LEFT JOIN sqlite_schema USING (name) GROUP BY 1"
-                )
-            )
-            (whole,) = file.execute(
-                "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"
-            ).fetchone()
-        return {**sizes, "": whole - sum(sizes.values())}
+            return room.measure_tables(file)
+
+    def count_thinnable(self, until: int) -> int:
+        """Return how many entries of the journal `thin` would take content from."""
+        with self._connections.reading() as file:
+            return room.count_thinnable(file, until)
+
+    def thin(self, until: int, *, cursor: str) -> int:
+        """Take the earlier versions up to an entry out of the journal; return from how many entries."""
+        with self._connections.writing() as file:
+            return room.thin_journal(file, until, cursor)
 
     # -- the journal ---------------------------------------------------------------------------------
 

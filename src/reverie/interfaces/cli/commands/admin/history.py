@@ -1,4 +1,4 @@
-"""The commands on changes: `history`, `blame`, `diff` and `undo`."""
+"""The commands on changes: `history`, `blame`, `diff`, `undo` and `thin`."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from reverie.interfaces.cli.prompts import ChangeParam, confirm
 
 if TYPE_CHECKING:
     from reverie.admin.history import Difference
+    from reverie.admin.history.thinning import ThinningReport
     from reverie.admin.history.undo import UndoResult
     from reverie.domain.change import JournalEntry
 
@@ -218,3 +219,53 @@ def _print_result(result: UndoResult) -> None:
     changes = output.count(len(result.changes), "change")
     head = f"Would undo {changes}:" if result.dry_run else f"Undone: {changes}."
     listing.print_text(f"{head}\n\n{result.text}")
+
+
+@click.command(cls=Command)
+@click.option(
+    "--before",
+    type=ChangeParam(),
+    required=True,
+    metavar="TIME",
+    help="Give up versions from before then: 2025-01-31, a time, 90d for 90 days ago, or a number.",
+)
+@click.option("--dry-run", is_flag=True, help="Only count what would be given up.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+@as_json
+@invocation
+def thin(
+    context: CommandContext, /, before: datetime | int, dry_run: bool, yes: bool, as_json: bool
+) -> None:  # fmt: skip
+    """Give up earlier versions of things from before a time, for room on the disk. Nothing does this by itself.
+
+    What is in the memory now stays, and so does the list of changes. Changes before that time that others followed
+    cannot be undone any more, and --as-of answers from that time on. This cannot be undone. `reverie stats --disk`
+    shows what the journal takes.
+
+    With --json: {"until", "changes": numbers, "scrubbed", "dry_run": true or false}.
+    """
+    with context.memory() as memory:
+        result = memory.history.thin(before, dry_run=True)
+        if not dry_run and result.changes:
+            changes = output.count(result.changes, "change")
+            if not yes and not confirm(f"Give up what was before {changes}, for good?", instead="--yes"):
+                output.print_message("Nothing was thinned.", quiet=context.quiet)
+                return
+            result = memory.history.thin(before)
+    if as_json:
+        output.print_json(result.to_dict())
+    elif not context.quiet:
+        _print_thinning(result, dry_run=dry_run)
+
+
+def _print_thinning(result: ThinningReport, *, dry_run: bool) -> None:
+    if not result.changes:
+        output.print_message("Nothing to thin: no thing was changed twice by then.")
+        return
+    changes = output.count(result.changes, "change")
+    lead = "Would give up" if dry_run else "Gave up"
+    output.print_message(f"{lead} what was before {changes}, up to change {result.until}.")
+    if not dry_run and not result.scrubbed:
+        output.print_message(
+            "Other programs have the database open: its file shrinks when new content has taken the room."
+        )
