@@ -73,8 +73,7 @@ def show_prompt(call: Call) -> Screen | Redirect:
         values={
             "receipt": receipt,
             "budget": _build_budget(receipt["tokens"], receipt["hard_tokens"]),
-            "chosen": [each for each in lines if each["verdict"] == "selected"],
-            "left": [each for each in lines if each["verdict"] != "selected"],
+            **_sort_lines(lines),
             "standing": receipt["standing"],
         },
     )
@@ -97,12 +96,11 @@ def inspect_prompt(call: Call) -> Screen | Redirect:
             path={"id": query.session or _NO_SESSION},
             body={"message": query.message, **asked},
         ).body
-        lines = [_describe_candidate(each) for each in pack["candidates"]]
+        lines = [_describe_candidate(each, pack["query"]) for each in pack["candidates"]]
         values |= {
             "pack": pack,
             "budget": _build_budget(pack["diagnostics"]["tokens"], pack["hard_tokens"]),
-            "chosen": [each for each in lines if each["verdict"] == "selected"],
-            "left": [each for each in lines if each["verdict"] != "selected"],
+            **_sort_lines(lines),
         }
     return Screen(template="inspect.html", title=TEXTS["prompts"]["inspect"], values=values)
 
@@ -119,7 +117,7 @@ def _describe_line(line: dict[str, Any], question: str) -> dict[str, Any]:
     }
 
 
-def _describe_candidate(candidate: dict[str, Any]) -> dict[str, Any]:
+def _describe_candidate(candidate: dict[str, Any], question: str) -> dict[str, Any]:
     """Return a candidate of a new prompt as a view shows it."""
     explanation = candidate["explanation"]
     value = candidate.get("record") or candidate.get("turn") or {}
@@ -131,9 +129,21 @@ def _describe_candidate(candidate: dict[str, Any]) -> dict[str, Any]:
         "content": candidate["content"],
         "state": "unchanged",
         "parts": explanation["parts"],
-        "matched": explanation["matched"],
+        "matched": [
+            *_find_shared_words(question, candidate["content"]),
+            *(word for word in explanation["matched"] if "≈" in word),
+        ],
         "scope": value.get("scope", ""),
         "path": _find_path(candidate["type"], candidate["id"]),
+    }
+
+
+def _sort_lines(lines: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """Return the lines that are in the prompt, those that are not, and among the latter the weak ones apart."""
+    return {
+        "chosen": [each for each in lines if each["verdict"] == "selected"],
+        "left": [each for each in lines if each["verdict"] not in ("selected", "weak")],
+        "weak": [each for each in lines if each["verdict"] == "weak"],
     }
 
 

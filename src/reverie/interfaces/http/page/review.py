@@ -15,19 +15,10 @@ from reverie.interfaces.http.page.views import PageView, Redirect, Screen, is_al
 
 VIEWS: list[PageView] = []
 
-_TOLD = (
-    "content",
-    "category",
-    "tags",
-    "kind",
-    "layer",
-    "summary",
-    "pinned",
-    "valid_to",
-    "archive_reason",
-    "parts",
-)
+_TOLD = ("content", "category", "tags", "kind", "layer", "summary", "pinned", "valid_to")
 """Fields of a change that a card shows."""
+
+_TOLD_OF_NEW = ("content", "category", "tags", "kind", "summary")
 
 
 @view(VIEWS, "GET", "/review", right="review")
@@ -138,9 +129,10 @@ def _describe_step(step: dict[str, Any]) -> dict[str, Any]:
         what = "restored"
     else:
         what = "changed"
+    told = _TOLD_OF_NEW if before is None else _TOLD
     fields = compare_values(
-        {name: value for name, value in (before or {}).items() if name in _TOLD},
-        {name: value for name, value in (after or {}).items() if name in _TOLD},
+        {name: value for name, value in (before or {}).items() if name in told},
+        {name: value for name, value in (after or {}).items() if name in told},
     )
     value = after or before or {}
     shown = [] if what in ("archived", "restored") else fields
