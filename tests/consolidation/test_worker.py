@@ -133,7 +133,7 @@ def test_what_another_process_did_before_the_lease_was_taken_is_not_done_again(
 
     monkeypatch.setattr(late, "_lease", take_late)
     assert late.run_due().outcomes == ()
-    assert asked == ["digest"]
+    assert asked == ["digest", "verify"]
     assert len(store.paragraphs(page=HISTORY)) == 1
 
 
