@@ -444,7 +444,13 @@ class ThinnableStore(Protocol):
 
 @runtime_checkable
 class StoreOnServer(Protocol):
-    """A store on a server, which keeps logs and copies that the store cannot reach."""
+    """A store on a server, which keeps logs and copies that the store cannot reach.
+
+    Attributes:
+        identity: What names the memory among all of all servers.
+    """
+
+    identity: str
 
     def describe_remains(self) -> tuple[str, ...]:
         """Return descriptions of where erased content remains although `scrub` has done what it can."""

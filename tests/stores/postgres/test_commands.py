@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import closing
@@ -11,6 +13,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from reverie import Memory, Settings
 from reverie.interfaces.cli.main import cli
 from reverie.stores.postgres.address import parse_postgres_url
 from reverie.stores.postgres.work import WorkQueue
@@ -103,6 +106,44 @@ def test_commands_take_a_url(url: str, tmp_path: Path) -> None:
         args = [str(tmp_path / "backup.zip")] if command == "backup" else []
         refused = run(tmp_path, command, *args, "--store", url)
         assert refused.exit_code == 2, (command, refused.output)
+
+
+def test_files_are_pulled_edited_and_pushed(url: str, tmp_path: Path) -> None:
+    folder = tmp_path / "files"
+    saved = run(tmp_path, "remember", "Deploys happen on Tuesdays", "--tag", "ops", "--json", "--store", url)
+    record = json.loads(saved.output)["record"]["id"]
+    run(tmp_path, "remember", "Ines likes tea", "--store", url)
+    assert run(tmp_path, "files", "push", str(folder), "--store", url).exit_code == 3
+    assert run(tmp_path, "files", "pull", str(folder), "--store", url).exit_code == 0
+    (tea,) = (path for path in folder.rglob("*.json") if "Ines likes tea" in path.read_text())
+    (deploys,) = (path for path in folder.rglob("*.json") if record in path.read_text())
+    assert run(tmp_path, "files", "push", str(folder), "--store", url).stdout == ""
+    # an edit of a file, and one of the same record in the memory, are merged
+    deploys.write_text(deploys.read_text().replace("Tuesdays", "Thursdays"))
+    os.utime(deploys, (time.time() - 5,) * 2)
+    with Memory.open(url, settings=Settings(index_cache=str(tmp_path / "c"))) as memory:
+        memory.update(record, tags=["ops", "release"])
+    left = run(tmp_path, "files", "pull", str(folder), "--store", url)
+    assert "edited, left as it is" in left.output
+    assert "Thursdays" in deploys.read_text()
+    tea.unlink()
+    pushed = run(tmp_path, "files", "push", str(folder), "--store", url)
+    assert pushed.exit_code == 0, pushed.output
+    assert record in pushed.stdout
+    with Memory.open(url, settings=Settings(index_cache=str(tmp_path / "c"))) as memory:
+        merged = memory.get(record)
+        assert (merged.content, merged.tags) == ("Deploys happen on Thursdays", ("ops", "release"))
+        assert [each.content for each in memory.list()] == ["Deploys happen on Thursdays"]
+        assert memory.admin.check() == []
+    assert "release" in deploys.read_text()
+    other = run(tmp_path, "init", "--store", url.replace("acme", "other"))
+    assert other.exit_code == 0
+    for action in ("pull", "push"):
+        refused = run(tmp_path, "files", action, str(folder), "--store", url.replace("acme", "other"))
+        assert refused.exit_code == 2
+        assert "another memory" in refused.output
+    assert "is not empty" in run(tmp_path, "files", "pull", str(tmp_path), "--store", url).output
+    assert run(tmp_path, "files", "pull", str(folder), "--store", str(tmp_path / "here")).exit_code in (2, 3)
 
 
 def test_hooks_store_and_recall_in_a_database(url: str, tmp_path: Path) -> None:

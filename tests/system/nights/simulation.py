@@ -71,13 +71,15 @@ class Simulation:
 
     Attributes:
         plan: What is simulated.
-        folder: Where the memory is.
+        folder: Where the memory is: a folder, or the URL of one in a database.
         feed: Conversations of others, as texts with who said them; they come in day by day.
+        index_cache: Where the index of a memory in a database is; None for the platform's cache folder.
     """
 
     plan: Plan
-    folder: Path
+    folder: Path | str
     feed: Iterator[tuple[str, str]] | None = None
+    index_cache: Path | None = None
     account: Account = field(default_factory=Account)
     refused: Counter[str] = field(default_factory=Counter)
     states: Counter[str] = field(default_factory=Counter)
@@ -99,7 +101,12 @@ class Simulation:
             self.folder,
             clock=self._clock,
             new_id=lambda: f"{next(numbers):012x}",
-            settings=Settings(files=self.plan.files, compaction_tokens=12_000, memory_window=16),
+            settings=Settings(
+                files=self.plan.files,
+                compaction_tokens=12_000,
+                memory_window=16,
+                index_cache=None if self.index_cache is None else str(self.index_cache),
+            ),
             model=self._actor,
         )
         self._facts: list[Fact] = []

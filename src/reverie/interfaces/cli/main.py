@@ -100,6 +100,7 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "The readable folder": {
         "watch": (f"{_FOLDER}:watch", "Import edited files as they are saved."),
         "rebuild": (f"{_FOLDER}:rebuild", "Rebuild a lost database from the files."),
+        "files": (f"{_FOLDER}:files", "Write the files of a memory in a database, or take in edits."),
     },
     "Backup and transfer": {
         "backup": (f"{_TRANSFER}:backup", "Back up the memory to one file."),

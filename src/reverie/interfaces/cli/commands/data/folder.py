@@ -1,4 +1,4 @@
-"""Commands on the readable folder: `watch` and `rebuild`."""
+"""Commands on the readable folder: `watch`, `rebuild` and `files`."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from reverie.interfaces.cli.options import (
 from reverie.interfaces.cli.prompts import confirm
 
 if TYPE_CHECKING:
+    from reverie.files.exchange import FileExchange
     from reverie.files.hand_edits.importer import HandEditReport
     from reverie.files.hand_edits.intake import HandEdit
     from reverie.files.rebuild import RebuildReport
@@ -99,6 +100,56 @@ def _print_report(context: CommandContext, report: HandEditReport) -> None:
 
 def _show(edits: list[HandEdit]) -> None:
     output.print_rows((each.what, each.subject, each.id, each.path) for each in edits)
+
+
+@click.command(cls=Command)
+@click.argument("action", type=click.Choice(["pull", "push"]))
+@click.argument("folder", metavar="FOLDER")
+@invocation
+def files(context: CommandContext, /, action: str, folder: str) -> None:
+    """Write the files of a memory in a database, or take in edits.
+
+    `pull` writes the memory into FOLDER as readable files, or brings them up to date; files that were edited stay as
+    they are. `push` takes the edits into the memory, merged with what has changed there, and prints one line per
+    imported change: action, subject, id, file. A removed file removes what was in it. Files that cannot be
+    imported are reported on standard error; then the exit code is 1.
+    """
+    from reverie.files.disk.paths import resolve_path
+    from reverie.files.exchange import FileExchange
+    from reverie.stores.protocol import StoreOnServer
+    from reverie.stores.redacting import unwrap
+
+    with _suppress_repetition(), context.memory() as memory:
+        store = unwrap(memory._store)
+        if not isinstance(store, StoreOnServer):
+            raise InvalidInput(f"this memory has its files in {str(memory.path)!r}: edit them there")
+        exchange = FileExchange(
+            resolve_path(folder, name="folder"), memory._parts.writer, identity=store.identity
+        )
+        problems = _pull(context, exchange) if action == "pull" else _push(context, exchange)
+    if problems:
+        raise click.exceptions.Exit(ExitCode.NOTHING)
+
+
+def _pull(context: CommandContext, exchange: FileExchange) -> bool:
+    """Write the files; return whether some could not be."""
+    report = exchange.pull()
+    for path in report.edited:
+        output.print_message(f"edited, left as it is: {path}", quiet=context.quiet)
+    for path, why in report.failed.items():
+        output.print_message(f"not written: {path}: {why}")
+    changed = output.count(report.written, "file")
+    output.print_message(f"Wrote {changed}, removed {report.removed}.", quiet=context.quiet)
+    return bool(report.failed)
+
+
+def _push(context: CommandContext, exchange: FileExchange) -> bool:
+    """Take in the edits; return whether some could not be."""
+    report = exchange.push()
+    _print_report(context, report.edits)
+    for path, why in report.files.failed.items():
+        output.print_message(f"not written: {path}: {why}")
+    return bool(report.edits.problems or report.files.failed)
 
 
 @click.command(cls=Command)

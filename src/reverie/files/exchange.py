@@ -1,0 +1,116 @@
+"""Readable files of a memory that keeps none: written into a folder when asked for, and taken in again.
+
+The folder belongs to one memory, whose identity stands in a file in it. Beside that it is like the folder of any
+memory: `files.db` has the text last written to each file, so that an edit is merged with what has changed in the
+memory since.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from reverie.domain.errors import InvalidInput, NotFound, StoreUnavailable, translate_os_errors
+from reverie.files.disk.state import FileState, StateUnavailable
+from reverie.files.hand_edits.importer import HandEditImporter, HandEditReport
+from reverie.files.hand_edits.intake import SAVING_S
+from reverie.files.mirror.writer import MirrorReport, MirrorWriter
+from reverie.stores.writer import StoreWriter
+
+OWNER_FILE = ".memory"
+"""File with the identity of the memory to which a folder belongs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PushReport:
+    """Result of taking in the edits of a folder.
+
+    Attributes:
+        edits: What was taken in, and what could not be.
+        files: What was written afterwards.
+    """
+
+    edits: HandEditReport
+    files: MirrorReport
+
+
+class FileExchange:
+    """Exchange of one memory with the files of one folder.
+
+    Args:
+        root: The folder.
+        writer: Writer of the memory.
+        identity: What names the memory among all.
+    """
+
+    def __init__(self, root: Path, writer: StoreWriter, *, identity: str) -> None:
+        self._root = root
+        self._writer = writer
+        self._identity = identity
+
+    def pull(self) -> MirrorReport:
+        """Write the files of the memory, and remove those of what it has no more. Edited ones are left as they are.
+
+        Raises:
+            InvalidInput: the folder belongs to another memory, or holds something else.
+            StoreUnavailable: the folder cannot be written.
+        """
+        with translate_os_errors(f"the files in {str(self._root)!r} cannot be written"):
+            self._claim()
+            with closing(FileState(self._root)) as state:
+                return self._write(state)
+
+    def push(self) -> PushReport:
+        """Take the edits of the files into the memory, then write the files as `pull` does.
+
+        A file that is missing counts as removed, as in the folder of any memory.
+
+        Raises:
+            NotFound: nothing was pulled into the folder.
+            InvalidInput: the folder belongs to another memory.
+            StoreUnavailable: the folder cannot be read or written.
+        """
+        if not (self._root / OWNER_FILE).exists():
+            raise NotFound(f"no memory was written to {str(self._root)!r}: run `reverie files pull` first")
+        with translate_os_errors(f"the files in {str(self._root)!r} cannot be read or written"):
+            self._claim()
+            with closing(FileState(self._root)) as state:
+                self._write(state)  # first, so that only what a person changed differs from the files
+                importer = HandEditImporter(self._writer, state, self._root)
+                try:
+                    report = importer.take_in()
+                    if report.unfinished:
+                        time.sleep(SAVING_S)
+                        rest = importer.take_in()
+                        rest.taken[:0] = report.taken
+                        report = rest
+                except StateUnavailable as error:
+                    raise StoreUnavailable(
+                        f"others are at the files of {str(self._root)!r}: try again ({error})"
+                    ) from error
+                return PushReport(edits=report, files=self._write(state))
+
+    def _write(self, state: FileState) -> MirrorReport:
+        mirror = MirrorWriter(self._root, self._writer.store, state, clock=self._writer.clock)
+        report = mirror.write()
+        if "" in report.failed:
+            raise StoreUnavailable(
+                f"the files in {str(self._root)!r} cannot be written: {report.failed['']}; correct that and retry"
+            )
+        return report
+
+    def _claim(self) -> None:
+        """Note in the folder whose files it has, or refuse one that has something else."""
+        self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        mark = self._root / OWNER_FILE
+        if not mark.exists():
+            if any(self._root.iterdir()):
+                raise InvalidInput(f"{str(self._root)!r} is not empty: name a new folder")
+            handle = os.open(mark, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(f"{self._identity}\n")
+        elif mark.read_text(encoding="utf-8").strip() != self._identity:
+            raise InvalidInput(f"{str(self._root)!r} has the files of another memory: name another folder")
