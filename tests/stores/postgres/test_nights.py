@@ -28,6 +28,6 @@ def test_hostile_nights_in_a_database_lose_nothing(
     assert account.counts["facts asked for"] > 20
     assert simulation.counts["cycles undone and made again"] == 3
     assert simulation.refused.total() > 50
-    with_two_runs = Simulation(plan=plan, folder=tmp_path / "memory")
-    with_two_runs.run()
-    assert with_two_runs.sizes == simulation.sizes, "the same nights in a folder leave the same memory"
+    in_folder = Simulation(plan=plan, folder=tmp_path / "memory")
+    in_folder.run()
+    assert in_folder.sizes == simulation.sizes, "the same nights in a folder leave the same memory"
