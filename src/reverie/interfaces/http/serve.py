@@ -56,7 +56,7 @@ OPERATIONS = (
 )
 """All operations of the native API."""
 
-COMPATIBLE = ("mem0",)
+COMPATIBLE = ("mem0", "hindsight")
 """Other programs whose interface can be served."""
 
 
@@ -135,6 +135,10 @@ def build_application(
         from reverie.interfaces.http import mem0  # here: few servers serve it
 
         operations += mem0.OPERATIONS
+    if "hindsight" in compatible:
+        from reverie.interfaces.http import hindsight  # here: few servers serve it
+
+        operations += hindsight.OPERATIONS
     return create_application(
         server,
         operations,

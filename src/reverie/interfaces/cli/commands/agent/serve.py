@@ -44,7 +44,7 @@ _RIGHTS = ("read", "write", "review", "forget", "admin")
     click.option(
         "--compat",
         multiple=True,
-        type=click.Choice(["mem0"]),
+        type=click.Choice(["mem0", "hindsight"]),
         help="Serve the interface of this program too; repeatable.",
     ),
 )
@@ -56,7 +56,8 @@ def serve(
 
     The server listens on this machine only, unless --host names another address; then every request needs a
     token of `reverie token create`. Once a token exists, every request needs one on this machine too.
-    /openapi.json describes the API. With --compat mem0, mem0's own client works with this server.
+    /openapi.json describes the API. With --compat mem0 or hindsight, the own
+    client of that program works with this server.
 
     It creates a missing memory, does background work such as dreams, and stops on Ctrl-C.
     """

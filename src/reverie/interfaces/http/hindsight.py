@@ -1,0 +1,350 @@
+"""The HTTP interface of Hindsight, so that its own client works with this server unmodified.
+
+A bank is the scope `bank:NAME` below the scope of the token, and what is retained is a record there. Deleting
+archives. Parts that need Hindsight's own model or its graph are answered with 501.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from reverie import __version__
+from reverie.domain.errors import InvalidInput, NotFound
+from reverie.domain.record import Record
+from reverie.domain.text.timestamps import format_time, parse_time
+from reverie.domain.text.validation import estimate_tokens
+from reverie.interfaces.http.mem0 import Mem0Fields as AnyFields
+from reverie.interfaces.http.mem0_filters import build_scope_name
+from reverie.interfaces.http.operations import Answer, Call, Handler, Method, Operation
+from reverie.interfaces.http.problems import Problem
+from reverie.interfaces.http.tokens import Right
+from reverie.repositories.records import NewRecord
+from reverie.scoped import ScopedMemory
+
+_OWN = "hindsight."
+"""Prefix of the metadata that hold what was given here."""
+
+_STORE, _PROFILE = "hindsight", ("bank",)
+_MOST_HITS = 200
+_TRAITS = ("skepticism", "literalism", "empathy")
+_PROFILE_FIELDS = {"name", "mission", "reflect_mission", "background"}
+_RECALL_UNSUPPORTED = ("tag_groups", "temporal_window")
+_BANKS = "/v1/default/banks"
+_BANK = f"{_BANKS}/{{bank}}"
+
+
+def _fields(call: Call) -> dict[str, Any]:
+    return {**(call.query.model_extra or {}), **((call.body and call.body.model_extra) or {})}
+
+
+def _open_bank(call: Call) -> ScopedMemory:
+    base = call.whole.scoped(call.caller.scope) if call.caller.scope else call.whole
+    return base.scoped(build_scope_name("bank", call.path["bank"]))
+
+
+def _list_records(view: ScopedMemory, *, archived: bool = False) -> list[Record]:
+    """Return what was retained in a bank, the latest first."""
+    records = view.list(limit=None, order="created", parts=True, archived=archived)
+    return [record for record in records if record.scope == view.scope and not record.is_kept]
+
+
+# -- banks -----------------------------------------------------------------------------------------------
+
+
+def _describe_bank(call: Call, view: ScopedMemory) -> dict[str, Any]:
+    item = view.key_value(_STORE).get(_PROFILE, "profile")
+    stored: Mapping[str, Any] = {} if item is None else item.value
+    return {
+        "bank_id": call.path["bank"],
+        "name": stored.get("name", call.path["bank"]),
+        "mission": stored.get("mission", ""),
+        "background": stored.get("background"),
+        "disposition": {trait: stored.get(f"disposition_{trait}", 3) for trait in _TRAITS},
+    }
+
+
+def write_bank(call: Call) -> Answer:
+    """Store name, mission, background and disposition of a bank; the last three have no effect."""
+    given = {name: value for name, value in _fields(call).items() if value is not None}
+    known = _PROFILE_FIELDS | {f"disposition_{trait}" for trait in _TRAITS}
+    if unknown := sorted(set(given) - known):
+        raise _refuse(f"the setting {unknown[0]!r} of a bank")
+    if "reflect_mission" in given:
+        given["mission"] = given.pop("reflect_mission")
+    view = _open_bank(call)
+    item = view.key_value(_STORE).get(_PROFILE, "profile")
+    view.key_value(_STORE).put(_PROFILE, "profile", {**({} if item is None else item.value), **given})
+    return Answer(_describe_bank(call, view))
+
+
+def get_bank(call: Call) -> Answer:
+    """Return the profile of a bank."""
+    return Answer(_describe_bank(call, _open_bank(call)))
+
+
+def delete_memories(call: Call) -> Answer:
+    """Archive everything in a bank."""
+    view = _open_bank(call)
+    records = _list_records(view)
+    for record in records:
+        view.archive(record.id, reason="deleted over Hindsight's interface")
+    return Answer(
+        {"success": True, "message": "Archived; it can be restored.", "deleted_count": len(records)}
+    )
+
+
+def delete_bank(call: Call) -> Answer:
+    """Archive everything in a bank, and its profile."""
+    answer = delete_memories(call)
+    _open_bank(call).key_value(_STORE).delete(_PROFILE, "profile")
+    return answer
+
+
+# -- retain ----------------------------------------------------------------------------------------------
+
+
+def _read_content(given: object) -> str:
+    if isinstance(given, str):
+        return given
+    texts = []
+    for block in given if isinstance(given, list) else ():
+        if not isinstance(block, Mapping) or block.get("type") != "text":
+            raise _refuse("content that is no text")
+        texts.append(str(block.get("text", "")))
+    return "\n".join(texts)
+
+
+def _build_record(call: Call, item: object, document_tags: object) -> NewRecord:
+    if not isinstance(item, Mapping):
+        raise InvalidInput("items holds what is no object: pass objects with content")
+    metadata = {
+        f"{_OWN}{name}": value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        for name in ("context", "document_id", "metadata", "entities")
+        if (value := item.get(name))
+    }
+    at = item.get("timestamp")
+    if at is not None and not isinstance(at, str):
+        raise InvalidInput("timestamp is no text: pass a time such as '2026-05-01T10:00:00Z'")
+    return NewRecord(
+        content=_read_content(item.get("content")),
+        origin=call.caller.limit_origin("owner"),
+        tags=[*(item.get("tags") or ()), *(document_tags if isinstance(document_tags, list) else ())],
+        metadata=metadata,
+        created_at=None if at in (None, "unset") else _parse_moment(str(at)),
+        draft=True,
+    )
+
+
+def _parse_moment(text: str) -> Any:
+    """Return a time; one without a zone is of UTC, as in Hindsight."""
+    has_zone = text.endswith("Z") or "+" in text[10:] or "-" in text[10:]
+    return parse_time(text if has_zone else f"{text}{'' if 'T' in text else 'T00:00:00'}Z", name="timestamp")
+
+
+def retain(call: Call) -> Answer:
+    """Save items as drafts. A document that is retained again replaces what it was, unless it is appended to."""
+    fields = _fields(call)
+    items = fields.get("items")
+    if not isinstance(items, list) or not items:
+        raise InvalidInput("items is missing: pass a list of objects with content")
+    view = _open_bank(call)
+    records = [_build_record(call, item, fields.get("document_tags")) for item in items]
+    replaced = {
+        item.get("document_id") for item in items if item.get("update_mode", "replace") != "append"
+    } - {None}
+    old = [each for each in _list_records(view) if each.metadata.get(f"{_OWN}document_id") in replaced]
+    saved = {each.record.id for each in view.save_many(records)}
+    for record in old:
+        if record.id not in saved:
+            view.archive(record.id, reason="its document was retained anew")
+    return Answer({"success": True, "bank_id": call.path["bank"], "items_count": len(items), "async": False})
+
+
+# -- recall ----------------------------------------------------------------------------------------------
+
+
+def _find_type(record: Record) -> str:
+    if record.is_headline:
+        return "observation"
+    return "world" if record.origin == "owner" else "experience"
+
+
+def _describe_record(record: Record) -> dict[str, Any]:
+    own = {name.removeprefix(_OWN): text for name, text in record.metadata.items() if name.startswith(_OWN)}
+    return {
+        "id": record.id,
+        "text": record.content,
+        "context": own.get("context"),
+        "mentioned_at": format_time(record.created_at),
+        "occurred_start": None if record.valid_from is None else format_time(record.valid_from),
+        "occurred_end": None if record.valid_to is None else format_time(record.valid_to),
+        "document_id": own.get("document_id"),
+        "tags": list(record.tags),
+        "metadata": _parse_json(own.get("metadata")),
+    }
+
+
+def _parse_json(text: str | None) -> Any:
+    try:
+        return None if text is None else json.loads(text)
+    except ValueError:  # edited by hand
+        return {"metadata": text}
+
+
+def _has_tags(record: Record, wanted: list[str] | None, match: str) -> bool:
+    """Whether tags are as asked; `any` and `all` let through what has no tags."""
+    tags, asked = set(record.tags), set(wanted or ())
+    if match == "exact":
+        return tags == asked
+    if not asked:
+        return True
+    if not tags:
+        return not match.endswith("_strict")
+    return asked <= tags if match.startswith("all") else bool(asked & tags)
+
+
+def recall(call: Call) -> Answer:
+    """Return what answers a query, best first, within a number of tokens."""
+    fields = _fields(call)
+    for name in _RECALL_UNSUPPORTED:
+        if fields.get(name):
+            raise _refuse(f"{name!r} of a recall")
+    floors = fields.get("min_scores") or {}
+    if set(floors) - {"final"}:
+        raise _refuse("'min_scores' other than 'final'")
+    query, room, types = fields.get("query"), fields.get("max_tokens", 4096), fields.get("types")
+    if not isinstance(query, str) or not query.strip():
+        raise InvalidInput("query is missing: pass a text")
+    if not isinstance(room, int) or room < 0:
+        raise InvalidInput(f"max_tokens is {room!r}: pass a whole number from 0")
+    match = str(fields.get("tags_match") or "any")
+    view, results = _open_bank(call), []
+    for hit in view.search(query, limit=_MOST_HITS, min_score=floors.get("final") or 0.0):
+        record = hit.record
+        if record is None or record.scope != view.scope or record.is_kept:
+            continue
+        kind = _find_type(record)
+        if (types and kind not in types) or not _has_tags(record, fields.get("tags"), match):
+            continue
+        room -= estimate_tokens(record.content)
+        if room < 0:
+            break
+        results.append({**_describe_record(record), "type": kind, "scores": {"final": round(hit.score, 6)}})
+    return Answer({"results": results})
+
+
+def list_memories(call: Call) -> Answer:
+    """Return a page of what a bank holds, the latest first; `q` selects what contains a text."""
+    fields = _fields(call)
+    try:
+        limit, offset = int(fields.get("limit") or 100), int(fields.get("offset") or 0)
+    except (TypeError, ValueError):
+        limit = offset = -1
+    if limit < 1 or offset < 0:
+        raise InvalidInput("limit or offset is wrong: pass whole numbers, limit from 1")
+    state, text, kind = (
+        fields.get("state", "valid"),
+        str(fields.get("q") or "").casefold(),
+        fields.get("type"),
+    )
+    if state not in ("valid", "invalidated"):
+        raise _refuse(f"the state {state!r}")
+    records = [
+        record
+        for record in _list_records(_open_bank(call), archived=state == "invalidated")
+        if text in record.content.casefold() and kind in (None, "", _find_type(record))
+    ]
+    items = [
+        {
+            **{name: value for name, value in _describe_record(record).items() if value is not None},
+            "date": format_time(record.created_at),
+            "fact_type": _find_type(record),
+            "proof_count": record.seen_count,
+            "state": state,
+            "updated_at": format_time(record.updated_at),
+        }
+        for record in records[offset : offset + limit]
+    ]
+    return Answer({"items": items, "total": len(records), "limit": limit, "offset": offset})
+
+
+def get_memory(call: Call) -> Answer:
+    """Return one memory of a bank."""
+    view = _open_bank(call)
+    record = view.get(call.path["id"])
+    if record is None or record.scope != view.scope or record.is_kept:
+        raise NotFound(f"there is no memory {call.path['id']!r} in this bank: list them for the right id")
+    return Answer({**_describe_record(record), "type": _find_type(record)})
+
+
+# -- the server, and what is not served ------------------------------------------------------------------
+
+
+def describe_version(call: Call) -> Answer:
+    """Return the version and the features that there are."""
+    del call
+    features = (
+        "observations", "mcp", "worker", "bank_config_api", "bank_llm_health", "file_upload_api",
+        "document_export_api", "document_import_api", "audit_log", "llm_trace", "store_document_text",
+    )  # fmt: skip
+    return Answer({"api_version": __version__, "features": {name: name == "mcp" for name in features}})
+
+
+def answer_health(call: Call) -> Answer:
+    """Say that the process answers, and reads its store."""
+    call.server.sequence()
+    return Answer({"status": "healthy"})
+
+
+def refuse_unsupported(call: Call) -> Answer:
+    """Say what this server does not have."""
+    raise _refuse(f"{call.method} {call.path.get('rest', '')!r}")
+
+
+def _refuse(what: str) -> Problem:
+    return Problem(
+        501,
+        f"This part of Hindsight's interface is not in Reverie: {what}. Leave it out, or use the API under /v1 that "
+        "/openapi.json describes.",
+    )
+
+
+def _build(method: Method, path: str, run: Handler, right: Right | None) -> Operation:
+    takes_body = run in (write_bank, retain, recall)
+    return Operation(
+        method=method,
+        path=path,
+        name=f"hindsight_{run.__name__}",
+        run=run,
+        right=right,
+        query=AnyFields,
+        body=AnyFields if takes_body else None,
+        is_native=False,
+    )
+
+
+_METHODS: tuple[Method, ...] = ("GET", "POST", "PUT", "PATCH", "DELETE")
+_SERVED: tuple[tuple[Method, str, Handler, Right | None], ...] = (
+    ("GET", "/version", describe_version, None),
+    ("GET", "/health", answer_health, None),
+    ("GET", "/health/live", answer_health, None),
+    ("GET", "/health/ready", answer_health, None),
+    ("PUT", _BANK, write_bank, "write"),
+    ("PATCH", _BANK, write_bank, "write"),
+    ("DELETE", _BANK, delete_bank, "write"),
+    ("GET", f"{_BANK}/profile", get_bank, "read"),
+    ("POST", f"{_BANK}/memories", retain, "write"),
+    ("DELETE", f"{_BANK}/memories", delete_memories, "write"),
+    ("POST", f"{_BANK}/memories/recall", recall, "read"),
+    ("GET", f"{_BANK}/memories/list", list_memories, "read"),
+    ("GET", f"{_BANK}/memories/{{id}}", get_memory, "read"),
+)
+_REFUSED: tuple[tuple[Method, str, Handler, Right], ...] = (
+    *((method, "/v1/default/{rest:path}", refuse_unsupported, "read") for method in _METHODS),
+    ("GET", "/v1/bank-template-schema", refuse_unsupported, "read"),
+)
+
+OPERATIONS: tuple[Operation, ...] = tuple(_build(*each) for each in (*_SERVED, *_REFUSED))
+"""All operations of Hindsight's interface, the catch-all last."""
