@@ -2,8 +2,8 @@
 
 Both stores run the same puts, gets and searches in one process, each kind all at once, as the nodes of many graphs
 do. Both write to files with their own defaults, and neither embeds texts. They take turns, and of each kind the
-fastest round counts, since other programs slow down some. The ratio is Reverie's time over that of
-`AsyncSqliteStore`.
+fastest round counts. Times are those of the processor in all threads, which other programs change little. The
+ratio is Reverie's time over that of `AsyncSqliteStore`.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ def _list_operations(store: BaseStore, kind: str, count: int) -> Iterable[Awaita
 
 
 async def _run_all(store: BaseStore, count: int) -> tuple[dict[str, float], list[Any]]:
-    """Return the seconds of each kind of operation, and what the reads returned."""
+    """Return the processor seconds of each kind of operation, and what the reads returned."""
     seconds: dict[str, float] = {}
     results: list[Any] = []
     for kind in _KINDS:
-        start = time.perf_counter()
+        start = time.process_time()
         results.append(await asyncio.gather(*_list_operations(store, kind, count)))
-        seconds[kind] = time.perf_counter() - start
+        seconds[kind] = time.process_time() - start
     return seconds, results
 
 

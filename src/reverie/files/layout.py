@@ -248,4 +248,6 @@ def _render_field(value: Any) -> str:
             f"    {encode_basestring(key)}: {encode_basestring(text)}" for key, text in value.items()
         )
         return f"{{\n{entries}\n  }}"
-    return _json(value)
+    if isinstance(value, list):
+        return f"[{', '.join(map(encode_basestring, value))}]"
+    return repr(value) if type(value) in (int, float) else _json(value)

@@ -176,7 +176,6 @@ class KeyValueStore:
             if not isinstance(put.ttl, timedelta | None):
                 raise InvalidInput(f"ttl is {quote_value(put.ttl)}: pass a timedelta, or None for ever")
             if put.value is not None:
-                key_value_codec.encode_document(put.value)
                 self._refuse_secret(place)
         if wanted and not self._run_with_retries(lambda _: self._put_all(wanted, expected or {})):
             raise Conflict(f"what is kept on the shelf {self.name!r} has been changed: read it again")
