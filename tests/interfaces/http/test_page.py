@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from html import unescape
 from html.parser import HTMLParser
 from typing import Any
 
@@ -10,13 +11,14 @@ import pytest
 from starlette.testclient import TestClient
 
 from reverie import Memory
+from reverie.interfaces.http import serve
 from reverie.interfaces.http.page.rendering import FOLDER
 from reverie.interfaces.http.page.site import GROUPS
 from reverie.interfaces.http.page.views import PageView
 from reverie.interfaces.http.server import HttpServer
 from reverie.interfaces.http.tokens import RIGHTS
-
-pytest.importorskip("jinja2")
+from tests.interfaces.http.conftest import serve_here
+from tests.interfaces.http.page_scene import HOSTILE, NAME, fill_memory, list_addresses
 
 OWN = {"Sec-Fetch-Site": "same-origin"}
 VIEWS = [each for group in GROUPS for each in group.VIEWS]
@@ -163,3 +165,225 @@ def test_the_timeline_goes_back_to_the_first_change(client: TestClient, memory: 
         views += 1
     assert len(seen) == 45
     assert views == 3
+
+
+# -- what is stored is never part of the page ---------------------------------------------------------------
+
+
+def assert_harmless(html: str, address: str) -> None:
+    """Check that a view has no element or attribute that a stored text asked for."""
+    page = Page(html)
+    scripts = page.find("script")
+    assert [each.get("src", "").partition("?")[0] for each in scripts] == ["/static/page.js"], address
+    for tag, attributes in page.tags:
+        assert tag not in ("img", "svg", "b", "iframe", "object", "style", "base"), (address, tag)
+        assert not any(name.startswith("on") or name == "style" for name in attributes), (address, attributes)
+        for name in ("href", "src", "action", "formaction"):
+            assert attributes.get(name, "/").startswith(("/", "#")), (address, attributes)
+    assert "\u202e" not in html, address
+    assert "\x1b" not in html, address
+
+
+def test_hostile_texts_stay_text_in_every_view(client: TestClient, memory: Memory) -> None:
+    ids = fill_memory(memory, text=HOSTILE, name=NAME)
+    shown = 0
+    for address in list_addresses(ids):
+        answer = client.get(address)
+        assert answer.status_code == 200, (address, answer.text)
+        assert_harmless(answer.text, address)
+        shown += "{{ 7*7 }}" in Page(answer.text).text or "window.hacked" in answer.text
+    assert shown >= 15
+    for way, what in (("match", "window.hacked"), ("ids", ids["record"]), ("session", NAME)):
+        answer = client.post("/forget/preview", data={"way": way, "what": what}, headers=OWN)
+        assert answer.status_code == 200, answer.text
+        assert_harmless(answer.text, way)
+    for path, status in (
+        ("/records/" + "0" * 12, 404),
+        ("/records?kind=<script>", 422),
+        ("/undo?batch=9999", 404),
+    ):
+        answer = client.get(path)
+        assert answer.status_code == status
+        assert_harmless(answer.text, path)
+
+
+def test_what_is_hidden_is_made_visible(client: TestClient, memory: Memory) -> None:
+    record = memory.save("pay \u202e05 to Bob").record
+    assert "pay \\u202e05 to Bob" in Page(client.get(f"/records/{record.id}").text).text
+
+
+# -- memories ---------------------------------------------------------------------------------------------
+
+
+def read_form(html: str, action: str) -> dict[str, str]:
+    """Return the hidden and filled fields of the form with that action."""
+    match = re.search(rf'<form method="post" action="{re.escape(action)}".*?</form>', html, re.DOTALL)
+    assert match, action
+    fields = {each["name"]: each.get("value", "") for each in Page(match[0]).find("input") if "name" in each}
+    if area := re.search(r"<textarea[^>]*>\n(.*?)</textarea>", match[0], re.DOTALL):
+        fields["content"] = unescape(area[1])
+    for name, options in re.findall(r'<select name="(\w+)">(.*?)</select>', match[0], re.DOTALL):
+        chosen = [each for each in Page(options).find("option") if "selected" in each]
+        fields[name] = chosen[0]["value"] if chosen else ""
+    return fields
+
+
+def test_a_memory_is_saved_found_edited_archived_and_brought_back(client: TestClient, memory: Memory) -> None:
+    saved = client.post(
+        "/records/new",
+        data={"content": "Alice drinks tea", "kind": "preference", "tags": "tea, drinks"},
+        headers=OWN,
+    )
+    assert saved.url.path.startswith("/records/")
+    (record,) = memory.list()
+    assert (record.kind, record.tags, record.origin) == ("preference", ("tea", "drinks"), "owner")
+    found = Page(client.get("/records?q=tea").text)
+    assert found.find("a", href=f"/records/{record.id}")
+    assert "Nothing relevant" in client.get("/records?q=submarine+welding").text
+
+    path = f"/records/{record.id}"
+    fields = read_form(client.get(f"{path}/edit").text, f"{path}/edit")
+    client.post(f"{path}/edit", data={**fields, "content": "Alice drinks coffee"}, headers=OWN)
+    assert memory.get(record.id).content == "Alice drinks coffee"
+    fields = read_form(client.get(path).text, f"{path}/archive")
+    client.post(f"{path}/archive", data={**fields, "reason": "not so"}, headers=OWN)
+    assert memory.get(record.id).archive_reason == "not so"
+    done = client.post(f"{path}/restore", data={"x": ""}, headers=OWN)
+    assert not memory.get(record.id).archived
+    undo = next(each["href"] for each in Page(done.text).find("a") if each["href"].startswith("/undo?batch"))
+    client.post(undo, data={"x": ""}, headers=OWN)
+    assert memory.get(record.id).archived
+
+
+def test_an_edit_of_what_changed_meanwhile_loses_neither_version(client: TestClient, memory: Memory) -> None:
+    record = memory.save("The server is red").record
+    path = f"/records/{record.id}/edit"
+    fields = read_form(client.get(path).text, path)
+    memory.update(record.id, content="The server is green")
+    refused = client.post(path, data={**fields, "content": "The server is blue"}, headers=OWN)
+    assert refused.status_code == 412
+    assert memory.get(record.id).content == "The server is green"
+    assert "The server is green" in Page(refused.text).text
+    again = read_form(refused.text, path)
+    assert again["content"] == "The server is blue"
+    client.post(path, data=again, headers=OWN)
+    assert memory.get(record.id).content == "The server is blue"
+    client.post(path, data={**again, "etag": "", "content": "The server is pink"}, headers=OWN)
+    assert memory.get(record.id).content == "The server is blue"
+
+
+def test_an_edit_of_another_field_keeps_hidden_characters(client: TestClient, memory: Memory) -> None:
+    record = memory.save("pay \u202e05 to Bob").record
+    path = f"/records/{record.id}/edit"
+    fields = read_form(client.get(path).text, path)
+    client.post(path, data={**fields, "category": "money"}, headers=OWN)
+    assert (memory.get(record.id).content, memory.get(record.id).category) == ("pay \u202e05 to Bob", "money")
+
+
+def test_a_bound_token_sees_and_changes_its_scope_only(
+    client: TestClient, memory: Memory, server: HttpServer
+) -> None:
+    bob = memory.scoped("user:bob").save("Bob likes opera").record
+    alice = memory.scoped("user:alice").save("Alice likes jazz").record
+    _, token = server.tokens.create(
+        "alice", scope="user:alice", rights=["read", "write", "review"], origin="owner"
+    )
+    sign_in(client, token)
+    for address in ("/", "/records", "/records?q=opera", "/timeline", "/sessions"):
+        answer = client.get(address)
+        assert answer.status_code == 200, answer.text
+        assert "opera" not in Page(answer.text).text, address
+    assert client.get(f"/records/{bob.id}").status_code == 404
+    assert client.post(f"/records/{bob.id}/pin", data={"x": ""}, headers=OWN).status_code == 404
+    assert client.get("/undo?batch=1").status_code == 404
+    assert client.get(f"/records/{alice.id}").status_code == 200
+    assert client.get("/records?scope=*").status_code == 403
+    assert client.get("/tokens").status_code == 403
+
+
+# -- conversations, pages, erasure, upkeep -----------------------------------------------------------------
+
+
+def test_a_conversation_is_read_ended_deleted_and_brought_back(client: TestClient, memory: Memory) -> None:
+    session = memory.session("telegram:1")
+    for number in range(70):
+        session.add("user", f"message {number:02}")
+    page = Page(client.get("/sessions/telegram:1").text)
+    assert "message 69" in page.text
+    assert "message 09" not in page.text
+    (earlier,) = page.find("a", rel="prev")
+    assert "message 00" in Page(client.get(earlier["href"]).text).text
+    client.post("/sessions-status/telegram:1", data={"status": "terminated"}, headers=OWN)
+    assert memory.session("telegram:1").state.status == "terminated"
+    assert client.post("/sessions-delete/telegram:1", data={"name": "x"}, headers=OWN).status_code == 422
+    done = Page(client.post("/sessions-delete/telegram:1", data={"name": "telegram:1"}, headers=OWN).text)
+    assert memory.sessions() == []
+    undo = next(each["href"] for each in done.find("a") if each["href"].startswith("/undo?batch"))
+    client.post(undo, data={"x": ""}, headers=OWN)
+    assert len(memory.turns("telegram:1")) == 70
+
+
+def test_a_page_is_written_and_both_versions_of_a_conflict_are_shown(
+    client: TestClient, memory: Memory
+) -> None:
+    client.post("/page-edit", data={"name": "MEMORY.md", "content": "first\r\nline", "etag": ""}, headers=OWN)
+    assert memory.pages.read("MEMORY.md") == "first\nline"
+    fields = read_form(client.get("/page-edit?name=MEMORY.md").text, "/page-edit")
+    memory.pages.write("MEMORY.md", "theirs")
+    refused = client.post("/page-edit", data={**fields, "content": "mine"}, headers=OWN)
+    assert refused.status_code == 412
+    assert "theirs" in Page(refused.text).text
+    assert memory.pages.read("MEMORY.md") == "theirs"
+    client.post("/page-edit", data=read_form(refused.text, "/page-edit"), headers=OWN)
+    assert memory.pages.read("MEMORY.md") == "mine"
+    new = client.post("/page-edit", data={"name": "MEMORY.md", "content": "lost?", "etag": ""}, headers=OWN)
+    assert new.status_code == 412
+    assert memory.pages.read("MEMORY.md") == "mine"
+    client.post("/page-append", data={"name": "MEMORY.md", "text": "more"}, headers=OWN)
+    assert memory.pages.read("MEMORY.md").splitlines()[-1] == "more"
+
+
+def test_forgetting_needs_a_preview_and_its_count(client: TestClient, memory: Memory) -> None:
+    memory.save("Alice lives at 5 Harbour Street")
+    memory.save("Bob lives in Leeds")
+    order = {"way": "match", "what": "Harbour Street"}
+    preview = client.post("/forget/preview", data=order, headers=OWN)
+    fields = read_form(preview.text, "/forget")
+    assert client.post("/forget", data={**fields, "count": "7"}, headers=OWN).status_code == 409
+    assert client.post("/forget", data={**fields, "digest": "", "count": "1"}, headers=OWN).status_code == 409
+    assert len(memory.list()) == 2
+    done = client.post("/forget", data={**fields, "count": "1"}, headers=OWN)
+    assert "It has been erased." in Page(done.text).text
+    assert [record.content for record in memory.list()] == ["Bob lives in Leeds"]
+
+
+def test_a_token_is_made_shown_once_and_revoked(client: TestClient, server: HttpServer) -> None:
+    made = client.post(
+        "/tokens", data={"label": "mine", "rights": list(RIGHTS), "origin": "owner"}, headers=OWN
+    )
+    (text,) = re.findall(r"rvr_\w{8}_[\w-]{43}", made.text)
+    assert client.get("/", follow_redirects=False).status_code == 303
+    sign_in(client, text)
+    again = client.get("/tokens")
+    assert text not in again.text
+    (revoke,) = [
+        each["action"] for each in Page(again.text).find("form") if each["action"].endswith("/revoke")
+    ]
+    client.post(revoke, data={"x": ""}, headers=OWN)
+    assert server.tokens.authenticate(text) is None
+
+
+def test_health_names_the_settings_that_differ(client: TestClient) -> None:
+    page = Page(client.get("/health").text)
+    assert "Everything is in order." in page.text
+    assert "files" in page.text
+
+
+def test_without_its_template_engine_the_page_says_what_is_missing(
+    server: HttpServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serve, "find_spec", lambda name: None)
+    with serve_here(server) as client:
+        answer = client.get("/")
+    assert answer.status_code == 501
+    assert "pip install 'reverie[server]'" in answer.text

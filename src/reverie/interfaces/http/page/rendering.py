@@ -10,7 +10,6 @@ import hashlib
 import tomllib
 from collections.abc import Mapping
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -37,8 +36,17 @@ TEXTS: Mapping[str, Mapping[str, Any]] = {
 def build_link(path: str, query: Mapping[str, Any] | None = None, **more: Any) -> str:
     """Return a path of this server with a query; values of None, False and the empty text are left out."""
     values = {**(query or {}), **more}
-    kept = {name: value for name, value in values.items() if value not in (None, "", False, (), [])}
+    kept = {
+        name: value
+        for name, value in values.items()
+        if value is not None and value is not False and value not in ("", (), [])
+    }
     return f"{path}?{urlencode(kept, doseq=True)}" if kept else path
+
+
+def quote_path(text: str) -> str:
+    """Quote a name as the end of a path."""
+    return quote(text, safe="/:@")
 
 
 def draw_time(moment: datetime | str | None, now: datetime) -> Markup:
@@ -72,7 +80,7 @@ def _create_environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters |= {
-        "path": partial(quote, safe="/:@"),
+        "path": quote_path,
         "size": formatting.format_size,
         "number": "{:,}".format,
         "line": _cut_to_line,

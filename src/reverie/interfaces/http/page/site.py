@@ -17,22 +17,50 @@ from starlette.routing import Route
 from reverie import __version__
 from reverie.interfaces.http import problems
 from reverie.interfaces.http.operations import Call
-from reverie.interfaces.http.page import activity, overview, prompts, review, timeline
+from reverie.interfaces.http.page import (
+    activity,
+    conversations,
+    documents,
+    erasure,
+    memories,
+    overview,
+    prompts,
+    review,
+    timeline,
+    upkeep,
+)
 from reverie.interfaces.http.page.rendering import STATIC, STATIC_VERSION, TEXTS, build_link, draw, draw_time
 from reverie.interfaces.http.page.views import Fields, PageView, Redirect, Screen
 from reverie.interfaces.http.problems import Problem
 from reverie.interfaces.http.server import HttpServer, choose_request_id, parse_query, read_body
 
-GROUPS = (overview, timeline, prompts, review, activity)
+GROUPS = (
+    overview,
+    memories,
+    timeline,
+    conversations,
+    prompts,
+    review,
+    activity,
+    documents,
+    erasure,
+    upkeep,
+)
 """Modules of views."""
 
 NAVIGATION = (
     ("/", "overview"),
+    ("/records", "records"),
     ("/timeline", "timeline"),
+    ("/sessions", "sessions"),
     ("/prompts", "prompts"),
     ("/review", "review"),
     ("/activity", "activity"),
     ("/problems", "problems"),
+    ("/pages", "pages"),
+    ("/forget", "forget"),
+    ("/tokens", "tokens"),
+    ("/health", "health"),
 )
 """Paths of the menu, each with the name of its text in `texts/layout.toml`."""
 

@@ -55,7 +55,8 @@ def describe_change(item: dict[str, Any]) -> dict[str, Any]:
     fields = []
     if item["before"] is not None and item["after"] is not None:
         fields = compare_values(item["before"], item["after"])
-    text = value.get("content") or value.get("name") or value.get("id") or ""
+    calls = ", ".join(f"{each['name']}()" for each in value.get("tool_calls", ()))
+    text = value.get("content") or calls or value.get("name") or value.get("id") or ""
     return {**item, "text": text, "path": _find_path(item, value), "fields": fields}
 
 

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from reverie.interfaces.http import administration, changes, conversations, pages, problems, records, reviews
 from reverie.interfaces.http.operations import Answer, Call, Operation, ScopeQuery
+from reverie.interfaces.http.problems import Problem
 from reverie.interfaces.http.tokens import Right
 
 OPERATION_OF: Mapping[Callable[[Call], Answer], Operation] = {
@@ -133,6 +134,8 @@ def perform(
     call.server.check_right(call.caller, operation.right, is_whole=operation.is_whole)
     if "scope" in operation.query.model_fields:
         query.setdefault("scope", getattr(call.query, "scope", ""))
+    if operation.needs_match and if_match is None:
+        raise Problem(428, "This changes a thing: open its form again, and send that.")
     try:
         parameters = operation.query.model_validate(query)
         value = None

@@ -1,0 +1,83 @@
+"""Erasure: what to forget, a preview of it, and doing it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from reverie.interfaces.http import administration
+from reverie.interfaces.http.operations import Call, Form
+from reverie.interfaces.http.page.rendering import TEXTS
+from reverie.interfaces.http.page.views import Fields, PageView, Redirect, Screen, perform, view
+from reverie.interfaces.http.problems import Problem
+
+VIEWS: list[PageView] = []
+
+WAYS = ("ids", "session", "scope", "match")
+
+
+class ForgetQuery(Form):
+    """Query of the form: what it is filled with."""
+
+    ids: str = ""
+    session: str = ""
+    scope: str = ""
+    match: str = ""
+
+
+@view(VIEWS, "GET", "/forget", right="forget", query=ForgetQuery, is_whole=True)
+def show_forget_form(call: Call) -> Screen | Redirect:
+    """Show the form that says what to forget."""
+    given = call.query.model_dump()
+    return Screen(
+        template="forget.html",
+        title=TEXTS["erasure"]["title"],
+        values={
+            "given": given,
+            "way": next((name for name in WAYS if given[name]), "match"),
+            "ways": WAYS,
+            "report": None,
+            "order": {},
+            "scope": "",
+        },
+    )
+
+
+def _read_order(fields: Fields) -> dict[str, Any]:
+    """Return the body of the operation; what is to be forgotten is named in one way."""
+    way, what = fields.get("way"), fields.get("what").strip()
+    if way not in WAYS or not what:
+        raise Problem(422, "Nothing was named. Go back, choose a way and say what to forget.")
+    named: Any = [part for each in what.split(",") for part in each.split()] if way == "ids" else what
+    return {way: named, "turns": fields.get("turns") == "yes"}
+
+
+@view(VIEWS, "POST", "/forget/preview", right="forget", query=Form, is_whole=True)
+def preview_forgetting(call: Call) -> Screen | Redirect:
+    """Show what would be erased, and what is left."""
+    order = _read_order(call.body)
+    report = perform(call, administration.preview_erasure, body=order).body
+    return _draw_report(call.body, report)
+
+
+@view(VIEWS, "POST", "/forget", right="forget", query=Form, is_whole=True)
+def forget(call: Call) -> Screen | Redirect:
+    """Erase what the preview showed, once its count was typed."""
+    fields: Fields = call.body
+    order = _read_order(fields)
+    report = perform(call, administration.preview_erasure, body=order).body
+    if report["digest"] != fields.get("digest"):
+        return _draw_report(fields, report, alert=TEXTS["erasure"]["outdated"])
+    if fields.get("count").strip() != str(len(report["going"])):
+        return _draw_report(fields, report, alert=TEXTS["erasure"]["wrong_count"])
+    done = perform(call, administration.forget, body={**order, "digest": fields.get("digest")}).body
+    return _draw_report(fields, done)
+
+
+def _draw_report(fields: Fields, report: dict[str, Any], *, alert: str = "") -> Screen:
+    order = {name: fields.get(name) for name in ("way", "what", "turns")}
+    return Screen(
+        template="forget.html",
+        title=TEXTS["erasure"]["done_title" if report["done"] else "preview_title"],
+        values={"report": report, "order": order, "alert": alert, "scope": ""},
+        status=409 if alert else 200,
+    )

@@ -1,0 +1,229 @@
+"""Memories: lists and searches of records, one record with its history, and changes of it."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from reverie.domain.record import KINDS, LAYERS, ORIGINS
+from reverie.interfaces import formatting
+from reverie.interfaces.http import records
+from reverie.interfaces.http.operations import Call, ScopeQuery
+from reverie.interfaces.http.page.rendering import TEXTS
+from reverie.interfaces.http.page.timeline import describe_change
+from reverie.interfaces.http.page.views import (
+    Fields,
+    PageView,
+    Redirect,
+    Screen,
+    find_last_change,
+    is_allowed,
+    perform,
+    view,
+)
+from reverie.interfaces.http.problems import Problem
+from reverie.interfaces.http.schemas import Texts
+
+VIEWS: list[PageView] = []
+
+_MOST_HITS = 30
+_ARCHIVED = {"": False, "yes": True, "all": None}
+_BLANK = {"content": "", "kind": "", "category": "", "tags": []}
+_CHOICES = {"kinds": KINDS, "origins": ORIGINS, "layers": LAYERS}
+
+
+class MemoriesQuery(ScopeQuery):
+    """Query of the list of memories; with `q`, a search."""
+
+    q: str | None = None
+    mode: Literal["words", "literal", "regex"] = "words"
+    sources: tuple[Literal["records", "turns", "pages"], ...] = ()
+    kind: Texts = ()
+    layer: Texts = ()
+    origin: Texts = ()
+    category: Texts = ()
+    tags: Texts = ()
+    archived: Literal["", "yes", "all"] = ""
+    cursor: str | None = None
+
+
+@view(VIEWS, "GET", "/records", right="read", query=MemoriesQuery)
+def show_memories(call: Call) -> Screen | Redirect:
+    """Show a list of records, or what a search finds."""
+    query: MemoriesQuery = call.query
+    filters = {name: getattr(query, name) for name in ("kind", "layer", "origin", "category", "tags")}
+    hits, listed, following = None, [], None
+    if query.q:
+        body = {name: list(value) for name, value in filters.items()}
+        body |= {"query": query.q, "mode": query.mode, "limit": _MOST_HITS}  # type: ignore[dict-item]
+        if query.sources:
+            body["sources"] = list(query.sources)
+        hits = [_describe_hit(hit) for hit in perform(call, records.search, body=body).body["hits"]]
+    else:
+        page = perform(
+            call, records.list_records, archived=_ARCHIVED[query.archived], cursor=query.cursor, **filters
+        ).body
+        listed, following = page["items"], page["next"]
+    return Screen(
+        template="memories.html",
+        title=TEXTS["memories"]["title"],
+        values={
+            "query": query.model_dump(),
+            "hits": hits,
+            "records": listed,
+            "following": following,
+            "categories": sorted(filter(None, perform(call, records.list_categories).body)),
+            "is_filtered": any(filters.values()) or bool(query.archived),
+            **_CHOICES,
+        },
+    )
+
+
+def _describe_hit(hit: dict[str, Any]) -> dict[str, Any]:
+    """Return a hit with what of its text to show, and where it stands."""
+    text = formatting.extract_excerpt(
+        hit["passage"] or hit["content"], hit["explanation"]["matched"], longest=400
+    )
+    path = "/records/", hit["id"]
+    if turn := hit.get("turn"):
+        path = "/sessions/", turn["session"]
+    elif paragraph := hit.get("paragraph"):
+        path = "/pages/", paragraph["page"]
+    parts = {name: value for name, value in hit["explanation"]["parts"].items() if 0 <= value <= 1}
+    start = max(hit["turn"]["position"] - 5, 0) if "turn" in hit else None
+    return {**hit, "text": text, "path": path, "parts": parts, "start": start}
+
+
+# -- one record ------------------------------------------------------------------------------------------
+
+
+@view(VIEWS, "GET", "/records/new", right="write")
+def show_new_memory(call: Call) -> Screen | Redirect:
+    """Show the form of a new record."""
+    del call
+    return Screen(
+        template="memory_form.html",
+        title=TEXTS["memories"]["new"],
+        values={"record": None, "given": _BLANK, "etag": "", "conflict": None, **_CHOICES},
+    )
+
+
+@view(VIEWS, "POST", "/records/new", right="write")
+def save_memory(call: Call) -> Screen | Redirect:
+    """Save a record."""
+    fields: Fields = call.body
+    body: dict[str, Any] = {
+        name: value for name in ("content", "category", "kind") if (value := fields.get(name))
+    }
+    saved = perform(
+        call, records.save_record, body={"content": "", **body, "tags": fields.words("tags")}
+    ).body["record"]
+    return Redirect(f"/records/{saved['id']}", done=find_last_change(call, saved["id"]))
+
+
+@view(VIEWS, "GET", "/records/{id}", right="read")
+def show_memory(call: Call) -> Screen | Redirect:
+    """Show a record with where it comes from and what became of it."""
+    answer = perform(call, records.get_record)
+    history = perform(call, records.get_record_history).body["items"]
+    record = answer.body
+    return Screen(
+        template="memory.html",
+        title=formatting.one_line(record["content"], longest=80),
+        values={
+            "record": record,
+            "etag": answer.headers["ETag"],
+            "history": [describe_change(item) for item in reversed(history)],
+            "blame": perform(call, records.get_record_blame).body,
+            "may_change": is_allowed(call, "write") and record["scope"] == call.view.scope,
+        },
+    )
+
+
+@view(VIEWS, "GET", "/records/{id}/edit", right="write")
+def show_memory_form(call: Call) -> Screen | Redirect:
+    """Show the form of a record."""
+    answer = perform(call, records.get_record)
+    return _draw_form(answer.body, answer.headers["ETag"])
+
+
+def _draw_form(
+    record: dict[str, Any], etag: str, *, given: dict[str, Any] | None = None, conflict: str | None = None
+) -> Screen:
+    return Screen(
+        template="memory_form.html",
+        title=TEXTS["memories"]["edit"],
+        values={
+            "record": record,
+            "etag": etag,
+            "given": {**record, **(given or {})},
+            "conflict": conflict,
+            **_CHOICES,
+        },
+        status=200 if conflict is None else 412,
+    )
+
+
+@view(VIEWS, "POST", "/records/{id}/edit", right="write")
+def change_memory(call: Call) -> Screen | Redirect:
+    """Change a record, unless somebody else has changed it since the form was drawn."""
+    fields: Fields = call.body
+    given = _read_changes(perform(call, records.get_record).body, fields)
+    try:
+        perform(call, records.update_record, body=given, if_match=fields.get("etag") or '""')
+    except Problem as problem:
+        if problem.status != 412:
+            raise
+        answer = perform(call, records.get_record)
+        return _draw_form(answer.body, answer.headers["ETag"], given=given, conflict=problem.detail)
+    return Redirect(f"/records/{call.path['id']}", done=find_last_change(call, call.path["id"]))
+
+
+def _read_changes(record: dict[str, Any], fields: Fields) -> dict[str, Any]:
+    """Return what a form changes of a record; a field that the form shows unchanged is left as it is."""
+    given: dict[str, Any] = {}
+    for name in ("content", "kind", "category"):
+        if (value := fields.get(name)) != formatting.escape_text(record[name] or ""):
+            given[name] = value or None
+    if (tags := fields.words("tags")) != record["tags"]:
+        given["tags"] = tags
+    for name in ("importance", "confidence"):
+        try:
+            number = float(fields.get(name))
+        except ValueError:
+            raise Problem(422, f"{name} is {fields.get(name)[:40]!r}: give a number from 0 to 1.") from None
+        if number != record[name]:
+            given[name] = number
+    return given
+
+
+@view(VIEWS, "POST", "/records/{id}/archive", right="write")
+def archive_memory(call: Call) -> Screen | Redirect:
+    """Archive a record."""
+    fields: Fields = call.body
+    perform(call, records.archive_record, if_match=fields.get("etag") or '""', reason=fields.get("reason"))
+    return _return_to(call)
+
+
+@view(VIEWS, "POST", "/records/{id}/restore", right="write")
+def restore_memory(call: Call) -> Screen | Redirect:
+    """Restore an archived record."""
+    perform(call, records.restore_record)
+    return _return_to(call)
+
+
+@view(VIEWS, "POST", "/records/{id}/pin", right="write")
+def pin_memory(call: Call) -> Screen | Redirect:
+    """Pin a record."""
+    perform(call, records.pin_record)
+    return _return_to(call)
+
+
+@view(VIEWS, "POST", "/records/{id}/unpin", right="write")
+def unpin_memory(call: Call) -> Screen | Redirect:
+    """Unpin a record."""
+    perform(call, records.unpin_record)
+    return _return_to(call)
+
+
+def _return_to(call: Call) -> Redirect:
+    return Redirect(f"/records/{call.path['id']}", done=find_last_change(call, call.path["id"]))

@@ -1,0 +1,79 @@
+"""Upkeep: access tokens, diagnosis and settings."""
+
+from __future__ import annotations
+
+from dataclasses import fields as list_fields
+from typing import Any
+
+from reverie.domain.record import ORIGINS
+from reverie.interfaces.http import administration
+from reverie.interfaces.http.operations import Call, Empty
+from reverie.interfaces.http.page.rendering import TEXTS
+from reverie.interfaces.http.page.views import Fields, PageView, Redirect, Screen, perform, view
+from reverie.interfaces.http.tokens import RIGHTS
+from reverie.settings import Settings
+
+VIEWS: list[PageView] = []
+
+
+@view(VIEWS, "GET", "/tokens", right="admin", query=Empty, is_whole=True)
+def show_tokens(call: Call) -> Screen | Redirect:
+    """Show all tokens."""
+    return _draw_tokens(call)
+
+
+def _draw_tokens(call: Call, made: dict[str, Any] | None = None) -> Screen:
+    now = call.memory._clock()
+    valid = {each.id for each in call.server.tokens.list() if each.is_valid(now)}
+    return Screen(
+        template="tokens.html",
+        title=TEXTS["upkeep"]["tokens"],
+        values={
+            "tokens": perform(call, administration.list_tokens).body["items"],
+            "valid": valid,
+            "made": made,
+            "rights": RIGHTS,
+            "origins": ORIGINS,
+        },
+    )
+
+
+@view(VIEWS, "POST", "/tokens", right="admin", query=Empty, is_whole=True)
+def create_token(call: Call) -> Screen | Redirect:
+    """Create a token and show it, once."""
+    fields: Fields = call.body
+    body = {
+        "label": fields.get("label"),
+        "scope": fields.get("scope").strip(),
+        "rights": fields.list("rights"),
+        "origin": fields.get("origin"),
+        "expires": fields.get("expires").strip() or None,
+    }
+    return _draw_tokens(call, perform(call, administration.create_token, body=body).body)
+
+
+@view(VIEWS, "POST", "/tokens/{id}/revoke", right="admin", query=Empty, is_whole=True)
+def revoke_token(call: Call) -> Screen | Redirect:
+    """Revoke a token."""
+    perform(call, administration.revoke_token)
+    return Redirect("/tokens")
+
+
+@view(VIEWS, "GET", "/health", right="admin", query=Empty, is_whole=True)
+def show_health(call: Call) -> Screen | Redirect:
+    """Show what is wrong, and the settings."""
+    settings, usual = call.memory.settings, Settings()
+    rows = [
+        {"name": each.name, "value": getattr(settings, each.name), "usual": getattr(usual, each.name)}
+        for each in list_fields(Settings)
+        if not each.name.startswith("_")
+    ]
+    return Screen(
+        template="health.html",
+        title=TEXTS["upkeep"]["health"],
+        values={
+            "diagnosis": perform(call, administration.diagnose).body,
+            "stats": perform(call, administration.get_all_stats).body,
+            "settings": sorted(rows, key=lambda row: (row["value"] == row["usual"], row["name"])),
+        },
+    )

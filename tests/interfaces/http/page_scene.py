@@ -1,0 +1,70 @@
+"""A memory with everything that the page shows, and texts that attack it."""
+
+from __future__ import annotations
+
+from reverie import Memory
+
+HOSTILE = (
+    '</textarea></title></script><script>window.hacked=1</script><img src=x onerror="window.hacked=1">'
+    "\"'><svg onload=window.hacked=1> javascript:window.hacked=1 {{ 7*7 }} \u202etxt.exe\u202c end"
+)
+"""A text that breaks out of elements, attributes, scripts and templates, and hides characters."""
+
+NAME = "telegram:<b onmouseover=window.hacked=1>&?#%/..\"'"
+"""A name of the same sort, without control characters."""
+
+
+def fill_memory(
+    memory: Memory, *, text: str = "Alice drinks green tea", name: str = "telegram:1"
+) -> dict[str, str]:
+    """Store one thing of each sort, with a text in every field that takes any; return their ids."""
+    record = memory.save(
+        text,
+        category="user-preferences/style",
+        tags=["tea"],
+        source=text[:100],
+        metadata={"note": text},
+        origin="owner",
+    ).record
+    memory.update(record.id, content=f"{text} and coffee")
+    gone = memory.save(f"Old: {text}", origin="web").record
+    memory.archive(gone.id, reason=text)
+    session = memory.session(name)
+    session.add("user", text, speaker=text[:50])
+    session.add("assistant", f"I see: {text}")
+    session.set_metadata("topic", text)
+    memory.pages.write("MEMORY.md", f"# Notes\n\n{text}\n")
+    memory.pages.append("HISTORY.md", text)
+    memory.scratchpad.set("key", text)
+    return {"record": record.id, "archived": gone.id, "session": name}
+
+
+def list_addresses(ids: dict[str, str]) -> list[str]:
+    """Return the addresses of all views that show what is stored."""
+    from urllib.parse import quote
+
+    record, session = ids["record"], quote(ids["session"], safe="")
+    return [
+        "/",
+        "/records",
+        "/records?q=drinks+green+tea+alert&sources=records&sources=turns&sources=pages",
+        f"/records?q={quote('window.hacked=1')}&mode=literal",
+        "/records?archived=yes",
+        "/records/new",
+        f"/records/{record}",
+        f"/records/{record}/edit",
+        f"/records/{ids['archived']}",
+        "/timeline",
+        "/undo?batch=2",
+        "/undo?change=4",
+        "/sessions",
+        f"/sessions/{session}",
+        "/pages",
+        "/pages/MEMORY.md",
+        "/pages/HISTORY.md",
+        "/page-edit?name=MEMORY.md",
+        "/forget",
+        f"/forget?ids={record}",
+        "/tokens",
+        "/health",
+    ]

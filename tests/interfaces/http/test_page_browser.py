@@ -1,0 +1,203 @@
+"""The web page in Chromium: what each view is for, accessibility, and that nothing is loaded from elsewhere.
+
+`scripts/install_browser.sh` installs what these tests need.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reverie import Memory, Settings
+from reverie.interfaces.http.serve import build_application
+from reverie.interfaces.http.server import HttpServer
+from reverie.interfaces.web import create_web_server, open_socket
+from tests.interfaces.http.page_scene import HOSTILE, NAME, fill_memory, list_addresses
+
+playwright = pytest.importorskip("playwright.sync_api", reason="Playwright: see scripts/install_browser.sh")
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300), pytest.mark.filterwarnings("default")]
+
+AXE = Path(sys.prefix) / "share" / "axe.min.js"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    program = shutil.which("chromium-headless-shell") or shutil.which("chromium")
+    if program is None:
+        pytest.skip("there is no Chromium: see scripts/install_browser.sh")
+    with playwright.sync_playwright() as player:
+        browser = player.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[Memory]:
+    with Memory.open(tmp_path / "memory", settings=Settings(files=False)) as memory:
+        yield memory
+
+
+@pytest.fixture
+def address(memory: Memory) -> Iterator[str]:
+    """Address of a server of the memory."""
+    with open_socket("127.0.0.1", 0) as sock:
+        web = create_web_server(build_application(HttpServer(memory), host="127.0.0.1"))
+        thread = threading.Thread(target=web.run, args=([sock],))
+        thread.start()
+        yield f"http://127.0.0.1:{sock.getsockname()[1]}"
+        web.should_exit = True
+        thread.join()
+
+
+@pytest.fixture
+def page(browser: Any, address: str) -> Iterator[Any]:
+    """Return a window whose complaints and requests to other hosts fail the test."""
+    context = browser.new_context(base_url=address, viewport={"width": 1280, "height": 900})
+    page = context.new_page()
+    complaints: list[str] = []
+    page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("request", lambda asked: None if asked.url.startswith(address) else complaints.append(asked.url))
+    yield page
+    context.close()
+    assert complaints == []
+
+
+def test_hostile_texts_run_nowhere(page: Any, memory: Memory) -> None:
+    for address in list_addresses(fill_memory(memory, text=HOSTILE, name=NAME)):
+        page.goto(address)
+        page.mouse.move(200, 300)
+        assert page.evaluate("window.hacked") is None, address
+        assert page.locator("h1").count() == 1, address
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_view_has_a_serious_barrier(browser: Any, address: str, memory: Memory, scheme: str) -> None:
+    if not AXE.exists():
+        pytest.skip("there is no axe-core: see scripts/install_browser.sh")
+    views = list_addresses(fill_memory(memory))
+    context = browser.new_context(base_url=address, bypass_csp=True, color_scheme=scheme)
+    page = context.new_page()
+    found = []
+    for view in [*views, "/sign-in", "/records/000000000000"]:
+        page.goto(view)
+        for closed in page.locator("details:not([open]) > summary").all():
+            closed.click()
+        page.add_script_tag(path=AXE)
+        for each in page.evaluate("axe.run()")["violations"]:
+            if each["impact"] in ("serious", "critical"):
+                found.append((view, each["id"], [node["html"][:120] for node in each["nodes"][:3]]))
+    context.close()
+    assert found == []
+
+
+@pytest.mark.parametrize("width", [360, 768, 1600])
+def test_no_view_is_wider_than_the_window(browser: Any, address: str, memory: Memory, width: int) -> None:
+    context = browser.new_context(base_url=address, viewport={"width": width, "height": 800})
+    page = context.new_page()
+    text = "Averylongwordwithoutanybreak" * 20
+    for view in list_addresses(fill_memory(memory, text=text)):
+        page.goto(view)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, view
+    context.close()
+
+
+@pytest.mark.parametrize("scripts", [True, False], ids=["with JavaScript", "without JavaScript"])
+def test_a_memory_is_saved_found_changed_and_taken_back(browser: Any, address: str, scripts: bool) -> None:
+    context = browser.new_context(base_url=address, java_script_enabled=scripts)
+    page = context.new_page()
+    page.goto("/records")
+    page.get_by_role("link", name="New memory").click()
+    page.get_by_label("Content").fill("Alice drinks green tea")
+    page.get_by_role("button", name="Save").click()
+    page.wait_for_url("**/records/*done=*")
+    page.get_by_role("link", name="Edit").click()
+    page.get_by_label("Content").fill("Alice drinks black tea")
+    page.get_by_role("button", name="Save").click()
+    page.wait_for_url("**/records/*done=*")
+    assert "black" in page.get_by_role("heading", level=1).inner_text()
+    page.get_by_role("status").get_by_role("link", name="Undo").click()
+    page.get_by_role("button", name="Take back").click()
+    page.wait_for_url("**/timeline*")
+    page.goto("/")
+    page.get_by_label("Search the memory").fill("who drinks tea")
+    page.get_by_role("button", name="Search").click()
+    page.wait_for_url("**/records?q=*")
+    assert "green" in page.locator("ol.list").inner_text()
+    page.get_by_role("link", name="Alice drinks green tea").click()
+    page.get_by_role("button", name="Archive").click()
+    page.wait_for_url("**done=*")
+    assert page.get_by_role("button", name="Restore").is_visible()
+    context.close()
+
+
+def test_the_page_is_used_with_keys_alone(page: Any, memory: Memory) -> None:
+    record = memory.save("Alice drinks green tea").record
+    page.goto("/")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
+    page.keyboard.press("Enter")
+    page.keyboard.press("/")
+    page.keyboard.type("green tea")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/records?q=green+tea")
+    page.goto(f"/records/{record.id}")
+    page.keyboard.press("e")
+    page.wait_for_url("**/edit")
+
+
+def test_the_colours_stay_as_chosen(page: Any) -> None:
+    page.goto("/timeline")
+    page.get_by_role("button", name="Dark").click()
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(13, 14, 19)"
+    page.goto("/")
+    assert page.locator("html").get_attribute("data-theme") == "dark"
+
+
+def test_forgetting_shows_what_goes_first(page: Any, memory: Memory) -> None:
+    memory.save("Alice lives at 5 Harbour Street")
+    page.goto("/forget")
+    page.get_by_label("Which").fill("Harbour Street")
+    page.get_by_role("button", name="Show what would go").click()
+    assert "5 Harbour Street" in page.get_by_role("region").inner_text()
+    page.get_by_label("Number of things").fill("1")
+    page.get_by_role("button", name="Erase for good").click()
+    page.get_by_role("status").wait_for()
+    assert memory.list() == []
+
+
+def test_a_token_made_here_signs_in(page: Any) -> None:
+    page.goto("/tokens")
+    page.get_by_label("Name of its holder").fill("me")
+    for right in ("write", "review", "forget", "admin"):
+        page.get_by_label(right, exact=True).check()
+    page.get_by_role("button", name="Create a token").click()
+    token = page.get_by_role("status").locator("pre").inner_text()
+    page.goto("/health")
+    page.wait_for_url("**/sign-in?next=%2Fhealth")
+    page.get_by_label("Token").fill(token)
+    page.get_by_role("button", name="Sign in").click()
+    page.wait_for_url("**/health")
+    page.get_by_role("button", name="Sign out").click()
+    page.wait_for_url("**/sign-in")
+
+
+def test_a_page_is_written_and_a_conversation_is_read(page: Any, memory: Memory) -> None:
+    memory.session("telegram:1").add("user", "Where is the key")
+    page.goto("/sessions")
+    page.get_by_role("link", name="telegram:1").click()
+    assert "Where is the key" in page.locator("ol").last.inner_text()
+    page.goto("/pages")
+    page.get_by_role("link", name="New page").click()
+    page.get_by_label("Name").fill("MEMORY.md")
+    page.get_by_label("Text").fill("The key is under the mat")
+    page.get_by_role("button", name="Save").click()
+    page.wait_for_url("**/pages/MEMORY.md*")
+    assert memory.pages.read("MEMORY.md") == "The key is under the mat"
