@@ -17,7 +17,7 @@ from reverie.interfaces.http.schemas import Number
 
 VIEWS: list[PageView] = []
 
-_MOST_ROWS = 200
+_MOST_ROWS = 100
 _MOST_SHOWN = 20
 _MOST_UNDONE = 1_000
 _LONGEST_DREAM = timedelta(hours=2)

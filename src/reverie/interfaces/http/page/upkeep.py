@@ -61,7 +61,17 @@ def revoke_token(call: Call) -> Screen | Redirect:
 
 @view(VIEWS, "GET", "/health", right="admin", query=Empty, is_whole=True)
 def show_health(call: Call) -> Screen | Redirect:
-    """Show what is wrong, and the settings."""
+    """Show the index, what failed, and the settings."""
+    return _draw_health(call)
+
+
+@view(VIEWS, "POST", "/health", right="admin", query=Empty, is_whole=True)
+def examine(call: Call) -> Screen | Redirect:
+    """Examine the memory, which reads all of it, and show what is wrong."""
+    return _draw_health(call, perform(call, administration.diagnose).body)
+
+
+def _draw_health(call: Call, diagnosis: dict[str, Any] | None = None) -> Screen:
     settings, usual = call.memory.settings, Settings()
     rows = [
         {"name": each.name, "value": getattr(settings, each.name), "usual": getattr(usual, each.name)}
@@ -72,7 +82,7 @@ def show_health(call: Call) -> Screen | Redirect:
         template="health.html",
         title=TEXTS["upkeep"]["health"],
         values={
-            "diagnosis": perform(call, administration.diagnose).body,
+            "diagnosis": diagnosis,
             "stats": perform(call, administration.get_all_stats).body,
             "settings": sorted(rows, key=lambda row: (row["value"] == row["usual"], row["name"])),
         },
