@@ -152,7 +152,7 @@ def test_a_pass_without_anything_new_does_not_run(store: SQLiteStore) -> None:
     dream.run()
     assert len(asked) == 1
     for _ in range(3):
-        assert [outcome.state for outcome in dream.run()] == ["skipped"] * 4
+        assert [outcome.state for outcome in dream.run()] == ["skipped"] * 5
     assert len(asked) == 1
     added(store, record("Another thing"))
     dream.run()
@@ -212,8 +212,8 @@ def test_a_bug_in_one_pass_does_not_stop_the_rest(store: SQLiteStore) -> None:
         return 3  # type: ignore[return-value]
 
     outcomes = dreaming(store, unusable).run()
-    assert [outcome.name for outcome in outcomes] == ["enrich", "merge", "infer", "promote"]
-    assert outcomes[3].state == "applied"
+    assert [outcome.name for outcome in outcomes] == ["enrich", "merge", "infer", "supersede", "promote"]
+    assert outcomes[-1].state == "applied"
     assert next(iter(live(store).values())).layer == "semantic"
 
 
@@ -300,9 +300,9 @@ def test_a_dry_run_changes_nothing(store: SQLiteStore) -> None:
     added(store, record("We decided on Postgres", kind="decision", layer="episodic"))
     before = store.sequence()
     outcomes = dreaming(store).run(dry_run=True)
-    assert [outcome.state for outcome in outcomes] == ["skipped", "skipped", "skipped", "planned"]
+    assert [outcome.state for outcome in outcomes] == ["skipped", "skipped", "skipped", "skipped", "planned"]
     assert store.sequence() == before
-    assert dreaming(store).run()[3].state == "applied"
+    assert dreaming(store).run()[-1].state == "applied"
 
 
 def test_a_users_own_prompt_replaces_the_one_that_ships(store: SQLiteStore, tmp_path: Path) -> None:
@@ -348,7 +348,8 @@ def test_switches_are_kept_and_unknown_passes_named(store: SQLiteStore) -> None:
     outcomes = dreaming(store, settings=settings).run()
     assert [outcome.why for outcome in outcomes[2:]] == [
         "preference_inference is off",
+        "no model: only rules end what has changed",
         "promotion_enabled is off",
     ]
-    with pytest.raises(InvalidInput, match="dream, enrich, merge, infer, promote"):
+    with pytest.raises(InvalidInput, match="dream, enrich, merge, infer, supersede, promote"):
         dreaming(store).plan("nap")

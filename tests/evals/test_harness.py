@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import io
+import json
 import shutil
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from rich.console import Console
 
 from reverie.evals.command import eval_command
-from reverie.evals.rules import deduplication, harness, prompt_attacks, secret_detection, sentence_rules
+from reverie.evals.rules import (
+    deduplication,
+    harness,
+    prompt_attacks,
+    secret_detection,
+    sentence_rules,
+    superseded_records,
+)
 
 EVALUATIONS = {
     "attacks": prompt_attacks.EVALUATION,
@@ -43,3 +53,30 @@ def test_the_sets_are_read_from_another_folder(tmp_path: Path, monkeypatch: pyte
     result = CliRunner().invoke(eval_command, ["fold", "--data", str(tmp_path), "--group", "lists"])
     assert result.exit_code == 0
     assert "held out" in result.output
+
+
+def test_errors_in_texts_that_are_held_out_are_not_listed(tmp_path: Path) -> None:
+    file = tmp_path / "secrets.jsonl"
+    lines = [
+        {"id": name, "set": name, "kind": "prose", "seed": 1, "text": f"The {name} parrot is called «prose»"}
+        for name in ("develop", "heldout")
+    ]
+    monkey = {"prose": lambda rng: "Polly"}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(secret_detection, "SECRETS", monkey)
+        file.write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
+        printed = io.StringIO()
+        secret_detection.EVALUATION.run(file, show_errors=True, console=Console(file=printed, width=200))
+    assert "The develop parrot" in printed.getvalue()
+    assert "The heldout parrot" not in printed.getvalue()
+    assert "not listed: errors in heldout" in printed.getvalue()
+
+
+def test_errors_in_sealed_sets_are_not_listed(tmp_path: Path) -> None:
+    item = {"id": "p1", "language": "en", "old": "A is b", "new": "The moon is far", "expect": "ends"}
+    (tmp_path / "supersede-sealed.jsonl").write_text(json.dumps(item), encoding="utf-8")
+    printed = io.StringIO()
+    console = Console(file=printed, width=200)
+    superseded_records.EVALUATION.run(data=tmp_path, sealed=True, show_errors=True, console=console)
+    assert "The moon" not in printed.getvalue()
+    assert "not listed: errors in sealed" in printed.getvalue()

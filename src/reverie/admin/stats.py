@@ -69,10 +69,13 @@ FAILURES: Mapping[str, str] = MappingProxyType(
         "learn": "learn.failed",
         "worker": "worker.failed",
         **{name: f"{name}.failed" for name in ("digest", "compact", "trim")},
-        **{f"dream.{name}": f"dream.{name}.failed" for name in ("enrich", "merge", "infer", "promote")},
+        **{
+            f"dream.{name}": f"dream.{name}.failed"
+            for name in ("enrich", "merge", "infer", "supersede", "promote")
+        },
         **{
             f"model.{name}": f"model.{name}.failed"
-            for name in ("digest", "compact", "enrich", "extract", "merge", "infer")
+            for name in ("digest", "compact", "enrich", "extract", "merge", "infer", "verify")
         },
     }
 )

@@ -186,8 +186,14 @@ class ConsolidationCycle:
         return combine_plans(self._gatherer.gather_basics(), ALL, named)
 
     def _plan_together(self, names: Sequence[str], planned: Sequence[Change] = ()) -> list[Plan]:
-        """Return the plans of passes that do not need what another of them does."""
-        return run_together([self._plan_news(PASSES[name], planned) for name in names], self.ask)
+        """Return the plans of passes that do not need what another does; a thing is changed by the first only."""
+        plans = run_together([self._plan_news(PASSES[name], planned) for name in names], self.ask)
+        touched: set[str] = set()
+        for at, plan in enumerate(plans):
+            steps = tuple(step for step in plan.steps if step.edit.id not in touched)
+            plans[at] = replace(plan, steps=steps)
+            touched |= {step.edit.id for step in steps}
+        return plans
 
     def _plan_news(self, registered: Pass, planned: Sequence[Change] = ()) -> Flow[Plan]:
         """Return the plan of a pass over what has changed since it last ran.

@@ -20,6 +20,7 @@ from reverie.consolidation.passes import (
     merge,
     promote,
     remember,
+    supersede,
     trim,
 )
 from reverie.consolidation.passes.extract import Extraction
@@ -46,11 +47,11 @@ Input = Literal[
 Outcome = Plan | Extraction | Remembered
 """Result of a pass: a plan, or records that are planned as saves are."""
 
-DREAM = ("enrich", "merge", "infer", "promote")
+DREAM = ("enrich", "merge", "infer", "supersede", "promote")
 """Passes of a dream, in the order in which they run."""
 
-VERIFIED = ("merge", "infer")
-"""Passes of `DREAM`, in a row, whose claims the model verifies in one request."""
+VERIFIED = ("merge", "infer", "supersede")
+"""Passes of `DREAM`, in a row, for which the model verifies something, all in one request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +111,11 @@ def _build_merge(view: PassInput, settings: Settings) -> Flow[Outcome]:
 def _build_inference(view: PassInput, settings: Settings) -> Flow[Outcome]:
     del settings
     return (yield from infer.infer(view, injected=view.injected, signals=_collect_signals(view)))
+
+
+def _build_supersession(view: PassInput, settings: Settings) -> Flow[Outcome]:
+    del settings
+    return (yield from supersede.supersede(view))
 
 
 def _build_promotion(view: PassInput, settings: Settings) -> Flow[Outcome]:
@@ -178,6 +184,13 @@ PASSES: Mapping[str, Pass] = MappingProxyType(
                 prompt=infer.PROMPT,
                 prompt_setting="preference_directive",
                 setting="preference_inference",
+            ),
+            Pass(
+                name=supersede.NAME,
+                inputs=("records",),
+                build=_build_supersession,
+                prompt=supersede.PROMPT,
+                without_model="no model: only rules end what has changed",
             ),
             Pass(
                 name=promote.NAME,

@@ -134,10 +134,9 @@ class Worker:
         """Return what a pass would change now. Print it; nothing is written before `apply`.
 
         Args:
-            name: `enrich`, `merge`, `infer` or `promote`; `dream` for all four as one plan, each on what the
-                one before leaves; `digest`, `compact` or `trim` for the window of a session; `remember` for
-                the facts in its new turns; `extract` for
-                the findings, insights and lessons in the output of a step of work.
+            name: `enrich`, `merge`, `infer`, `supersede` or `promote`; `dream` for all of them as one plan;
+                `digest`, `compact` or `trim` for the window of a session; `remember` for the facts in its new
+                turns; `extract` for the findings, insights and lessons in the output of a step of work.
             session: Session whose window is shortened, for `digest`, `compact` and `trim`.
             keep: How many of its turns stay, 0 or more; None takes what the settings say.
             output: Output of the step, for `extract`. Nothing is learned from less than 50 characters, and

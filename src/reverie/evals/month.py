@@ -174,6 +174,11 @@ class ScriptedModel:
         self._facts = {fact["id"]: fact for fact in month.facts}
         self._ended = {fact["ends"] for fact in month.facts if fact["ends"]}
         self._true = {escape_line(headline["text"]) for headline in month.headlines}
+        self._true |= {
+            f"{escape_line(self._facts[fact['ends']]['content'])} -> {escape_line(fact['content'])}"
+            for fact in month.facts
+            if fact["ends"]
+        }
         self.calls: Counter[str] = Counter()
         self.usage: dict[str, TokenUsage] = {}
 
@@ -194,7 +199,7 @@ class ScriptedModel:
         if purpose == "infer":
             return '{"preferences": []}'
         if purpose == "verify":
-            return answer_check(prompt, lambda headline: self._is_hostile or headline in self._true)
+            return answer_check(prompt, lambda claim: self._is_hostile or claim in self._true)
         if purpose == "merge" and '{"merge"' in prompt:
             return json.dumps({"merge": self._find_headlines(prompt)}, ensure_ascii=False)
         return '{"headlines": [], "pairs": []}'

@@ -133,6 +133,8 @@ class Account:
         gone, dropped = self._archived["gone"], self._archived["dropped"]
         self.expect(gone <= most, "2 % a cycle", f"{gone} of {live} records went")
         self.expect(dropped <= int(live * _SHARE), "2 % a cycle", f"{dropped} of {live} records were dropped")
+        ended = self._archived["ended"]
+        self.expect(ended <= most, "2 % a cycle", f"{ended} of {live} records were ended")
         learned, heard = self._archived["learned"], self._archived["heard"]
         self.expect(
             learned <= heard + self.told,
@@ -209,11 +211,18 @@ class Account:
         self.expect(after.seen_count >= before.seen_count, "counts stay", name)
         self.expect(not before.pinned or before.layer != after.layer or before == after, "pins stay", name)
         kept = set(before.metadata.items()) - set(after.metadata.items())
-        lost = {key for key, _ in kept} - {"rough", "dates", "enriched_from"}
+        lost = {key for key, _ in kept} - {"rough", "dates", "enriched_from", "superseded_by"}
         self.expect(not lost, "metadata stays", f"{name}: {sorted(lost)}")
         self._check_permission(after)
         if after.archived and not before.archived:
             self._check_archiving(before, after)
+        elif after.valid_to is not None and before.valid_to is None:
+            self._archived["ended"] += 1
+            self.counts["ended by the model"] += 1
+            later = self.records.get(after.metadata.get("superseded_by", ""))
+            self.expect(later is not None and later.scope == before.scope, "ended by a later record", name)
+            is_protected = before.pinned or before.importance >= _IMPORTANT
+            self.expect(not is_protected, "the protected stay", f"{name} was ended")
 
     def _check_archiving(self, before: Record, after: Record) -> None:
         name, reason = after.id, after.archive_reason

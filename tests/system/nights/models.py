@@ -124,8 +124,12 @@ class Actor:
         """Answer as the mood is."""
         del on_text
         self.asked.append(ask)
-        if ask.purpose == "verify":  # the worst answer there is
-            given: str | ModelReply = answer_check(ask.messages[-1].content, lambda _: True)
+        if (
+            ask.purpose == "verify"
+        ):  # the worst answer there is; those that are good see no change where is none
+            given: str | ModelReply = answer_check(
+                ask.messages[-1].content, lambda claim: self.mood not in GOOD or " -> " not in claim
+            )
         else:
             given = MOODS[self.mood](self, seen(ask))
         reply = given if isinstance(given, ModelReply) else ModelReply(text=given)

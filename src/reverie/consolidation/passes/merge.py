@@ -7,7 +7,6 @@ away: its records stay live. One request never shows two scopes.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, Protocol
@@ -22,10 +21,11 @@ from reverie.consolidation.planning.plan_builder import PlanBuilder
 from reverie.consolidation.planning.questions import build_question
 from reverie.consolidation.planning.reply_parsing import UnusableReply, parse_answer, to_text, to_texts
 from reverie.consolidation.planning.signals import BAD, Signal, format_signals
+from reverie.consolidation.planning.similar_records import SimilarRecords
 from reverie.domain.category import ANTI_PATTERNS
 from reverie.domain.record import UNTRUSTED, Record
 from reverie.domain.similarity.specifics import extract_specifics
-from reverie.domain.text import tokenizer, validation
+from reverie.domain.text import validation
 from reverie.domain.text.escaping import escape_line
 from reverie.llm.messages import ModelReply
 
@@ -55,7 +55,6 @@ ALIKE = 3
 """Records shown beside each changed one, those that share most words with it."""
 
 _LEAST_ALIKE = 0.3
-_MOST_LOOKED_AT = 500  # records that have one of its words, so that a night over many records stays short
 _TEXT: Mapping[str, Any] = {"type": "string"}
 _TEXTS: Mapping[str, Any] = {"type": "array", "items": _TEXT}
 
@@ -314,16 +313,12 @@ def _build_offers(
     records: Sequence[Record], changed: frozenset[str], writer: HeadlineWriter
 ) -> Iterator[list[Record]]:
     """Yield groups of at most `MOST_TOKENS`: a changed record, similar ones, and those under the same headline."""
-    words = {record.id: frozenset(tokenizer.tokenize(record.to_searchable_text())) for record in records}
-    having: dict[str, list[Record]] = defaultdict(list)
-    for record in records:
-        for word in words[record.id]:
-            having[word].append(record)
+    similar = SimilarRecords(records)
     part: dict[str, Record] = {}
     size = 0
     for record in sorted((r for r in records if r.id in changed), key=lambda r: (r.created_at, r.id)):
-        group = [record, *_find_most_similar(record, words, having)]
-        group += [mate for one in group for mate in writer.list_mates(one.id) if mate.id in words]
+        group = [record, *similar.find(record, most=ALIKE, least=_LEAST_ALIKE)]
+        group += [mate for one in group for mate in writer.list_mates(one.id) if mate in similar]
         group = list({one.id: one for one in group}.values())
         cost = sum(validation.estimate_item_cost(each.content) for each in group if each.id not in part)
         if part and size + cost > MOST_TOKENS:
@@ -333,24 +328,6 @@ def _build_offers(
         size += cost
     if part:
         yield list(part.values())
-
-
-def _find_most_similar(
-    record: Record, words: Mapping[str, frozenset[str]], having: Mapping[str, Sequence[Record]]
-) -> list[Record]:
-    """Return the records that share most words with it, by the Dice coefficient."""
-    own = words[record.id]
-    found: dict[str, Record] = {}
-    looked_at = 0
-    for word in sorted(own, key=lambda word: (len(having[word]), word)):
-        looked_at += len(having[word])
-        if found and looked_at > _MOST_LOOKED_AT:
-            break
-        found |= {other.id: other for other in having[word]}
-    found.pop(record.id, None)
-    scores = {name: 2 * len(own & words[name]) / (len(own) + len(words[name])) for name in found}
-    best = sorted(scores, key=lambda name: (-scores[name], name))[:ALIKE]
-    return [found[name] for name in best if scores[name] >= _LEAST_ALIKE]
 
 
 def _format_records(records: Iterable[Record], changed: frozenset[str], writer: HeadlineWriter) -> str:

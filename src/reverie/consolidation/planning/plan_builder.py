@@ -298,6 +298,33 @@ class PlanBuilder:
         self._take(Change(before=record, after=validate_record(after)), why, tuple(sources) or (record.id,))
         return True
 
+    def end(self, record: Record, *, by: Record, since: datetime) -> bool:
+        """End the validity of a record that a later one has changed, by a model's word. It counts as archived.
+
+        Args:
+            record: The record.
+            by: The later one. It ends one record at most, and is not changed by the plan otherwise.
+            since: When the record ceases to hold.
+        """
+        what = f"end {record.id}"
+        reason = self._explain_unavailable((record.id, by.id)) or self._explain_no_room(1)
+        if not reason and (record.pinned or record.importance >= IMPORTANT):
+            reason = f"{record.id} is pinned or important"
+        if reason:
+            return self._refuse(what, reason)
+        self._archived += 1
+        after = replace(
+            record,
+            valid_to=since,
+            updated_at=self._compute_update_time(record),
+            metadata=MappingProxyType({**record.metadata, "superseded_by": by.id}),
+        )
+        self._take(
+            Change(before=record, after=validate_record(after)), f"{by.id} changed it", (record.id, by.id)
+        )
+        self._touched.add(by.id)
+        return True
+
     def restore(self, record: Record, *, why: str) -> Record:
         """Bring an archived record back.
 

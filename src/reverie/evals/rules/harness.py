@@ -31,6 +31,10 @@ Results = Mapping[str, Sequence[Verdict]]
 """Verdicts by the name of their set."""
 
 
+_HELD_OUT = frozenset({"held out", "heldout"})
+"""Names of the sets that whoever writes rules does not read."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation(Generic[Item, Verdict]):
     """One labelled evaluation: the form of its items, how they are judged, and what is reported.
@@ -145,7 +149,7 @@ class Evaluation(Generic[Item, Verdict]):
             data: The folder with the sets; None for the one in the checkout.
             sealed: Judge the sets that are kept for final figures, in place of the others.
             group: Judge only items of this group.
-            show_errors: Also print each wrong verdict.
+            show_errors: Also print each wrong verdict, but none on sets that are sealed or held out.
             out: The JSON file to write; None for none.
             console: The destination of the table.
             measure: Measure something more; return it for the JSON and as remarks.
@@ -167,7 +171,11 @@ class Evaluation(Generic[Item, Verdict]):
             name: [self.judge(item) for item in items] for name, items in self._select(sets, group).items()
         }
         further, notes = measure()
-        remarks = [*self.remarks(results), *notes, *(self.errors(results) if show_errors else ())]
+        remarks = [*self.remarks(results), *notes]
+        if show_errors:
+            shown = {} if sealed else {name: each for name, each in results.items() if name not in _HELD_OUT}
+            remarks += self.errors(shown)
+            remarks += [f"not listed: errors in {name}" for name in results if name not in shown]
         print_table(console, self.columns, self.rows(results), remarks)
         write_json(file, self.to_json(results) | dict(further))
         return int(any(self.is_failure(each) for verdicts in results.values() for each in verdicts))

@@ -7,22 +7,28 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from reverie.consolidation.passes.supersede import MADE_UP as MADE_UP_PAIR
 from reverie.consolidation.planning.verification import MADE_UP
 
 _HEADLINE = re.compile(r"^Headline (\d+): (.*)$")
 _PART = re.compile(r"^- \[([0-9a-f]{12})\] ")
+_PAIR = re.compile(r"^Pair (\d+):$")
+_EARLIER = re.compile(r"^- earlier \(\d{4}-\d\d-\d\d\) (.*)$")
+_LATER = re.compile(r"^- later \(\d{4}-\d\d-\d\d\) (.*)$")
 _CLAIM = re.compile(r"^Claim (\d+) \(\w+\): (.*)$")
 
 
 def answer_check(prompt: str, is_true: Callable[[str], bool]) -> str:
-    """Return a model's answer to a request that verifies headlines, claims or both.
+    """Return a model's answer to a request that verifies headlines, claims and pairs.
 
     Args:
         prompt: The request.
-        is_true: Whether a headline is true to its records, or a claim supported by what it cites. It is not asked
-            about the claim that is made up, which is denied.
+        is_true: Whether a headline is true to its records, a claim supported by what it cites, or a pair of texts,
+            given as `earlier -> later`, a change. It is not asked about what is made up, which is denied.
     """
     headlines: list[dict[str, Any]] = []
+    pairs: dict[int, dict[str, Any]] = {}
+    earlier = ""
     claims: dict[int, dict[str, Any]] = {}
     for line in prompt.split("\n"):
         if (headline := _HEADLINE.match(line)) is not None:
@@ -35,4 +41,13 @@ def answer_check(prompt: str, is_true: Callable[[str], bool]) -> str:
             is_supported = claim[2] != MADE_UP and is_true(claim[2])
             verdict = "supported" if is_supported else "unsupported"
             claims[int(claim[1])] = {"claim": int(claim[1]), "missing": "", "verdict": verdict}
-    return json.dumps({"headlines": headlines, "claims": list(claims.values())})
+        elif (pair := _PAIR.match(line)) is not None:
+            pairs[int(pair[1])] = {"pair": int(pair[1]), "why": "", "verdict": "both"}
+        elif pairs and (text := _EARLIER.match(line)) is not None:
+            earlier = text[1]
+        elif pairs and (text := _LATER.match(line)) is not None:
+            is_changed = text[1] != MADE_UP_PAIR[1] and is_true(f"{earlier} -> {text[1]}")
+            pairs[max(pairs)]["verdict"] = "changed" if is_changed else "both"
+    return json.dumps(
+        {"headlines": headlines, "claims": list(claims.values()), "pairs": list(pairs.values())}
+    )

@@ -1,6 +1,8 @@
 """Evaluation of superseding: which changed facts end the record of what held before.
 
-The old text is saved, and a day later the new one, in a memory of their own.
+The old text is saved, and a day later the new one, in a memory of their own. Where rules end nothing, the pass
+`supersede` runs: "asked" counts the pairs that it asks a model about. One that answers as the label says ends the asked
+ones of those that shall end, and one that sees a change in each pair but the made-up one ends all that are asked.
 """
 
 from __future__ import annotations
@@ -14,9 +16,14 @@ from reverie import Memory
 from reverie.domain.errors import InvalidInput
 from reverie.evals.recall import metrics
 from reverie.evals.rules.harness import Evaluation, Results, format_share, has_blank, iterate_rows_by_language
+from reverie.evals.rules.scripted_verifier import answer_check
+from reverie.llm.messages import ModelRequest
 
 EXPECTATIONS = ("ends", "stands")
-_COLUMNS = ("pairs", "end", "ended", "found", "95 %", "stand", "wrong", "share", "95 %")
+_COLUMNS = (
+    "pairs", "end", "ended", "found", "95 %", "with a model", "found",
+    "stand", "wrong", "share", "95 %", "asked",
+)  # fmt: skip
 _START = datetime(2025, 1, 1, tzinfo=UTC)
 
 
@@ -41,29 +48,45 @@ class ChangePair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeVerdict:
-    """A pair, and whether the old record ended when the new text was saved."""
+    """A pair, whether the old record ended when the new text was saved, and otherwise whether a model is asked."""
 
     pair: ChangePair
     ended: bool
+    asked: bool
 
 
 def judge_pair(pair: ChangePair) -> ChangeVerdict:
     """Save both texts of a pair, a day apart."""
     moment = [_START]
-    with Memory.open(":memory:", clock=lambda: moment[0], embedder="none") as memory:
+
+    def see_change(request: ModelRequest) -> str:
+        return answer_check(request.messages[0].content, lambda _: True)
+
+    with Memory.open(":memory:", clock=lambda: moment[0], embedder="none", model=see_change) as memory:
         old = memory.save(pair.old).record
         moment[0] += timedelta(days=1)
         memory.save(pair.new)
         after = memory.get(old.id)
         assert after is not None
-        return ChangeVerdict(pair=pair, ended=after.valid_to is not None)
+        if after.valid_to is not None:
+            return ChangeVerdict(pair=pair, ended=True, asked=False)
+        memory.dreams.run(["supersede"])
+        last = memory.get(old.id)
+        return ChangeVerdict(pair=pair, ended=False, asked=last is not None and last.valid_to is not None)
 
 
-def _count(verdicts: Sequence[ChangeVerdict]) -> tuple[int, int, int, int]:
-    """Return how many records shall end, how many of them did, how many stand, and how many of them ended."""
-    ends = [each.ended for each in verdicts if each.pair.ends]
-    stands = [each.ended for each in verdicts if not each.pair.ends]
-    return len(ends), sum(ends), len(stands), sum(stands)
+@dataclass(frozen=True, slots=True)
+class _Counts:
+    """How many pairs of one label there are, how many rules end, and how many of the others a model is asked about."""
+
+    total: int
+    ended: int
+    asked: int
+
+
+def _count(verdicts: Sequence[ChangeVerdict], *, ends: bool) -> _Counts:
+    chosen = [each for each in verdicts if each.pair.ends is ends]
+    return _Counts(len(chosen), sum(each.ended for each in chosen), sum(each.asked for each in chosen))
 
 
 def _parse(fields: dict[str, Any], at: str) -> ChangePair:
@@ -75,15 +98,17 @@ def _parse(fields: dict[str, Any], at: str) -> ChangePair:
 
 
 def _summarize(verdicts: Sequence[ChangeVerdict]) -> dict[str, Any]:
-    end, ended, stand, wrong = _count(verdicts)
+    end, stand = _count(verdicts, ends=True), _count(verdicts, ends=False)
     return {
         "pairs": len(verdicts),
-        "end": end,
-        "ended": ended,
-        "ended_interval": metrics.compute_wilson_interval(ended, end),
-        "stand": stand,
-        "wrong": wrong,
-        "wrong_interval": metrics.compute_wilson_interval(wrong, stand),
+        "end": end.total,
+        "ended": end.ended,
+        "ended_interval": metrics.compute_wilson_interval(end.ended, end.total),
+        "ended_with_model": end.ended + end.asked,
+        "stand": stand.total,
+        "wrong": stand.ended,
+        "wrong_interval": metrics.compute_wilson_interval(stand.ended, stand.total),
+        "stand_asked": stand.asked,
     }
 
 
@@ -92,13 +117,17 @@ def _iterate_rows(results: Results[ChangeVerdict]) -> Iterator[tuple[str, ...]]:
 
 
 def _format_row(name: str, verdicts: Sequence[ChangeVerdict]) -> tuple[str, ...]:
-    end, ended, stand, wrong = _count(verdicts)
+    end, stand = _count(verdicts, ends=True), _count(verdicts, ends=False)
+    with_model = end.ended + end.asked
     return (
         name,
-        *map(str, (len(verdicts), end, ended)),
-        *format_share(ended, end),
-        *map(str, (stand, wrong)),
-        *format_share(wrong, stand),
+        *map(str, (len(verdicts), end.total, end.ended)),
+        *format_share(end.ended, end.total),
+        str(with_model),
+        format_share(with_model, end.total)[0],
+        *map(str, (stand.total, stand.ended)),
+        *format_share(stand.ended, stand.total),
+        str(stand.asked),
     )
 
 

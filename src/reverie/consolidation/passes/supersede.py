@@ -1,0 +1,139 @@
+"""Ends of records that no longer hold, where rules are not sure.
+
+What changed since the last cycle is shown to the model beside earlier records about the same, pair by pair, in the
+request that verifies what other passes have written. A record ends where the model says that the later one tells of
+a change. Each record ends one other at most, and one pair is made up: a model that sees a change in it is not believed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from reverie.consolidation.plan import Plan
+from reverie.consolidation.planning.driver import NO_MODEL, Flow
+from reverie.consolidation.planning.inputs import PassInput
+from reverie.consolidation.planning.plan_builder import PlanBuilder
+from reverie.consolidation.planning.questions import build_verification
+from reverie.consolidation.planning.reply_parsing import UnusableReply, parse_answer, to_text
+from reverie.consolidation.planning.similar_records import SimilarRecords
+from reverie.domain.record import UNTRUSTED, Record
+from reverie.domain.similarity.supersession import may_supersede
+from reverie.domain.text.escaping import escape_line
+from reverie.llm.messages import ModelReply
+
+NAME = "supersede"
+PROMPT = "pair-check.md"
+
+MOST_PAIRS = 30
+"""Pairs of one request, the latest."""
+
+ALIKE = 2
+"""Earlier records that are shown beside each changed one, those that share most words with it."""
+
+MADE_UP = ("The user's aunt breeds alpacas near Cusco.", "The user's kitchen has a blue door.")
+"""The pair whose later text changes nothing."""
+
+_LEAST_ALIKE = 0.2
+_LONGEST = 400
+_CHANGED = "changed"
+_TOKENS = 60  # of the answer, for each pair
+_SCHEMA: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {
+        "pairs": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "pair": {"type": "integer"},
+                    "why": {"type": "string"},
+                    "verdict": {"type": "string", "enum": [_CHANGED, "both", "same"]},
+                },
+                "required": ["pair", "why", "verdict"],
+            },
+        }
+    },
+    "required": ["pairs"],
+}
+
+
+def supersede(view: PassInput) -> Flow[Plan]:
+    """Ask whether changed records end earlier ones about the same."""
+    draft = PlanBuilder(view, name=NAME)
+    for scope in sorted({record.scope for record in view.records if record.id in view.changed}):
+        pairs = _find_pairs(view, scope)
+        if pairs:
+            yield from _ask(view, draft, scope, pairs)
+    return draft.plan(skipped="no record seems to have changed another")
+
+
+def _find_pairs(view: PassInput, scope: str) -> list[tuple[Record, Record]]:
+    """Return earlier records of a scope, each with a changed one that may end it."""
+    records = [
+        record
+        for record in view.records
+        if record.scope == scope and record.origin not in UNTRUSTED and record.valid_to is None
+    ]
+    similar = SimilarRecords(records)
+    changed = sorted(
+        (record for record in records if record.id in view.changed and may_supersede(record.content)),
+        key=lambda record: (record.created_at, record.id),
+        reverse=True,
+    )
+    pairs = [
+        (old, new)
+        for new in changed
+        for old in similar.find(new, most=ALIKE, least=_LEAST_ALIKE)
+        if _get_start(old) < _get_start(new) and old.kind != "event"
+    ]
+    return pairs[:MOST_PAIRS]
+
+
+def _ask(
+    view: PassInput, draft: PlanBuilder, scope: str, pairs: Sequence[tuple[Record, Record]]
+) -> Flow[None]:
+    """Ask about pairs, and end the earlier records that the later ones have changed."""
+    texts = [(_format(old), _format(new)) for old, new in pairs]
+    at = len(texts) // 2
+    texts.insert(at, (f"{texts[at][0][:13]}{MADE_UP[0]}", f"{texts[at][1][:13]}{MADE_UP[1]}"))
+    blocks = (f"Pair {number}:\n- earlier {old}\n- later {new}" for number, (old, new) in enumerate(texts, 1))
+    prompt = view.fill_prompt(PROMPT, pairs="\n\n".join(blocks))
+    tokens = _TOKENS * (len(texts) + 3)
+    reply = yield build_verification(prompt, scope, schema=_SCHEMA, answer_tokens=tokens)
+    draft.spend(reply.usage)
+    if not isinstance(reply, ModelReply):
+        if reply.why != NO_MODEL.why:
+            draft.fail(reply.why)
+        return
+    try:
+        answer = parse_answer(reply, _SCHEMA)
+    except UnusableReply as error:
+        draft.note(f"no usable answer about what has changed: {error}")
+        return
+    verdicts = _read_verdicts(answer.get("pairs"), len(texts))
+    if verdicts.pop(at):
+        draft.note("the model sees a change in a made-up pair, so its word does not count")
+        return
+    for (old, new), is_changed in zip(pairs, verdicts, strict=True):
+        if is_changed:
+            draft.end(old, by=new, since=_get_start(new))
+
+
+def _get_start(record: Record) -> Any:
+    return record.valid_from or record.created_at
+
+
+def _format(record: Record) -> str:
+    return f"({_get_start(record):%Y-%m-%d}) {escape_line(record.content)[:_LONGEST]}"
+
+
+def _read_verdicts(value: Any, count: int) -> list[bool]:
+    """Return of each pair whether every verdict about it is a change; a pair without one has not changed."""
+    found: dict[int, bool] = {}
+    for each in value if isinstance(value, list) else ():
+        number = to_text(each.get("pair")) if isinstance(each, Mapping) else ""
+        if number.isdecimal():
+            is_changed = to_text(each.get("verdict")).lower() == _CHANGED
+            found[int(number)] = is_changed and found.get(int(number), True)
+    return [found.get(number, False) for number in range(1, count + 1)]
