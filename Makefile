@@ -8,7 +8,7 @@ BENCH_STAMP := $(VENV)/.bench-ready
 export TMPDIR := $(or $(TMPDIR),$(if $(wildcard /dev/shm),/dev/shm,/tmp))
 PYTEST := $(BIN)/python -m pytest -q -n auto --dist worksteal
 
-.PHONY: demo test test-slow lint docs coverage torture nights bench versions clean setup
+.PHONY: demo test test-slow lint docs coverage torture nights bench scale versions clean setup
 
 setup: $(STAMP)
 
@@ -50,6 +50,9 @@ torture: $(STAMP)  ## Processes killed, disks full, files edited meanwhile: what
 
 bench: $(BENCH_STAMP)  ## Speed beside SQLite FTS5, tantivy, bm25s and rank_bm25. BENCH="--sizes 1000" to shorten.
 	$(BIN)/python -m benchmarks $(BENCH)
+
+scale: $(STAMP)  ## Growth of one PostgreSQL database. RECORDS=1000000 MEMORIES=1000 for a large one, which takes hours.
+	$(BIN)/python -m benchmarks.scale --records $(or $(RECORDS),10000) --memories $(or $(MEMORIES),100)
 
 nights: $(STAMP)  ## Hostile models at night, and what a prompt cache keeps. NIGHTS=100 SEED=2 FEED=locomo.json to vary.
 	$(BIN)/python -m tests.system.nights --nights $(or $(NIGHTS),1000) --seed $(or $(SEED),1) $(if $(FEED),--feed $(FEED))

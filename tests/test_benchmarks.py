@@ -129,6 +129,19 @@ def test_searches_within_scopes_are_measured_beside_one_over_all() -> None:
     assert all(float(cell.removesuffix(" ms")) > 0 for row in rows for cell in row[3:])
 
 
+@pytest.mark.slow
+def test_the_growth_of_a_database_is_measured() -> None:
+    pytest.importorskip("psycopg_pool")
+    command = [sys.executable, "-m", "benchmarks.scale", "--records", "80", "--memories", "8"]
+    done = subprocess.run([*command, "--samples", "2"], cwd=ROOT, capture_output=True, text=True, timeout=110)
+    if done.returncode == 3:
+        pytest.skip(done.stderr)
+    assert done.returncode == 0, done.stderr
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in done.stdout.splitlines()[2:]]
+    assert [row[:2] for row in rows] == [["10", "1"], ["20", "2"], ["40", "4"], ["80", "8"]]
+    assert all(float(cell.replace(",", "")) > 0 for row in rows for cell in row)
+
+
 def test_the_langgraph_store_is_measured_beside_langgraphs_own() -> None:
     command = [sys.executable, "-m", "benchmarks.langgraph", "--operations", "60"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100)
