@@ -595,3 +595,11 @@ def test_what_the_assistant_saved_with_a_tool_is_not_learned_as_a_fact_too(memor
     )
     session.add("assistant", "Noted.")
     assert learned(memory) == []
+
+
+def test_a_greeting_is_no_part_of_what_is_learned(memory: Memory) -> None:
+    session = memory.session("cli:1")
+    exchange(session, "Hi, call me Bea.")
+    exchange(session, "Hello there! We moved from Berlin to Lisbon.")
+    contents = {record.content for record in learned(memory)}
+    assert contents == {"call me Bea.", "We moved from Berlin to Lisbon."}

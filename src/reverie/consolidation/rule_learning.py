@@ -229,7 +229,7 @@ class RuleLearner:
                 yield (
                     turn,
                     NewRecord(
-                        content=sentence,
+                        content=rules.strip_greeting(sentence),
                         kind=_KINDS[kinds[0]],
                         layer="episodic",
                         tags=(*kinds[1:], *named[0]),

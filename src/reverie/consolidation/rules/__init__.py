@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 
 from reverie.consolidation.rules.corrections import is_correction
 from reverie.consolidation.rules.entities import extract_references, extract_tags, is_likely_secret
-from reverie.consolidation.rules.facts import is_doubtful, match_statement, strip_question
+from reverie.consolidation.rules.facts import is_doubtful, match_statement, strip_greeting, strip_question
 from reverie.consolidation.rules.failures import is_failure, is_fix
 from reverie.consolidation.rules.preferences import is_constraint, is_decision, is_preference
 from reverie.consolidation.rules.sentences import is_self_contained, split_sentences, strip_quotations
@@ -40,6 +40,7 @@ __all__ = [
     "match_rules",
     "match_statement",
     "split_sentences",
+    "strip_greeting",
     "strip_question",
 ]
 

@@ -325,16 +325,16 @@ _PLACE = _compile(
     rf"{_CLAUSE}(?:(?:i'?m|i am) (?:\w+ )?(?:learning|studying)|ich lerne|estoy aprendiendo|j'apprends) "
     rf"(?:le |l')?(?P<learned>\w+)",
     rf"{_CLAUSE}(?:i|we|{_MINE})(?:'ve| have| now| both| currently)* (?:lives?|moved|am living|are living"
-    rf"|am based|are based) (?:now )?(?:in|to|near|outside|at) (?:the |an? \w+ in |an? \w+ \w+ in "
-    rf")?(?P<place>\w+)",
+    rf"|am based|are based) (?:now )?(?:from (?:[\w-]+ ){{1,3}})?(?:in|to|near|outside|at) "
+    rf"(?:the |an? \w+ in |an? \w+ \w+ in )?(?P<place>\w+)",
     rf"{_CLAUSE}(?:i'?m|we'?re) (?:based|living) in (?P<based>\w+)",
     rf"{_CLAUSE}(?:(?:ich )?wohne?|wir wohnen|ich lebe?|wir leben|{_MINE} wohnt|{_MINE} lebt) (?:\w+ "
     rf"){{0,2}}?in (?:der )?(?P<ort>\w+)",
     rf"{_CLAUSE}(?:ich ziehe|wir ziehen|wir sind|ich bin) (?:[\w.]+ ){{0,4}}?nach (?P<nach>\w+)",
-    rf"{_CLAUSE}(?:vivo|vivimos|{_MINE} vive|(?:nos|me) (?:hemos |he )?mud(?:amos|ado|e)) (?:\w+ )?(?:en|a) "
+    rf"{_CLAUSE}(?:vivo|vivimos|{_MINE} vive|(?:nos|me) (?:hemos |he )?mud(?:amos|ado|e)) (?:de \w+ |\w+ )?(?:en|a) "
     rf"(?P<lugar>\w+)",
     rf"{_CLAUSE}(?:j'habite|nous habitons|on habite|je vis|{_MINE} habite|(?:j'ai|on a|nous avons) "
-    rf"demenage) (?:\w+ )?(?:a|au|en|dans) (?P<lieu>\w+)",
+    rf"demenage) (?:de \w+ |\w+ )?(?:a|au|en|dans) (?P<lieu>\w+)",
 )
 _EVENT = _compile(
     r"\b(?:appointment|deadline|due|flight|booked|handed in|hand in|exam|interview|wedding|surgery|meeting"
@@ -438,6 +438,22 @@ def strip_question(sentence: str) -> str:
         return sentence[: tag.start()]
     head, comma, _ = sentence.rpartition(", ")
     return head if comma else sentence
+
+
+def strip_greeting(sentence: str) -> str:
+    """Return a sentence without the greeting before it.
+
+    >>> strip_greeting("Hi, call me Bea."), strip_greeting("Hey Claude! We moved"), strip_greeting("Hi-fi is on")
+    ('call me Bea.', 'We moved', 'Hi-fi is on')
+    """
+    return _GREETING.sub("", sentence, count=1)
+
+
+_GREETING = re.compile(
+    r"^(?:hi|hiya|hello|hey|good (?:morning|afternoon|evening)|hallo|moin|servus|guten (?:tag|morgen|abend)|hola"
+    r"|buen[oa]s(?: \w+)?|bonjour|bonsoir|salut)(?: \w+)?(?:[,!.]| [–—-])\s+(?=\S)",
+    re.IGNORECASE,
+)
 
 
 def _has_foreign_head(plain: str) -> bool:
