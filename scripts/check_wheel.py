@@ -30,8 +30,10 @@ def main(dist: Path) -> int:
         ]
         subprocess.run([*install, wheel], check=True, cwd=folder)
         lookup = (
-            "from importlib.metadata import files; from reverie.search.related_words import RelatedWords;"
-            "assert RelatedWords.open().get('doctor'); assert any(file.name == 'NOTICE' for file in files('reverie'))"
+            "from importlib.metadata import files; names = {file.name for file in files('reverie')};"
+            "assert names >= {'NOTICE', 'layout.html', 'layout.toml', 'page.css', 'page.js'};"
+            "from reverie.search.related_words import RelatedWords;"
+            "assert RelatedWords.open().get('doctor')"
         )
         subprocess.run([binaries / "python", "-c", lookup], check=True, cwd=folder)
         memory = Path(folder) / "memory"

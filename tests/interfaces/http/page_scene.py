@@ -65,6 +65,11 @@ def list_addresses(ids: dict[str, str]) -> list[str]:
         "/page-edit?name=MEMORY.md",
         "/forget",
         f"/forget?ids={record}",
+        "/prompts",
+        f"/inspect?session={session}&message=tea",
+        "/review",
+        "/activity",
+        "/problems",
         "/tokens",
         "/health",
     ]
