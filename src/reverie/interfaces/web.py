@@ -6,9 +6,12 @@ rebinding).
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import hmac
 import ipaddress
+import json
+import resource
 import socket
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias
@@ -17,12 +20,33 @@ from urllib.parse import urlsplit
 import uvicorn
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 LARGEST_BODY = 4 * 1024 * 1024
 """Maximum bytes of a request."""
 
 MOST_CONNECTIONS = 1_000
 """Maximum open connections; further ones are answered with 503."""
+
+HEADERS_S = 20.0
+"""Seconds within which the headers of a request must arrive, after which its connection is closed."""
+
+_REFUSED_S = 1.0
+_FULL = b"""HTTP/1.1 503 Service Unavailable\r
+Content-Type: application/problem+json\r
+Content-Length: %d\r
+Retry-After: 5\r
+Connection: close\r
+\r
+%s"""
+_TOO_MANY = json.dumps(
+    {
+        "type": "urn:reverie:problem:too-many-connections",
+        "title": "Unavailable",
+        "status": 503,
+        "detail": "Too many connections are open. Close some, and try again.",
+    }
+).encode()
 
 STOPPING_S = 3
 """Seconds that running requests get when the server stops."""
@@ -139,6 +163,64 @@ def format_address(sock: socket.socket, path: str) -> str:
     return f"http://[{host}]:{port}{path}" if ":" in host else f"http://{host}:{port}{path}"
 
 
+class _Protocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
+    """Connection that is refused if there are too many, and closed if its headers take too long."""
+
+    _timer: asyncio.TimerHandle | None = None
+    _is_refused = False
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        """Begin a connection, as one to be refused if there are too many."""
+        super().connection_made(transport)
+        self._is_refused = len(self.connections) > MOST_CONNECTIONS
+        self._wait(_REFUSED_S if self._is_refused else HEADERS_S)
+
+    def data_received(self, data: bytes) -> None:
+        """Take in bytes; a refused connection is answered once it has sent something, so that it can read it."""
+        if self._is_refused:
+            self._close()
+            return
+        super().data_received(data)
+        if not self._is_waiting:
+            self._stop_waiting()
+        elif self._timer is None:
+            self._wait(HEADERS_S)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End a connection."""
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    @property
+    def _is_waiting(self) -> bool:
+        """Whether no request is running, so that headers are to come."""
+        return self.cycle is None or self.cycle.response_complete
+
+    def _wait(self, seconds: float) -> None:
+        self._timer = self.loop.call_later(seconds, self._close)
+
+    def _stop_waiting(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _close(self) -> None:
+        self._timer = None
+        if self._is_refused:
+            self.transport.write(_FULL % (len(_TOO_MANY), _TOO_MANY))
+        if self._is_refused or self._is_waiting:
+            self.transport.close()
+
+
+def raise_file_limit() -> None:
+    """Allow as many open files as that many connections need, if the system lets us."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 4 * MOST_CONNECTIONS
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        enough = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (enough, hard))
+
+
 class _WebServer(uvicorn.Server):
     """Web server that leaves signals to its caller."""
 
@@ -150,6 +232,7 @@ class _WebServer(uvicorn.Server):
 
 def create_web_server(app: ASGIApp) -> uvicorn.Server:
     """Create a web server that runs until its `should_exit` is set, and writes only to the log."""
+    raise_file_limit()
     config = uvicorn.Config(
         app,
         log_config=None,
@@ -157,6 +240,6 @@ def create_web_server(app: ASGIApp) -> uvicorn.Server:
         server_header=False,
         lifespan="on",
         timeout_graceful_shutdown=STOPPING_S,
-        limit_concurrency=MOST_CONNECTIONS,
+        http=_Protocol,
     )
     return _WebServer(config)

@@ -48,6 +48,7 @@ class ProtocolEndpoint:
             caller = await self._server.threads.run(
                 lambda: self._server.authenticate(Headers(scope=scope), right="read")
             )
+            self._server.count_request(caller)
             app = await self._open(caller)
         except Exception as error:  # noqa: BLE001 - the outermost handler of a request: it is logged and reported
             await problems.build_problem(error).to_response()(scope, receive, send)

@@ -26,6 +26,7 @@ from starlette.types import ASGIApp
 from reverie.consolidation.gatherer import ACTOR
 from reverie.consolidation.waiting_plans import PlanShelf
 from reverie.interfaces.http import problems
+from reverie.interfaces.http.limits import RateLimit
 from reverie.interfaces.http.metrics import Metrics
 from reverie.interfaces.http.operations import Answer, Call, Operation
 from reverie.interfaces.http.problems import Problem
@@ -61,16 +62,20 @@ class HttpServer:
         metrics: Counters of requests.
         threads: Threads on which operations run.
         plans: Plans that wait for a decision.
+        limit: Limit of the requests of each token; None for none.
         streams: Number of open streams of changes.
         stopping: Whether the server is about to stop, so that streams end.
     """
 
-    def __init__(self, memory: Memory, *, threads: CallThreads | None = None) -> None:
+    def __init__(
+        self, memory: Memory, *, threads: CallThreads | None = None, limit: RateLimit | None = None
+    ) -> None:
         """Serve a memory.
 
         Args:
             memory: The open memory; the caller keeps it open and closes it.
             threads: Threads for calls; None to create them.
+            limit: Limit of the requests of each token; None for none.
         """
         writer = memory._parts.writer
         self.memory = memory
@@ -78,6 +83,7 @@ class HttpServer:
         self.metrics = Metrics()
         self.threads = threads if threads is not None else CallThreads()
         self.plans = PlanShelf(writer.acting(ACTOR))
+        self.limit = limit
         self.stopping = False
         self.streams = 0
         self._receipts = Receipts(writer)
@@ -152,6 +158,7 @@ class HttpServer:
     def _run(self, operation: Operation, request: Request, body: bytes) -> Answer:
         """Do what is asked; on a thread."""
         caller = self.authenticate(request.headers, right=operation.right, is_whole=operation.is_whole)
+        limits = self.count_request(caller)
         try:
             query = parse_query(operation.query, request.query_params.multi_items())
             value = None if operation.body is None else operation.body.model_validate_json(body, strict=True)
@@ -171,6 +178,7 @@ class HttpServer:
         if operation.right is not None:  # health says nothing of files
             self.refresh_files()
         answer = self._run_once(operation, call, request, body)
+        answer.headers.update(limits)
         if request.method != "GET" and operation.right is not None:
             answer.headers["Reverie-Sequence"] = str(self.sequence())
         return answer
@@ -181,6 +189,10 @@ class HttpServer:
             return operation.run(call)
         asked = f"{request.method} {request.url.path}?{request.url.query}"
         return self._receipts.run(call, key, asked, body, partial(operation.run, call), operation.replay)
+
+    def count_request(self, caller: Caller) -> dict[str, str]:
+        """Count a request of a caller, and return the headers that say what is left; raise `Problem` for one too many."""
+        return {} if self.limit is None or not caller.token else self.limit.take(caller.token)
 
     def refresh_files(self) -> None:
         """Import hand edits of the files."""

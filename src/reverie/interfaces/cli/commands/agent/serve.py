@@ -47,10 +47,22 @@ _RIGHTS = ("read", "write", "review", "forget", "admin")
         type=click.Choice(["mem0", "hindsight"]),
         help="Serve the interface of this program too; repeatable.",
     ),
+    click.option(
+        "--rate-limit",
+        type=click.IntRange(1),
+        metavar="N",
+        help="Maximum requests a minute with one token.  [no limit]",
+    ),
 )
 @invocation
 def serve(
-    context: CommandContext, /, host: str, port: int, allow_host: tuple[str, ...], compat: tuple[str, ...]
+    context: CommandContext,
+    /,
+    host: str,
+    port: int,
+    allow_host: tuple[str, ...],
+    compat: tuple[str, ...],
+    rate_limit: int | None,
 ) -> None:
     """Serve the memory over HTTP: the API under /v1, and MCP under /mcp.
 
@@ -63,13 +75,14 @@ def serve(
     """
     if any(find_spec(name) is None for name in _PACKAGES):
         raise MissingExtra("the server needs starlette and uvicorn: pip install 'reverie[server]'")
+    from reverie.interfaces.http.limits import RateLimit
     from reverie.interfaces.http.serve import serve as serve_memory
     from reverie.interfaces.http.serve import validate_host
     from reverie.interfaces.http.server import HttpServer
     from reverie.interfaces.web import format_address, open_socket
 
     with open_socket(host, port) as sock, context.memory(create=True, actor="http") as memory:
-        server = HttpServer(memory)
+        server = HttpServer(memory, limit=None if rate_limit is None else RateLimit(rate_limit))
         validate_host(host, server)
         output.print_message(
             f"Serving on {format_address(sock, '/')}; press Ctrl-C to stop.", quiet=context.quiet
