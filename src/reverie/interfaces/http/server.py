@@ -191,7 +191,11 @@ class HttpServer:
         return self._receipts.run(call, key, asked, body, partial(operation.run, call), operation.replay)
 
     def count_request(self, caller: Caller) -> dict[str, str]:
-        """Count a request of a caller, and return the headers that say what is left; raise `Problem` for one too many."""
+        """Count a request of a caller, and return the headers that say what is left.
+
+        Raises:
+            Problem: it is one too many.
+        """
         return {} if self.limit is None or not caller.token else self.limit.take(caller.token)
 
     def refresh_files(self) -> None:
