@@ -8,7 +8,7 @@ BENCH_STAMP := $(VENV)/.bench-ready
 export TMPDIR := $(or $(TMPDIR),$(if $(wildcard /dev/shm),/dev/shm,/tmp))
 PYTEST := $(BIN)/python -m pytest -q -n auto --dist worksteal
 
-.PHONY: demo test test-slow lint docs coverage torture nights bench scale versions clean setup
+.PHONY: demo test test-slow lint docs coverage torture load nights bench scale versions clean setup
 
 setup: $(STAMP)
 
@@ -53,6 +53,9 @@ bench: $(BENCH_STAMP)  ## Speed beside SQLite FTS5, tantivy, bm25s and rank_bm25
 
 scale: $(STAMP)  ## Growth of one PostgreSQL database. RECORDS=1000000 MEMORIES=1000 for a large one, which takes hours.
 	$(BIN)/python -m benchmarks.scale --records $(or $(RECORDS),10000) --memories $(or $(MEMORIES),100)
+
+load: $(STAMP)  ## A server under mixed requests of 64 connections: errors, times, memory, what is lost. SECONDS=600 for longer.
+	@$(BIN)/python -m tests.system.load --seconds $(or $(SECONDS),60)
 
 nights: $(STAMP)  ## Hostile models at night, and what a prompt cache keeps. NIGHTS=100 SEED=2 FEED=locomo.json to vary.
 	$(BIN)/python -m tests.system.nights --nights $(or $(NIGHTS),1000) --seed $(or $(SEED),1) $(if $(FEED),--feed $(FEED))

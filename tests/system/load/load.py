@@ -1,0 +1,193 @@
+"""Mixed requests over many connections at once to a server that runs as a process."""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+
+from reverie import Memory
+from tests.interfaces.http.test_http_process import Served, serving
+
+_WARM_SHARE = 0.3
+"""Share of the time after which memory is first measured."""
+
+_KINDS = ("save", "turn", "search", "list", "context", "get")
+_WEIGHTS = (2, 2, 3, 1, 1, 3)
+
+
+@dataclass
+class LoadResult:
+    """What came of a load.
+
+    Attributes:
+        requests: Answered requests by kind.
+        errors: Answers that no request should have, at most twenty.
+        p50_ms: Median time of a request, by kind.
+        p99_ms: 99th percentile, by kind.
+        alone_p50_ms: Median time of the same call in one process, by kind, with nothing else running.
+        resident_mb: Resident memory of the server after the warm-up, and at the end.
+        acknowledged: Number of records and turns that were acknowledged.
+        missing: Those of them that the memory does not hold.
+    """
+
+    requests: Counter[str] = field(default_factory=Counter)
+    errors: list[str] = field(default_factory=list)
+    p50_ms: dict[str, float] = field(default_factory=dict)
+    p99_ms: dict[str, float] = field(default_factory=dict)
+    alone_p50_ms: dict[str, float] = field(default_factory=dict)
+    resident_mb: list[float] = field(default_factory=list)
+    acknowledged: int = 0
+    missing: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON has it."""
+        return dict(vars(self))
+
+
+class Client:
+    """One connection with requests of its own."""
+
+    def __init__(self, served: Served, number: int) -> None:
+        self.number = number
+        self.random = random.Random(number)
+        self.connection = HTTPConnection("127.0.0.1", served.port, timeout=60)
+        self.seconds: dict[str, list[float]] = {kind: [] for kind in _KINDS}
+        self.records: list[str] = []
+        self.turns: list[str] = []
+        self.errors: list[str] = []
+        self.count = 0
+
+    def run(self, is_over: Callable[[], bool]) -> None:
+        """Send requests until it is over."""
+        while not is_over() and len(self.errors) < 20:
+            kind = self.random.choices(_KINDS, _WEIGHTS)[0]
+            begun = time.perf_counter()
+            try:
+                self.send(kind if kind != "get" or self.records else "save")
+            except Exception as error:  # noqa: BLE001 - whatever fails is counted and shown
+                self.errors.append(f"{kind}: {error!r}")
+                self.connection.close()
+            self.seconds[kind].append(time.perf_counter() - begun)
+            self.count += 1
+        self.connection.close()
+
+    def send(self, kind: str) -> None:
+        """Send one request of a kind, and keep what was acknowledged."""
+        scope, n = f"user:u{self.number % 8}", self.count
+        session = f"/v1/sessions/s{self.number}"
+        if kind == "save":
+            fact = f"Fact {n} of writer {self.number} is {self.random.randrange(10**9)}"
+            self.records.append(
+                self.ask("POST", f"/v1/records?scope={scope}", {"content": fact})["record"]["id"]
+            )
+        elif kind == "turn":
+            turn = {
+                "role": "user",
+                "content": f"Turn {n} of {self.number} tells of {self.random.randrange(10**6)}",
+            }
+            added = self.ask("POST", f"{session}/turns?scope={scope}", {"turns": [turn]})
+            self.turns.append(added["items"][0]["id"])
+        elif kind == "search":
+            self.ask(
+                "POST",
+                f"/v1/search?scope={scope}",
+                {"query": f"fact {self.random.randrange(500)} of a writer"},
+            )
+        elif kind == "list":
+            self.ask("GET", f"/v1/records?scope={scope}&limit=20")
+        elif kind == "context":
+            self.ask("POST", f"{session}/context?scope={scope}", {"message": "what is fact one?"})
+        else:
+            self.ask("GET", f"/v1/records/{self.random.choice(self.records)}?scope={scope}")
+
+    def ask(self, method: str, path: str, body: Any = None) -> Any:
+        """Return the answer of a request; raise if it is an error."""
+        data = None if body is None else json.dumps(body)
+        self.connection.request(method, path, data, {"Content-Type": "application/json"})
+        answer = self.connection.getresponse()
+        text = answer.read()
+        if answer.status not in (200, 201):
+            raise AssertionError(f"{answer.status} {text[:200]!r}")
+        return json.loads(text)
+
+
+def run_load(folder: Path, *, seconds: float, connections: int) -> LoadResult:
+    """Load a server of a new memory, and compare what it acknowledged with what it holds."""
+    result = LoadResult()
+    with serving(folder) as served:
+        clients = [Client(served, number) for number in range(connections)]
+        end = time.monotonic() + seconds
+        threads = [
+            threading.Thread(target=client.run, args=[lambda: time.monotonic() >= end]) for client in clients
+        ]
+        for thread in threads:
+            thread.start()
+        time.sleep(seconds * _WARM_SHARE)
+        result.resident_mb.append(_measure_resident(served.process.pid))
+        for thread in threads:
+            thread.join()
+        result.resident_mb.append(_measure_resident(served.process.pid))
+        code, log = served.end()
+        if code or log:
+            result.errors.append(f"the server ended with {code}: {log[-500:]}")
+    _note_times(result, clients)
+    result.errors += [error for client in clients for error in client.errors][:20]
+    with Memory.open(folder) as memory:
+        result.errors += [str(each) for each in memory.admin.check()]
+        for client in clients:
+            scope = memory.scoped(f"user:u{client.number % 8}")
+            result.acknowledged += len(client.records) + len(client.turns)
+            result.missing += sum(scope.get(name) is None for name in client.records)
+            result.missing += sum(scope.get_turn(name) is None for name in client.turns)
+        result.alone_p50_ms = _measure_alone(memory)
+    return result
+
+
+def _note_times(result: LoadResult, clients: list[Client]) -> None:
+    for kind in _KINDS:
+        times = sorted(each for client in clients for each in client.seconds[kind])
+        result.requests[kind] = len(times)
+        if times:
+            result.p50_ms[kind] = _round_ms(times[len(times) // 2])
+            result.p99_ms[kind] = _round_ms(times[min(len(times) - 1, len(times) * 99 // 100)])
+
+
+def _measure_alone(memory: Memory, times: int = 30) -> dict[str, float]:
+    """Return the median time of each kind of call in this process, on the same memory."""
+    scope = memory.scoped("user:u0")
+    known = scope.list(limit=1)[0].id
+    calls: dict[str, Callable[[int], object]] = {
+        "save": lambda n: scope.save(f"Fact {n} of nobody is {n * 7919}"),
+        "turn": lambda n: scope.session("alone").add("user", f"Turn {n} of nobody"),
+        "search": lambda n: scope.search(f"fact {n} of a writer"),
+        "list": lambda n: scope.list(limit=20),
+        "context": lambda n: scope.session("alone").context("what is fact one?"),
+        "get": lambda n: scope.get(known),
+    }
+    medians = {}
+    for kind, call in calls.items():
+        taken = []
+        for n in range(times):
+            begun = time.perf_counter()
+            call(n)
+            taken.append(time.perf_counter() - begun)
+        medians[kind] = _round_ms(sorted(taken)[times // 2])
+    return medians
+
+
+def _measure_resident(pid: int) -> float:
+    status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    kilobytes = next(line for line in status.splitlines() if line.startswith("VmRSS:")).split()[1]
+    return round(int(kilobytes) / 1024, 1)
+
+
+def _round_ms(seconds: float) -> float:
+    return round(seconds * 1000, 2)
