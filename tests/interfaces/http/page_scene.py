@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from reverie import Memory
+from reverie.consolidation.plan import Plan, PlanStep, Rejection
+from reverie.domain.change import Change
+from reverie.domain.record import PROPOSAL
+from tests.factories import make_record
 
 HOSTILE = (
     '</textarea></title></script><script>window.hacked=1</script><img src=x onerror="window.hacked=1">'
@@ -36,7 +42,23 @@ def fill_memory(
     memory.pages.write("MEMORY.md", f"# Notes\n\n{text}\n")
     memory.pages.append("HISTORY.md", text)
     memory.scratchpad.set("key", text)
-    return {"record": record.id, "archived": gone.id, "session": name}
+    session.context("green tea")
+    session.add("user", "green tea")
+    now = memory._clock()
+    proposed = make_record(5, content=text, archived_at=now, metadata={PROPOSAL: "open"}, moment=now)
+    memory._parts.writer.commit([Change(before=None, after=proposed)])
+    added = make_record(6, content=text, moment=now)
+    changed = memory.update(record.id, tags=["coffee"])
+    steps = (
+        PlanStep(
+            edit=Change(before=None, after=added), why=text, sources=(memory.turns(name)[0].id, gone.id)
+        ),
+        PlanStep(edit=Change(before=changed, after=replace(changed, content=f"{text}, and cake")), why=text),
+    )
+    refused = (Rejection(what=text, why=text),)
+    plan = Plan(id="a" * 12, name="dream", made_at=now, steps=steps, refused=refused, notes=(text,))
+    memory.dreams.keep_plan(plan)
+    return {"record": record.id, "archived": gone.id, "session": name, "plan": plan.id}
 
 
 def list_addresses(ids: dict[str, str]) -> list[str]:
@@ -65,11 +87,13 @@ def list_addresses(ids: dict[str, str]) -> list[str]:
         "/page-edit?name=MEMORY.md",
         "/forget",
         f"/forget?ids={record}",
-        "/prompts",
-        f"/inspect?session={session}&message=tea",
-        "/review",
-        "/activity",
-        "/problems",
         "/tokens",
         "/health",
+        "/prompts",
+        f"/prompts/{session}/2",
+        "/inspect?message=drinks+green+tea",
+        f"/inspect?message=drinks+green+tea&session={session}",
+        "/review",
+        f"/review/{ids['plan']}",
+        "/activity?days=7",
     ]

@@ -88,8 +88,7 @@ def test_no_view_has_a_serious_barrier(browser: Any, address: str, memory: Memor
     found = []
     for view in [*views, "/sign-in", "/records/000000000000"]:
         page.goto(view)
-        for closed in page.locator("details:not([open]) > summary").all():
-            closed.click()
+        page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
         page.add_script_tag(path=AXE)
         for each in page.evaluate("axe.run()")["violations"]:
             if each["impact"] in ("serious", "critical"):
@@ -201,3 +200,44 @@ def test_a_page_is_written_and_a_conversation_is_read(page: Any, memory: Memory)
     page.get_by_role("button", name="Save").click()
     page.wait_for_url("**/pages/MEMORY.md*")
     assert memory.pages.read("MEMORY.md") == "The key is under the mat"
+
+
+@pytest.mark.parametrize("scripts", [True, False], ids=["with JavaScript", "without JavaScript"])
+def test_a_dream_is_planned_accepted_and_taken_back(
+    browser: Any, address: str, memory: Memory, scripts: bool
+) -> None:
+    memory.save("We decided on Postgres", kind="decision", layer="episodic")
+    context = browser.new_context(base_url=address, java_script_enabled=scripts)
+    page = context.new_page()
+    page.goto("/review")
+    page.get_by_role("button", name="Plan a dream now").click()
+    page.wait_for_url("**/review/*")
+    if scripts:
+        page.keyboard.press("a")
+    else:
+        page.get_by_role("button", name="Accept").click()
+    page.wait_for_url("**done=*")
+    assert memory.list()[0].layer == "semantic"
+    page.get_by_role("status").get_by_role("link", name="Undo").click()
+    page.get_by_role("button", name="Take back").click()
+    page.wait_for_url("**/timeline*")
+    assert memory.list()[0].layer == "episodic"
+    context.close()
+
+
+def test_why_a_line_was_in_a_prompt_takes_two_clicks(page: Any, memory: Memory) -> None:
+    memory.save("The key is under the mat")
+    session = memory.session("telegram:1")
+    session.add("user", "Where is the key?")
+    session.context()
+    session.add("assistant", "Under the mat")
+    page.goto("/")
+    page.get_by_role("link", name="Prompts", exact=True).click()
+    page.get_by_role("link", name="Where is the key?").click()
+    assert "It answers the message" in page.locator("ol.list").first.inner_text()
+    page.get_by_role("link", name="Try it again").click()
+    page.get_by_label("Tokens in all").fill("30")
+    page.get_by_label("Tokens for recalled lines").fill("10")
+    page.get_by_role("button", name="Show").click()
+    page.wait_for_url("**hard_tokens=30*")
+    assert "It did not fit the tokens" in page.locator("main").inner_text()

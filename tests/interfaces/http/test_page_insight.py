@@ -1,4 +1,4 @@
-"""Views of prompts, reviews, activity and problems: what they show, what they change, and that they escape."""
+"""Views of prompts, reviews and activity: what they show, what they change, and that they escape."""
 
 from __future__ import annotations
 
@@ -124,8 +124,7 @@ def test_a_token_of_a_scope_sees_its_own_prompts_and_proposals_only(
         assert "shutter" not in see(client, path).text
         assert "Bob pays" not in see(client, path).text
     assert client.get(f"/prompts/{receipt.session}/{receipt.position}").status_code == 404
-    for path in ("/activity", "/problems"):
-        assert client.get(path).status_code == 403
+    assert client.get("/activity").status_code == 403
     assert client.post("/review", data={"plan": "dream"}, headers=OWN).status_code == 403
 
 
@@ -194,6 +193,13 @@ def test_the_dream_of_last_night_is_taken_back_with_two_clicks(client: TestClien
     assert [record.layer for record in memory.list()] == ["episodic"]
 
 
+def test_the_overview_says_what_waits(client: TestClient, memory: Memory) -> None:
+    assert "waiting for your decision" not in see(client, "/").text
+    keep_plan(memory)
+    propose(memory, "Always pay with the company card")
+    assert "2 things are waiting for your decision" in re.sub(r"\s+", " ", see(client, "/").text)
+
+
 def test_a_proposal_is_accepted_on_the_page(client: TestClient, memory: Memory) -> None:
     record = propose(memory, "Always pay with the company card")
     assert "Always pay with the company card" in see(client, "/review").text
@@ -204,7 +210,7 @@ def test_a_proposal_is_accepted_on_the_page(client: TestClient, memory: Memory) 
     assert again.status_code == 404
 
 
-# -- activity and problems -------------------------------------------------------------------------------
+# -- activity --------------------------------------------------------------------------------------------
 
 
 def test_the_numbers_of_a_day_stand_beside_the_chart(client: TestClient, memory: Memory) -> None:
@@ -220,14 +226,6 @@ def test_the_numbers_of_a_day_stand_beside_the_chart(client: TestClient, memory:
     assert len(page.find("table")) == 4
     assert page.find("rect", **{"class": "s1"})
     assert client.get("/activity?days=0").status_code == 422
-
-
-def test_problems_show_failures_and_what_the_doctor_finds(client: TestClient, memory: Memory) -> None:
-    assert "No background step has ever failed." in see(client, "/problems").text
-    memory._store.commit([], actor="test", at=memory._clock(), counts={"dream.merge.failed": 2})
-    page = see(client, "/problems?examine=yes")
-    assert "dream.merge" in page.text
-    assert "Checked:" in page.text
 
 
 def test_bars_stand_on_each_other_within_the_chart() -> None:
@@ -273,9 +271,8 @@ def test_stored_text_is_shown_as_text_in_every_view(client: TestClient, memory: 
         "/review",
         f"/review/{plan.id}",
         "/activity",
-        "/problems?examine=yes",
     ]
-    assert len(paths) == 7
+    assert len(paths) == 6
     for path in paths:
         html = client.get(path).text
         page = Page(html)

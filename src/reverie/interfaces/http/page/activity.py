@@ -1,9 +1,9 @@
-"""Activity: searches, saves and prompts by day as charts with their numbers, and what has failed."""
+"""Activity: searches, saves and prompts by day as charts with their numbers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 from reverie.interfaces.http import administration
 from reverie.interfaces.http.operations import Call, ScopeQuery
@@ -33,12 +33,6 @@ class ActivityViewQuery(ScopeQuery):
     """Query of the activity."""
 
     days: int = 30
-
-
-class ProblemsQuery(ScopeQuery):
-    """Query of the problems: whether everything shall be examined."""
-
-    examine: Literal["", "yes"] = ""
 
 
 @view(VIEWS, "GET", "/activity", right="admin", is_whole=True, query=ActivityViewQuery)
@@ -88,15 +82,3 @@ def _build_chart(
 def _drop_empty(rows: Sequence[tuple[str, Sequence[int | None]]]) -> list[tuple[str, Sequence[int | None]]]:
     """Return the rows with numbers, the newest first."""
     return [(label, values) for label, values in reversed(rows) if any(values)]
-
-
-@view(VIEWS, "GET", "/problems", right="admin", is_whole=True, query=ProblemsQuery)
-def show_problems(call: Call) -> Screen | Redirect:
-    """Show what has failed, and on demand everything that the doctor finds."""
-    stats = perform(call, administration.get_all_stats).body
-    diagnosis = perform(call, administration.diagnose).body if call.query.examine else None
-    return Screen(
-        template="problems.html",
-        title=TEXTS["activity"]["problems"],
-        values={"stats": stats, "diagnosis": diagnosis},
-    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reverie.interfaces.http import administration, changes
+from reverie.interfaces.http import administration, changes, reviews
 from reverie.interfaces.http.operations import Call
 from reverie.interfaces.http.page.rendering import TEXTS
 from reverie.interfaces.http.page.timeline import build_batches, find_last_dream
@@ -23,5 +23,17 @@ def show_overview(call: Call) -> Screen | Redirect:
     return Screen(
         template="overview.html",
         title=TEXTS["overview"]["title"],
-        values={"stats": stats, "batches": build_batches(recent)[:10], "dream": dream},
+        values={
+            "stats": stats,
+            "batches": build_batches(recent)[:10],
+            "dream": dream,
+            "waiting": _count_waiting(call) if is_allowed(call, "review") else 0,
+        },
     )
+
+
+def _count_waiting(call: Call) -> int:
+    """Return how many plans and proposals wait for a decision."""
+    proposals = perform(call, reviews.list_proposals).body["items"]
+    plans = perform(call, reviews.list_plans).body["items"] if not call.caller.scope else []
+    return len(proposals) + sum(not plan["decided"] for plan in plans)

@@ -56,7 +56,6 @@ NAVIGATION = (
     ("/prompts", "prompts"),
     ("/review", "review"),
     ("/activity", "activity"),
-    ("/problems", "problems"),
     ("/pages", "pages"),
     ("/forget", "forget"),
     ("/tokens", "tokens"),
