@@ -727,3 +727,13 @@ def test_a_search_by_filter_reads_its_own_namespace_and_no_more_than_it_needs(tm
         with _records_read() as keys:
             assert len(store.search(("users", "u0"), filter={"even": True}, limit=5)) == 5
         assert len(keys) < 20
+
+
+def test_an_item_that_several_searches_find_has_a_value_of_its_own_each_time() -> None:
+    with Memory.open(":memory:") as memory:
+        store = ReverieStore(memory)
+        store.put(("a",), "k", {"tags": [{"name": "x"}]})
+        search, longer = SearchOp(("a",)), SearchOp(("a",), limit=5)
+        (one,), (two,), (three,) = store.batch([search, search, longer])  # type: ignore[misc]
+        one.value["tags"][0]["name"] = "y"  # type: ignore[union-attr]
+        assert two.value == three.value == {"tags": [{"name": "x"}]}  # type: ignore[union-attr]

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-import copy
 import logging
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import islice, tee
 from typing import Any, Protocol, TypeAlias
 
@@ -154,15 +152,15 @@ class ReverieStore(BaseStore):
     def _read(self, ops: Sequence[Op], results: list[Result], read: list[Place]) -> None:
         """Fill in the results of gets, searches and lists, all of one state of the memory."""
         listings = _Listings(self._shelf)
-        searched: dict[str, int] = {}
+        searched: dict[str, Sequence[StoredItem]] = {}
         with self._shelf.reading():
             self._get(ops, results, read)
             for index, op in enumerate(ops):
                 if isinstance(op, SearchOp):
-                    same = searched.setdefault(repr(op), index)
-                    results[index] = (
-                        self._search(op, listings, read) if same == index else copy.deepcopy(results[same])
-                    )
+                    asked = repr(op)
+                    if asked not in searched:
+                        searched[asked] = self._search(op, listings, read)
+                    results[index] = [_build_search_item(found) for found in searched[asked]]
                 elif isinstance(op, ListNamespacesOp):
                     results[index] = _list_namespaces(self._shelf.namespaces(), op)
             listings.close()
@@ -183,7 +181,7 @@ class ReverieStore(BaseStore):
             if op.refresh_ttl and found.ttl is not None:
                 read.append((found.namespace, found.key))
 
-    def _search(self, op: SearchOp, listings: _Listings, read: list[Place]) -> list[SearchItem]:
+    def _search(self, op: SearchOp, listings: _Listings, read: list[Place]) -> list[StoredItem]:
         accept = None if not op.filter else _Matching(op.filter)
         namespace = tuple(op.namespace_prefix)
         if op.query:
@@ -198,7 +196,7 @@ class ReverieStore(BaseStore):
             hits = listings.select(namespace, accept, limit=op.limit, offset=op.offset)
         if op.refresh_ttl:
             read += [(found.namespace, found.key) for found in hits if found.ttl is not None]
-        return [_search_item(found) for found in hits]
+        return hits
 
     def _put_of(self, op: PutOp) -> PutItem:
         ttl = None if op.ttl is None or op.value is None else parse_minutes(op.ttl)
@@ -281,16 +279,14 @@ class _Listings:
     def select(
         self, namespace: Namespace, accept: _Matching | None, *, limit: int, offset: int
     ) -> list[StoredItem]:
-        """Return the items of a page, with values of their own; no more are read than it takes."""
+        """Return the items of a page; no more are read than it takes."""
         validate_count(limit, name="limit", least=0)
         validate_count(offset, name="offset", least=0)
         if namespace not in self._items:
             self._items[namespace] = self._shelf.items(namespace)
         self._items[namespace], items = tee(self._items[namespace])
         wanted = (item for item in items if accept is None or accept(item.value))
-        return [
-            replace(item, value=copy.deepcopy(item.value)) for item in islice(wanted, offset, offset + limit)
-        ]
+        return list(islice(wanted, offset, offset + limit))
 
     def close(self) -> None:
         """Drop what was read."""
@@ -366,15 +362,23 @@ def _sweep_periodically(
         future.set_result(None)
 
 
-def _search_item(found: StoredItem) -> SearchItem:
+def _build_search_item(found: StoredItem) -> SearchItem:
+    """Return a result with a value of its own, since an item may be found by several searches."""
     return SearchItem(
         namespace=found.namespace,
         key=found.key,
-        value=found.value,
+        value=_copy_json(found.value),
         created_at=found.created_at,
         updated_at=found.updated_at,
         score=found.score,
     )
+
+
+def _copy_json(value: Any) -> Any:
+    """Return a copy of a JSON value; `copy.deepcopy` takes ten times as long."""
+    if isinstance(value, dict):
+        return {name: _copy_json(inner) for name, inner in value.items()}
+    return [_copy_json(inner) for inner in value] if isinstance(value, list) else value
 
 
 # -- namespaces ------------------------------------------------------------------------------------------
