@@ -26,9 +26,8 @@ _HEAD = 5
 _LONGEST = 60
 """Tokens; what is longer tells of several things, and shares words with anything."""
 
-_SAME_MATCH = 0.5
-"""Share of the older record's matched weight that the newer one must match, too. On the shipped questions, with
-vectors, what is outdated stands first for none of the updates at .5, and for .05 of them at .8."""
+_SAME_MATCH = 0.8
+"""Share of the older record's matched weight that the newer one must match, too."""
 
 _COMPARABLE = 0.6
 """Share of the older record's score that the newer one must have if they are known by the words of the query."""
