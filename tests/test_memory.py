@@ -657,3 +657,14 @@ def test_each_switch_does_its_own(tmp_path: Path) -> None:
         assert "Oslo" in memory.session("cli:3").context("Where is the harbour?").text
     with Memory.open(tmp_path, settings=Settings(memory_enabled=False)) as memory:
         assert memory.session("cli:3").context("Where is the harbour?").text == ""
+
+
+def test_a_line_of_the_prompt_that_is_saved_again_repeats_the_record_that_ended_another() -> None:
+    with Memory.open(":memory:") as memory:
+        memory.save("Staging runs on port 5433")
+        current = memory.save("Staging now runs on port 5434").record
+        assert current.valid_from is not None
+        for text in ("Staging now runs on port 5434.", f"- [{current.id}]: Staging now runs on port 5434 "
+                     f"(holds from {current.valid_from:%Y-%m-%d})"):  # fmt: skip
+            again = memory.save(text)
+            assert (again.outcome, again.record.id) == ("reinforced", current.id)

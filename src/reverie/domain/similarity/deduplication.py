@@ -88,11 +88,8 @@ def can_deduplicate(old: Record, new: Record) -> bool:
         return False
     if old.is_headline or new.is_headline:
         return False
-    same = (
-        (old.scope, old.kind, old.layer, old.valid_from, old.valid_to)
-        == (new.scope, new.kind, new.layer, new.valid_from, new.valid_to)
-    )  # fmt: skip
-    return (
+    same = (old.scope, old.kind, old.layer) == (new.scope, new.kind, new.layer)
+    return _has_same_validity(old, new) and (
         same
         and new.category in (None, old.category)
         and _is_trust_compatible(old, new)
@@ -205,6 +202,14 @@ def _read_keys(text: str) -> tuple[int, tuple[str, ...]]:
 
 def _compute_seniority(record: Record) -> tuple[bool, int, datetime, str]:
     return not record.pinned, -_read_keys(record.content)[0], record.created_at, record.id
+
+
+def _has_same_validity(old: Record, new: Record) -> bool:
+    """Return whether both hold at the same times; one without dates repeats one that holds when it is saved."""
+    if (old.valid_from, old.valid_to) == (new.valid_from, new.valid_to):
+        return True
+    is_undated = new.valid_from is None and new.valid_to is None
+    return is_undated and old.valid_to is None and old.valid_from is not None and old.valid_from <= new.created_at
 
 
 def _reinforce_exact_repeat(old: Record, new: Record, *, now: datetime) -> Record:

@@ -63,7 +63,7 @@ _PHRASES = _FRONTED - {"from", "by"} | parse_word_set("with for")
 
 
 _PREAMBLE = re.compile(
-    r"\s*(?:(?:-\s+)?\[[0-9a-f]{12}\](?:\s+\([^()\n]{1,200}\))?:"  # a line of our own prompts, given back
+    r"\s*(?:(?P<id>(?:-\s+)?\[[0-9a-f]{12}\](?:\s+\([^()\n]{1,200}\))?:)"  # a line of our own prompts
     r"|(?:please\s+)?(?:remember|note|keep in mind)(?:\s+that\b|\s*:)"
     r"|(?:fyi|btw|by the way|reminder|just so you know|for the record)\s*[:,]?|(?:(?:so|well|oh|ok|okay"
     r"|hey|right|yes|yeah|anyway|as i said|as you know|quick note)\s*[,:])"
@@ -75,6 +75,8 @@ _ADDED = re.compile(
     re.IGNORECASE,
 )
 """Phrases that people add to a statement."""
+_SINCE = re.compile(r"\s+\(holds from \d{4}-\d\d-\d\d\)\s*\Z")
+"""The end of a line of our own prompts about a record that holds."""
 
 
 def strip_fillers(text: str) -> str:
@@ -82,9 +84,13 @@ def strip_fillers(text: str) -> str:
 
     >>> strip_fillers("btw, we use ruff for linting, thanks")
     'we use ruff for linting'
+    >>> strip_fillers("- [5182e93c5f06]: We use ruff for linting (holds from 2026-01-31)")
+    'We use ruff for linting'
     """
     if (found := _PREAMBLE.match(text)) and found.end() < len(text):
         text = text[found.end() :]
+        if found["id"]:
+            text = _SINCE.sub("", text)
     return _ADDED.sub("", text)
 
 
