@@ -209,7 +209,12 @@ def _has_same_validity(old: Record, new: Record) -> bool:
     if (old.valid_from, old.valid_to) == (new.valid_from, new.valid_to):
         return True
     is_undated = new.valid_from is None and new.valid_to is None
-    return is_undated and old.valid_to is None and old.valid_from is not None and old.valid_from <= new.created_at
+    return (
+        is_undated
+        and old.valid_to is None
+        and old.valid_from is not None
+        and old.valid_from <= new.created_at
+    )
 
 
 def _reinforce_exact_repeat(old: Record, new: Record, *, now: datetime) -> Record:
