@@ -1,4 +1,4 @@
-"""What takes the room on the disk, part by part."""
+"""Room on the disk, part by part."""
 
 from __future__ import annotations
 

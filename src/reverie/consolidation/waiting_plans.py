@@ -35,7 +35,7 @@ MOST_DECIDED = 50
 """Decided plans of which is kept what became of them, without their content."""
 
 KEPT = timedelta(days=30)
-"""How long a plan waits."""
+"""Time for which a plan waits."""
 
 LARGEST = 2_000_000
 """Characters of a plan that can wait."""

@@ -60,7 +60,7 @@ _CLOCK_WAS_WRONG = timedelta(days=1)
 """Times further in the future were written by a clock that was wrong; nothing waits for them."""
 
 _DueWork: TypeAlias = tuple[str, Callable[[], list[PassOutcome]]]
-"""What is paused if it fails, and the function that does it."""
+"""Name of a task, which pauses after a failure, and its function."""
 
 _MOST_ENTRIES = 200  # of the journal; more than one plan makes
 

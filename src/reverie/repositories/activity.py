@@ -47,7 +47,7 @@ _log = logging.getLogger("reverie")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DayActivity:
-    """What was done on one day.
+    """Activity of one day.
 
     Attributes:
         day: The day, in the time zone of the settings.

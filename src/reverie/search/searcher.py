@@ -81,7 +81,7 @@ _SPARE = 4
 """Number of values loaded beyond the limit, so that duplicates need no second read."""
 
 _SPARE_BESIDE_WIDER = 24
-"""The same where a search sees several scopes, whose records may change places."""
+"""Number of these if a search sees several scopes, whose records may change places."""
 
 _EQUALLY_WELL = 0.05
 """The largest difference in relevance, importance or confidence of records that answer equally well."""

@@ -135,7 +135,7 @@ EMPLOYED = re.compile(
 )
 LOCATED = re.compile(r"\b(?:is|are|ist|sind|esta|est)\s+(?:now\s+)?(?:on|in|at|im|en|a|au|dans)\s+(?P<at>.+)")
 POSSESSIVE = re.compile(r"(?:'s|\b(?:my|his|her|their|our|your))\s+$")
-"""What stands before an English "son", which is a pronoun in French and a verb in Spanish."""
+"""Words before an English "son", which is a pronoun in French and a verb in Spanish."""
 
 LINK = re.compile(
     r"(?:\b(?:is|are|ist|sind|es|est|costs?|kostet|cuesta|coute|weighs|takes?|nimmt|toma|prend)|:)\s+"
@@ -146,7 +146,7 @@ LINK = re.compile(
 PASSIVE = re.compile(
     r"\b(?:was|were|is|are|been|be|got|gets|wurden?|worden|sind|ist|fue|fueron|ha sido|a ete|ont ete)\s+$"
 )
-"""What stands before a change that the subject undergoes."""
+"""Words before a change that the subject undergoes."""
 
 TO = re.compile(r"\b(?:to|auf|al?|au)\s+(?:the\s+|den\s+|about\s+)?$")
 """Words before the value after a change."""

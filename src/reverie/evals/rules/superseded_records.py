@@ -77,7 +77,7 @@ def judge_pair(pair: ChangePair) -> ChangeVerdict:
 
 @dataclass(frozen=True, slots=True)
 class _Counts:
-    """How many pairs of one label there are, how many rules end, and how many of the others a model is asked about."""
+    """Numbers of pairs with one label: all, ended by rules, and others that a model is asked about."""
 
     total: int
     ended: int

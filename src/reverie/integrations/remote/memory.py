@@ -56,7 +56,7 @@ class ChangeEvent:
 
 
 class RemoteReader:
-    """What can be read from a scope, now or as of an earlier time; see `MemoryReader`.
+    """Reader of a scope, now or as of an earlier time; see `MemoryReader`.
 
     Attributes:
         scope: The scope, within that of the token.

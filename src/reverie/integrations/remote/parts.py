@@ -28,7 +28,7 @@ def parse_value(kind: type[_Value], data: Mapping[str, Any]) -> _Value:
 
 @dataclass(frozen=True, slots=True)
 class RemotePack:
-    """What goes into the prompt of a session, as the server made it.
+    """Contents of a prompt, as the server built it.
 
     Attributes:
         text: The system part of the prompt.

@@ -9,7 +9,7 @@ from typing import Any
 from reverie.domain.errors import InvalidInput
 
 ENTITIES = ("user", "agent", "app", "run")
-"""Those who have memories, the widest first."""
+"""Kinds of owners of memories, the widest first."""
 
 _DEEPEST = 20
 _ESCAPED = re.compile(r"%([0-9A-F]{2,6});")

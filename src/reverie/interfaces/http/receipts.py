@@ -19,7 +19,7 @@ from reverie.interfaces.http.problems import Problem
 from reverie.stores.writer import StoreWriter, setting_cursors
 
 KEPT = timedelta(hours=24)
-"""How long a receipt is kept."""
+"""Lifetime of a receipt."""
 
 LONGEST_KEY = 255
 

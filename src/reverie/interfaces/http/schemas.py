@@ -144,7 +144,7 @@ class ReasonQuery(ScopeQuery):
 
 
 class Promotion(Form):
-    """Where to promote a record.
+    """Target layer of a promotion.
 
     Attributes:
         to: A scope around that of the record; empty for everybody's.
@@ -167,7 +167,7 @@ class SearchInput(RecordFilter):
 
 
 class Hits(Form):
-    """What was found, best first; empty when nothing is relevant."""
+    """Hits, best first; empty if nothing is relevant."""
 
     hits: list[dict[str, Any]]
 
@@ -198,7 +198,7 @@ class SessionPage(Form):
 
 
 class SessionInput(Form):
-    """What to change of a session. A metadata value of null removes the item."""
+    """Changes of a session. A metadata value of null removes the item."""
 
     status: SessionStatus | None = None
     metadata: dict[str, str | None] = Field(default_factory=dict)
@@ -244,7 +244,7 @@ class AddedTurns(Form):
 
 
 class ContextInput(Form):
-    """What to make a prompt for; see `Session.context`."""
+    """Message and budget of a prompt; see `Session.context`."""
 
     message: str | None = None
     soft_tokens: Number | None = None
@@ -254,7 +254,7 @@ class ContextInput(Form):
 
 
 class SessionWindowInput(Form):
-    """How to shorten the window of a session; see `Memory.dreams`."""
+    """Options for shortening the window of a session; see `Memory.dreams`."""
 
     kind: Literal["digest", "compact", "trim"]
     keep: Number | None = None
@@ -269,7 +269,7 @@ class PassResult(Form):
 
 
 class FeedbackInput(Form):
-    """What the user thinks of an answer."""
+    """The user's rating of an answer."""
 
     turn: str
     thumb: Literal["up", "down"]
@@ -393,7 +393,7 @@ class JournalPage(Form):
 
 
 class UndoInput(Form):
-    """What to undo, in one of three ways; see `History.undo`."""
+    """Changes to undo, named in one of three ways; see `History.undo`."""
 
     changes: Annotated[list[Number], Field(max_length=1_000)] | None = None
     batch: Number | None = None
@@ -402,7 +402,7 @@ class UndoInput(Form):
 
 
 class UndoOutput(Form):
-    """What was undone; `differences` only in a dry run."""
+    """Changes that were undone; `differences` only in a dry run."""
 
     changes: list[int]
     differences: list[dict[str, Any]]
@@ -412,7 +412,7 @@ class UndoOutput(Form):
 
 
 class PlanInput(Form):
-    """What to plan; see `Memory.dreams`."""
+    """Passes to plan; see `Memory.dreams`."""
 
     name: str = "dream"
     session: str | None = None
@@ -424,7 +424,7 @@ class PlanInput(Form):
 
 
 class PlanDecision(Form):
-    """What the owner says to groups of steps of a plan; all that are open if none is named."""
+    """Decision on groups of steps of a plan; on all open ones if none is named."""
 
     verdict: Verdict
     groups: list[Number] | None = None
@@ -432,7 +432,7 @@ class PlanDecision(Form):
 
 
 class ProposalDecision(Form):
-    """What the owner says to a proposal."""
+    """Decision on a proposal."""
 
     verdict: Verdict
     reason: str = ""
@@ -512,7 +512,7 @@ class ReceiptLineOutput(Form):
 
 
 class ReceiptOutput(Form):
-    """What a prompt was made of, in numbers."""
+    """Contents of a prompt, in numbers."""
 
     session: str
     position: int
@@ -532,7 +532,7 @@ class ReceiptOutput(Form):
 
 
 class ExplainedReceipt(ReceiptOutput):
-    """What a prompt was made of, with the texts as they were then."""
+    """Contents of a prompt, with the texts as they were then."""
 
     question: str | None
     standing: list[ReceiptLineOutput]
@@ -558,7 +558,7 @@ class ActivityQuery(Form):
 
 
 class DayOutput(Form):
-    """What was done on one day."""
+    """Activity of one day."""
 
     day: str
     counts: dict[str, int]
@@ -566,13 +566,13 @@ class DayOutput(Form):
 
 
 class ActivityOutput(Form):
-    """What was done on each of the last days, the earliest first."""
+    """Activity of the last days, the earliest first."""
 
     items: list[DayOutput]
 
 
 class ForgetInput(Form):
-    """What to erase, named in one way; see `Memory.admin`."""
+    """Content to erase, named in one way; see `Memory.admin`."""
 
     ids: Texts = ()
     session: str | None = None
@@ -582,13 +582,13 @@ class ForgetInput(Form):
 
 
 class ForgetOrder(ForgetInput):
-    """What to erase, with the digest of its preview."""
+    """Content to erase, with the digest of its preview."""
 
     digest: str
 
 
 class ForgetOutput(Form):
-    """What goes, and what is left that still says it."""
+    """Content that is erased, and remains that still contain it."""
 
     done: bool
     counts: dict[str, int]

@@ -26,7 +26,7 @@ from reverie.domain.text.validation import validate_text
 from reverie.stores.writer import StoreWriter
 
 Right = Literal["read", "write", "review", "forget", "admin"]
-"""What a token allows: reading, changing, plans and undo, erasure, and everything about the memory as a whole."""
+"""Rights of a token: reading, changing, plans and undo, erasure, and everything about the memory as a whole."""
 
 RIGHTS: tuple[Right, ...] = get_args(Right)
 
@@ -90,7 +90,7 @@ _TIMES = ("created_at", "expires_at", "revoked_at")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Who sends a request, and what they may do.
+    """Sender of a request, and their rights.
 
     Attributes:
         label: Author of their changes in the journal.

@@ -16,7 +16,7 @@ from reverie.stores.postgres.address import PostgresAddress
 from reverie.stores.postgres.connections import PostgresConnections
 
 CLAIM_TIME = timedelta(seconds=30)
-"""When a memory is looked at again whose worker did not say how its look ended."""
+"""Time after which a memory is due again if its worker did not report."""
 
 _FORGOTTEN = timedelta(days=1)
 _PAUSE, _LONGEST_PAUSE = timedelta(minutes=1), timedelta(hours=1)
@@ -38,7 +38,7 @@ class WorkClaim:
 
 
 class WorkQueue:
-    """What one worker knows of the work of a database. Safe to use from several threads.
+    """One worker's view of the work in a database. Safe to use from several threads.
 
     Args:
         address: The database.
