@@ -123,6 +123,7 @@ _DIFFERS = [
     (re.compile(r"^[0-9a-f]{8}(?=\t)", re.MULTILINE), "TOKEN-ID"),
     (re.compile(r"\b[0-9a-f]{12}\b"), "ID"),
     (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?(?:\.\d+)?Z?"), "TIME"),
+    (re.compile(r"\b\d{4}-\d\d-\d\d(?=\.md\b)"), "DAY"),
     (re.compile(r"\b(?:just now|\d+ (?:minute|hour|day)s? ago)\b"), "AGO"),
     (re.compile(r"\b\d+(?:\.\d+)? (?:bytes|kB|MB)\b"), "SIZE"),
     (re.compile(r"\b\d+m\d\ds\b"), "COUNTDOWN"),
