@@ -221,6 +221,7 @@ def test_an_answer_of_white_space_is_empty(memory: Memory) -> None:
     assert (answer.text, answer.problem, answer.unsaved) == ("", "the model gave an empty answer", False)
 
 
+@pytest.mark.slow
 def test_a_message_that_alone_would_fill_a_prompt_is_shown_by_its_ends(memory: Memory) -> None:
     long = f"begin {'x' * 5_000_000} end"
     one, _ = agent(memory, says(long), says("Fine."))

@@ -118,6 +118,7 @@ def test_a_small_run_over_readable_files_measures_everything(tmp_path: Path) -> 
     assert all(title in done.stdout for title, _, _ in ROWS)
 
 
+@pytest.mark.slow
 def test_searches_within_scopes_are_measured_beside_one_over_all() -> None:
     command = [sys.executable, "-m", "benchmarks.scopes", "--sizes", "120", "--scopes", "1,10,1000"]
     done = subprocess.run(
@@ -142,6 +143,7 @@ def test_the_growth_of_a_database_is_measured() -> None:
     assert all(float(cell.replace(",", "")) > 0 for row in rows for cell in row)
 
 
+@pytest.mark.slow
 def test_the_langgraph_store_is_measured_beside_langgraphs_own() -> None:
     command = [sys.executable, "-m", "benchmarks.langgraph", "--operations", "60"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100)

@@ -624,6 +624,7 @@ def test_everything_public_has_a_docstring(module: str) -> None:
     assert not missing, missing
 
 
+@pytest.mark.slow
 def test_examples_in_docstrings_are_right() -> None:
     wrong = []
     for name in modules():

@@ -386,6 +386,7 @@ def test_what_was_put_before_the_speaker_is_no_evidence(clock: MovableClock) -> 
 # -- the lease -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_lease_of_a_long_pass_is_renewed_and_given_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

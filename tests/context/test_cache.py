@@ -42,6 +42,7 @@ def test_of_200_turns_the_stable_part_is_the_same_as_in_the_prompt_before(tmp_pa
     assert found.most_tokens <= found.hard_tokens
 
 
+@pytest.mark.slow
 def test_the_stable_part_comes_first_and_changes_now_and_then(tmp_path: Path) -> None:
     prompts = run_conversation(tmp_path / "memory", turns=120)
     for prompt in prompts:

@@ -100,6 +100,7 @@ def test_files_added_moved_and_deleted_come_in_too(edited_folder: EditedFolder, 
         watched.wait_for(lambda: edited_folder.store.pages()[0].content == "two\n")
 
 
+@pytest.mark.slow
 def test_with_events_only_what_changed_is_looked_at_and_reading_is_no_change(
     edited_folder: EditedFolder,
 ) -> None:

@@ -122,6 +122,7 @@ def test_a_slow_answer_is_left_out(graph: Graph, rag: LightRAG) -> None:
     assert rag.counts["late"] + rag.counts["failed"] == 1
 
 
+@pytest.mark.slow
 def test_an_answer_that_trickles_in_is_late_however_long_it_lasts() -> None:
     """A time limit for each read would never be over."""
     import socket

@@ -120,6 +120,7 @@ def test_any_item_comes_back_equal_to_the_byte(memory: Memory, item: Any) -> Non
     assert json.dumps(run(session.get_items())) == json.dumps([item] * 2)
 
 
+@pytest.mark.slow
 def test_items_of_megabytes_come_back(memory: Memory) -> None:
     picture = {"type": "input_image", "image_url": "data:image/png;base64," + "A" * 1_500_000}
     item = {"role": "user", "content": [picture]}

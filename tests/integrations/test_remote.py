@@ -188,6 +188,7 @@ def test_errors_are_those_of_memory(memory: RemoteMemory, served: Served) -> Non
         RemoteMemory("http://127.0.0.1:9", patience=0.1).stats()
 
 
+@pytest.mark.slow
 def test_a_token_is_sent(tmp_path: Path) -> None:
     with serving(tmp_path / "memory") as served:
         made = run_cli("token", "create", "alice", "--scope", "user:alice", "--store", tmp_path / "memory")
@@ -220,6 +221,7 @@ def test_two_writers_of_one_record_lose_no_change(memory: RemoteMemory) -> None:
     assert (found.confidence, found.importance, found.metadata) == (0.9, 0.9, {"a": "9"})
 
 
+@pytest.mark.slow
 def test_a_stream_goes_on_where_it_was_after_a_restart_of_the_server(tmp_path: Path) -> None:
     folder = tmp_path / "memory"
     with serving(folder) as served:

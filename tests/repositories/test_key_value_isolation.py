@@ -40,6 +40,7 @@ def _ask(shelf: KeyValueStore, asked: Sequence[str]) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["sqlite", "in memory"])
 @given(items=own, asked=st.lists(questions, min_size=1, max_size=3), changes=steps, is_plain=st.booleans())
 @settings(max_examples=examples(100), deadline=None)

@@ -81,6 +81,7 @@ def test_a_lookup_is_sorted_and_bounded():
         assert all(0 < similarity < 1 for similarity in similarities)
 
 
+@pytest.mark.slow
 def test_every_word_of_the_shipped_table_is_folded():
     listed = [word for word, _ in RelatedWords.open().items()]
     assert len(listed) > 30_000

@@ -743,6 +743,7 @@ def test_a_session_with_nothing_but_working_memory_is_named(memory: Memory) -> N
         memory.admin.forget(match="555123")
 
 
+@pytest.mark.slow
 def test_every_file_that_may_hold_it_is_named_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "m"
     with Memory.open(folder) as memory:

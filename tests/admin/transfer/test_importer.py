@@ -444,6 +444,7 @@ def test_two_who_import_the_same_at_once_take_it_in_once(tmp_path: Path) -> None
         assert memory.admin.check() == []
 
 
+@pytest.mark.slow
 def test_a_batch_goes_in_whole_or_not_at_all(tmp_path: Path) -> None:
     """A disk that fills up: what was committed stays, and the next run goes on."""
     limit = 400_000

@@ -75,6 +75,7 @@ def test_an_interrupted_demo_is_finished_by_the_next(answer: Answer, folder: Pat
     assert shown["repeated"]["seen_count"] == 2
 
 
+@pytest.mark.slow
 def test_without_a_folder_the_demo_goes_to_a_new_one_and_never_to_the_environment_s(tmp_path: Path) -> None:
     env = environment(REVERIE_STORE=str(tmp_path / "mine"), TMPDIR=str(tmp_path))
     shown = json.loads(run_process("demo", "--json", env=env).stdout)

@@ -220,6 +220,7 @@ def test_on_a_terminal_it_greets_and_names_itself(folder: Path) -> None:
     assert "No model is set" in text
 
 
+@pytest.mark.slow
 def test_killed_in_the_middle_of_an_answer_the_question_is_there(folder: Path) -> None:
     with serving(slow(20, says("Late."))) as script:
         command = [*PROGRAM, "chat", "--store", str(folder), "-m", "Are you there?", "--model", "openai:m"]

@@ -339,6 +339,7 @@ def test_debug_shows_where_an_error_comes_from(store: Path) -> None:
     assert done.stderr.splitlines()[-1].startswith("reverie: no record, turn, paragraph or session has")
 
 
+@pytest.mark.slow
 def test_a_reader_that_goes_away_is_no_error(store: Path) -> None:
     with Memory.open(store) as memory:
         memory.save_many({"content": f"note {n} about the causeway " + "tide " * 500} for n in range(200))

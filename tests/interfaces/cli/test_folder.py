@@ -79,6 +79,7 @@ def line_of(stream: IO[str] | None) -> str:
     return stream.readline()
 
 
+@pytest.mark.slow
 def test_watching_takes_in_an_edit_while_it_runs_and_ends_when_interrupted(
     folder: Path, watching: subprocess.Popen[str]
 ) -> None:

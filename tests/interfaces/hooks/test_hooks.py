@@ -212,6 +212,7 @@ def test_a_hook_that_takes_too_long_gives_up(folder: Path) -> None:
     assert done.stderr.decode() == "reverie: no memory for this turn: timed out after 0.7 s\n"
 
 
+@pytest.mark.slow
 def test_a_prompt_gets_its_context_while_the_database_is_locked_and_is_stored_later(
     folder: Path, tmp_path: Path, hook: Callable[..., tuple[str, str]]
 ) -> None:

@@ -78,6 +78,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Any:
             yield client
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("operation", WITH_BODY, ids=lambda each: f"{each.method} {each.path}")
 @settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())

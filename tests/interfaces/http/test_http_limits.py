@@ -157,6 +157,7 @@ def test_a_body_that_does_not_arrive_is_refused(server: HttpServer, monkeypatch:
 # -- connections -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_too_many_connections_are_refused_in_words_and_admitted_again(tmp_path: Path) -> None:
     with serving_few(tmp_path / "memory") as served:
         request = b"GET /livez HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
@@ -183,6 +184,7 @@ def _ask_until(served: Served, status: int) -> bool:
     return False
 
 
+@pytest.mark.slow
 def test_a_client_that_sends_its_headers_too_slowly_is_disconnected(tmp_path: Path) -> None:
     with serving_few(tmp_path / "memory") as served:
         silent, slow, second = connect(served), connect(served), connect(served)

@@ -168,6 +168,7 @@ def test_hostile_requests_are_refused_and_the_server_goes_on(served: Served) -> 
     played(scene)
 
 
+@pytest.mark.slow
 def test_with_a_token_nobody_is_let_in_without_it(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text(f"{TOKEN}\n", encoding="utf-8")
@@ -193,6 +194,7 @@ def test_with_a_token_nobody_is_let_in_without_it(tmp_path: Path) -> None:
         assert (code, TOKEN in log) == (0, False)
 
 
+@pytest.mark.slow
 def test_the_token_may_come_from_the_environment(tmp_path: Path) -> None:
     with serving(tmp_path / "memory", "--allow-host", "box.example", REVERIE_MCP_TOKEN=TOKEN) as served:
         assert served.asked({})[0] == 401
@@ -242,6 +244,7 @@ def test_the_guard_lets_other_kinds_of_messages_through() -> None:
 # -- ending ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_signal_ends_it_while_clients_listen(tmp_path: Path) -> None:
     with serving(tmp_path / "memory") as served:
 

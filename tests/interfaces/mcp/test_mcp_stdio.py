@@ -114,6 +114,7 @@ def still_serves(wire: Wire) -> None:
     assert wire.answer("still")["result"]["isError"] is False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("line", "code", "id"),
     [
@@ -205,6 +206,7 @@ def test_a_cancelled_call_gets_no_answer_and_holds_up_nothing(wire: Wire, hostil
     still_serves(wire)
 
 
+@pytest.mark.slow
 def test_requests_before_the_handshake_are_refused_and_the_handshake_still_works(folder: Path) -> None:
     with Wire(folder) as wire:
         wire.say("tools/list", {}, id=1)
@@ -216,6 +218,7 @@ def test_requests_before_the_handshake_are_refused_and_the_handshake_still_works
 # -- the early answer to `initialize` --------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_early_answer_is_the_servers_own(folder: Path) -> None:
     assert handshake.VERSIONS == HANDSHAKE_PROTOCOL_VERSIONS
     params = {
@@ -305,6 +308,7 @@ def test_everything_asked_before_the_end_of_input_is_answered_and_kept(folder: P
         assert len(memory.list()) == 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_it_at_once_and_quietly(folder: Path, number: signal.Signals) -> None:
     Memory.open(folder).close()  # of a new memory the server says so on standard error
@@ -314,6 +318,7 @@ def test_a_signal_ends_it_at_once_and_quietly(folder: Path, number: signal.Signa
         assert wire.end(number) == (0, b"", "")
 
 
+@pytest.mark.slow
 def test_a_client_that_disappears_leaves_nothing_locked(folder: Path) -> None:
     with Wire(folder) as wire:
         wire.shake_hands()
@@ -329,6 +334,7 @@ def test_a_client_that_disappears_leaves_nothing_locked(folder: Path) -> None:
         assert memory.admin.check() == []
 
 
+@pytest.mark.slow
 def test_a_client_that_does_not_read_cannot_keep_it_from_ending(folder: Path) -> None:
     with Wire(folder) as wire:
         wire.shake_hands()

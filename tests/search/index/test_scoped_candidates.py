@@ -68,6 +68,7 @@ def test_figures_of_the_commit_are_whole_numbers_and_exact() -> None:
     }
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(12), deadline=None)
 @given(
     seed=st.integers(0, 10_000),

@@ -338,6 +338,7 @@ def start_worker(path, *, name, count, pause=0.0, waits=False):
     return subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
 
 
+@pytest.mark.slow
 def test_two_processes_embed_everything_and_nothing_twice(tmp_path):
     workers = [start_worker(tmp_path, name=name, count=40, pause=0.05) for name in ("a", "b")]
     embedded = []
