@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
+from typing import Any, get_args
 
 import pytest
 
 from reverie import Memory, Settings
 from reverie.consolidation import waiting_plans
 from reverie.consolidation.plan import Plan, PlanStep
-from reverie.consolidation.waiting_plans import build_group_key, group_steps
-from reverie.domain.change import Change
+from reverie.consolidation.proposals import Verdict
+from reverie.consolidation.waiting_plans import PlanShelf, build_group_key, group_steps
+from reverie.domain.change import Change, JournalEntry
 from reverie.domain.errors import Conflict, InvalidInput, NotFound
+from reverie.stores.writer import StoreWriter
 from tests.factories import MovableClock, make_record
 
 SECRET = "Victor hid the letters of his aunt in the piano"
@@ -181,3 +186,41 @@ def test_a_plan_goes_with_what_is_erased(memory: Memory, clock: MovableClock, ho
     files = [file for file in memory.path.rglob("*") if file.is_file()]
     assert not any(b"letters of his aunt" in file.read_bytes() for file in files)
     assert clock() - kept.made_at < timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OvertakenWriter(StoreWriter):
+    """Writer before whose first commit somebody else does something."""
+
+    others: list[Callable[[], object]]
+
+    def commit(self, changes: Sequence[Change], **more: Any) -> list[JournalEntry]:
+        """Let the other one go first."""
+        if self.others:
+            self.others.pop()()
+        return StoreWriter.commit(self, changes, **more)
+
+
+@pytest.mark.parametrize("verdict", get_args(Verdict))
+def test_of_two_decisions_at_the_same_time_the_second_is_refused(memory: Memory, verdict: Verdict) -> None:
+    plan = decide_on(memory, "We decided on Postgres", "We decided on Rust")
+    memory.dreams.keep_plan(plan)
+    writer = memory._parts.writer
+    other = partial(PlanShelf(writer).decide, plan.id, "reject", groups=[0], reason="mine")
+    late = PlanShelf(OvertakenWriter(store=writer.store, others=[other]))
+    with pytest.raises(Conflict, match="changed since it was read"):
+        late.decide(plan.id, verdict, groups=[0])
+    (group, *_) = PlanShelf(writer).get(plan.id).groups
+    assert (group.state, group.reason) == ("rejected", "mine")
+
+
+def test_the_number_of_a_transaction_is_noted_beside_a_later_decision(memory: Memory) -> None:
+    plan = decide_on(memory, "We decided on Postgres", "We decided on Rust")
+    memory.dreams.keep_plan(plan)
+    writer = memory._parts.writer
+    other = partial(memory.save, "Ines likes rye bread")
+    late = PlanShelf(OvertakenWriter(store=writer.store, others=[other]))
+    late.decide(plan.id, "accept", groups=[0])
+    (group, _) = PlanShelf(writer).get(plan.id).groups
+    made = [row for row in memory.history.log() if row.batch == group.batch]
+    assert [row.edit.id for row in made if row.edit] == [step.edit.id for step in group.steps]

@@ -122,11 +122,16 @@ def compute_stats(store: Store, index: SearchIndex, *, now: datetime, path: Path
         by_kind=by_kind,
         by_category=store.tally("category", live),
         bytes_on_disk=compute_folder_size(path),
-        failed={name: count for name, key in FAILURES.items() if (count := store.count(key))},
+        failed=count_failures(store),
         index=index.status(),
         path=path,
         server=inner.server_status() if isinstance(inner, StoreOnServer) else None,
     )
+
+
+def count_failures(store: Store) -> dict[str, int]:
+    """Return how often each background step failed, without those that never did."""
+    return {name: count for name, key in FAILURES.items() if (count := store.count(key))}
 
 
 def compute_folder_size(path: Path | None) -> int:

@@ -28,8 +28,7 @@ _LONGEST_REASON = 500
 
 def list_proposals(store: Store) -> list[Record]:
     """Return the proposals that were not accepted, rejected ones too, the earliest first."""
-    archived = store.find(Filter(archived=True), order="created")
-    return [record for record in archived if PROPOSAL in record.metadata]
+    return list(store.find(Filter(archived=True, metadata=PROPOSAL), order="created"))
 
 
 def list_open_proposals(store: Store) -> list[Record]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Literal, get_args
@@ -26,7 +26,7 @@ from reverie.llm.messages import TokenUsage
 from reverie.stores.codec import TABLES, UnreadableRow, decode_value, to_document
 from reverie.stores.protocol import Store
 from reverie.stores.redacting import get_redactor, redact_value
-from reverie.stores.writer import StoreWriter
+from reverie.stores.writer import StoreWriter, retry_conflicts
 
 MOST_WAITING = 20
 """Plans that wait at once; of more the oldest go."""
@@ -198,10 +198,13 @@ class PlanShelf:
         Raises:
             NotFound: there is none of that id, or not any more.
         """
+        return _decode(self._read(id))
+
+    def _read(self, id: str) -> str:
         text = self._store.cursor(_PLAN + id)
         if text is None:
             raise NotFound(f"there is no plan {id!r}: it was decided long ago, or erased; make a new one")
-        return _decode(text)
+        return text
 
     def decide(
         self, id: str, verdict: Verdict, *, groups: Collection[int] | None = None, reason: str = ""
@@ -211,7 +214,8 @@ class PlanShelf:
             raise InvalidInput(f"verdict is {verdict!r}: use one of {', '.join(get_args(Verdict))}")
         if not isinstance(reason, str) or len(reason) > _LONGEST_REASON:
             raise InvalidInput(f"reason is {reason!r}: pass a text of at most {_LONGEST_REASON} characters")
-        waiting = self.get(id)
+        stored = self._read(id)
+        waiting = _decode(stored)
         if waiting.decided:
             applied = ", ".join(map(str, waiting.batches))
             was = f"was applied as change {applied}" if applied else "was decided"
@@ -219,12 +223,13 @@ class PlanShelf:
         wanted = waiting.open if groups is None else tuple(sorted(set(groups)))
         if refused := [number for number in wanted if number not in waiting.open]:
             raise Conflict(f"group {refused[0]} of the plan {id!r} is not open: read the plan again")
-        return self._decide(waiting, wanted, verdict, get_redactor(self._store).text(reason.strip()))
+        return self._decide(waiting, wanted, verdict, get_redactor(self._store).text(reason.strip()), stored)
 
     def _decide(
-        self, waiting: WaitingPlan, wanted: Sequence[int], verdict: Verdict, reason: str
+        self, waiting: WaitingPlan, wanted: Sequence[int], verdict: Verdict, reason: str, stored: str
     ) -> WaitingPlan:
-        plan = waiting.plan
+        """Write a decision on a plan, whose stored text must be `stored` still."""
+        plan, name = waiting.plan, _PLAN + waiting.id
         cursors: dict[str, str | None] = {}
         chosen = {id(step) for number in wanted for step in waiting.groups[number].steps}
         steps = [step for step in plan.steps if id(step) in chosen]
@@ -239,22 +244,37 @@ class PlanShelf:
             cursors[_REJECTED] = " ".join([*_read_rejected(self._store), *keys][-_MOST_REJECTED:])
         if after.decided:
             cursors |= {
-                name: text
-                for name, text in plan.cursors.items()
-                if self._store.cursor(name) == waiting.expected[name]
+                each: text
+                for each, text in plan.cursors.items()
+                if self._store.cursor(each) == waiting.expected[each]
             }
         # The number of the batch is known once it is committed; another writer may have been faster.
         entries = self._writer.commit(
-            edits, reason=f"{plan.name} {plan.id}", cursors={**cursors, _PLAN + plan.id: _encode(after)}
+            edits,
+            reason=f"{plan.name} {plan.id}",
+            cursors={**cursors, name: _encode(after)},
+            expected={name: stored},
         )
         if entries and entries[0].batch != batch:
-            made = [
-                replace(group, batch=entries[0].batch) if number in wanted else group
-                for number, group in enumerate(after.groups)
-            ]
-            after = replace(after, groups=tuple(made))
-            self._set({_PLAN + plan.id: _encode(after)})
+            after = self._note_batch(plan.id, wanted, entries[0].batch)
         return after
+
+    def _note_batch(self, id: str, wanted: Sequence[int], batch: int) -> WaitingPlan:
+        """Write the number of a transaction into the groups that it made, whatever was decided since."""
+        name = _PLAN + id
+
+        def attempt(_: int) -> WaitingPlan:
+            stored = self._read(id)
+            plan = _decode(stored)
+            groups = [
+                replace(group, batch=batch) if number in wanted else group
+                for number, group in enumerate(plan.groups)
+            ]
+            after = replace(plan, groups=tuple(groups))
+            self._set({name: _encode(after)}, expected={name: stored})
+            return after
+
+        return retry_conflicts(attempt, read_state=lambda: self._store.cursor(name))
 
     def _redact(self, plan: Plan) -> Plan:
         redactor = get_redactor(self._store)
@@ -287,9 +307,13 @@ class PlanShelf:
         old += [plan for plan in plans if now - plan.plan.made_at > KEPT]
         return {_PLAN + plan.id: None for plan in old}
 
-    def _set(self, cursors: dict[str, str | None]) -> None:
+    def _set(
+        self, cursors: dict[str, str | None], *, expected: Mapping[str, str | None] | None = None
+    ) -> None:
         writer = self._writer
-        self._store.commit([], actor=writer.actor, at=writer.clock(), cursors=cursors)
+        self._store.commit(
+            [], actor=writer.actor, at=writer.clock(), cursors=cursors, expected=expected
+        )
 
 
 # -- erasure -------------------------------------------------------------------------------------------

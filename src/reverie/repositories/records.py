@@ -422,13 +422,8 @@ class RecordRepository:
 
         only_pinned = wanted.keys() == {"pinned"}
         reason = ("pin" if wanted["pinned"] else "unpin") if only_pinned else "update"
-        return self._change_record(
-            id,
-            change,
-            reason=reason,
-            retry=expected is None,
-            touch=not only_pinned,  # a pin says nothing new
-        )
+        touch = not only_pinned  # a pin says nothing new
+        return self.change([id], change, reason=reason, retry=expected is None, touch=touch)[0]
 
     def archive(self, id: str, *, reason: str, expected: Record | None = None) -> Record:
         """Take a record out of search, keeping it (see `Memory.archive`)."""
@@ -439,7 +434,7 @@ class RecordRepository:
                 return record
             return replace(record, archived_at=self._clock(), archive_reason=reason)
 
-        return self._change_record(id, change, reason=reason or "archive", retry=expected is None)
+        return self.change([id], change, reason=reason or "archive", retry=expected is None)[0]
 
     def restore(self, id: str) -> Record:
         """Bring an archived record back into search (see `Memory.restore`)."""
@@ -455,7 +450,7 @@ class RecordRepository:
                 )
             return replace(record, archived_at=None, archive_reason="")
 
-        return self._change_record(id, change, reason="restore")
+        return self.change([id], change, reason="restore")[0]
 
     def expire(self) -> int:
         """Archive expired records; return their number."""
@@ -511,43 +506,51 @@ class RecordRepository:
 
         return self._run_with_retries(attempt)
 
-    def _change_record(
+    def change(
         self,
-        id: str,
+        ids: Sequence[str],
         change: Callable[[Record], Record],
         *,
         reason: str,
         retry: bool = True,
         touch: bool = False,
-    ) -> Record:
-        """Change one record; write nothing where the change makes no difference.
+    ) -> list[Record]:
+        """Change records in one transaction; write nothing where the change makes no difference.
 
         Args:
-            id: The id of the record.
-            change: Returns the record as it shall be.
+            ids: The ids of the records.
+            change: Returns a record as it shall be.
             reason: The reason, for the journal.
             retry: Whether to read again after a lost race.
             touch: Whether the change counts as an update, which renews `updated_at`.
         """
 
-        def attempt(_: int = 0) -> Record:
-            found = self._store.records([id])
-            if not found:
-                raise NotFound(describe_missing_record(id))
-            after = redact_value(validate_record(change(found[0])), self._redactor, known=True)
-            if after != found[0]:
-                if touch:
-                    after = replace(after, updated_at=self._clock())
-                twin = None if after.archived else self._store.record_like(after.scope, after.fingerprint)
-                if twin is not None and twin.id != id:
-                    raise InvalidInput(
-                        f"record {id!r} would say the same as the live record {twin.id!r}: "
-                        "archive one of them instead"
-                    )
-                self._writer.commit([Change(before=found[0], after=after)], reason=reason)
+        def attempt(_: int = 0) -> list[Record]:
+            found = self._store.records(list(dict.fromkeys(ids)))
+            if missing := set(ids).difference(record.id for record in found):
+                raise NotFound(describe_missing_record(min(missing)))
+            after = [self._apply_change(record, change, touch=touch) for record in found]
+            edits = [Change(before=old, after=new) for old, new in zip(found, after, strict=True) if old != new]
+            if edits:
+                self._writer.commit(edits, reason=reason)
             return after
 
         return self._run_with_retries(attempt) if retry else attempt()
+
+    def _apply_change(self, record: Record, change: Callable[[Record], Record], *, touch: bool) -> Record:
+        """Return the record as it shall be, checked; raise `InvalidInput` if another one says the same."""
+        after = redact_value(validate_record(change(record)), self._redactor, known=True)
+        if after == record:
+            return record
+        if touch:
+            after = replace(after, updated_at=self._clock())
+        twin = None if after.archived else self._store.record_like(after.scope, after.fingerprint)
+        if twin is not None and twin.id != record.id:
+            raise InvalidInput(
+                f"record {record.id!r} would say the same as the live record {twin.id!r}: "
+                "archive one of them instead"
+            )
+        return after
 
     def _run_with_retries(self, attempt: Callable[[int], _T]) -> _T:
         """Run `StoreWriter.retrying`, one thread at a time: a lock costs less than a lost race."""

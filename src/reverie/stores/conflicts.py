@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 from reverie.domain.errors import Conflict
 
 Reason: TypeAlias = Literal[
-    "since", "exists", "missing", "changed", "has turns", "same words", "no session", "place taken", "gap"
+    "since", "exists", "missing", "changed", "has turns", "same words", "no session", "place taken", "gap", "cursor"
 ]
 
 _MESSAGES: dict[Reason, str] = {
@@ -22,6 +22,7 @@ _MESSAGES: dict[Reason, str] = {
     "read the session again and retry",
     "gap": "session {session!r} would have later turns but none at position {position}: "
     "read it again and retry",
+    "cursor": "{name!r} has changed since it was read: read it again and retry",
 }
 
 

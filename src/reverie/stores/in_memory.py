@@ -165,10 +165,14 @@ class InMemoryStore:
         since: int | None = None,
         cursors: Mapping[str, str | None] | None = None,
         counts: Mapping[str, int] | None = None,
+        expected: Mapping[str, str | None] | None = None,
     ) -> list[JournalEntry]:
         """Make all changes, or none, with a journal row for each."""
         with self._changing():
             self._refuse_if_changed(since)
+            for name, wanted in (expected or {}).items():
+                if self._data.cursors.get(name) != wanted:
+                    raise build_conflict("cursor", name=name)
             rows = self._apply_changes(edits, actor=actor, reason=reason, at=at)
             self._data.journal += rows
             for name, value in (cursors or {}).items():

@@ -105,6 +105,7 @@ class Store(Protocol):
         since: int | None = None,
         cursors: Mapping[str, str | None] | None = None,
         counts: Mapping[str, int] | None = None,
+        expected: Mapping[str, str | None] | None = None,
     ) -> list[JournalEntry]:
         """Make all changes, or none, durably, with a journal row for each in the same transaction.
 
@@ -117,13 +118,15 @@ class Store(Protocol):
                 a search.
             cursors: Names and values to set in the same transaction; None removes one. Not journalled.
             counts: Names of counters and what to add to each. Not journalled.
+            expected: Names of cursors and the values they must have before; None where there must be none.
 
         Returns:
             The journal rows, in the order of the changes.
 
         Raises:
             Conflict: a `before` is not what is stored, an id is taken, a live record of the same scope
-                and fingerprint exists, a turn's position is taken or leaves a gap, or `since` has passed.
+                and fingerprint exists, a turn's position is taken or leaves a gap, `since` has passed, or a
+                cursor has not its `expected` value.
         """
         ...
 

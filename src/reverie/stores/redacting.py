@@ -86,6 +86,7 @@ class RedactingStore:
         since: int | None = None,
         cursors: Mapping[str, str | None] | None = None,
         counts: Mapping[str, int] | None = None,
+        expected: Mapping[str, str | None] | None = None,
     ) -> list[JournalEntry]:
         """Make all changes, or none (see `Store.commit`), with secrets replaced in the new values.
 
@@ -101,6 +102,7 @@ class RedactingStore:
             since=since,
             cursors=self._redact_cursors(cursors),
             counts=counts,
+            expected=expected,
         )
 
     def erase(

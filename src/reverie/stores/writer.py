@@ -84,6 +84,7 @@ class StoreWriter:
         since: int | None = None,
         cursors: Mapping[str, str | None] | None = None,
         counts: Mapping[str, int] | None = None,
+        expected: Mapping[str, str | None] | None = None,
     ) -> list[JournalEntry]:
         """Commit changes in one transaction, then publish them; see `Store.commit`.
 
@@ -94,6 +95,7 @@ class StoreWriter:
             since: Refuse if a record was changed after this sequence number.
             cursors: Cursors to set in the same transaction.
             counts: Counters to add to in the same transaction.
+            expected: Cursors that must have these values before.
 
         Raises:
             Conflict: the store has changed since it was read; nothing was changed.
@@ -106,6 +108,7 @@ class StoreWriter:
             since=since,
             cursors=add_extra_cursors(cursors),
             counts=counts,
+            expected=expected,
         )
         if rows:
             self.publish(rows)

@@ -35,6 +35,8 @@ def fill_memory(
     memory.update(record.id, content=f"{text} and coffee")
     gone = memory.save(f"Old: {text}", origin="web").record
     memory.archive(gone.id, reason=text)
+    memory.save(f"From outside: {text}", origin="web", source=text[:100])
+    memory.scoped("user:alice/task:deploy").save(f"Deploys: {text}")
     session = memory.session(name)
     session.add("user", text, speaker=text[:50])
     session.add("assistant", f"I see: {text}")
@@ -96,4 +98,9 @@ def list_addresses(ids: dict[str, str]) -> list[str]:
         "/review",
         f"/review/{ids['plan']}",
         "/activity?days=7",
+        "/trust",
+        "/scopes",
+        "/records?as_of=2",
+        f"/records/{record}?as_of=2",
+        "/timeline?subject=record",
     ]

@@ -36,6 +36,13 @@ def sign_in(client: TestClient, token: str, **options: Any) -> Any:
     return client.post("/sign-in", data={"token": token, **options}, headers=OWN, follow_redirects=False)
 
 
+def see(client: TestClient, path: str) -> Page:
+    """Return a view that is there."""
+    answer = client.get(path)
+    assert answer.status_code == 200, answer.text
+    return Page(answer.text)
+
+
 class Page(HTMLParser):
     """Elements of a view: its texts, links and forms."""
 

@@ -241,3 +241,61 @@ def test_why_a_line_was_in_a_prompt_takes_two_clicks(page: Any, memory: Memory) 
     page.get_by_role("button", name="Show").click()
     page.wait_for_url("**hard_tokens=30*")
     assert "It did not fit the tokens" in page.locator("main").inner_text()
+
+
+@pytest.mark.parametrize("scripts", [True, False], ids=["with JavaScript", "without JavaScript"])
+def test_several_memories_are_archived_and_brought_back(
+    browser: Any, address: str, memory: Memory, scripts: bool
+) -> None:
+    for name in ("tern", "rook", "heron"):
+        memory.save(f"Host {name} runs Debian")
+    context = browser.new_context(base_url=address, java_script_enabled=scripts)
+    page = context.new_page()
+    page.goto("/records")
+    if scripts:
+        page.get_by_role("button", name="Check all").click()
+    else:
+        for box in page.get_by_role("checkbox", name="Select Host").all():
+            box.check()
+    page.get_by_role("button", name="Archive").click()
+    page.wait_for_url("**/selection")
+    page.get_by_label("Reason").fill("sold")
+    page.get_by_role("button", name="Do it").click()
+    page.wait_for_url("**/records?done=*")
+    assert memory.list() == []
+    page.get_by_role("status").get_by_role("link", name="Undo").click()
+    page.get_by_role("button", name="Take back").click()
+    page.wait_for_url("**/timeline*")
+    assert len(memory.list()) == 3
+    context.close()
+
+
+def test_what_the_web_said_is_vouched_for(page: Any, memory: Memory) -> None:
+    memory.save("Release 7 is out", origin="web", source="https://example.org/news")
+    page.goto("/")
+    page.get_by_role("link", name="Trust", exact=True).click()
+    page.get_by_role("button", name="Vouch for").click()
+    page.get_by_role("button", name="Do it").click()
+    page.wait_for_url("**/trust?done=*")
+    assert memory.list()[0].origin == "owner"
+
+
+@pytest.mark.parametrize("view", ["/", "/timeline"])
+def test_an_open_view_shows_what_is_saved_meanwhile(page: Any, memory: Memory, view: str) -> None:
+    with page.expect_request("**/events"):
+        page.goto(view)
+    page.wait_for_timeout(500)  # the stream begins with what is saved after it was opened
+    memory.save("The kettle is in the cellar")
+    page.locator("main").get_by_text("The kettle is in the cellar").wait_for(timeout=10_000)
+
+
+def test_the_page_is_seen_as_a_scope(page: Any, memory: Memory) -> None:
+    memory.scoped("user:alice").save("Alice deploys from tern")
+    memory.scoped("user:bob").save("Bob deploys from rook")
+    page.goto("/scopes")
+    page.get_by_role("link", name="See as user:alice").click()
+    page.get_by_role("link", name="Memories", exact=True).click()
+    assert "tern" in page.locator("main").inner_text()
+    assert "rook" not in page.locator("main").inner_text()
+    page.get_by_role("link", name="Leave").click()
+    page.wait_for_url("**/records")

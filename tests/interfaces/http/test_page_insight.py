@@ -18,17 +18,11 @@ from tests.factories import make_record
 pytest.importorskip("jinja2")
 
 from reverie.interfaces.http.page.charts import HEIGHT, WIDTH, build_chart, build_shares
-from tests.interfaces.http.test_page import OWN, Page, sign_in
+from tests.interfaces.http.test_page import OWN, Page, see, sign_in
 
 FACT = "The spare key of the boat house hangs behind the blue shutter"
 QUESTION = "Where is the spare key of the boat house?"
 ATTACK = '<script>alert(1)</script>"><img src=x onerror=alert(2)>\u202e'
-
-
-def see(client: TestClient, path: str) -> Page:
-    answer = client.get(path)
-    assert answer.status_code == 200, answer.text
-    return Page(answer.text)
 
 
 def send(client: TestClient, path: str, **fields: str) -> Page:

@@ -118,7 +118,7 @@ class StoredSecretRedactor:
                 findings[key] = self._build_exposed(key, kinds, named=named)
         for row in self._iter_rows():
             for finding in () if row.edit is None else (row.edit.before, row.edit.after):
-                if finding is None or (key := _get_key(finding)) in findings:
+                if finding is None or (key := _get_key(finding)) in findings or finding == now.get(key):
                     continue
                 if kinds := find_secret_kinds(finding, self._redactor):
                     findings[key] = self._build_exposed(

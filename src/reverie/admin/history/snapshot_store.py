@@ -191,6 +191,7 @@ class SnapshotStore(InMemoryStore):
         since: int | None = None,
         cursors: Mapping[str, str | None] | None = None,
         counts: Mapping[str, int] | None = None,
+        expected: Mapping[str, str | None] | None = None,
     ) -> list[JournalEntry]:
         """Raise `InvalidInput`: a snapshot cannot be changed."""
         self._refuse()

@@ -98,7 +98,7 @@ def forget(call: Call) -> Answer:
 @operation(OPERATIONS, "GET", "/v1/stats", right="read", answers={200: dict[str, Any]})
 def get_stats(call: Call) -> Answer:
     """Return how much can be seen from a scope."""
-    return Answer(to_plain(call.reader.stats()))
+    return Answer(to_plain(call.server.stats.read(call.reader)))
 
 
 @operation(

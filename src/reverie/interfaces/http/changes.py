@@ -14,6 +14,7 @@ from starlette.responses import StreamingResponse
 from reverie.admin.history.diff import compute_difference
 from reverie.domain.change import JournalEntry
 from reverie.domain.errors import InvalidInput, NotFound, ReverieError
+from reverie.domain.scope import EVERY_SCOPE
 from reverie.domain.text.timestamps import format_time
 from reverie.interfaces.http import schemas
 from reverie.interfaces.http.operations import Answer, Call, Operation, answer_reference, operation
@@ -30,7 +31,8 @@ COMMENT_S = 15.0
 MOST_STREAMS = 100
 
 _BATCH = 500
-_LONGEST_SCAN = 20_000
+_LONGEST_SCAN = 3_000
+"""Changes that a list reads at most to find those that were asked for; `next` says where to go on."""
 
 
 def serialize_change(row: JournalEntry) -> dict[str, Any]:
@@ -51,13 +53,17 @@ def serialize_change(row: JournalEntry) -> dict[str, Any]:
 
 
 def is_row_visible(call: Call, row: JournalEntry) -> bool:
-    """Whether a change is of something that the caller may see; everything for one without a scope."""
-    if not call.caller.scope:
+    """Whether a change is of something that can be seen from the scope of the request; everything without one."""
+    if not _is_scoped(call):
         return True
     if row.edit is None:
         return False
     scope = getattr(row.edit.value, "scope", "")  # pages and paragraphs are everybody's
     return scope in call.view._scopes if call.view._scopes is not None else True
+
+
+def _is_scoped(call: Call) -> bool:
+    return bool(call.caller.scope) or call.query.scope not in ("", EVERY_SCOPE)
 
 
 @operation(
@@ -71,31 +77,32 @@ def is_row_visible(call: Call, row: JournalEntry) -> bool:
 def list_changes(call: Call) -> Answer:
     """List changes in their order, or the newest first."""
     query: schemas.JournalQuery = call.query
-    history, after, before = call.memory.history, query.after, query.before
-    if before is not None and before <= 1:
-        return Answer({"items": [], "next": None})
+    after, until = query.after, None if query.before is None else query.before - 1
+    is_filtered = _is_scoped(call) or bool(query.actor or query.subject)
     rows: list[JournalEntry] = []
     scanned, is_last = 0, False
-    while len(rows) <= query.limit and scanned < _LONGEST_SCAN:
-        read = history.log(
-            query.id,
-            after=after,
-            limit=_BATCH,
-            newest_first=query.newest_first,
-            actor=query.actor,
-            until=None if before is None else min(before - 1, call.server.sequence()) or None,
+    while len(rows) <= query.limit and scanned < _LONGEST_SCAN and not is_last:
+        limit = _BATCH if is_filtered else query.limit + 1
+        read = call.server.store.journal(
+            after=after, until=until, id=query.id, limit=limit, newest_first=query.newest_first
         )
-        shown = [row for row in read if before is None or row.sequence < before]
-        rows += [row for row in shown if is_row_visible(call, row)]
-        scanned += len(read)
-        if len(read) < _BATCH or query.newest_first:
-            is_last = True
-            break
-        after = read[-1].sequence
-    page = rows[: query.limit]
-    following = None
-    if not query.newest_first and (len(rows) > query.limit or not is_last):
-        following = page[-1].sequence if len(rows) > query.limit else after
+        rows += [
+            row
+            for row in read
+            if query.actor in (None, row.actor)
+            and query.subject in (None, row.subject)
+            and is_row_visible(call, row)
+        ]
+        scanned, is_last = scanned + len(read), len(read) < limit
+        if read and query.newest_first:
+            until = read[-1].sequence - 1
+        elif read:
+            after = read[-1].sequence
+    page, following = rows[: query.limit], None
+    if len(rows) > query.limit:
+        following = page[-1].sequence
+    elif not is_last:
+        following = after if until is None or not query.newest_first else until + 1
     return Answer({"items": [serialize_change(row) for row in page], "next": following})
 
 

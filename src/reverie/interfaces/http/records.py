@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 from reverie.domain.errors import InvalidInput, NotFound
-from reverie.domain.record import NOTHING, Record
+from reverie.domain.record import NOTHING, Record, normalize_labels
 from reverie.domain.text.timestamps import format_time, parse_time
 from reverie.interfaces.http import schemas
 from reverie.interfaces.http.conditions import (
@@ -43,11 +43,12 @@ def reading(call: Call) -> Iterator[MemoryReader]:
         yield snapshot.scoped(scope) if scope else snapshot
 
 
-def get_record_of(call: Call, reader: MemoryReader) -> Record:
-    """Return the record that the path names; raise `NotFound` if there is none in view."""
-    record = reader.get(call.path["id"])
+def get_record_of(call: Call, reader: MemoryReader, id: str | None = None) -> Record:
+    """Return the record of that id, or that the path names; raise `NotFound` if there is none in view."""
+    name = call.path["id"] if id is None else id
+    record = reader.get(name)
     if record is None:
-        raise NotFound(describe_missing_record(call.path["id"]))
+        raise NotFound(describe_missing_record(name))
     return record
 
 
@@ -260,14 +261,49 @@ def promote_record(call: Call) -> Answer:
     return _answer_saved(call.view.promote(call.path["id"], to=call.body.to))
 
 
-def _get_changeable(call: Call) -> Record:
-    """Return the record that the path names.
+@operation(
+    OPERATIONS,
+    "POST",
+    "/v1/records/changes",
+    right="write",
+    body=schemas.BulkChange,
+    answers={200: schemas.RecordPage},
+)
+def change_records(call: Call) -> Answer:
+    """Archive, label or vouch for several records in one transaction, which one undo takes back."""
+    given: schemas.BulkChange = call.body
+    for id in given.ids:
+        _get_changeable(call, id)
+    if given.action == "vouch" and call.caller.limit_origin("owner") != "owner":
+        raise Problem(
+            403, f"This token speaks for {call.caller.origin!r}, and only the owner can vouch for a record."
+        )
+    if given.action == "label" and not given.tags:
+        raise InvalidInput("tags is empty: name the tags to add")
+    now = call.memory._clock()
+
+    def change(record: Record) -> Record:
+        if given.action == "vouch":
+            return replace(record, origin="owner")
+        if given.action == "label":
+            return replace(record, tags=normalize_labels((*record.tags, *given.tags), name="tag"))
+        return record if record.archived else replace(record, archived_at=now, archive_reason=given.reason)
+
+    repository = call.view._parts.records
+    changed = repository.change(
+        given.ids, change, reason=given.reason or given.action, touch=given.action != "archive"
+    )
+    return Answer({"items": [record.to_dict() for record in changed], "next": None})
+
+
+def _get_changeable(call: Call, id: str | None = None) -> Record:
+    """Return the record of that id, or that the path names.
 
     Raises:
         NotFound: there is none in view.
         Problem: it is of a scope around the one in view, and is only read there.
     """
-    record = get_record_of(call, call.view)
+    record = get_record_of(call, call.view, id)
     if record.scope != call.view.scope:
         raise Problem(
             403,
@@ -354,7 +390,7 @@ def search(call: Call) -> Answer:
 @operation(OPERATIONS, "GET", "/v1/categories", right="read", query=ScopeQuery, answers={200: dict[str, int]})
 def list_categories(call: Call) -> Answer:
     """Return the number of live records of each category."""
-    return Answer(call.reader.categories())
+    return Answer(dict(call.server.stats.read(call.reader).by_category))
 
 
 @operation(OPERATIONS, "GET", "/v1/tags", right="read", query=ScopeQuery, answers={200: dict[str, int]})

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AwareDatetime, Field
 
 from reverie.consolidation.proposals import Verdict
+from reverie.domain.change import Subject
 from reverie.domain.conversation import Role, SessionState, SessionStatus, Turn
 from reverie.domain.record import Kind, Layer, Origin, Record
 from reverie.interfaces.http.operations import Form, ScopeQuery
@@ -135,6 +136,21 @@ class RecordListQuery(RecordFilter, PageQuery):
     archived: bool | None = False
     pinned: bool | None = None
     as_of: Number | AwareDatetime | None = None
+
+
+class BulkChange(Form):
+    """A change of several records in one transaction.
+
+    Attributes:
+        action: `archive` takes them out of search, `label` adds `tags`, `vouch` gives them the owner's word.
+        tags: Tags to add.
+        reason: Reason for the journal.
+    """
+
+    ids: Annotated[tuple[str, ...], Field(min_length=1, max_length=MOST_ITEMS)]
+    action: Literal["archive", "label", "vouch"]
+    tags: Texts = ()
+    reason: str = ""
 
 
 class ReasonQuery(ScopeQuery):
@@ -361,6 +377,7 @@ class JournalQuery(ScopeQuery):
     limit: Limit = 50
     id: str | None = None
     actor: str | None = None
+    subject: Subject | None = None
     newest_first: bool = False
 
 
@@ -386,7 +403,7 @@ class JournalItem(Form):
 
 
 class JournalPage(Form):
-    """Changes in their order; `next` is the `after` of the next page."""
+    """Changes in their order; `next` is the `after` of the next page, or its `before` with `newest_first`."""
 
     items: list[JournalItem]
     next: int | None

@@ -21,7 +21,7 @@ from reverie.interfaces.http import administration, changes, conversations, heal
 from reverie.interfaces.http.operations import Answer, Call, Empty, Operation
 from reverie.interfaces.http.problems import refuse
 from reverie.interfaces.http.protocol import ProtocolEndpoint
-from reverie.interfaces.http.server import LAST_CALLS_S, HttpServer, create_application
+from reverie.interfaces.http.server import LAST_CALLS_S, HttpServer, ShowError, create_application
 from reverie.interfaces.signals import handle_signals
 from reverie.interfaces.web import create_web_server, is_loopback
 
@@ -139,25 +139,28 @@ def build_application(
         from reverie.interfaces.http import hindsight  # here: few servers serve it
 
         operations += hindsight.OPERATIONS
+    page, show_error = _build_page(server)
     return create_application(
         server,
         operations,
         host=host,
         allowed=allowed,
-        others=[Route("/mcp", Protocol()), *_build_page(server)],
+        others=[Route("/mcp", Protocol()), *page],
+        show_error=show_error,
         lifespan=lifespan,
     )
 
 
-def _build_page(server: HttpServer) -> list[Route]:
-    """Return the routes of the page; without its template engine, one that says what is missing."""
+def _build_page(server: HttpServer) -> tuple[list[Route], ShowError | None]:
+    """Return the routes and the errors of the page; without its template engine, what says what is missing."""
     if find_spec("jinja2") is not None:
-        from reverie.interfaces.http.page.site import build_routes
+        from reverie.interfaces.http.page.site import Site
 
-        return build_routes(server)
+        site = Site(server)
+        return site.build_routes(), site.answer_error
 
     async def explain(request: Request) -> Response:
         del request
         return refuse(501, "The page needs the package jinja2 on the server: pip install 'reverie[server]'.")
 
-    return [Route("/", explain)]
+    return [Route("/", explain)], None

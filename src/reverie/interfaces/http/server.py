@@ -8,11 +8,11 @@ import re
 import secrets
 import threading
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import anyio
 from pydantic import BaseModel, ValidationError
@@ -27,6 +27,7 @@ from reverie.consolidation.gatherer import ACTOR
 from reverie.consolidation.waiting_plans import PlanShelf
 from reverie.interfaces.http import problems
 from reverie.interfaces.http.limits import RateLimit
+from reverie.interfaces.http.live_stats import LiveStats
 from reverie.interfaces.http.metrics import Metrics
 from reverie.interfaces.http.operations import Answer, Call, Operation
 from reverie.interfaces.http.problems import Problem
@@ -46,6 +47,9 @@ WAIT_S = 2.0
 LAST_CALLS_S = 10.0
 """Seconds to wait for running calls before the memory is closed."""
 
+ShowError: TypeAlias = Callable[[Request, Problem], Response | None]
+"""Function that answers a request that failed in a form of its own; None where it leaves that to the server."""
+
 _PROBED_EVERY = timedelta(seconds=10)
 _PROBE = "http.probe"
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
@@ -61,6 +65,7 @@ class HttpServer:
         tokens: Its tokens.
         metrics: Counters of requests.
         threads: Threads on which operations run.
+        stats: Statistics of its scopes.
         plans: Plans that wait for a decision.
         limit: Limit of the requests of each token; None for none.
         streams: Number of open streams of changes.
@@ -82,6 +87,7 @@ class HttpServer:
         self.tokens = TokenRegistry(writer)
         self.metrics = Metrics()
         self.threads = threads if threads is not None else CallThreads()
+        self.stats = LiveStats(writer.store)
         self.plans = PlanShelf(writer.acting(ACTOR))
         self.limit = limit
         self.stopping = False
@@ -254,6 +260,7 @@ def create_application(
     host: str,
     allowed: Iterable[str] = (),
     others: Iterable[Route] = (),
+    show_error: ShowError | None = None,
     lifespan: Any = None,
 ) -> ASGIApp:
     """Create the ASGI application of a server.
@@ -264,6 +271,7 @@ def create_application(
         host: Address it listens on.
         allowed: Additional accepted host names.
         others: Further routes.
+        show_error: Function that answers those who shall not see an error as JSON; None where all shall.
         lifespan: Function that returns a context to run in.
     """
     methods: dict[str, dict[str, Operation]] = {}
@@ -277,9 +285,15 @@ def create_application(
 
         return Route(path, endpoint, methods=list(by_method))
 
+    async def answer_error(request: Request, error: Exception) -> Response:
+        """Answer a request that no operation is for, or that met a bug."""
+        problem = _describe_http_error(request, error)
+        shown = None if show_error is None else show_error(request, problem)
+        return problem.to_response(instance=request.url.path) if shown is None else shown
+
     app = Starlette(
         routes=[*others, *(build_route(path, by_method) for path, by_method in methods.items())],
-        exception_handlers={HTTPException: _answer_http_error, Exception: _answer_bug},
+        exception_handlers={HTTPException: answer_error, Exception: answer_error},
         lifespan=lifespan or _run_nothing,
     )
     app.router.redirect_slashes = False
@@ -292,20 +306,17 @@ async def _run_nothing(app: Starlette) -> AsyncIterator[None]:
     yield
 
 
-async def _answer_http_error(request: Request, error: Exception) -> Response:
-    """Answer a request that no operation is for."""
-    assert isinstance(error, HTTPException)
+def _describe_http_error(request: Request, error: Exception) -> Problem:
+    """Return the problem that an error of the web framework is."""
+    if not isinstance(error, HTTPException):
+        return problems.build_problem(error)
     what = {
         404: f"There is nothing at {request.url.path[:200]!r}. See /openapi.json for what there is.",
         405: f"{request.method} is not possible here. See /openapi.json for what is.",
     }
     detail = what.get(error.status_code, str(error.detail))
     status = error.status_code if error.status_code in problems.TITLES else 400
-    return Problem(status, detail, headers=error.headers).to_response(instance=request.url.path)
-
-
-async def _answer_bug(request: Request, error: Exception) -> Response:
-    return problems.build_problem(error).to_response(instance=request.url.path)
+    return Problem(status, detail, headers=error.headers)
 
 
 # -- parts of requests and answers -----------------------------------------------------------------------

@@ -115,6 +115,15 @@ class StoreContract(
         assert list(store.find(Filter(headlines=False), order="created")) == [two, one]
         assert store.check() == []
 
+    def test_records_are_found_by_the_name_of_a_metadata_item(self, store: Store) -> None:
+        one = make_record(1, metadata={"proposal": "open", "é": "2"}, archived_at=NOW)
+        two = make_record(2, metadata={"note": '"proposal": "proposal"'}, archived_at=NOW)
+        store.commit(make_additions(one, two), actor="owner", at=NOW)
+        for name in ("proposal", "é"):
+            assert list(store.find(Filter(archived=True, metadata=name))) == [one]
+        assert list(store.find(Filter(archived=True, metadata="propo"))) == []
+        assert list(store.find(Filter(metadata="proposal"))) == []
+
     def test_every_field_comes_back_as_it_was_put_in(self, store: Store) -> None:
         calls = (ToolCall(id="c1", name="read", arguments='{"path": "a"}'),)
         conversation = make_session(
@@ -465,6 +474,23 @@ class StoreContract(
         )
         assert list(store.cursors("list:").items()) == [("list:a", "4"), ("list:b:2", "3")]
         assert (set(store.cursors("list")), store.cursors("none")) == ({"list:a", "list:b:2", "listé"}, {})
+
+    def test_a_commit_is_refused_if_a_cursor_has_another_value_than_expected(self, store: Store) -> None:
+        store.commit([], actor="test", at=NOW, cursors={"a": "1"}, expected={"a": None})
+        for expected in ({"a": None}, {"a": "2"}, {"a": "1", "b": ""}):
+            with pytest.raises(Conflict, match="read it again"):
+                store.commit(
+                    make_additions(make_record(1)), actor="test", at=NOW, cursors={"a": "3"}, expected=expected
+                )
+        assert (store.cursor("a"), store.sequence()) == ("1", 0)
+        made = store.commit(
+            make_additions(make_record(1)),
+            actor="test",
+            at=NOW,
+            cursors={"a": None},
+            expected={"a": "1", "b": None},
+        )
+        assert (store.cursor("a"), len(made)) == (None, 1)
 
     def test_counters_are_added_to_with_a_commit_that_is_made(self, store: Store) -> None:
         assert store.count("warnings") == 0

@@ -162,7 +162,7 @@ def build_refusal(
 ) -> Conflict:
     """Return the conflict that the server's refusal means; it names changes by their number from 1."""
     if not change:
-        return build_conflict(reason, since=since, sequence=sequence)
+        return build_conflict(reason, since=since, sequence=sequence, name=other)
     edit = edits[change - 1]
     value = getattr(edit, side) or edit.value
     turn = {"session": value.session, "position": value.position} if isinstance(value, Turn) else {}

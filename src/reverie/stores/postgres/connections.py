@@ -43,6 +43,16 @@ _RETRIES = 3
 _PAUSE_S = 0.05
 _FENCE = "SELECT set_config('reverie.fence', %s, true)"
 _SETTING = "SELECT set_config('reverie.space', %s, true)"
+_LOCK = (
+    "SELECT set_config('reverie.space', %(space)s::text, true), set_config('lock_timeout', %(patience)s, true), "
+    "id FROM reverie.space WHERE id = %(space)s FOR UPDATE"
+)
+_EXPECT = (
+    "SELECT reverie.refuse('cursor', 0, u.name) FROM unnest(%(names)s::text[], %(expected)s::text[]) AS u (name, value) "
+    "LEFT JOIN reverie.cursor c ON c.space = %(space)s AND c.name = u.name "
+    "WHERE c.value IS DISTINCT FROM u.value AND NOT (%(is_retry)s AND EXISTS "
+    "(SELECT FROM reverie.receipt r WHERE r.space = %(space)s AND r.token = %(token)s))"
+)
 _CONNECTION = {
     "autocommit": True,
     "prepare_threshold": None,
@@ -211,12 +221,15 @@ class PostgresConnections:
 
         return self._repeat(ask)
 
-    def change(self, sql: str, values: Mapping[str, Any]) -> Row:
+    def change(
+        self, sql: str, values: Mapping[str, Any], expected: Mapping[str, str | None] = {}
+    ) -> Row:
         """Return the only row of a call that changes the memory once, whatever happens to connections.
 
         Args:
             sql: The call, with the parameter `is_retry`: whether the server may have made it already.
             values: The other parameters.
+            expected: Cursors that must have these values before.
 
         Raises:
             ChangeRefused: the server compared and refused it.
@@ -232,10 +245,15 @@ class PostgresConnections:
                 is_retry, sent = sent, True
                 again = {**values, "is_retry": is_retry}
                 fence: int | None = getattr(self._thread, "fence", None)
-                if fence is None:
+                if fence is None and not expected:
                     return _fetch_row(connection, sql, again)
                 with connection.pipeline():
-                    connection.execute(_FENCE, [str(fence)])
+                    if fence is not None:
+                        connection.execute(_FENCE, [str(fence)])
+                    if expected:
+                        cursors = {"names": list(expected), "expected": list(expected.values())}
+                        connection.execute(_LOCK, again)
+                        connection.execute(_EXPECT, again | cursors)
                     cursor = connection.execute(sql, again)
                 (row,) = cursor.fetchall()
                 return tuple(row)

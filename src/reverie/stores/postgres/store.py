@@ -104,10 +104,12 @@ class PostgresStore:
         since: int | None = None,
         cursors: Mapping[str, str | None] | None = None,
         counts: Mapping[str, int] | None = None,
+        expected: Mapping[str, str | None] | None = None,
     ) -> list[JournalEntry]:
         """Make all changes, or none, durably, with a journal row for each in the same transaction."""
         first, keys = self._change(
-            edits, actor=actor, reason=reason, at=at, since=since, cursors=cursors or {}, counts=counts or {}
+            edits, actor=actor, reason=reason, at=at, since=since, cursors=cursors or {}, counts=counts or {},
+            expected=expected or {},
         )
         return [
             build_row(edit, edit, first + number, first, keys[number], at=at, actor=actor, reason=reason)
@@ -173,6 +175,7 @@ class PostgresStore:
         counts: Mapping[str, int] = {},
         marks: Sequence[str] = (),
         is_erasure: bool = False,
+        expected: Mapping[str, str | None] = {},
     ) -> tuple[int, list[int]]:
         """Make the changes; return the number of the first and the keys of all."""
         values = build_parameters(
@@ -190,7 +193,7 @@ class PostgresStore:
             is_erasure=is_erasure,
         )
         try:
-            first, keys = self._connections.change(CHANGE, values)
+            first, keys = self._connections.change(CHANGE, values, expected)
         except ChangeRefused as refusal:
             raise build_refusal(edits, since, **refusal.detail) from None
         return first, keys

@@ -71,6 +71,8 @@ def build_record_conditions(space: int, wanted: Filter, containing: str | None =
         where.add("it.pinned = %s", wanted.pinned)
     if wanted.headlines is not None:
         where.add(f"it.body ->> 'parts' IS {'NOT ' if wanted.headlines else ''}NULL")
+    if wanted.metadata is not None:
+        where.add("jsonb_exists((it.body -> 'metadata')::jsonb, %s)", wanted.metadata)
     where.add_times(wanted)
     _add_validity(where, wanted.valid_at, wanted.alive_at)
     where.add_text(containing)

@@ -27,6 +27,7 @@ from reverie.stores.codec import (
     TURNS,
     Row,
     TableCodec,
+    UnreadableRow,
     encode_analyzed_text,
 )
 from reverie.stores.sqlite.integrity import (
@@ -69,8 +70,8 @@ def repair_file(file: sqlite3.Connection, analyse: Analyse) -> None:
 def find_stale_analyses(file: sqlite3.Connection, analyse: Analyse) -> Iterator[str]:
     """Yield the ids of things whose stored words differ from what the analyzer makes of them."""
     for table in (RECORDS, TURNS, PARAGRAPHS):
-        for _, stored, value, _ in _iter_rows(file, table):
-            if value is not None and stored[-len(ANALYSIS_COLUMNS) :] != _analyze_value(analyse, value):
+        for _, stored, value in _iter_analyses(file, table):
+            if stored != _analyze_value(analyse, value):
                 yield value.id
 
 
@@ -79,12 +80,28 @@ def analyze_again(file: sqlite3.Connection, analyse: Analyse) -> None:
     assignments = ", ".join(f"{name} = ?" for name in ANALYSIS_COLUMNS)
     for table in (RECORDS, TURNS, PARAGRAPHS):
         sql = f"UPDATE {table.name} SET {assignments} WHERE key = ?"
-        for key, stored, value, _ in _iter_rows(file, table):
-            if value is not None:
-                analysis = _analyze_value(analyse, value)
-                if stored[-len(ANALYSIS_COLUMNS) :] != analysis:
-                    file.execute(sql, (*analysis, key))
+        for key, stored, value in _iter_analyses(file, table):
+            if stored != (analysis := _analyze_value(analyse, value)):
+                file.execute(sql, (*analysis, key))
     _repair_counts(file)
+
+
+def _iter_analyses(file: sqlite3.Connection, table: TableCodec[Any]) -> Iterator[tuple[int, Row, Value]]:
+    """Yield key, stored analysis and value of the rows that can be read."""
+    columns = "".join(f"it.{name}, " for name in ANALYSIS_COLUMNS)
+    sql = (
+        f"SELECT it.key, {columns}{table.selected} FROM {table.source} WHERE it.key > ? "
+        f"ORDER BY it.key LIMIT {_BATCH}"
+    )
+    last = -1
+    while rows := fetch_rows_tolerantly(file, sql, (last,)):
+        for key, *row in rows:
+            try:
+                value = table.decode(row[len(ANALYSIS_COLUMNS) :])
+            except UnreadableRow:
+                continue  # the check of the file reports it
+            yield key, tuple(row[: len(ANALYSIS_COLUMNS)]), value
+        last = rows[-1][0]
 
 
 def _restore_missing_rows(file: sqlite3.Connection, table: TableCodec[Any], analyse: Analyse) -> None:

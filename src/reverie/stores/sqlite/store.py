@@ -150,6 +150,7 @@ class SQLiteStore:
         since: int | None = None,
         cursors: Mapping[str, str | None] | None = None,
         counts: Mapping[str, int] | None = None,
+        expected: Mapping[str, str | None] | None = None,
     ) -> list[JournalEntry]:
         """Make all changes, or none, durably, with a journal row for each in the same transaction."""
         ready = [prepare_change(edit, self._analyse) for edit in edits]
@@ -157,6 +158,7 @@ class SQLiteStore:
             changes = WriteTransaction(file)
             if since is not None:
                 changes.refuse_if_changed(since)
+            changes.refuse_other_cursors(expected or {})
             for edit in ready:
                 changes.make(edit)
             changes.set_cursors(cursors or {})

@@ -167,6 +167,13 @@ class WriteTransaction:
         if found:
             raise build_conflict("since", sequence=found[0], since=since)
 
+    def refuse_other_cursors(self, expected: Mapping[str, str | None]) -> None:
+        """Raise `Conflict` if a cursor has another value than expected."""
+        for name, value in expected.items():
+            found = self._file.execute("SELECT value FROM cursors WHERE name = ?", (name,)).fetchone()
+            if (found and found[0]) != value:
+                raise build_conflict("cursor", name=name)
+
     def make(self, edit: PreparedChange) -> None:
         """Make one edit."""
         sequence = self._next

@@ -98,6 +98,13 @@ def build_records_where(wanted: Filter, containing: str | None = None) -> WhereC
         where.add_condition("pinned = ?", int(wanted.pinned))
     if wanted.headlines is not None:
         where.add_condition(f"parts IS {'NOT ' if wanted.headlines else ''}NULL")
+    if wanted.metadata is not None:  # the first condition is quick, and the second exact
+        where.add_condition(
+            "(instr(metadata, ?) > 0 AND EXISTS (SELECT 1 FROM "
+            "json_each(CASE WHEN json_valid(metadata) THEN metadata ELSE '{}' END) WHERE json_each.key = ?))",
+            to_json(wanted.metadata),
+            wanted.metadata,
+        )
     where.since("created_at", wanted)
     _add_validity(where, wanted.valid_at, wanted.alive_at)
     where.add_text_match(containing)

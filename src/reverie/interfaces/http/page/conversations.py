@@ -45,7 +45,11 @@ def show_sessions(call: Call) -> Screen | Redirect:
     return Screen(
         template="sessions.html",
         title=TEXTS["conversations"]["title"],
-        values={"sessions": page["items"], "following": page["next"]},
+        values={
+            "sessions": page["items"],
+            "following": page["next"],
+            "is_first": call.query.cursor is None,
+        },
     )
 
 
@@ -55,8 +59,8 @@ def show_conversation(call: Call) -> Screen | Redirect:
     state = perform(call, conversations.get_session).body
     start = call.query.start
     if start is None:
-        turns = next(each.turns for each in call.reader.sessions() if each.state.id == state["id"])
-        start = max(turns - _MOST_TURNS, 0)
+        last = call.reader.turns(state["id"], start=-1)
+        start = max(last[0].position + 1 - _MOST_TURNS, 0) if last else 0
     of = (call.path["id"], call.query.scope)
     cursor = encode_cursor([start], of=of)
     page = perform(call, conversations.list_turns, limit=_MOST_TURNS, cursor=cursor).body
@@ -66,6 +70,7 @@ def show_conversation(call: Call) -> Screen | Redirect:
         values={
             "session": state,
             "turns": page["items"],
+            "is_last": call.query.start is None,
             "earlier": max(start - _MOST_TURNS, 0) if start else None,
             "later": start + _MOST_TURNS if page["next"] else None,
             "may_change": is_allowed(call, "write") and state["scope"] == call.view.scope,

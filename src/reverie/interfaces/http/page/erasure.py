@@ -45,10 +45,10 @@ def show_forget_form(call: Call) -> Screen | Redirect:
 def _read_order(fields: Fields) -> dict[str, Any]:
     """Return the body of the operation; what is to be forgotten is named in one way."""
     way, what = fields.get("way"), fields.get("what").strip()
-    if way not in WAYS or not what:
+    ids = fields.list("ids") or [part for each in what.split(",") for part in each.split()]
+    if way not in WAYS or not (ids if way == "ids" else what):
         raise Problem(422, "Nothing was named. Go back, choose a way and say what to forget.")
-    named: Any = [part for each in what.split(",") for part in each.split()] if way == "ids" else what
-    return {way: named, "turns": fields.get("turns") == "yes"}
+    return {way: ids if way == "ids" else what, "turns": fields.get("turns") == "yes"}
 
 
 @view(VIEWS, "POST", "/forget/preview", right="forget", query=Form, is_whole=True)
@@ -75,6 +75,7 @@ def forget(call: Call) -> Screen | Redirect:
 
 def _draw_report(fields: Fields, report: dict[str, Any], *, alert: str = "") -> Screen:
     order = {name: fields.get(name) for name in ("way", "what", "turns")}
+    order["what"] = order["what"] or " ".join(fields.list("ids"))
     return Screen(
         template="forget.html",
         title=TEXTS["erasure"]["done_title" if report["done"] else "preview_title"],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from reverie.domain.record import KINDS, LAYERS, ORIGINS
+from reverie.domain.text.timestamps import format_time
 from reverie.interfaces import formatting
 from reverie.interfaces.http import records
 from reverie.interfaces.http.operations import Call, ScopeQuery
@@ -18,6 +19,7 @@ from reverie.interfaces.http.page.views import (
     find_last_change,
     is_allowed,
     perform,
+    read_moment,
     view,
 )
 from reverie.interfaces.http.problems import Problem
@@ -43,7 +45,15 @@ class MemoriesQuery(ScopeQuery):
     category: Texts = ()
     tags: Texts = ()
     archived: Literal["", "yes", "all"] = ""
+    as_of: str = ""
+    valid_at: str = ""
     cursor: str | None = None
+
+
+class MemoryQuery(ScopeQuery):
+    """Query of one memory; with `as_of`, as it was then."""
+
+    as_of: str = ""
 
 
 @view(VIEWS, "GET", "/records", right="read", query=MemoriesQuery)
@@ -51,16 +61,27 @@ def show_memories(call: Call) -> Screen | Redirect:
     """Show a list of records, or what a search finds."""
     query: MemoriesQuery = call.query
     filters = {name: getattr(query, name) for name in ("kind", "layer", "origin", "category", "tags")}
+    as_of, valid_at = read_moment(query.as_of, "as_of"), read_moment(query.valid_at, "valid_at")
+    if isinstance(valid_at, int):
+        raise Problem(422, f"valid_at is {valid_at}: give a time such as 2026-11-20 14:30.")
     hits, listed, following = None, [], None
     if query.q:
         body = {name: list(value) for name, value in filters.items()}
         body |= {"query": query.q, "mode": query.mode, "limit": _MOST_HITS}  # type: ignore[dict-item]
+        if valid_at is not None:
+            body["valid_at"] = format_time(valid_at)  # type: ignore[assignment]
         if query.sources:
             body["sources"] = list(query.sources)
-        hits = [_describe_hit(hit) for hit in perform(call, records.search, body=body).body["hits"]]
+        hits = [_describe_hit(hit) for hit in perform(call, records.search, body=body, as_of=as_of).body["hits"]]
     else:
         page = perform(
-            call, records.list_records, archived=_ARCHIVED[query.archived], cursor=query.cursor, **filters
+            call,
+            records.list_records,
+            archived=_ARCHIVED[query.archived],
+            cursor=query.cursor,
+            as_of=as_of,
+            valid_at=valid_at,
+            **filters,
         ).body
         listed, following = page["items"], page["next"]
     return Screen(
@@ -72,7 +93,8 @@ def show_memories(call: Call) -> Screen | Redirect:
             "records": listed,
             "following": following,
             "categories": sorted(filter(None, perform(call, records.list_categories).body)),
-            "is_filtered": any(filters.values()) or bool(query.archived),
+            "is_filtered": any(filters.values()) or bool(query.archived or query.as_of or query.valid_at),
+            "may_select": is_allowed(call, "write") and as_of is None,
             **_CHOICES,
         },
     )
@@ -120,10 +142,11 @@ def save_memory(call: Call) -> Screen | Redirect:
     return Redirect(f"/records/{saved['id']}", done=find_last_change(call, saved["id"]))
 
 
-@view(VIEWS, "GET", "/records/{id}", right="read")
+@view(VIEWS, "GET", "/records/{id}", right="read", query=MemoryQuery)
 def show_memory(call: Call) -> Screen | Redirect:
     """Show a record with where it comes from and what became of it."""
-    answer = perform(call, records.get_record)
+    as_of = read_moment(call.query.as_of, "as_of")
+    answer = perform(call, records.get_record, as_of=as_of)
     history = perform(call, records.get_record_history).body["items"]
     record = answer.body
     return Screen(
@@ -134,7 +157,8 @@ def show_memory(call: Call) -> Screen | Redirect:
             "etag": answer.headers["ETag"],
             "history": [describe_change(item) for item in reversed(history)],
             "blame": perform(call, records.get_record_blame).body,
-            "may_change": is_allowed(call, "write") and record["scope"] == call.view.scope,
+            "may_change": is_allowed(call, "write") and record["scope"] == call.view.scope and as_of is None,
+            "as_of": call.query.as_of,
         },
     )
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from reverie.admin.stats import count_failures
+from reverie.domain.scope import EVERY_SCOPE
 from reverie.interfaces.http import administration, changes, reviews
+from reverie.interfaces.http.administration import to_plain
 from reverie.interfaces.http.operations import Call
 from reverie.interfaces.http.page.rendering import TEXTS
 from reverie.interfaces.http.page.timeline import build_batches, find_last_dream
@@ -16,8 +19,11 @@ _RECENT = 40
 @view(VIEWS, "GET", "/", right="read")
 def show_overview(call: Call) -> Screen | Redirect:
     """Show the overview."""
-    whole = is_allowed(call, "admin", is_whole=True) and not getattr(call.query, "scope", "")
-    stats = perform(call, administration.get_all_stats if whole else administration.get_stats).body
+    if is_allowed(call, "admin", is_whole=True) and not call.query.scope:
+        stats = to_plain(call.server.stats.read(call.memory.scoped(EVERY_SCOPE)))
+        stats |= {"journal": call.server.sequence(), "failed": count_failures(call.server.store)}
+    else:
+        stats = perform(call, administration.get_stats).body
     recent = perform(call, changes.list_changes, limit=_RECENT, newest_first=True).body["items"]
     dream = find_last_dream(call) if is_allowed(call, "review", is_whole=True) else None
     return Screen(

@@ -17,6 +17,7 @@ from urllib.parse import quote, urlencode
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from reverie.domain.record import UNTRUSTED
 from reverie.domain.text.timestamps import parse_time
 from reverie.interfaces import formatting
 
@@ -85,7 +86,7 @@ def _create_environment() -> Environment:
         "number": "{:,}".format,
         "line": _cut_to_line,
     }
-    environment.globals |= {"t": TEXTS, "static_version": STATIC_VERSION, "count": formatting.count}
+    environment.globals |= {"t": TEXTS, "static_version": STATIC_VERSION, "count": formatting.count, "untrusted": UNTRUSTED}
     return environment
 
 

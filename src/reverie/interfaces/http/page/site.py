@@ -15,8 +15,9 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from reverie import __version__
-from reverie.interfaces.http import problems
-from reverie.interfaces.http.operations import Call
+from reverie.domain.errors import ReverieError
+from reverie.interfaces.http import changes, problems
+from reverie.interfaces.http.operations import Call, ScopeQuery
 from reverie.interfaces.http.page import (
     activity,
     conversations,
@@ -26,17 +27,20 @@ from reverie.interfaces.http.page import (
     overview,
     prompts,
     review,
+    selection,
     timeline,
     upkeep,
 )
 from reverie.interfaces.http.page.rendering import STATIC, STATIC_VERSION, TEXTS, build_link, draw, draw_time
 from reverie.interfaces.http.page.views import Fields, PageView, Redirect, Screen
 from reverie.interfaces.http.problems import Problem
+from reverie.interfaces.http.schemas import EventsQuery
 from reverie.interfaces.http.server import HttpServer, choose_request_id, parse_query, read_body
 
 GROUPS = (
     overview,
     memories,
+    selection,
     timeline,
     conversations,
     prompts,
@@ -53,10 +57,12 @@ NAVIGATION = (
     ("/records", "records"),
     ("/timeline", "timeline"),
     ("/sessions", "sessions"),
+    ("/trust", "trust"),
     ("/prompts", "prompts"),
     ("/review", "review"),
     ("/activity", "activity"),
     ("/pages", "pages"),
+    ("/scopes", "scopes"),
     ("/forget", "forget"),
     ("/tokens", "tokens"),
     ("/health", "health"),
@@ -81,23 +87,12 @@ HEADERS = {
 }
 """Headers of every view."""
 
+_NOT_THE_PAGE = ("/v1/", "/mcp")
+_VIEWS = [each for group in GROUPS for each in group.VIEWS]
+_SCOPED = {each.path for each in _VIEWS if not each.is_whole and issubclass(each.query, ScopeQuery)}
 _FORM_TYPE = "application/x-www-form-urlencoded"
 _MEDIA_TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 _THEME = "reverie_theme"
-
-
-def build_routes(server: HttpServer) -> list[Route]:
-    """Return the routes of the page."""
-    site = Site(server)
-    views = [each for group in GROUPS for each in group.VIEWS]
-    return [
-        Route("/static/{name}", serve_static, methods=["GET"]),
-        Route("/sign-in", site.show_sign_in, methods=["GET"]),
-        Route("/sign-in", site.sign_in, methods=["POST"]),
-        Route("/sign-out", site.sign_out, methods=["POST"]),
-        Route("/theme", site.choose_theme, methods=["POST"]),
-        *(Route(each.path, partial(site.answer, each), methods=[each.method]) for each in views),
-    ]
 
 
 async def serve_static(request: Request) -> Response:
@@ -134,6 +129,18 @@ class Site:
     def __init__(self, server: HttpServer) -> None:
         self._server = server
 
+    def build_routes(self) -> list[Route]:
+        """Return the routes of the page."""
+        return [
+            Route("/static/{name}", serve_static, methods=["GET"]),
+            Route("/sign-in", self.show_sign_in, methods=["GET"]),
+            Route("/sign-in", self.sign_in, methods=["POST"]),
+            Route("/sign-out", self.sign_out, methods=["POST"]),
+            Route("/theme", self.choose_theme, methods=["POST"]),
+            Route("/events", self.stream, methods=["GET"]),
+            *(Route(each.path, partial(self.answer, each), methods=[each.method]) for each in _VIEWS),
+        ]
+
     # -- views -------------------------------------------------------------------------------------------
 
     async def answer(self, view: PageView, request: Request) -> Response:
@@ -163,9 +170,9 @@ class Site:
     def _run(self, view: PageView, request: Request, fields: Fields | None) -> Response:
         """Draw a view or do what its form asks; on a thread."""
         server = self._server
-        token = request.cookies.get(_name_cookie(request), "")
-        credentials = {"authorization": f"Bearer {token}"} if token else {}
-        caller = server.authenticate(credentials, right=view.right, is_whole=view.is_whole)
+        caller = server.authenticate(
+            _read_credentials(request), right=view.right, is_whole=view.is_whole
+        )
         if not server.tokens.is_required():
             caller = replace(caller, label="page")
         items = [(name, text) for name, text in request.query_params.multi_items() if text]
@@ -207,7 +214,7 @@ class Site:
         text = draw(
             screen.template,
             title=screen.title,
-            navigation=NAVIGATION,
+            navigation=[(path, name, path in _SCOPED) for path, name in NAVIGATION],
             here=request.url.path,
             address=_build_address(request),
             theme=theme if theme in THEMES else "system",
@@ -220,6 +227,38 @@ class Site:
             **{"call": None, "scope": "", "done": None, **values, **screen.values},
         )
         return HTMLResponse(text, screen.status, headers=HEADERS)
+
+    def answer_error(self, request: Request, problem: Problem) -> Response | None:
+        """Answer a browser that asked for an address of the page with a view of an error; others with None."""
+        if "text/html" not in request.headers.get("accept", "") or request.url.path.startswith(_NOT_THE_PAGE):
+            return None
+        if problem.status in (404, 405):
+            problem = Problem(problem.status, TEXTS["problem"]["nowhere"], headers=problem.headers)
+        return self._answer_problem(problem, request)
+
+    async def stream(self, request: Request) -> Response:
+        """Stream the numbers of changes to an open view, which then asks for itself again."""
+        headers = _read_credentials(request)
+        if last := request.headers.get("last-event-id"):
+            headers["last-event-id"] = last
+        try:
+            return await self._server.threads.run(partial(self._open_stream, headers))
+        except (Problem, ReverieError) as error:
+            return problems.build_problem(error).to_response()
+
+    def _open_stream(self, headers: dict[str, str]) -> Response:
+        caller = self._server.authenticate(headers, right="read")
+        call = Call(
+            server=self._server,
+            caller=caller,
+            method="GET",
+            path={},
+            query=EventsQuery(),
+            body=None,
+            headers=headers,
+        )
+        response: Response = changes.stream_changes(call).body
+        return response
 
     def _answer_problem(self, problem: Problem, request: Request) -> Response:
         """Answer with an error as a view; ask for a token where one is missing."""
@@ -320,6 +359,12 @@ def _choose_local_path(text: str) -> str:
     """Return a path of this server; the overview for anything else."""
     is_local = text.startswith("/") and not text.startswith(("//", "/\\")) and text.isprintable()
     return text if is_local else "/"
+
+
+def _read_credentials(request: Request) -> dict[str, str]:
+    """Return the header that a program would send, with the token of the cookie."""
+    token = request.cookies.get(_name_cookie(request), "")
+    return {"authorization": f"Bearer {token}"} if token else {}
 
 
 def _name_cookie(request: Request) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, get_args
 
+from reverie.domain.change import Subject
 from reverie.domain.errors import NotFound
 from reverie.domain.text.timestamps import parse_time
 from reverie.interfaces.http import changes
@@ -28,6 +29,7 @@ class TimelineQuery(ScopeQuery):
 
     actor: str | None = None
     id: str | None = None
+    subject: Subject | None = None
     before: Number | None = None
 
 
@@ -77,25 +79,31 @@ def _find_path(item: dict[str, Any], value: dict[str, Any]) -> tuple[str, str]:
 def show_timeline(call: Call) -> Screen | Redirect:
     """Show what was changed, the newest first."""
     query: TimelineQuery = call.query
-    items = perform(
+    answer = perform(
         call,
         changes.list_changes,
         limit=_MOST_ROWS,
         newest_first=True,
         actor=query.actor,
         id=query.id,
+        subject=query.subject,
         before=query.before,
-    ).body["items"]
-    batches = build_batches(items)
+    ).body
+    batches, following = build_batches(answer["items"]), answer["next"]
     shown = batches[:_MOST_SHOWN]
-    if len(items) == _MOST_ROWS and len(batches) > 1 and len(shown) == len(batches):
+    if following and len(shown) == len(batches) > 1:
         shown.pop()  # perhaps not all of it was read
-    more = len(shown) < len(batches) or len(items) == _MOST_ROWS
-    following = min(each["sequence"] for each in shown[-1]["changes"]) if more and shown else None
+    if len(shown) < len(batches):
+        following = shown[-1]["changes"][-1]["sequence"]
     return Screen(
         template="timeline.html",
         title=TEXTS["timeline"]["title"],
-        values={"batches": shown, "query": query.model_dump(), "following": following},
+        values={
+            "batches": shown,
+            "query": query.model_dump(),
+            "following": following,
+            "subjects": get_args(Subject),
+        },
     )
 
 

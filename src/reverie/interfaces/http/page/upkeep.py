@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import fields as list_fields
+from pathlib import Path
 from typing import Any
 
+from reverie.admin.stats import count_failures
 from reverie.domain.record import ORIGINS
+from reverie.domain.scope import is_within, visible_scopes
 from reverie.interfaces.http import administration
 from reverie.interfaces.http.operations import Call, Empty
 from reverie.interfaces.http.page.rendering import TEXTS
@@ -59,6 +63,28 @@ def revoke_token(call: Call) -> Screen | Redirect:
     return Redirect("/tokens")
 
 
+@view(VIEWS, "GET", "/scopes", right="read")
+def show_scopes(call: Call) -> Screen | Redirect:
+    """Show the scopes as a tree, each to be looked through."""
+    own = call.caller.scope
+    counts = perform(call, administration.list_scopes).body["scopes"]
+    names = {part for name in counts for part in visible_scopes(name) if is_within(part, own)} - {own}
+    rows = [
+        {
+            "name": name,
+            "within": name.removeprefix(f"{own}/") if own else name,
+            "depth": name.count("/") - own.count("/") - bool(own),
+            "records": counts.get(name, 0),
+        }
+        for name in sorted(names, key=lambda name: name.split("/"))
+    ]
+    return Screen(
+        template="scopes.html",
+        title=TEXTS["upkeep"]["scopes"],
+        values={"rows": rows, "own": own, "records": counts.get(own, 0)},
+    )
+
+
 @view(VIEWS, "GET", "/health", right="admin", query=Empty, is_whole=True)
 def show_health(call: Call) -> Screen | Redirect:
     """Show the index, what failed, and the settings."""
@@ -69,6 +95,15 @@ def show_health(call: Call) -> Screen | Redirect:
 def examine(call: Call) -> Screen | Redirect:
     """Examine the memory, which reads all of it, and show what is wrong."""
     return _draw_health(call, perform(call, administration.diagnose).body)
+
+
+def _measure_database(path: Path | None) -> int:
+    """Return the bytes of the files of the database, beside which there may be a hundred thousand others."""
+    total = 0
+    for file in () if path is None else path.glob("*.db*"):
+        with suppress(OSError):  # it has gone meanwhile
+            total += file.stat().st_size
+    return total
 
 
 def _draw_health(call: Call, diagnosis: dict[str, Any] | None = None) -> Screen:
@@ -83,7 +118,11 @@ def _draw_health(call: Call, diagnosis: dict[str, Any] | None = None) -> Screen:
         title=TEXTS["upkeep"]["health"],
         values={
             "diagnosis": diagnosis,
-            "stats": perform(call, administration.get_all_stats).body,
+            "failed": count_failures(call.server.store),
+            "index": call.memory.admin._index.status(),
+            "path": call.memory.path,
+            "bytes": _measure_database(call.memory.path),
+            "conflicts": call.memory.folder.conflicts() if call.memory.folder is not None else [],
             "settings": sorted(rows, key=lambda row: (row["value"] == row["usual"], row["name"])),
         },
     )

@@ -6,6 +6,7 @@ import builtins
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Any, Literal
 
 from pydantic import BaseModel, ValidationError
@@ -153,6 +154,22 @@ def perform(
             headers={} if if_match is None else {"if-match": if_match},
         )
     )
+
+
+def read_moment(text: str, name: str) -> datetime | int | None:
+    """Return the time or the number of a change that a field of a form names; a time without zone is in UTC."""
+    text = text.strip()
+    if not text:
+        return None
+    if text.isascii() and text.isdecimal() and len(text) < 19:
+        return int(text)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise Problem(
+            422, f"{name} is {text[:40]!r}: give a time such as 2026-11-20 14:30, or the number of a change."
+        ) from None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def is_allowed(call: Call, right: Right, *, is_whole: bool = False) -> bool:

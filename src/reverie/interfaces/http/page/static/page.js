@@ -1,4 +1,6 @@
-// Keys of the page: an element with data-key="a" is pressed by the key a. Everything works without this file.
+// Everything on the page works without this file.
+
+// An element with data-key="a" is pressed by the key a.
 document.addEventListener("keydown", (event) => {
   const busy = event.target.closest("input, textarea, select, [contenteditable]");
   if (busy || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
@@ -8,3 +10,39 @@ document.addEventListener("keydown", (event) => {
   if (target.matches("input, textarea, select")) target.focus();
   else target.click();
 });
+
+// A button with data-check="ids" checks all boxes of that name in its form, or none if all are.
+for (const button of document.querySelectorAll("[data-check]")) {
+  button.hidden = false;
+  button.addEventListener("click", () => {
+    const boxes = [...button.form.querySelectorAll(`input[name="${CSS.escape(button.dataset.check)}"]`)];
+    const checked = boxes.some((box) => !box.checked);
+    for (const box of boxes) box.checked = checked;
+  });
+}
+
+// An element with data-live is drawn again after each change of the memory, unless it is being used.
+const live = document.querySelector("[data-live]");
+if (live) {
+  let source, timer;
+  const refresh = async () => {
+    timer = undefined;
+    const answer = await fetch(location.href).catch(() => undefined);
+    if (!answer || !answer.ok || answer.redirected) return;
+    const view = new DOMParser().parseFromString(await answer.text(), "text/html").querySelector("[data-live]");
+    if (view && !live.contains(document.activeElement)) live.replaceChildren(...view.childNodes);
+  };
+  const follow = () => {
+    if (source) source.close();
+    source = undefined;
+    if (document.hidden) return;
+    source = new EventSource("/events");
+    source.addEventListener("message", () => { timer ??= setTimeout(refresh, 500); });
+  };
+  document.addEventListener("visibilitychange", () => {
+    follow();
+    if (!document.hidden) refresh();
+  });
+  addEventListener("pagehide", () => source && source.close());
+  follow();
+}

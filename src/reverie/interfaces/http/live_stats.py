@@ -1,0 +1,109 @@
+"""Statistics of scopes that are counted once and then follow the journal, so that a view need not count again."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from reverie.admin.stats import ScopeStats
+from reverie.domain.change import JournalEntry, Value
+from reverie.domain.conversation import SessionState, Turn
+from reverie.domain.record import Record
+from reverie.reader import MemoryReader
+from reverie.stores.protocol import Store
+
+_MOST_ENTRIES = 2_000
+"""Changes beyond which everything is counted again."""
+
+_MOST_KEPT = 100
+_KEPT = timedelta(minutes=10)
+"""Time after which everything is counted again: until then, a record that has expired since still counts."""
+
+
+@dataclass(slots=True)
+class _Numbers:
+    counted_at: datetime
+    totals: Counter[str]
+    by_kind: Counter[str] = field(default_factory=Counter)
+    by_category: Counter[str] = field(default_factory=Counter)
+
+    def add(self, value: Value | None, sign: int) -> None:
+        """Count one thing, or take it off."""
+        match value:
+            case Record(archived_at=None):
+                if value.expires_at is not None and value.expires_at <= self.counted_at:
+                    return
+                self.totals["records"] += sign
+                self.by_kind[value.kind] += sign
+                self.by_category[value.category or ""] += sign
+            case Record():
+                self.totals["archived"] += sign
+            case Turn():
+                self.totals["turns"] += sign
+            case SessionState():
+                self.totals["sessions"] += sign
+
+
+class LiveStats:
+    """Statistics of the scopes of one store. Safe to use from several threads."""
+
+    def __init__(self, store: Store) -> None:
+        """Follow the journal of a store."""
+        self._store = store
+        self._lock = threading.Lock()
+        self._sequence = 0
+        self._known: dict[tuple[str, ...] | None, _Numbers] = {}
+
+    def read(self, reader: MemoryReader) -> ScopeStats:
+        """Return what `reader.stats()` would."""
+        scopes = reader._scopes
+        with self._lock, self._store.reading():
+            self._follow()
+            numbers = self._known.get(scopes)
+            if numbers is None or reader._clock() - numbers.counted_at > _KEPT:
+                if len(self._known) >= _MOST_KEPT:
+                    self._known.clear()
+                numbers = self._known[scopes] = _count(reader)
+            return ScopeStats(
+                records=numbers.totals["records"],
+                archived=numbers.totals["archived"],
+                turns=numbers.totals["turns"],
+                sessions=numbers.totals["sessions"],
+                by_kind=dict(sorted((+numbers.by_kind).items())),
+                by_category=dict(sorted((+numbers.by_category).items())),
+            )
+
+    def _follow(self) -> None:
+        """Take in the changes since the last call."""
+        newest = self._store.sequence()
+        if newest == self._sequence:
+            return
+        rows = self._store.journal(after=self._sequence, limit=_MOST_ENTRIES + 1) if self._known else []
+        self._sequence = newest
+        if len(rows) > _MOST_ENTRIES or any(_is_erasure(row) for row in rows):
+            self._known.clear()
+        for row in rows if self._known else ():
+            assert row.edit is not None
+            for scopes, numbers in self._known.items():
+                for value, sign in ((row.edit.before, -1), (row.edit.after, 1)):
+                    if scopes is None or getattr(value, "scope", "") in scopes:
+                        numbers.add(value, sign)
+
+
+def _is_erasure(row: JournalEntry) -> bool:
+    """Whether a change was erased, or erased something: the journal does not say what was there before."""
+    return row.edit is None or (row.edit.before is None and row.key != row.sequence)
+
+
+def _count(reader: MemoryReader) -> _Numbers:
+    stats = reader.stats()
+    return _Numbers(
+        counted_at=reader._clock(),
+        totals=Counter(
+            records=stats.records, archived=stats.archived, turns=stats.turns, sessions=stats.sessions
+        ),
+        by_kind=Counter(stats.by_kind),
+        by_category=Counter(stats.by_category),
+    )

@@ -1,0 +1,119 @@
+"""Selection: several records changed at once after a preview, and what others said, to be trusted or not."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+from reverie.domain.record import UNTRUSTED
+from reverie.domain.similarity.grounding import find_injection
+from reverie.interfaces.http import records, schemas
+from reverie.interfaces.http.conditions import compute_etag
+from reverie.interfaces.http.operations import Call, ScopeQuery
+from reverie.interfaces.http.page.rendering import TEXTS
+from reverie.interfaces.http.page.views import (
+    Fields,
+    PageView,
+    Redirect,
+    Screen,
+    find_last_change,
+    is_allowed,
+    perform,
+    view,
+)
+from reverie.interfaces.http.problems import Problem
+
+VIEWS: list[PageView] = []
+
+ACTIONS = get_args(schemas.BulkChange.model_fields["action"].annotation)
+
+_LISTED = 100
+
+
+class TrustQuery(ScopeQuery):
+    """Query of what others said."""
+
+    cursor: str | None = None
+
+
+@view(VIEWS, "GET", "/trust", right="read", query=TrustQuery)
+def show_untrusted(call: Call) -> Screen | Redirect:
+    """Show what tools, the web and imports said, by source."""
+    page = perform(
+        call, records.list_records, origin=tuple(sorted(UNTRUSTED)), cursor=call.query.cursor, limit=_LISTED
+    ).body
+    groups: dict[tuple[str, str], dict[str, Any]] = {}
+    for record in page["items"]:
+        of = record["origin"], record["source"]
+        group = groups.setdefault(of, {"origin": of[0], "source": of[1], "records": []})
+        group["records"].append({**record, "marks": _find_marks(record["content"])})
+    return Screen(
+        template="trust.html",
+        title=TEXTS["selection"]["trust_title"],
+        values={
+            "groups": [*groups.values()],
+            "following": page["next"],
+            "may_select": is_allowed(call, "write"),
+        },
+    )
+
+
+def _find_marks(content: str) -> list[str]:
+    """Return what in a text is to be looked at twice."""
+    marks = [find_injection(" ".join(content.split()))]
+    if "http://" in content or "https://" in content:
+        marks.append(TEXTS["selection"]["link"])
+    return list(filter(None, marks))
+
+
+@view(VIEWS, "POST", "/selection", right="write")
+def preview_selection(call: Call) -> Screen | Redirect:
+    """Show what would be done with the records that were checked."""
+    return _draw(call, _read_records(call))
+
+
+@view(VIEWS, "POST", "/selection/apply", right="write")
+def change_selection(call: Call) -> Screen | Redirect:
+    """Do it in one transaction, unless one of them has changed since the preview."""
+    fields: Fields = call.body
+    chosen = _read_records(call)
+    if fields.get("digest") != compute_etag(chosen):
+        return _draw(call, chosen, alert=TEXTS["selection"]["outdated"])
+    ids = [record["id"] for record in chosen]
+    body = {
+        "ids": ids,
+        "action": fields.get("action"),
+        "tags": fields.words("tags"),
+        "reason": fields.get("reason"),
+    }
+    perform(call, records.change_records, body=body)
+    back = "/trust" if fields.get("from") == "trust" else "/records"
+    return Redirect(back, done=find_last_change(call, ids[0]))
+
+
+def _read_records(call: Call) -> list[dict[str, Any]]:
+    """Return the records that were checked."""
+    ids = dict.fromkeys(call.body.list("ids"))
+    if not ids:
+        raise Problem(422, TEXTS["selection"]["nothing"])
+    if len(ids) > schemas.MOST_ITEMS:
+        raise Problem(422, f"{len(ids)} memories were checked, and {schemas.MOST_ITEMS} can be changed at once.")
+    return [perform(call, records.get_record, path={"id": name}).body for name in ids]
+
+
+def _draw(call: Call, chosen: list[dict[str, Any]], *, alert: str = "") -> Screen:
+    fields: Fields = call.body
+    action = fields.get("action")
+    if action not in ACTIONS:
+        raise Problem(422, f"action is {action[:40]!r}: use one of {', '.join(ACTIONS)}.")
+    return Screen(
+        template="selection.html",
+        title=TEXTS["selection"]["titles"][action],
+        values={
+            "records": chosen,
+            "action": action,
+            "origin": fields.get("from"),
+            "digest": compute_etag(chosen),
+            "alert": alert,
+        },
+        status=409 if alert else 200,
+    )
