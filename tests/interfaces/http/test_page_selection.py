@@ -239,3 +239,21 @@ def test_a_browser_gets_an_unknown_address_as_a_view(client: TestClient) -> None
 def test_the_stream_of_changes_needs_the_cookie(client: TestClient, server: HttpServer) -> None:
     server.tokens.create("alice", scope="user:alice", rights=["read"])
     assert client.get("/events").status_code == 401
+
+
+def test_a_memory_is_ended_and_copied_to_a_wider_scope(client: TestClient, memory: Memory) -> None:
+    record = memory.scoped("user:alice").save("Deploys happen on Friday").record
+    path = f"/records/{record.id}/edit?scope=user%3Aalice"
+    fields = read_form(client.get(path).text, path)
+    client.post(path, data={**fields, "valid_to": "2020-01-02 03:04"}, headers=OWN)
+    ended = memory.scoped("*").list()[0]
+    assert ended.valid_to == datetime(2020, 1, 2, 3, 4, tzinfo=UTC)
+    assert ended.content == record.content
+    fields = read_form(client.get(path).text, path)
+    assert fields["valid_to"].startswith("2020-01-02")
+    client.post(path, data=fields, headers=OWN)
+    client.post(path, data={**fields, "valid_to": ""}, headers=OWN)
+    assert memory.scoped("*").list()[0].valid_to is None
+    assert client.post(path, data={**fields, "valid_to": "soon"}, headers=OWN).status_code == 422
+    client.post(f"/records/{record.id}/promote?scope=user%3Aalice", data={"to": ""}, headers=OWN)
+    assert [each.content for each in memory.list()] == ["Deploys happen on Friday"]

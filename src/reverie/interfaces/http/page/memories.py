@@ -20,6 +20,7 @@ from reverie.interfaces.http.page.views import (
     is_allowed,
     perform,
     read_moment,
+    read_time,
     view,
 )
 from reverie.interfaces.http.problems import Problem
@@ -61,9 +62,7 @@ def show_memories(call: Call) -> Screen | Redirect:
     """Show a list of records, or what a search finds."""
     query: MemoriesQuery = call.query
     filters = {name: getattr(query, name) for name in ("kind", "layer", "origin", "category", "tags")}
-    as_of, valid_at = read_moment(query.as_of, "as_of"), read_moment(query.valid_at, "valid_at")
-    if isinstance(valid_at, int):
-        raise Problem(422, f"valid_at is {valid_at}: give a time such as 2026-11-20 14:30.")
+    as_of, valid_at = read_moment(query.as_of, "as_of"), read_time(query.valid_at, "valid_at")
     hits, listed, following = None, [], None
     if query.q:
         body = {name: list(value) for name, value in filters.items()}
@@ -217,6 +216,9 @@ def _read_changes(record: dict[str, Any], fields: Fields) -> dict[str, Any]:
             raise Problem(422, f"{name} is {fields.get(name)[:40]!r}: give a number from 0 to 1.") from None
         if number != record[name]:
             given[name] = number
+    if (text := fields.get("valid_to").strip()) != (record["valid_to"] or ""):
+        moment = read_time(text, "valid_to")
+        given["valid_to"] = None if moment is None else format_time(moment)
     return given
 
 
@@ -247,6 +249,13 @@ def unpin_memory(call: Call) -> Screen | Redirect:
     """Unpin a record."""
     perform(call, records.unpin_record)
     return _return_to(call)
+
+
+@view(VIEWS, "POST", "/records/{id}/promote", right="write")
+def promote_memory(call: Call) -> Screen | Redirect:
+    """Copy a record to a scope around its own."""
+    saved = perform(call, records.promote_record, body={"to": call.body.get("to").strip()}).body["record"]
+    return Redirect(f"/records/{saved['id']}", done=find_last_change(call, saved["id"]))
 
 
 def _return_to(call: Call) -> Redirect:

@@ -172,6 +172,14 @@ def read_moment(text: str, name: str) -> datetime | int | None:
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
+def read_time(text: str, name: str) -> datetime | None:
+    """Return the time that a field of a form names; one without zone is in UTC."""
+    moment = read_moment(text, name)
+    if isinstance(moment, int):
+        raise Problem(422, f"{name} is {moment}: give a time such as 2026-11-20 14:30.")
+    return moment
+
+
 def is_allowed(call: Call, right: Right, *, is_whole: bool = False) -> bool:
     """Whether whoever looks at the page may do something, so that a view offers it."""
     return right in call.caller.rights and not (is_whole and call.caller.scope)
