@@ -311,9 +311,7 @@ class PlanShelf:
         self, cursors: dict[str, str | None], *, expected: Mapping[str, str | None] | None = None
     ) -> None:
         writer = self._writer
-        self._store.commit(
-            [], actor=writer.actor, at=writer.clock(), cursors=cursors, expected=expected
-        )
+        self._store.commit([], actor=writer.actor, at=writer.clock(), cursors=cursors, expected=expected)
 
 
 # -- erasure -------------------------------------------------------------------------------------------

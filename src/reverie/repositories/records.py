@@ -530,7 +530,9 @@ class RecordRepository:
             if missing := set(ids).difference(record.id for record in found):
                 raise NotFound(describe_missing_record(min(missing)))
             after = [self._apply_change(record, change, touch=touch) for record in found]
-            edits = [Change(before=old, after=new) for old, new in zip(found, after, strict=True) if old != new]
+            edits = [
+                Change(before=old, after=new) for old, new in zip(found, after, strict=True) if old != new
+            ]
             if edits:
                 self._writer.commit(edits, reason=reason)
             return after

@@ -7,7 +7,16 @@ from typing import Literal, TypeAlias
 from reverie.domain.errors import Conflict
 
 Reason: TypeAlias = Literal[
-    "since", "exists", "missing", "changed", "has turns", "same words", "no session", "place taken", "gap", "cursor"
+    "since",
+    "exists",
+    "missing",
+    "changed",
+    "has turns",
+    "same words",
+    "no session",
+    "place taken",
+    "gap",
+    "cursor",
 ]
 
 _MESSAGES: dict[Reason, str] = {

@@ -25,9 +25,7 @@ def select(client: TestClient, action: str, *ids: str, **fields: str) -> str:
 
 def apply(client: TestClient, preview: str, ids: list[str], status: int = 200, **fields: str) -> Page:
     """Send the form of a preview."""
-    answer = client.post(
-        APPLY, data={**read_form(preview, APPLY), **fields, "ids": ids}, headers=OWN
-    )
+    answer = client.post(APPLY, data={**read_form(preview, APPLY), **fields, "ids": ids}, headers=OWN)
     assert answer.status_code == status, answer.text
     return Page(answer.text)
 
@@ -60,7 +58,9 @@ def test_several_memories_get_a_tag_and_keep_theirs(client: TestClient, memory: 
     apply(client, select(client, "label", *ids), ids, status=422, tags=" ")
 
 
-def test_a_selection_that_changed_since_its_preview_is_shown_again(client: TestClient, memory: Memory) -> None:
+def test_a_selection_that_changed_since_its_preview_is_shown_again(
+    client: TestClient, memory: Memory
+) -> None:
     record = memory.save("Host tern runs Debian").record
     preview = select(client, "archive", record.id)
     memory.update(record.id, content="Host tern runs Alpine")
@@ -70,7 +70,9 @@ def test_a_selection_that_changed_since_its_preview_is_shown_again(client: TestC
     assert len(memory.list()) == 1
 
 
-def test_a_selection_is_forgotten_by_way_of_the_preview_of_erasure(client: TestClient, memory: Memory) -> None:
+def test_a_selection_is_forgotten_by_way_of_the_preview_of_erasure(
+    client: TestClient, memory: Memory
+) -> None:
     ids = [memory.save(f"{name} lives at Harbour Street").record.id for name in ("Ines", "Victor")]
     order = {"ids": ids, "way": "ids"}
     preview = client.post("/forget/preview", data=order, headers=OWN)
@@ -114,13 +116,13 @@ def test_a_selection_reaches_no_other_scope(client: TestClient, server: HttpServ
     shared = memory.save("The office closes at six").record
     _, text = server.tokens.create("alice", scope="user:alice", rights=["read", "write"], origin="owner")
     sign_in(client, text)
-    for id, status in ((record.id, 404), (shared.id, 403)):
-        body = {"ids": [id], "action": "archive"}
+    for name, status in ((record.id, 404), (shared.id, 403)):
+        body = {"ids": [name], "action": "archive"}
         headers = {"Authorization": f"Bearer {text}"}
         assert client.post("/v1/records/changes", json=body, headers=headers).status_code == status
-    assert "Harbour" not in client.post(
-        PREVIEW, data={"ids": record.id, "action": "archive"}, headers=OWN
-    ).text
+    assert (
+        "Harbour" not in client.post(PREVIEW, data={"ids": record.id, "action": "archive"}, headers=OWN).text
+    )
     assert len(memory.list()) == 1
 
 
@@ -136,7 +138,9 @@ def test_a_list_and_a_search_are_shown_as_of_an_earlier_change(client: TestClien
         assert page.find("input", type="checkbox", name="ids") == [], path
         assert page.find("a", href=f"/records/{record.id}/edit") == [], path
     assert "Friday" not in see(client, "/records").text
-    (then,) = [each["href"] for each in see(client, "/timeline").find("a") if each.get("href") == "/records?as_of=1"]
+    (then,) = [
+        each["href"] for each in see(client, "/timeline").find("a") if each.get("href") == "/records?as_of=1"
+    ]
     assert "Friday" in see(client, then).text
     assert client.get("/records?as_of=yesterday").status_code == 422
     assert client.get("/records?as_of=99").status_code == 404
@@ -169,7 +173,9 @@ def test_the_page_is_seen_as_a_scope_until_it_is_left(client: TestClient, memory
     assert [each["href"] for each in records.find("a", href="/records")]
 
 
-def test_a_token_of_a_scope_sees_the_scopes_within_it(client: TestClient, server: HttpServer, memory: Memory) -> None:
+def test_a_token_of_a_scope_sees_the_scopes_within_it(
+    client: TestClient, server: HttpServer, memory: Memory
+) -> None:
     memory.scoped("user:alice/task:deploy").save("Alice deploys from tern")
     memory.scoped("user:bob").save("Bob deploys from rook")
     _, text = server.tokens.create("alice", scope="user:alice", rights=["read"])
@@ -225,7 +231,11 @@ def test_a_list_of_changes_reads_no_more_than_it_shows(
 
 
 def test_a_browser_gets_an_unknown_address_as_a_view(client: TestClient) -> None:
-    for method, path, status in (("GET", "/nowhere", 404), ("GET", "/records/a/b/c", 404), ("PUT", "/timeline", 405)):
+    for method, path, status in (
+        ("GET", "/nowhere", 404),
+        ("GET", "/records/a/b/c", 404),
+        ("PUT", "/timeline", 405),
+    ):
         answer = client.request(method, path, headers={"Accept": "text/html,*/*;q=0.8"})
         assert answer.status_code == status
         assert answer.headers["content-type"].startswith("text/html")

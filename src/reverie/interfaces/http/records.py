@@ -272,8 +272,8 @@ def promote_record(call: Call) -> Answer:
 def change_records(call: Call) -> Answer:
     """Archive, label or vouch for several records in one transaction, which one undo takes back."""
     given: schemas.BulkChange = call.body
-    for id in given.ids:
-        _get_changeable(call, id)
+    for name in given.ids:
+        _get_changeable(call, name)
     if given.action == "vouch" and call.caller.limit_origin("owner") != "owner":
         raise Problem(
             403, f"This token speaks for {call.caller.origin!r}, and only the owner can vouch for a record."

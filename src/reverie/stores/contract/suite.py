@@ -480,7 +480,11 @@ class StoreContract(
         for expected in ({"a": None}, {"a": "2"}, {"a": "1", "b": ""}):
             with pytest.raises(Conflict, match="read it again"):
                 store.commit(
-                    make_additions(make_record(1)), actor="test", at=NOW, cursors={"a": "3"}, expected=expected
+                    make_additions(make_record(1)),
+                    actor="test",
+                    at=NOW,
+                    cursors={"a": "3"},
+                    expected=expected,
                 )
         assert (store.cursor("a"), store.sequence()) == ("1", 0)
         made = store.commit(

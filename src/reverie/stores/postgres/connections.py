@@ -48,7 +48,8 @@ _LOCK = (
     "id FROM reverie.space WHERE id = %(space)s FOR UPDATE"
 )
 _EXPECT = (
-    "SELECT reverie.refuse('cursor', 0, u.name) FROM unnest(%(names)s::text[], %(expected)s::text[]) AS u (name, value) "
+    "SELECT reverie.refuse('cursor', 0, u.name) "
+    "FROM unnest(%(names)s::text[], %(expected)s::text[]) AS u (name, value) "
     "LEFT JOIN reverie.cursor c ON c.space = %(space)s AND c.name = u.name "
     "WHERE c.value IS DISTINCT FROM u.value AND NOT (%(is_retry)s AND EXISTS "
     "(SELECT FROM reverie.receipt r WHERE r.space = %(space)s AND r.token = %(token)s))"
@@ -221,9 +222,7 @@ class PostgresConnections:
 
         return self._repeat(ask)
 
-    def change(
-        self, sql: str, values: Mapping[str, Any], expected: Mapping[str, str | None] = {}
-    ) -> Row:
+    def change(self, sql: str, values: Mapping[str, Any], expected: Mapping[str, str | None] = {}) -> Row:
         """Return the only row of a call that changes the memory once, whatever happens to connections.
 
         Args:

@@ -108,7 +108,13 @@ class PostgresStore:
     ) -> list[JournalEntry]:
         """Make all changes, or none, durably, with a journal row for each in the same transaction."""
         first, keys = self._change(
-            edits, actor=actor, reason=reason, at=at, since=since, cursors=cursors or {}, counts=counts or {},
+            edits,
+            actor=actor,
+            reason=reason,
+            at=at,
+            since=since,
+            cursors=cursors or {},
+            counts=counts or {},
             expected=expected or {},
         )
         return [

@@ -71,7 +71,9 @@ def show_memories(call: Call) -> Screen | Redirect:
             body["valid_at"] = format_time(valid_at)  # type: ignore[assignment]
         if query.sources:
             body["sources"] = list(query.sources)
-        hits = [_describe_hit(hit) for hit in perform(call, records.search, body=body, as_of=as_of).body["hits"]]
+        hits = [
+            _describe_hit(hit) for hit in perform(call, records.search, body=body, as_of=as_of).body["hits"]
+        ]
     else:
         page = perform(
             call,

@@ -86,7 +86,12 @@ def _create_environment() -> Environment:
         "number": "{:,}".format,
         "line": _cut_to_line,
     }
-    environment.globals |= {"t": TEXTS, "static_version": STATIC_VERSION, "count": formatting.count, "untrusted": UNTRUSTED}
+    environment.globals |= {
+        "t": TEXTS,
+        "static_version": STATIC_VERSION,
+        "count": formatting.count,
+        "untrusted": UNTRUSTED,
+    }
     return environment
 
 

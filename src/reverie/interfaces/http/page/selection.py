@@ -96,7 +96,9 @@ def _read_records(call: Call) -> list[dict[str, Any]]:
     if not ids:
         raise Problem(422, TEXTS["selection"]["nothing"])
     if len(ids) > schemas.MOST_ITEMS:
-        raise Problem(422, f"{len(ids)} memories were checked, and {schemas.MOST_ITEMS} can be changed at once.")
+        raise Problem(
+            422, f"{len(ids)} memories were checked, and {schemas.MOST_ITEMS} can be changed at once."
+        )
     return [perform(call, records.get_record, path={"id": name}).body for name in ids]
 
 

@@ -170,9 +170,7 @@ class Site:
     def _run(self, view: PageView, request: Request, fields: Fields | None) -> Response:
         """Draw a view or do what its form asks; on a thread."""
         server = self._server
-        caller = server.authenticate(
-            _read_credentials(request), right=view.right, is_whole=view.is_whole
-        )
+        caller = server.authenticate(_read_credentials(request), right=view.right, is_whole=view.is_whole)
         if not server.tokens.is_required():
             caller = replace(caller, label="page")
         items = [(name, text) for name, text in request.query_params.multi_items() if text]
