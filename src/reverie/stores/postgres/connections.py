@@ -43,10 +43,8 @@ _RETRIES = 3
 _PAUSE_S = 0.05
 _FENCE = "SELECT set_config('reverie.fence', %s, true)"
 _SETTING = "SELECT set_config('reverie.space', %s, true)"
-_LOCK = (
-    "SELECT set_config('reverie.space', %(space)s::text, true), set_config('lock_timeout', %(patience)s, true), "
-    "id FROM reverie.space WHERE id = %(space)s FOR UPDATE"
-)
+_PATIENCE = "SELECT set_config('lock_timeout', %(patience)s, true)"
+_LOCK = "SELECT id FROM reverie.space WHERE id = %(space)s FOR UPDATE"
 _EXPECT = (
     "SELECT reverie.refuse('cursor', 0, u.name) "
     "FROM unnest(%(names)s::text[], %(expected)s::text[]) AS u (name, value) "
@@ -251,6 +249,8 @@ class PostgresConnections:
                         connection.execute(_FENCE, [str(fence)])
                     if expected:
                         cursors = {"names": list(expected), "expected": list(expected.values())}
+                        connection.execute(_SETTING, [self._space])
+                        connection.execute(_PATIENCE, again)
                         connection.execute(_LOCK, again)
                         connection.execute(_EXPECT, again | cursors)
                     cursor = connection.execute(sql, again)
