@@ -14,7 +14,8 @@ A group of views is a module with a list `VIEWS`, a template folder or file in `
 4. Write all words into `texts/GROUP.toml`; templates read them as `t.GROUP.name` and hold none themselves.
 5. Add the module to `GROUPS` in `site.py`, and to `NAVIGATION` if the menu shall name it.
 
-Works without JavaScript; `static/page.js` adds keys only: an element with `data-key="a"` is pressed by that key.
+Works without JavaScript. `static/page.js` adds three things: an element with `data-key="a"` is pressed by that key, a
+button with `data-check` checks all boxes of a form, and an element with `data-live` is drawn again after each change.
 
 Imports the operations of `interfaces.http`. Needs the package jinja2.
 """
