@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import random
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -539,3 +540,51 @@ def test_what_a_model_refuses_to_read_of_the_web_does_not_hold_up_the_rest() -> 
     assert len(plan.steps) == 1
     assert "against the rules" in plan.notes[-1]
     assert cycle([record("How a bomb is defused")], answer).failed, "one's own is tried again"
+
+
+# -- answers of any shape --------------------------------------------------------------------------------
+
+ODD: tuple[Any, ...] = (
+    None, True, -1, 1e308, "", "x", "[", [], {}, [[[]]], {"a": {"b": []}}, "\ud800", "\x00", ["x", None, {}],
+)  # fmt: skip
+FIELDS = {
+    "merge": ("sources", "content", "category", "tags", "why"),
+    "archive": ("id", "why"),
+    "toDelete": ("id",),
+    "refile": ("id", "category", "tags"),
+    "anti_patterns": ("domain", "content", "evidence"),
+}
+
+
+@pytest.mark.parametrize("name", FIELDS)
+@pytest.mark.parametrize("odd", ODD, ids=repr)
+def test_an_answer_of_any_shape_is_read_and_takes_no_record(name: str, odd: Any) -> None:
+    records = many(3)
+    known = {"id": records[0].id, "sources": [each.id for each in records], "content": "Shelves hold boxes"}
+    shapes = [odd, [odd], [odd, odd], *([{**known, field: odd}] for field in FIELDS[name])]
+    for shape in shapes:
+        plan = cycle(records, json.dumps({name: shape}))
+        assert {each.id for each in records} <= {each.id for each in left(records, plan)}
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_the_time_to_read_an_answer_is_linear_in_its_proposals(name: str) -> None:
+    def measure(count: int) -> float:
+        records = many(10)
+        ids = [each.id for each in records]
+        fields = {"content": "Don't", "category": "a/b", "domain": "d", "evidence": ids, "tags": ["t"]}
+        proposals = [
+            {**fields, "id": ids[n % 10], "sources": [ids[n % 10], ids[n * 7 % 10]], "why": str(n)}
+            for n in range(count)
+        ]
+        answer = json.dumps({name: proposals})
+        began = time.process_time()
+        cycle(records, answer, signals=[signal()])
+        return time.process_time() - began
+
+    measure(100)
+    assert measure(2_000) < 10 * measure(500) + 0.05  # 4 if linear, 16 if quadratic
+
+
+def signal() -> Signal:
+    return Signal(kind="correction", id=f"{1:012x}", text="No, use pnpm", before="npm", at=NOW)

@@ -87,6 +87,7 @@ class Account:
     mood: str = ""
     live: int = 0
     _archived: Counter[str] = field(default_factory=Counter)
+    _texts: dict[str, str] = field(default_factory=dict)
 
     def fault(self, rule: str, what: str) -> None:
         """Note that a rule was broken."""
@@ -152,10 +153,13 @@ class Account:
         before, after = edit.before, edit.after
         by_pass = row.actor == ACTOR
         if isinstance(edit.value, Record):
-            self._take_record(before, after, by_pass=by_pass, checked=checked)
+            is_remembered = row.reason.startswith("remember ")
+            self._take_record(before, after, by_pass=by_pass, checked=checked, is_remembered=is_remembered)
         elif isinstance(edit.value, Turn):
             self.expect(after is not None and (before is None or not by_pass), "turns stay", edit.id)
             self.turns += before is None
+            if isinstance(after, Turn):
+                self._texts[after.id] = after.content
             heard = isinstance(after, Turn) and (after.role == "user" or "signal" in after.metadata)
             self._archived["heard"] += before is None and heard
         elif isinstance(edit.value, SessionState):
@@ -180,7 +184,9 @@ class Account:
 
     # -- records -----------------------------------------------------------------------------------------
 
-    def _take_record(self, before: object, after: object, *, by_pass: bool, checked: bool) -> None:
+    def _take_record(
+        self, before: object, after: object, *, by_pass: bool, checked: bool, is_remembered: bool
+    ) -> None:
         if not isinstance(after, Record):
             self.fault("nothing is removed", repr(before))
             return
@@ -198,6 +204,8 @@ class Account:
             self.counts["saved"] += before is None
         elif isinstance(before, Record):
             self._check_change(before, after)
+        elif is_remembered:
+            self._check_remembered(after)
         else:
             self._check_new(after)
 
@@ -269,6 +277,19 @@ class Account:
             self.expect(
                 record.kind in ("preference", "anti_pattern"), "names its turns", f"{name}: {record.kind}"
             )
+
+    def _check_remembered(self, record: Record) -> None:
+        """A fact of a conversation cites turns, and has no number that none of them has."""
+        self.counts["learned by the model"] += 1
+        self.counts["remembered"] += 1
+        self._archived["learned"] += 1
+        name = record.id
+        self.expect(record.origin == "agent" and not record.pinned, "trust never rises", name)
+        cited = [self._texts[each] for each in record.references if each in self._texts]
+        self.expect(cited, "names its turns", name)
+        said = set(re.findall(r"\d+", " ".join(cited)))
+        invented = set(re.findall(r"\d+", record.content)) - said
+        self.expect(not invented, "remembers what was said", f"{name}: {sorted(invented)}")
 
     def _check_headline(self, before: object, record: Record) -> None:
         if isinstance(before, Record):

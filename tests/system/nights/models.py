@@ -88,6 +88,10 @@ def seen(ask: ModelRequest) -> Seen:
         turns = tuple(
             (found[1], found[2]) for found in _LABELLED.finditer(text.rpartition("Conversation:\n")[2])
         )
+    elif ask.purpose == "remember":
+        turns = tuple(
+            (found[1], found[2]) for found in _LABELLED.finditer(text.rpartition("Conversation of ")[2])
+        )
     elif ask.purpose == "enrich":
         note = text.rpartition("Note:\n")[2].strip()
     signals = tuple(found[1] for found in _SIGNAL.finditer(text))
@@ -155,6 +159,15 @@ def patching(entry: str, lines: Sequence[tuple[str, str | None, str, list[str]]]
     """The answer to a question about the notes."""
     changes = [{"do": do, "line": line, "text": text, "turns": names} for do, line, text, names in lines]
     return json.dumps({"history_entry": entry, "changes": changes}, ensure_ascii=False)
+
+
+def keeping(facts: Sequence[tuple[Any, Sequence[str]]], **more: Any) -> str:
+    """The answer to a question about the facts of a conversation: contents, and the turns that they cite."""
+    records = [
+        {"content": content, "kind": "fact", "category": "runs", "turns": list(names), **more}
+        for content, names in facts
+    ]
+    return json.dumps({"records": records}, ensure_ascii=False)
 
 
 def one_merge(records: Sequence[Shown], content: str, **more: Any) -> dict[str, Any]:
@@ -227,6 +240,8 @@ def good(actor: Actor, shown: Seen) -> str:
         actor.merges.append("")
         lines = [("add", None, text, [name]) for name, text in shown.turns[:2]]
         return patching("They talked about runs.", lines)
+    if shown.purpose == "remember":
+        return keeping([(text[:400], [name]) for name, text in shown.turns[:3]])
     if shown.purpose == "enrich":
         parts = [part.strip().rstrip(".") for part in shown.note.split(". ") if part.strip()]
         return json.dumps({"records": [{"content": part, "category": "general"} for part in parts]})
@@ -250,6 +265,9 @@ def _everywhere(content: str, actor: Actor, shown: Seen, *, records: Sequence[Sh
             (do, label, content, names) for label, _ in _LINE.findall(shown.notes) for do in ("change", "end")
         ]
         return patching(content or "-", [("add", None, content, names), *lines])
+    if shown.purpose == "remember":
+        names = [name for name, _ in shown.turns]
+        return keeping([(content, names), *((content, [name]) for name in names)])
     if shown.purpose == "enrich":
         return json.dumps({"records": [content]})
     return content
@@ -272,6 +290,8 @@ def _spoiling(spoil: Callable[[str, random.Random], str]) -> Personality:
             notes = _LINE.findall(shown.notes)
             lines = [("change", label, spoil(text, actor.chance), names) for label, text in notes]
             return patching("They talked.", lines)
+        if shown.purpose == "remember":
+            return keeping([(spoil(text, actor.chance), [name]) for name, text in shown.turns])
         text = shown.note or " ".join(text for _, text in shown.turns[:2]) or "They talked."
         return _everywhere(spoil(text, actor.chance), actor, shown)
 
@@ -352,11 +372,16 @@ def invented_ids(actor: Actor, shown: Seen) -> str:
         )
     if shown.purpose == "infer":
         return json.dumps({"preferences": [{"content": "Prefers silence", "evidence": names}]})
+    if shown.purpose == "remember":
+        return keeping([(text, names) for _, text in shown.turns])
     return good(actor, shown)
 
 
 def swapped_ids(actor: Actor, shown: Seen) -> str:
-    """Good merges, each with the sources of another."""
+    """Good merges, each with the sources of another, and facts that cite another turn."""
+    if shown.purpose == "remember":
+        turns = shown.turns[1:] + shown.turns[:1]
+        return keeping([(text, [name]) for (name, _), (_, text) in zip(turns, shown.turns, strict=True)])
     if shown.purpose != "merge":
         return good(actor, shown)
     merges = good_merges(shown.records)
@@ -444,6 +469,10 @@ def weird_categories(actor: Actor, shown: Seen) -> str:
                 ]
             }
         )
+    if shown.purpose == "remember":
+        return keeping(
+            [(text, [name]) for name, text in shown.turns], category=actor.chance.choice(odd), kind="god"
+        )
     if shown.purpose == "enrich":
         return json.dumps({"records": [{"content": shown.note, "category": actor.chance.choice(odd)}]})
     return good(actor, shown)
@@ -480,6 +509,8 @@ def power(actor: Actor, shown: Seen) -> str:
                 ]
             }
         )
+    if shown.purpose == "remember":
+        return keeping([(text, [name]) for name, text in shown.turns], **more)
     if shown.purpose == "enrich":
         return json.dumps({"records": [{"content": shown.note, **more}]})
     return good(actor, shown)
@@ -509,6 +540,8 @@ def duplicates(actor: Actor, shown: Seen) -> str:
                 ]
             }
         )
+    if shown.purpose == "remember":
+        return keeping([(f"{text}{'!' * n}", [name]) for name, text in shown.turns for n in range(12)])
     if shown.purpose == "enrich":
         return json.dumps({"records": [f"{shown.note}{'!' * n}" for n in range(12)]})
     if shown.purpose == "digest":
@@ -543,6 +576,8 @@ def huge(actor: Actor, shown: Seen) -> str:
                 ]
             }
         )
+    if shown.purpose == "remember":
+        return keeping([(text, [name]) for name, text in shown.turns] * 5_000)
     if shown.purpose == "enrich":
         return json.dumps({"records": [shown.note] * 10_000})
     return _everywhere("word " * 60_000, actor, shown)

@@ -28,6 +28,7 @@ def test_forty_hostile_nights_lose_nothing_and_every_one_can_be_taken_back(tmp_p
     assert account.wrong == []
     assert account.live <= account.arrivals
     assert account.counts["headlines"] > 5, "a run in which nothing is accepted proves nothing"
+    assert account.counts["remembered"] > 5, "facts of conversations are taken where they are said"
     assert account.counts["facts asked for"] > 100
     assert simulation.counts["cycles undone and made again"] == 10
     assert simulation.counts["changes taken back"] > 0
