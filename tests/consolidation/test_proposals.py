@@ -78,6 +78,42 @@ def test_a_proposal_for_later_is_listed_again_and_a_decision_can_be_undone(memor
     assert not _is_found(memory, record)
 
 
+def test_the_owner_is_asked_about_a_proposal_once(memory: Memory) -> None:
+    record = _propose(memory)
+    assert memory.dreams.ask(scope="user:bo") is None
+    asked = memory.dreams.ask()
+    assert asked is not None
+    assert asked.content == CONTENT
+    assert memory.dreams.ask() is None
+    assert [each.id for each in memory.dreams.proposals()] == [record.id]
+    assert not _is_found(memory, record)
+
+
+@pytest.mark.parametrize(
+    ("said", "is_kept"), [("Yes, please.", True), ("sí", True), ("No.", False), ("Nein, danke", False)]
+)
+def test_a_plain_yes_or_no_decides_what_was_asked(memory: Memory, said: str, is_kept: bool) -> None:
+    _propose(memory)
+    asked = memory.dreams.ask()
+    assert asked is not None
+    decided = memory.dreams.answer(asked.id, said)
+    assert decided is not None
+    assert decided.archived is not is_kept
+    assert _is_found(memory, decided) is is_kept
+    assert memory.dreams.proposals() == []
+    assert memory.history.log()[-1].actor == "owner"
+
+
+@pytest.mark.parametrize(
+    "said", ["", "no idea", "yes and no", "ok", "Yes, but only below 50 €", "no, wait", "yesterday"]
+)
+def test_anything_but_a_plain_yes_or_no_leaves_a_proposal_waiting(memory: Memory, said: str) -> None:
+    record = _propose(memory)
+    memory.dreams.ask()
+    assert memory.dreams.answer(record.id, said) is None
+    assert [each.id for each in memory.dreams.proposals()] == [record.id]
+
+
 def test_a_wrong_decision_is_refused(memory: Memory) -> None:
     record = _propose(memory)
     with pytest.raises(InvalidInput, match="accept, reject, later"):

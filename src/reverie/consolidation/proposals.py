@@ -1,11 +1,12 @@
 """Proposals of passes, which wait for the owner's yes.
 
 A proposal is an archived record, so that it is in no search and no prompt. Accepting restores it. A rejected one
-stays archived, and is not proposed again.
+stays archived, and is not proposed again. A program may ask the owner about each once: a plain yes or no decides it.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from datetime import datetime
 from types import MappingProxyType
@@ -23,7 +24,15 @@ Verdict = Literal["accept", "reject", "later"]
 
 REJECTED = "rejected"
 
+_OPEN = "open"
+_ASKED = "asked"
 _LONGEST_REASON = 500
+_POLITENESS = (
+    r"(?:,?\s+(?:please|thanks|thank you|bitte|danke|por favor|gracias|s'il (?:te|vous) pla[iî]t|merci))*"
+    r"\s*[.!]*"
+)
+_YES = re.compile(rf"(?:yes|yeah|yep|ja|s[ií]|oui){_POLITENESS}", re.IGNORECASE)
+_NO = re.compile(rf"(?:no|nope|nein|non){_POLITENESS}", re.IGNORECASE)
 
 
 def list_proposals(store: Store) -> list[Record]:
@@ -39,6 +48,32 @@ def list_open_proposals(store: Store) -> list[Record]:
         if record.metadata[PROPOSAL] != REJECTED
         and store.record_like(record.scope, record.fingerprint) is None
     ]
+
+
+def ask_next_proposal(writer: StoreWriter, *, scope: str, now: datetime) -> Record | None:
+    """Return the earliest proposal that the owner was not asked about, and note that they are; see `Worker.ask`."""
+
+    def attempt(_: int) -> Record | None:
+        for before in list_open_proposals(writer.store):
+            if before.scope == scope and before.metadata[PROPOSAL] == _OPEN:
+                after = _set_state(before, _ASKED, why=before.archive_reason, now=now)
+                writer.commit([Change(before=before, after=after)], reason="ask the owner about the proposal")
+                return after
+        return None
+
+    return writer.retrying(attempt)
+
+
+def read_answer(text: str) -> Verdict | None:
+    """Return the decision in a plain answer to a question about a proposal; None where it is anything else.
+
+    >>> read_answer("Yes, please."), read_answer("nein danke"), read_answer("no idea"), read_answer("yes and no")
+    ('accept', 'reject', None, None)
+    """
+    plain = text.strip().replace("’", "'")
+    if _YES.fullmatch(plain):
+        return "accept"
+    return "reject" if _NO.fullmatch(plain) else None
 
 
 def decide_proposal(
@@ -63,15 +98,20 @@ def decide_proposal(
 
 
 def _build_decided(record: Record, verdict: Verdict, reason: str, now: datetime) -> Record:
-    metadata = {name: text for name, text in record.metadata.items() if name != PROPOSAL}
     if verdict == "accept":
+        metadata = {name: text for name, text in record.metadata.items() if name != PROPOSAL}
         live = replace(record, archived_at=None, archive_reason="", confidence=max(record.confidence, 0.9))
         return replace(live, metadata=MappingProxyType(metadata), updated_at=max(now, record.updated_at))
     state = REJECTED if verdict == "reject" else "later"
-    why = f"rejected: {reason}" if verdict == "reject" and reason else state
+    return _set_state(
+        record, state, why=f"rejected: {reason}" if state == REJECTED and reason else state, now=now
+    )
+
+
+def _set_state(record: Record, state: str, *, why: str, now: datetime) -> Record:
     return replace(
         record,
-        metadata=MappingProxyType({**metadata, PROPOSAL: state}),
+        metadata=MappingProxyType({**record.metadata, PROPOSAL: state}),
         archive_reason=why,
         updated_at=max(now, record.updated_at),
     )

@@ -15,7 +15,13 @@ from typing import TypeAlias
 from reverie.consolidation.cycle import ALL, ApplyResult, ConsolidationCycle, PassOutcome
 from reverie.consolidation.gatherer import ACTOR
 from reverie.consolidation.plan import Plan
-from reverie.consolidation.proposals import Verdict, decide_proposal, list_open_proposals
+from reverie.consolidation.proposals import (
+    Verdict,
+    ask_next_proposal,
+    decide_proposal,
+    list_open_proposals,
+    read_answer,
+)
 from reverie.consolidation.registry import DREAM
 from reverie.consolidation.rule_learning import read_consolidated_position
 from reverie.consolidation.waiting_plans import PlanShelf, WaitingPlan
@@ -209,6 +215,32 @@ class Worker:
             NotFound: there is no open proposal with this id.
         """
         return decide_proposal(self._writer.acting("owner"), id, verdict, reason=reason, now=self._clock())
+
+    def ask(self, *, scope: str = "") -> Record | None:
+        """Return the earliest proposal of a scope that the owner was not asked about; None where there is none.
+
+        Each is returned once. Show its content to the owner, outside of any prompt, and pass what they say to `answer`.
+
+        Args:
+            scope: Whose proposals; only those of exactly this scope are returned.
+        """
+        return ask_next_proposal(self._writer, scope=scope, now=self._clock())
+
+    def answer(self, id: str, text: str) -> Record | None:
+        """Decide a proposal by what the owner says when asked about it.
+
+        Args:
+            id: The proposal that was shown.
+            text: Their words. A plain yes accepts it, a plain no rejects it.
+
+        Returns:
+            The record; None where the words are anything else, and the proposal goes on waiting.
+
+        Raises:
+            NotFound: there is no open proposal with this id.
+        """
+        verdict = read_answer(text)
+        return None if verdict is None else self.decide(id, verdict)
 
     # -- plans that wait ---------------------------------------------------------------------------------
 

@@ -16,8 +16,11 @@ from typing import Any
 import pytest
 
 from reverie import Memory
+from reverie.llm.messages import ModelRequest
+from tests.factories import believe
 from tests.interfaces.conftest import PROGRAM, environment, run_cli, run_on_terminal
 from tests.llm.server import Script, Step, says, serving, slow, status
+from tests.system.nights.models import seen
 
 Answer = Callable[..., Any]
 
@@ -48,6 +51,19 @@ def merging(folder: Path) -> list[Step]:
     answer = {"merge": [merge], "archive": [{"id": "ffffffffffff"}], "refile": [], "anti_patterns": []}
     verdict = {"headline": 1, "supports": sources, "contradicts": [], "leaves_out": [], "adds": ""}
     return [says(json.dumps(answer)), says(json.dumps({"headlines": [verdict]}))]
+
+
+def propose(folder: Path) -> None:
+    """Let a model propose a preference about money."""
+    content = "Always pay with the company card"
+
+    def answer(request: ModelRequest) -> str:
+        names = [name for name, text in seen(request).turns if "company card" in text]
+        return json.dumps({"preferences": [{"content": content, "evidence": names}]})
+
+    with Memory.open(folder, model=believe(answer)) as memory:
+        memory.session("cli:1").add("user", "Always pay with the company card, please.")
+        memory.dreams.run(["infer"])
 
 
 def run(
@@ -221,6 +237,22 @@ def test_on_a_terminal_it_greets_and_names_itself(folder: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("said", "answer", "left"), [("yes", "Remembered.", 0), ("no, wait", "[user]", 1)])
+def test_on_a_terminal_it_asks_about_a_proposal_once_and_a_plain_yes_decides(
+    folder: Path, said: str, answer: str, left: int
+) -> None:
+    propose(folder)
+    code, text = run_on_terminal("chat", "--store", str(folder), reply=f"{said}\n/quit")
+    assert code == 0
+    assert "Shall this be remembered? “Always pay with the company card”" in text
+    assert answer in text
+    code, text = run_on_terminal("chat", "--store", str(folder), reply="yes\n/quit")
+    assert "Shall this be remembered" not in text
+    with Memory.open(folder) as memory:
+        assert len(memory.dreams.proposals()) == left
+        assert "company card" not in " ".join(turn.content for turn in memory.turns("cli:chat"))
+
+
 def test_killed_in_the_middle_of_an_answer_the_question_is_there(folder: Path) -> None:
     with serving(slow(20, says("Late."))) as script:
         command = [*PROGRAM, "chat", "--store", str(folder), "-m", "Are you there?", "--model", "openai:m"]

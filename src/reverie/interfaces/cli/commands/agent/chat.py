@@ -47,6 +47,7 @@ class _Talk:
     tokens: int = 0
     last_id: str = ""
     failures: int = 0
+    asked_id: str = ""
 
 
 @click.command(cls=Command)
@@ -116,6 +117,7 @@ def _converse(talk: _Talk) -> None:
         click.echo(f"Talking with {name} in {where}. /help for help, /quit to quit.")
         if waiting := len(talk.memory.dreams.proposals()):
             click.echo(f"{output.count(waiting, 'proposal')} for your memory: see /review.")
+        _ask_about_proposal(talk)
     while (line := _read(interactive)) is not None:
         text = line.strip()
         if not text:
@@ -123,6 +125,8 @@ def _converse(talk: _Talk) -> None:
         if text in {"/quit", "/exit"}:
             return
         try:
+            if _answer_about_proposal(talk, text):
+                continue
             if line.startswith("/"):
                 _run_command(talk, text)
             else:
@@ -132,6 +136,24 @@ def _converse(talk: _Talk) -> None:
         except KeyboardInterrupt:
             talk.agent.stop()
             click.echo("\n[stopped]")
+
+
+def _ask_about_proposal(talk: _Talk) -> None:
+    """Ask about one proposal of this scope. The model sees neither the question nor the answer."""
+    record = talk.memory.dreams.ask(scope=talk.agent.session.state.scope)
+    if record is not None:
+        talk.asked_id = record.id
+        click.echo(output.escape_text(f"Shall this be remembered? “{output.one_line(record.content)}”"))
+        click.echo("Answer yes or no. Anything else leaves it for /review.")
+
+
+def _answer_about_proposal(talk: _Talk, text: str) -> bool:
+    """Whether a line decided the proposal that was asked about just before it."""
+    asked, talk.asked_id = talk.asked_id, ""
+    record = talk.memory.dreams.answer(asked, text) if asked else None
+    if record is not None:
+        click.echo(f"{'Not remembered' if record.archived else 'Remembered'}.")
+    return record is not None
 
 
 def _is_interactive() -> bool:
