@@ -61,6 +61,12 @@ from tests.factories import MovableClock
         ("we're on the Team plan now", "We're on the Basic plan"),
         ("ticket 4411 was closed", "Ticket 4411 is open"),
         ("I'm paid weekly now", "Paid monthly"),
+        ("The subscription renews on the 15th now", "Subscription renews on the 3rd"),
+        ("School starts at 8:30 from September", "The kids' school starts at 8:00"),
+        ("Pekka is release manager as of Monday", "The release manager is Oona"),
+        ("We've moved the car insurance to HUK", "The car insurance is with Allianz"),
+        ("The tests take only 6 minutes since the split", "The tests take 20 minutes"),
+        ("The keynote has been pushed back to 11:15", "The keynote is at 10:00"),
     ],
 )
 def test_a_changed_value_takes_the_place_of_the_old_one(new: str, old: str) -> None:
@@ -100,6 +106,12 @@ def test_a_changed_value_takes_the_place_of_the_old_one(new: str, old: str) -> N
         ("Has an appointment on 9 May at 11", "Has an appointment on 3 May at 10"),
         ("ticket 4412 was closed", "Ticket 4411 is open"),
         ("Ana switched from Barclays to Monzo", "Ana has a friend at Barclays"),
+        ("We ship to Norway now", "We ship with DHL"),
+        ("Lou comes on March 13, 2026 instead of March 9", "The café is closed on Mondays in March 2026"),
+        ("Marta's husband earns 58k now", "Marta earns 50k"),
+        ("Production uses Postgres 16 now", "Staging uses Postgres 15"),
+        ("Ben is allergic to eggs now", "Ben is allergic to nuts"),
+        ("The blue bus leaves at 7:55 now", "The red bus leaves at 7:40"),
     ],
 )
 def test_other_things_stand_beside_each_other(new: str, old: str) -> None:

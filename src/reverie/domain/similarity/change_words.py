@@ -17,12 +17,17 @@ def _compile(words: str, more: str = "") -> re.Pattern[str]:
 
 
 _SINCE_DAY = (
-    r"(?:since|seit|desde|depuis) (?:last |letzte[nmr]? |el |le )?"
+    r"(?:since|seit|desde|depuis|(?:as of|from|ab|a partir (?:de|du))(?! \S+ (?:to|bis|a|au)\b)) "
+    r"(?:last |next |letzte[nmr]? |nachste[nmr]? |el |le )?"
     rf"(?:{'|'.join((*MONTHS, *WEEKDAYS))})"
 )
 
+START = re.compile(rf"\b{_SINCE_DAY}\b(?: \d{{1,2}}\b)?")
+"""Since when or from when a statement holds."""
+
 CHANGED = _compile(
     """
+    (?:pushed|moved|put)_(?:back|forward|out)
     changed moved switched migrated relocated transferred shifted raised upped hiked increased halved doubled turned
     prolonged slipped lowered reduced cut rose fell bumped upgraded downgraded updated extended postponed pushed
     rescheduled delayed renamed rebranded promoted (?:went|gone|go)_(?:up|down|back) brought_forward (?:took|taken)_over
@@ -143,6 +148,12 @@ LINK = re.compile(
 )
 """Words before the value of something that has one value at a time."""
 
+BEFORE_OLD_VALUE = re.compile(
+    r"\b(?:from|was|be|not|instead of|rather than|von|war|nicht|statt|de|era|no|en (?:vez|lugar) de|au lieu d[eu])\s+"
+    r"(?:the\s+|[$€£¥])?$"
+)
+"""Words before a value that holds no longer."""
+
 PASSIVE = re.compile(
     r"\b(?:was|were|is|are|been|be|got|gets|wurden?|worden|sind|ist|fue|fueron|ha sido|a ete|ont ete)\s+$"
 )
@@ -151,6 +162,10 @@ PASSIVE = re.compile(
 TO = re.compile(r"\b(?:to|auf|al?|au)\s+(?:the\s+|den\s+|about\s+)?$")
 """Words before the value after a change."""
 
+IS = re.compile(r"\b(?:is|are|ist|sind|es|est)\s+(?:(?:now|jetzt|ahora|maintenant|the|our|my)\s+){0,2}$")
+PREPOSITION = re.compile(
+    r"\b(?P<at>with|to|for|from|at|in|on|by|mit|zu|fur|von|bei|con|para|en|avec|pour|chez|a|dans)\s+(?:the\s+)?$"
+)
 HAS_ROLE = re.compile(
     r"\b(?:(?:is|are)\s+(?:now\s+)?(?:the|our|my)|took over|taken over|is now|leads|manages|owns|maintains|heads|chairs"
     r"|ist\s+(?:jetzt\s+)?(?:der|die|das|unsere?|meine?)|leitet|dirige"
@@ -161,6 +176,7 @@ HAS_ROLE = re.compile(
 LEADING = parse_word_set("leads manages owns maintains heads chairs leitet dirige")
 CHOICE = parse_word_set(
     """
+    allergic allergisch alergico alergica allergique
     prefer prefers like likes love loves use uses want wants drink drinks speak speaks play plays read reads mag nutzt
     nutzen benutzt spricht usa usamos prefiere utilise prefere parle has have owns
     """
@@ -173,7 +189,7 @@ FUNCTION_WORDS = parse_word_set(
     us you your he
     she they them user is are am was were be been being has have had do does did at in on of for to from into with by as
     and or but not no so up down out off over here there then than just already again finally recently ago good
-    we're you're they're he's she's don't doesn't didn't isn't aren't wasn't weren't won't can't couldn't
+    only we're you're they're he's she's don't doesn't didn't isn't aren't wasn't weren't won't can't couldn't
     last next since about per each every got gets get goes go going what who which where when all own everything
     der die das den dem des ein eine einen einem einer mein meine meinen meiner unser unsere ihr ihre sein seine ich wir
     er sie es du ist sind war waren wird werden wurde wurden hat haben am im in an auf von vom zu zum zur nach bei beim

@@ -30,11 +30,11 @@ _FEW = 2
 _ROOT = 6
 """Letters that words of one family share, such as `director` and `direction`."""
 
-_CLAUSE = re.compile(r"[;,:]\s+|\s+(?:and|but|und|aber|y|pero|et|mais)\s+|\s[–—-]\s")
+_CLAUSE = re.compile(r"[;,:]\s+(?!\d{4}\b)|\s+(?:and|but|und|aber|y|pero|et|mais)\s+|\s[–—-]\s")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=\S)|\n+")
 _ABBREVIATED = re.compile(r"\b(?:dr|mr|mrs|ms|m|mme|st|prof|no|nr|\d{1,2})\.$", re.IGNORECASE)
 
-_UNIT_WORDS = frozenset(UNITS) | parse_word_set("euro euros mcg mg h")
+_UNIT_WORDS = frozenset(UNITS) | parse_word_set("euro euros mcg mg h k")
 _IGNORED = cues.FUNCTION_WORDS | cues.LEADING_WORDS | cues.TIME_WORDS | _UNIT_WORDS
 _ADDRESS = (
     r"https?://\S+|[\w.+-]+@[\w.-]+|\#[\w-]{2,}"
@@ -47,7 +47,10 @@ _VALUE = re.compile(
     rf"(?P<address>{_ADDRESS}|{_PHONE})|(?P<time>\b(?:{_CLOCK}))|(?P<number>(?<![\w.]){_AMOUNT})"
 )
 _TOKEN = re.compile(r"[#@]?\w+(?:['.+#@:/-]+\w+)*\+*")
+_CONTRACTED = re.compile(r"'(?:s|ve|re|ll|d)$")
 _ORDINALS = parse_word_set("first second third fourth fifth sixth seventh eighth ninth tenth")
+_ORDINAL = "th"
+_ORDINAL_ENDINGS = parse_word_set("st nd rd th")
 _MOVES = (cues.FROM_TO, cues.TO_FROM)
 _TODAY = date(2024, 1, 1)
 """Day by which dates without a year are read: only whether two are the same matters."""
@@ -82,7 +85,12 @@ class _Statement:
 
     @cached_property
     def values(self) -> list[_Value]:
-        return list(_find_values(self.text, self.plain))
+        starts = [found.span() for found in cues.START.finditer(self.plain)] if self._is_new else []
+        return [
+            value
+            for value in _find_values(self.text, self.plain)
+            if not any(start <= value.start < end for start, end in starts)
+        ]
 
     @cached_property
     def words(self) -> list[_Word]:
@@ -92,13 +100,16 @@ class _Statement:
         if self._is_new:
             for found in (*cues.PARTICIPLE.finditer(plain), *cues.ACCENTED_PARTICIPLE.finditer(self.text)):
                 plain = plain[: found.start()] + " " * len(found.group()) + plain[found.end() :]
-        for value in self.values:
-            plain = plain[: value.start] + " " * (value.end - value.start) + plain[value.end :]
+        dates = [
+            (day.at, day.stop) for day in find_dates(self.text, _TODAY, relative=False) if day.unit != "year"
+        ]
+        for start, end in (*((value.start, value.end) for value in self.values), *dates):
+            plain = plain[:start] + " " * (end - start) + plain[end:]
         return [word for found in _TOKEN.finditer(plain) for word in self._read(found)]
 
     def _read(self, found: re.Match[str]) -> Iterator[_Word]:
         start = found.start()
-        text = found.group().removesuffix("'s")
+        text = _CONTRACTED.sub("", found.group())
         if "'" in text and text.partition("'")[0] in ("l", "d", "s", "j", "n", "c", "m", "qu"):
             start, text = start + text.index("'") + 1, text.partition("'")[2]
         is_kin = text == "son" and cues.POSSESSIVE.search(self.plain[:start]) is not None
@@ -118,6 +129,11 @@ class _Statement:
         return any(pattern.search(self.plain) for pattern in (cues.CHANGED, cues.NOW, cues.REPLACED)) or any(
             cues.TO.search(self.plain[: value.start]) for value in self.values
         )
+
+    @cached_property
+    def is_moved(self) -> bool:
+        """Whether something was moved or switched, so that "to" says what it is with or at now."""
+        return cues.CHANGED.search(self.plain) is not None
 
     @cached_property
     def replacements(self) -> list[re.Match[str]]:
@@ -161,14 +177,16 @@ def _find_values(text: str, plain: str) -> Iterator[_Value]:
         elif found.group() in cues.FREQUENCIES:
             yield _Value("frequency", found.group(), "", *found.span())
         elif found.group() in _ORDINALS:
-            yield _Value("number", found.group(), "th", *found.span())
+            yield _Value("number", found.group(), _ORDINAL, *found.span())
     for found in _VALUE.finditer(plain):
         if any(found.start() < stop and start < found.end() for start, stop in taken):
             continue
         kind = found.lastgroup if found.lastgroup != "unit" else "number"
         unit = found.group("unit") or ""
         end = found.end()
-        if unit and unit not in UNITS and unit not in _UNIT_WORDS:
+        if unit in _ORDINAL_ENDINGS:
+            unit = _ORDINAL
+        elif unit and unit not in UNITS and unit not in _UNIT_WORDS:
             unit, end = "", found.start("unit")
         digits = re.search(r"\d+(?:[.,]\d+)*", found.group())
         value = normalize_number(digits.group()) if kind == "number" and digits else found.group().strip(" .")
@@ -299,20 +317,16 @@ def _ends(new: _Statement, old: _Statement, *, changed: bool) -> bool:
 def _ends_by_value(new: _Statement, old: _Statement, *, changed: bool) -> bool:
     """Return whether both give a number, a date, a time or an address of the same thing, and not the same one."""
     known = {(value.kind, value.text) for value in old.values}
-    fresh = [value for value in new.values if (value.kind, value.text) not in known]
-    said = {(value.kind, value.text) for value in new.values}
-    gone = [value for value in old.values if (value.kind, value.text) not in said]
-    if not gone and changed:
-        gone = [
-            value
-            for value in old.values
-            if re.search(
-                rf"\b(?:from|was|be|not|von|war|nicht|de|era|no)\s+\S?{re.escape(value.text)}\b", new.plain
-            )
-        ]
-    for value in gone:
-        same = [each for each in gone if each.kind == value.kind]
-        others = [each for each in fresh if _is_same_type(each, value)]
+    added = [value for value in new.values if (value.kind, value.text) not in known]
+    stated = {
+        (value.kind, value.text)
+        for value in new.values
+        if not (changed and cues.BEFORE_OLD_VALUE.search(new.plain[: value.start]))
+    }
+    outdated = [value for value in old.values if (value.kind, value.text) not in stated]
+    for value in outdated:
+        same = [each for each in outdated if each.kind == value.kind]
+        others = [each for each in added if _is_same_type(each, value)]
         if len(same) != 1 or len(others) != 1:
             continue
         topic = _drop_actor(new)
@@ -321,6 +335,10 @@ def _ends_by_value(new: _Statement, old: _Statement, *, changed: bool) -> bool:
         if not (topic or new.leading & old.leading) or foreign > (len(known_words) >= _FEW):
             continue
         extra = [word for word in old.words if word.keys.isdisjoint(new.keys)]
+        if foreign and (
+            extra or any(new.plain[: word.start].endswith("'s ") for word in topic if word not in known_words)
+        ):
+            continue  # each names something that the other does not, or somebody's: two things
         if changed and len(extra) <= (_FEW if topic else 0):
             return True
         if not extra and not foreign and _is_single_valued(new, others[0]) and _is_single_valued(old, value):
@@ -331,6 +349,8 @@ def _ends_by_value(new: _Statement, old: _Statement, *, changed: bool) -> bool:
 def _is_same_type(one: _Value, other: _Value) -> bool:
     if {one.kind, other.kind} == {"time", "number"}:
         return not one.unit and not other.unit and ("." not in one.text + other.text)
+    if {one.kind, other.kind} == {"date", "number"}:
+        return _ORDINAL in (one.unit, other.unit)
     return one.kind == other.kind and (not one.unit or not other.unit or one.unit == other.unit)
 
 
@@ -419,30 +439,42 @@ def _ends_by_name(new: _Statement, old: _Statement, *, changed: bool) -> bool:
     if not changed or new.values or old.values or cues.REPLACED.search(new.plain):
         return False
     shared = [word for word in new.words if not word.keys.isdisjoint(old.keys)]
-    fresh = [word for word in new.words if word.keys.isdisjoint(old.keys)]
-    gone = [word for word in old.words if word.keys.isdisjoint(new.keys)]
-    if not shared or not fresh or not gone:
+    added = [word for word in new.words if word.keys.isdisjoint(old.keys)]
+    dropped = [word for word in old.words if word.keys.isdisjoint(new.keys)]
+    if not shared or not added or not dropped:
         return False
     verbs = {word.text for word in shared if word.text in cues.CHOICE}
     topic = [word for word in shared if word.text not in cues.CHOICE]
-    fresh = [word for word in fresh if word.text not in cues.LEADING]
+    added = [word for word in added if word.text not in cues.LEADING]
     things = [word for word in topic if not word.named]
-    names = all(word.named for word in (*fresh, *gone))
-    if not fresh or not topic or not (_are_together(fresh, new.words) and _are_together(gone, old.words)):
+    names = all(word.named for word in (*added, *dropped))
+    if not added or not topic or not (_are_together(added, new.words) and _are_together(dropped, old.words)):
         return False
     if not names and (
-        max(len(fresh), len(gone)) > _FEW + 1
+        max(len(added), len(dropped)) > _FEW + 1
         or len(topic) + bool(verbs) + (cues.CHANGED.search(new.plain) is not None) < _FEW
     ):
         return False
     if (verbs or not names) and not things:
         return False
     first = next(word for word in old.words if not word.keys.isdisjoint(shared[0].keys))
-    if names and _get_next(fresh[-1], new) & _get_next(gone[-1], old):
+    if names and _get_next(added[-1], new) & _get_next(dropped[-1], old):
         return True
-    return (fresh[0].start > shared[0].start and gone[0].start > first.start) or (
-        names and cues.HAS_ROLE.search(new.plain) is not None
+    if added[0].start > shared[0].start and dropped[0].start > first.start:
+        return _have_same_preposition(new, added[0], old, dropped[0])
+    return names and (
+        cues.HAS_ROLE.search(new.plain) is not None
+        or (bool(things) and cues.IS.search(new.plain[: topic[0].start]) is not None)
     )
+
+
+def _have_same_preposition(new: _Statement, added: _Word, old: _Statement, dropped: _Word) -> bool:
+    """Return whether no different prepositions stand before two names: "ship with DHL", "ship to Norway"."""
+    found = [
+        cues.PREPOSITION.search(each.plain[: word.start]) for each, word in ((new, added), (old, dropped))
+    ]
+    prepositions = {match["at"] for match in found if match is not None}
+    return len(prepositions) < _FEW or new.is_moved
 
 
 def _get_next(word: _Word, statement: _Statement) -> frozenset[str]:
@@ -465,25 +497,25 @@ def _ends_by_old_value(new: _Statement, old: _Statement) -> bool:
     """Return whether the new statement names the old value, and what took its place."""
     for found in new.replacements:
         offset = len(new.plain) - len(new.plain.lstrip(" .!"))
-        gone, fresh, topic = (_list_within(new, found, name, offset) for name in ("old", "new", "topic"))
+        dropped, added, topic = (_list_within(new, found, name, offset) for name in ("old", "new", "topic"))
         last = old.words[-1].keys if old.words else frozenset()
-        if not gone or not fresh or not _are_in(gone, old.keys) or _are_in(fresh, last):
+        if not dropped or not added or not _are_in(dropped, old.keys) or _are_in(added, last):
             continue
         topic = [word for word in topic if word.text not in cues.CHOICE]
-        stays = [
+        remaining = [
             word
             for word in old.words
             if word.text not in cues.CHOICE
-            and not any(not word.keys.isdisjoint(each.keys) for each in (*gone, *topic))
+            and not any(not word.keys.isdisjoint(each.keys) for each in (*dropped, *topic))
             and not cues.HOME.match(old.plain, word.start)
         ]
-        is_all = len(stays) <= _FEW and (
+        is_all = len(remaining) <= _FEW and (
             found.re not in _MOVES
-            or not stays
-            or _is_verb_of(stays, gone[0], old)
+            or not remaining
+            or _is_verb_of(remaining, dropped[0], old)
             or (
                 cues.SWITCHED.search(new.plain) is not None
-                and (any(not word.named for word in topic) or _is_value_of(gone, old))
+                and (any(not word.named for word in topic) or _is_value_of(dropped, old))
             )
         )
         if is_all and _are_in(topic, old.keys):
