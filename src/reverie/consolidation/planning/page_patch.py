@@ -24,8 +24,10 @@ from reverie.domain.similarity.grounding import (
     find_added_words,
     find_end,
     find_injection,
+    find_other_owner,
     find_replacement_loss,
     find_unsaid,
+    find_unsaid_universal,
     find_value_that_stays,
     is_about_same,
 )
@@ -115,8 +117,8 @@ class PagePatch:
 
     def format_lines(self) -> str:
         """Return the lines as a question shows them, each with its label."""
-        shown = [f"L{at + 1}: {escape_line(line)}" for at, line in enumerate(self.lines) if line.strip()]
-        return "\n".join(shown) or "(empty)"
+        labelled = [f"L{at + 1}: {escape_line(line)}" for at, line in enumerate(self.lines) if line.strip()]
+        return "\n".join(labelled) or "(empty)"
 
     def take(self, change: LineChange) -> str:
         """Add a change to the patch, or return why it is refused."""
@@ -196,9 +198,13 @@ class PagePatch:
         if reason := find_injection(change.text) or self._find_unsaid(change.text, evidence, replaced=old):
             return reason
         if not old:
-            return ""
-        asked = [self._before[turn.id] for turn in change.turns if turn.id in self._before]
-        return self._explain_replacement(old, change.text, evidence, [*collect_evidence(asked), *evidence])
+            return find_unsaid_universal(change.text, evidence) or find_other_owner(
+                change.text, evidence, zone=self._zone
+            )
+        questions = [self._before[turn.id] for turn in change.turns if turn.id in self._before]
+        return self._explain_replacement(
+            old, change.text, evidence, [*collect_evidence(questions), *evidence]
+        )
 
     def _find_unsaid(self, text: str, evidence: Sequence[Evidence], *, replaced: str = "") -> str:
         return find_unsaid(
@@ -212,12 +218,12 @@ class PagePatch:
         )
 
     def _explain_replacement(
-        self, old: str, new: str, evidence: Sequence[Evidence], asked: Sequence[Evidence]
+        self, old: str, new: str, evidence: Sequence[Evidence], questions: Sequence[Evidence]
     ) -> str:
         added = find_added_words(new, old)
         if not added:
             return "it says nothing new; a line that no longer holds is ended"
-        if not is_about_same(old, new, asked):
+        if not is_about_same(old, new, questions):
             return "the cited turns are not about this line"
         return (
             self._find_unsaid(added, evidence)

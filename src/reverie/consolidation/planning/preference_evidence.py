@@ -21,6 +21,7 @@ from reverie.domain.similarity.grounding import (
     collect_evidence,
     extract_content,
     find_injection,
+    find_unsaid_universal,
     find_unsaid_values,
     is_among,
     split_statements,
@@ -62,10 +63,6 @@ _OTHERS = re.compile(
     r"(?:wants|likes|loves|hates|prefers|needs|asks|only|can't|mag|will|quiere|prefiere|veut|préfère)\b",
     re.IGNORECASE,
 )
-_UNIVERSAL = re.compile(
-    r"\b(?:every\w*|all|any\w*|always|alles|alle[ns]?|jede\w*|immer|tod[oa]s?|siempre|cada|tout\w*|tous|chaque|toujours)\b",
-    re.IGNORECASE,
-)
 _CONTRAST = re.compile(
     r"\b(?:rather than|instead of|in place of|over|statt|anstelle von|en vez de|en lugar de|plutôt que|au lieu de)\b",
     re.IGNORECASE,
@@ -92,8 +89,8 @@ def explain_unshown(preference: str, turns: Sequence[Turn], *, zone: tzinfo = UT
         return "no turn of the owner's is cited that may be evidence"
     if len(evidence) < NEEDED_TURNS and not _is_strong(distinct.values()):
         return f"{NEEDED_TURNS} turns are needed, or one that states it for good"
-    if universal := _find_unsaid_universal(preference, evidence):
-        return f"no turn says: {universal}"
+    if reason := find_unsaid_universal(preference, evidence):
+        return reason
     named = any(word.istitle() and word.lower() in words for word in _WORD.findall(preference)[1:])
     if not named and any(_OTHERS.search(each.text) for each in evidence):
         return "the turns are about what somebody else wants"
@@ -104,13 +101,6 @@ def explain_unshown(preference: str, turns: Sequence[Turn], *, zone: tzinfo = UT
     if not known or len(known) < KNOWN_SHARE * len(words):
         return f"no turn says: {', '.join(sorted(words - known))}"
     return find_unsaid_values(f"{first.lower()} {rest}", evidence, zone=zone)
-
-
-def _find_unsaid_universal(preference: str, evidence: Sequence[Evidence]) -> str:
-    found = _UNIVERSAL.search(preference)
-    if found is None or any(_UNIVERSAL.search(each.text) for each in evidence):
-        return ""
-    return found[0].lower()
 
 
 def _find_shown_words(
@@ -124,8 +114,8 @@ def _find_shown_words(
         if PASSING.search(sentence) or _ONCE.search(sentence):
             continue
         for clause in CLAUSE.split(sentence):
-            said = extract_content(clause)
-            shared = frozenset(word for word in words if is_among(word, said))
+            clause_words = extract_content(clause)
+            shared = frozenset(word for word in words if is_among(word, clause_words))
             if shared and _count_denials(clause) % 2 != denies:
                 opposed += 1
             elif shared:

@@ -85,6 +85,10 @@ _ENDED = re.compile(
     r"|streich\w*|ya no|dej[óoé] de|vendi[óo]|termin[óo]|borra\w*|elimina\w*|ne .{1,30} plus|non .{1,30} più)\b",
     re.IGNORECASE,
 )
+_UNIVERSAL = re.compile(
+    r"\b(?:every\w*|all|any\w*|always|alles|alle[ns]?|jede\w*|immer|tod[oa]s?|siempre|cada|tout\w*|tous|chaque|toujours)\b",
+    re.IGNORECASE,
+)
 CLAUSE = re.compile(r"[,;:]\s+|\s+(?:but|and|aber|und|pero|mais|et)\s+", re.IGNORECASE)
 _NUMBER_WITH_UNIT = re.compile(r"(?<![\w.])(\d+(?:[.,]\d+)*) ?([^\W\d_]{1,5})\b")
 _COUNTED = re.compile(r"(?<![\w.:])(\d+|[a-z]+) ([^\W\d_]+)(?= ([^\W\d_]+))?", re.IGNORECASE)
@@ -226,6 +230,28 @@ def find_unsaid_values(statement: str, evidence: Sequence[Evidence], *, zone: tz
     return said.find_unknown_dates(text) or said.find_unknown_values(text) or said.find_unknown_names(text)
 
 
+def find_other_owner(statement: str, evidence: Sequence[Evidence], *, zone: tzinfo = UTC) -> str:
+    """Return why a statement says of one person or thing what its evidence says of another; empty where it does not.
+
+    >>> said = [Evidence(text="She's never flown, she says.", at=datetime(2026, 3, 2, tzinfo=UTC))]
+    >>> find_other_owner("User has never flown", said)
+    'the turns say it of somebody else'
+    """
+    return _Said(evidence, zone).find_other_owner(_MARKER.sub("", statement, count=1))
+
+
+def find_unsaid_universal(statement: str, evidence: Sequence[Evidence]) -> str:
+    """Return that a statement holds for all cases where its evidence speaks of one; empty where it does not.
+
+    >>> find_unsaid_universal("Always wants tables", [Evidence(text="A table, please", at=datetime(2026, 3, 2))])
+    'no cited turn says: always'
+    """
+    found = _UNIVERSAL.search(statement)
+    if found is None or any(_UNIVERSAL.search(each.text) for each in evidence):
+        return ""
+    return f"no cited turn says: {found[0].lower()}"
+
+
 def find_injection(statement: str) -> str:
     """Return why a line must not be shown to a model as a memory; empty where it may."""
     if (
@@ -343,6 +369,15 @@ class _Said:
             return "the turns say it as a guess, a wish or a condition only"
         if all(source.endswith("?") for source in sources):
             return "the turns ask it, and do not say it"
+        return (
+            self.find_other_owner(text)
+            or self._find_other_units(text)
+            or self._find_exchanged_names(text, specifics, sources)
+        )
+
+    def find_other_owner(self, text: str) -> str:
+        """Return whether the evidence says of somebody else what a statement says."""
+        specifics = extract_specifics(text)
         clauses = self._select_sources(
             text, [part for each in self._sentences for part in CLAUSE.split(each)]
         )
@@ -355,11 +390,7 @@ class _Said:
         unnamed = named and not any(name in f" {self._text.lower()} " for name in named)
         if unnamed and _KIN.search(self._text) and all(map(_is_about_others, clauses)):
             return "the turns say it of somebody else"
-        return (
-            self._find_other_subject(text, specifics)
-            or self._find_other_units(text)
-            or self._find_exchanged_names(text, specifics, sources)
-        )
+        return self._find_other_subject(text, specifics)
 
     def _select_sources(self, text: str, parts: Sequence[str] = ()) -> list[str]:
         """Return the sentences of the evidence, or other parts of it, that share most words with a statement."""
