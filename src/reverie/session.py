@@ -385,8 +385,9 @@ class Session:
                 records = self._retrieve_standing(scopes, now)
                 ids = frozenset(record.id for record in records)
                 hits = retrieve(
-                    self._recaller, settings, query, scopes, exclude=replayed_ids, standing=ids, now=now
-                )
+                    self._recaller, settings, query, scopes, exclude=replayed_ids, standing=ids, now=now,
+                    cursor=self._store.cursor,
+                )  # fmt: skip
                 is_first = not state.summary and all(turn.position >= now_at for turn in window)
                 if is_first and not any(hit.is_trusted for hit in hits):
                     recent = retrieve_recent(self._recaller, settings, scopes, now=now)

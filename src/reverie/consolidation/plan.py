@@ -97,8 +97,8 @@ class Plan:
         """Return every change as a unified diff of its text before and after."""
         parts = []
         for step in self.steps:
-            was, now = (_get_text(value).splitlines() for value in (step.edit.before, step.edit.after))
-            changed = difflib.unified_diff(was, now, "before", "after", lineterm="")
+            before, after = (_get_text(value).splitlines() for value in (step.edit.before, step.edit.after))
+            changed = difflib.unified_diff(before, after, "before", "after", lineterm="")
             parts.append("\n".join([f"# {_describe_action(step.edit)} {step.edit.id}: {step.why}", *changed]))
         return "\n".join(parts)
 
@@ -116,8 +116,8 @@ def _describe_action(edit: Change) -> str:
         return "add"
     if edit.after is None:
         return "remove"
-    gone = getattr(edit.after, "archived_at", None) is not None
-    return "archive" if gone else "change"
+    is_archived = getattr(edit.after, "archived_at", None) is not None
+    return "archive" if is_archived else "change"
 
 
 def _format_preview(edit: Change) -> str:

@@ -17,7 +17,7 @@ from reverie.domain import provenance
 from reverie.domain.conversation import SIGNAL, Turn, set_signal
 from reverie.domain.errors import ReverieError
 from reverie.domain.page import MEMORY
-from reverie.domain.record import SUMMARY_TAG, Kind, Origin, Record
+from reverie.domain.record import STANDING, SUMMARY_TAG, Kind, Origin, Record
 from reverie.domain.text import ids
 from reverie.domain.text.escaping import NOTICE, unquoted_text
 from reverie.domain.text.timestamps import Clock
@@ -143,8 +143,8 @@ class RuleLearner:
         last, now = _find_last_answer(window), self._clock()
         marked = []
         for turn in turns:
-            is_heard = SIGNAL not in turn.metadata and abs(now - turn.at) <= FRESH
-            signal = self._detect_signal(turn, last) if is_heard else ""
+            is_recent = SIGNAL not in turn.metadata and abs(now - turn.at) <= FRESH
+            signal = self._detect_signal(turn, last) if is_recent else ""
             if turn.role == "assistant" and turn.content.strip():
                 last = turn
             marked.append(set_signal(turn, signal) if signal else turn)
@@ -201,10 +201,10 @@ class RuleLearner:
         self, exchange: _Exchange, turns: Sequence[Turn], shown: Collection[str]
     ) -> list[NewRecord]:
         notes = [self._build_event(exchange)] if self._settings.learn_events else []
-        found = list(self._extract_statements(exchange)) if self._settings.learn else []
-        if found:
+        statements = list(self._extract_statements(exchange)) if self._settings.learn else []
+        if statements:
             echo = _Echo(self._list_injected_texts(shown), turns, exchange)
-            notes += [note for turn, note in found if not echo.repeats(turn, note.content)]
+            notes += [note for turn, note in statements if not echo.repeats(turn, note.content)]
         return [note for note in notes if note is not None]
 
     def _extract_statements(self, exchange: _Exchange) -> Iterator[tuple[Turn, NewRecord]]:
@@ -234,6 +234,7 @@ class RuleLearner:
                         layer="episodic",
                         tags=(*kinds[1:], *named[0]),
                         confidence=CONFIDENCE[kinds[0]][0 if is_owner else 1],
+                        importance=rules.rate_importance(sentence) if _KINDS[kinds[0]] in STANDING else 0.5,
                         source=_build_source(turn),
                         references=(turn.id, *named[1]),
                         origin=turn.origin if is_owner else _determine_origin(exchange),
@@ -247,15 +248,13 @@ class RuleLearner:
         from reverie.consolidation import rules
 
         question, answer = exchange.asked[-1], exchange.answer
-        asked, said = (
-            shorten_text(question.content, LONGEST_QUESTION),
-            shorten_text(answer.content, LONGEST_ANSWER),
-        )
-        if rules.is_likely_secret(asked) or rules.is_likely_secret(said):
+        request = shorten_text(question.content, LONGEST_QUESTION)
+        reply = shorten_text(answer.content, LONGEST_ANSWER)
+        if rules.is_likely_secret(request) or rules.is_likely_secret(reply):
             return None
-        tags, references = self._extract_tags_and_references(f"{asked}\n{said}")
+        tags, references = self._extract_tags_and_references(f"{request}\n{reply}")
         return NewRecord(
-            content=f"User: {asked} | Assistant: {said}",
+            content=f"User: {request} | Assistant: {reply}",
             kind="event",
             layer="episodic",
             tags=tags,
@@ -294,9 +293,9 @@ class RuleLearner:
         saved = self._saving.save_many(self._collect_insights(fresh, tooled))
         last = next((turn for turn in reversed(turns) if _is_summary(turn)), None)
         if last is not None and last.position >= done:
-            kept = self._save_summary(last, summary, origin="tool" if last.id in tooled else last.origin)
-            saved += [] if kept is None else [kept]
-            summary = summary if kept is None else kept.record.id
+            result = self._save_summary(last, summary, origin="tool" if last.id in tooled else last.origin)
+            saved += [] if result is None else [result]
+            summary = summary if result is None else result.record.id
         if fresh:
             mark = f"{turns[-1].position + 1} {summary}".strip()
             at, cursors = self._clock(), {build_cursor_name(session): mark}
@@ -311,19 +310,19 @@ class RuleLearner:
             if turn.role not in {"user", "assistant"}:
                 continue
             for sentence in rules.split_sentences(_extract_own_text(turn)):
-                asks = sentence.endswith("?")
-                if asks or not _has_importance_word(sentence) or rules.is_likely_secret(sentence):
+                is_question = sentence.endswith("?")
+                if is_question or not _has_importance_word(sentence) or rules.is_likely_secret(sentence):
                     continue
                 if not rules.is_self_contained(sentence) or self._find_statement(turn.scope, sentence):
                     continue
-                rests_on: Origin = "tool" if turn.id in tooled else turn.origin
+                basis: Origin = "tool" if turn.id in tooled else turn.origin
                 note = NewRecord(
                     content=sentence[:_LONGEST_SUMMARY],
                     kind="insight",
                     confidence=0.7,
                     source=_build_source(turn),
                     references=(turn.id,),
-                    origin=provenance.least_trusted(turn.origin, rests_on),
+                    origin=provenance.least_trusted(turn.origin, basis),
                     scope=turn.scope,
                     created_at=turn.at,
                 )
@@ -389,20 +388,17 @@ class _Echo:
     def __init__(self, injected: Sequence[str], turns: Sequence[Turn], exchange: _Exchange) -> None:
         from reverie.consolidation import rules
 
-        others = [turn for turn in turns if turn.role != "user" and turn.position < exchange.answer.position]
-        told = [
-            turn
-            for turn in turns
-            if turn.role in {"user", "tool"} and turn.position < exchange.answer.position
-        ]
-        said = [sentence for turn in others for sentence in rules.split_sentences(turn.content)]
-        self._keys = {_normalize_text(text) for text in (*injected, *said)}
+        earlier = [turn for turn in turns if turn.position < exchange.answer.position]
+        of_others = [turn.content for turn in earlier if turn.role != "user"]
+        before_answer = [turn.content for turn in earlier if turn.role in {"user", "tool"}]
+        sentences = [sentence for text in of_others for sentence in rules.split_sentences(text)]
+        self._keys = {_normalize_text(text) for text in (*injected, *sentences)}
         self._keys |= {_normalize_text(part) for text in injected for part in rules.split_sentences(text)}
         self._before = [
             words
             for text in (
                 *injected,
-                *(sentence for turn in told for sentence in rules.split_sentences(turn.content)),
+                *(sentence for text in before_answer for sentence in rules.split_sentences(text)),
             )
             if (words := _extract_content_words(text))
         ]
@@ -414,7 +410,7 @@ class _Echo:
         words = _extract_content_words(sentence)
         if turn.role == "user" or not words:
             return False
-        return any(len(words & there) >= _LEAST_SHARED * len(words) for there in self._before)
+        return any(len(words & earlier) >= _LEAST_SHARED * len(words) for earlier in self._before)
 
 
 def _has_importance_word(sentence: str) -> bool:

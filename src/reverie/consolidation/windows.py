@@ -13,7 +13,7 @@ from typing import Literal
 from reverie.consolidation.passes import compact, digest, remember
 from reverie.consolidation.plan import Plan
 from reverie.consolidation.planning.inputs import DigestPages, WindowInput
-from reverie.context.ledger import build_remembered_cursor
+from reverie.context.ledger import build_remembered_cursor, parse_position
 from reverie.context.window import trim_window
 from reverie.domain.change import Change
 from reverie.domain.conversation import SessionState, Turn
@@ -118,8 +118,7 @@ class WindowReader:
 
     def read_remembered_position(self, session: str) -> int:
         """Return the position of the first turn of a session that was not read for facts."""
-        text = self._store.cursor(build_remembered_cursor(session))
-        return int(text) if text and text.isdecimal() else 0
+        return parse_position(self._store.cursor(build_remembered_cursor(session)))
 
     def _read_new_turns(self, state: SessionState) -> WindowInput:
         """Return the turns of a session that were not read for facts, the latest of them if there are many."""

@@ -123,3 +123,12 @@ def _limit_marks(marks: dict[str, tuple[int, str]]) -> ShownLedger:
 def build_remembered_cursor(session: str) -> str:
     """Return the name of the store's cursor that says up to which turn a session was read for facts."""
     return f"remember:{session}"
+
+
+def parse_position(text: str | None) -> int:
+    """Return the position in the value of such a cursor: that of the first turn that was not read; 0 for none.
+
+    >>> parse_position("12"), parse_position(None)
+    (12, 0)
+    """
+    return int(text) if text and text.isdecimal() else 0

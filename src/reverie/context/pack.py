@@ -32,6 +32,7 @@ from reverie.context.budget import (
 )
 from reverie.context.ledger import ShownLedger
 from reverie.context.repetitions import find_repetitions
+from reverie.context.retrieval import WEAK
 from reverie.context.window import ReplayWindow, to_chat_messages
 from reverie.domain.conversation import Turn
 from reverie.domain.entry import Entry
@@ -56,10 +57,6 @@ Verdict = Literal[
     "over the layer's limit",
     "over the budget",
 ]
-
-_WEAK = 0.1
-"""A hit that scores less than this share of the best is left out: on LoCoMo's development half that takes a
-twentieth of the hits away and .003 of the evidence; a quarter would take .026."""
 
 _STABLE: tuple[SectionName, ...] = ("profile", "pages", "standing", "summary")
 _NOTICE_TOKENS = estimate_section_cost(escaping.NOTICE)
@@ -535,7 +532,7 @@ def _judge(
     words_of_pages = _fold_words(pages)
     words_of_turns = " ; ".join(_fold_words(turn.content) for turn in replay)
     ids: set[str] = set()
-    least = _WEAK * max((hit.score for hit, _ in found), default=0.0)
+    least = WEAK * max((hit.score for hit, _ in found), default=0.0)
     choices = []
     for hit, recent in found:
         shown_at = shown.find_seen_position(hit, replayed_from=replayed_from, now_at=now_at)

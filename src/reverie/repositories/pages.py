@@ -18,7 +18,7 @@ from itertools import groupby
 from typing import Literal, TypeVar
 
 from reverie.context import notes
-from reverie.context.ledger import build_remembered_cursor
+from reverie.context.ledger import build_remembered_cursor, parse_position
 from reverie.domain import provenance
 from reverie.domain.change import Change, JournalEntry
 from reverie.domain.conversation import Turn
@@ -219,8 +219,9 @@ class Pages:
         until: dict[str, int] = {}
         for turn in self._store.turns(sources) if sources else ():
             if turn.session not in until:
-                text = self._store.cursor(build_remembered_cursor(turn.session))
-                until[turn.session] = int(text) if text and text.isdecimal() else 0
+                until[turn.session] = parse_position(
+                    self._store.cursor(build_remembered_cursor(turn.session))
+                )
             if turn.position < until[turn.session]:
                 read.add(turn.id)
         return [note for note in notes if note.page == today_log or note.source not in read]

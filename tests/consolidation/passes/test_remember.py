@@ -75,7 +75,7 @@ def test_a_conversation_is_read_once_when_it_has_been_idle(
     memory.dreams.run_due()
     assert len(model.asked) == 1
     [record] = memory.list()
-    assert (record.content, record.category, record.kind) == ("Ruth is vegan.", "people", "fact")
+    assert (record.content, record.category, record.kind) == ("Ruth is vegan.", "people", "constraint")
     [turn] = [turn for turn in memory.turns("cli:1") if turn.role == "user"]
     assert record.references == (turn.id,)
     assert record.origin == "agent"
@@ -131,6 +131,47 @@ def test_a_sentence_that_was_learned_by_rule_gives_way_to_the_record_that_says_i
     assert _contents(memory) == [content]
     memory.history.undo(batch=outcome.batch)
     assert _contents(memory) == [learned.content]
+
+
+def test_an_instruction_that_was_learned_by_rule_gives_way_to_the_record_of_its_turn(
+    memory: Memory, model: _Model
+) -> None:
+    _talk(memory, "ok but next time: command first, explanation after. i scroll on a phone")
+    assert _contents(memory) == ["ok but next time: command first, explanation after."]
+    content = "Give the command first, explanation after it."
+    model.records = [{"content": content, "kind": "preference", "category": "", "turns": ["t1"]}]
+    memory.dreams.run_window("cli:1", "remember")
+    assert _contents(memory) == [content]
+
+
+@pytest.mark.parametrize(
+    ("said", "content"),
+    [
+        ("Book a table for two. Ruth is vegan, by the way.", "Ruth is vegan."),
+        ("my mum Ada takes 5 mg of ramipril, is grapefruit ok?", "Ada takes ramipril, 5 mg."),
+    ],
+)
+def test_health_stands_in_every_prompt(memory: Memory, model: _Model, said: str, content: str) -> None:
+    _talk(memory, said)
+    model.records = [{"content": content, "kind": "fact", "category": "", "turns": ["t1"]}]
+    memory.dreams.run_window("cli:1", "remember")
+    standing = memory.session("cli:2").context("What is the weather like?").standing
+    assert content in {hit.content for hit in standing}
+
+
+def test_instructions_and_names_come_first_where_not_all_rules_fit(memory: Memory, model: _Model) -> None:
+    _talk(memory, "call me Bea from now on")
+    model.records = [
+        {"content": "The user wants to be called Bea.", "kind": "preference", "category": "", "turns": ["t1"]}
+    ]
+    memory.dreams.run_window("cli:1", "remember")
+    memory.save_many(
+        {"content": f"Likes film number {number} of the collection in the attic", "kind": "preference"}
+        for number in range(60)
+    )
+    pack = memory.session("cli:2").context("Good morning")
+    assert any("Bea" in hit.content for hit in pack.standing)
+    assert len(pack.standing) < 60
 
 
 def test_a_failed_call_is_tried_again(memory: Memory, clock: MovableClock, model: _Model) -> None:

@@ -31,7 +31,7 @@ from reverie.consolidation.rules import match_statement, split_sentences, strip_
         ("c'est décidé, on prend le devis de Lambert", "decision"),
         ("remember that the spare key is with Mrs Adeyemi", "fact"),
         ("keep in mind that my mother in law is deaf in the left ear", "fact"),
-        ("my name is Oluwaseun but Seun is fine", "fact"),
+        ("my name is Oluwaseun but Seun is fine", "preference"),
         ("my birthday is on 3 May", "fact"),
         ("I live in Tromsø", "fact"),
         ("We moved to Ghent last month", "fact"),
@@ -39,18 +39,26 @@ from reverie.consolidation.rules import match_statement, split_sentences, strip_
         ("I'm a welder", "fact"),
         ("my wife's name is Imogen", "fact"),
         ("we have two dogs", "fact"),
-        ("my daughter Nell is allergic to sesame", "fact"),
-        ("I take 50 mg of sertraline every morning", "fact"),
-        ("im vegan", "fact"),
+        ("my daughter Nell is allergic to sesame", "constraint"),
+        ("I take 50 mg of sertraline every morning", "constraint"),
+        ("im vegan", "constraint"),
         ("the thesis has to be handed in by Aug 30", "fact"),
         ("dentist appointment is on thursday the 12th, 8:40", "fact"),
         ("ich wohne jetzt in Kassel", "fact"),
-        ("ich esse kein Fleisch", "fact"),
+        ("ich esse kein Fleisch", "constraint"),
         ("Abgabe der Steuererklärung ist am 31. Juli", "fact"),
-        ("mi hijo Bruno es alérgico a la picadura de avispa", "fact"),
+        ("mi hijo Bruno es alérgico a la picadura de avispa", "constraint"),
         ("tengo cita con la ginecóloga el jueves 18 a las 16:15", "fact"),
-        ("je m'appelle Solène", "fact"),
-        ("je suis allergique aux crustacés", "fact"),
+        ("je m'appelle Solène", "preference"),
+        ("je suis allergique aux crustacés", "constraint"),
+        ("My wife Aylin works as a midwife", "fact"),
+        ("I drive a Skoda Octavia", "fact"),
+        ("I have been vegan for six years", "constraint"),
+        ("I take metformin twice a day", "constraint"),
+        ("ok but next time: command first, explanation after", "preference"),
+        ("Numbers first next time, then the words", "preference"),
+        ("House rule for you: don't ever use the word artisanal", "preference"),
+        ("Keep replies under five lines", "preference"),
     ],
 )
 def test_what_is_said_once_is_recognized(text: str, kind: str) -> None:
@@ -91,6 +99,26 @@ def test_what_is_said_once_is_recognized(text: str, kind: str) -> None:
         "This year stays as it is.",
         "From now on.",
         "His daughter offered to water from now on.",
+        "Wir hätten uns fast für Oracle entschieden",
+        "Had I been born in Norway, I would never eat pineapple",
+        "I don't think I'm allergic to nuts",
+        "Oh sure, I love waiting for hours, my name is Patience",
+        "My horoscope: never sign anything on Tuesdays",
+        "My guess: the exam is on 4 June",
+        "You are a pilot with two kids, answer in character",
+        "I have three kids in this riddle and two of them lie",
+        "Tengo un gato en la foto, recórtalo",
+        "Note that the log is cut at the end",
+        "My name is on the list",
+        "My function is called twice",
+        "Ich nehme 2 Eier für den Teig",
+        "We decided to wait",
+        "I have a question on Monday's lecture",
+        "Rule of thumb: one cup of rice, two cups of water",
+        "Keep the answers in the same order as the questions",
+        "Our customer Petra has two dogs and wants a bigger cage",
+        "I don't have time",
+        "I take notes every day",
     ],
 )
 def test_questions_guesses_jokes_and_what_others_want_state_nothing(text: str) -> None:
@@ -121,12 +149,19 @@ def test_the_question_that_follows_a_statement_is_not_kept() -> None:
         session.add("user", "je suis allergique aux crustacés, tu me proposes quoi pour noël ?")
         session.add("assistant", "Une soupe.")
         assert [(each.content, each.kind) for each in memory.list()] == [
-            ("je suis allergique aux crustacés", "fact")
+            ("je suis allergique aux crustacés", "constraint")
         ]
 
 
 @pytest.mark.parametrize(
-    "said", ["hi! just call me Bea", "antworte immer auf Deutsch", "always give me the command first"]
+    "said",
+    [
+        "hi! just call me Bea",
+        "I'm Jo, by the way",
+        "oh, and I'm celiac",
+        "antworte immer auf Deutsch",
+        "always give me the command first",
+    ],
 )
 def test_an_instruction_stands_in_every_prompt_whatever_is_asked(said: str) -> None:
     with Memory.open(":memory:") as memory:

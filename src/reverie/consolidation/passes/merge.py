@@ -120,13 +120,13 @@ def merge(view: PassInput, folds: Iterable[Fold] = (), signals: Sequence[Signal]
     scopes = {record.scope for record in fresh} | {signal.scope for signal in bad}
     for scope in sorted(scopes):
         for is_trusted in (True, False):
-            told_of = [
+            own_signals = [
                 each
                 for each in signals
                 if each.scope == scope and (each.origin not in UNTRUSTED) is is_trusted
             ]
             left += yield from _request_merges(
-                view, draft, writer, scope, told_of, changed, is_trusted=is_trusted
+                view, draft, writer, scope, own_signals, changed, is_trusted=is_trusted
             )
     dropped = {
         **view.dropped,
@@ -270,10 +270,12 @@ def _learn(
     if len(content) > LONGEST_LESSON:
         draft.refuse(what, f"it would be longer than an anti-pattern is: {len(content):,} characters")
         return
-    told_by = "\n".join(f"{known[name].text}\n{known[name].before}\n{known[name].note}" for name in evidence)
-    said, there = extract_specifics(content), extract_specifics(told_by)
-    commands = {code for code in said.code - there.code if f" {code.casefold()} " not in there.wording}
-    if invented := (said.numbers - there.numbers) | (said.addresses - there.addresses) | commands:
+    evidence_text = "\n".join(
+        f"{known[name].text}\n{known[name].before}\n{known[name].note}" for name in evidence
+    )
+    stated, shown = extract_specifics(content), extract_specifics(evidence_text)
+    commands = {code for code in stated.code - shown.code if f" {code.casefold()} " not in shown.wording}
+    if invented := (stated.numbers - shown.numbers) | (stated.addresses - shown.addresses) | commands:
         draft.refuse(what, f"no evidence says: {', '.join(sorted(invented))}")
         return
     from_tools = any(known[name].origin in UNTRUSTED for name in evidence)

@@ -6,11 +6,13 @@ do. Saving decides, as for every record, whether it repeats, or ends, one that i
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
+from reverie.consolidation import rules
 from reverie.consolidation.plan import Rejection
 from reverie.consolidation.planning.driver import Flow
 from reverie.consolidation.planning.inputs import PassInput, WindowInput
@@ -21,7 +23,8 @@ from reverie.consolidation.planning.transcript import format_transcript
 from reverie.domain.category import validate_category
 from reverie.domain.conversation import Turn
 from reverie.domain.errors import InvalidInput
-from reverie.domain.record import KINDS, UNTRUSTED, Kind, Record
+from reverie.domain.record import KINDS, STANDING, UNTRUSTED, Kind, Record
+from reverie.domain.similarity.comparison import compute_keys, normalize_cached
 from reverie.domain.similarity.grounding import (
     Evidence,
     collect_evidence,
@@ -48,6 +51,15 @@ ANCHORED_SHARE = 0.4
 _MOST_CATEGORIES = 30
 _COVERED = 0.8
 """The share of its words by which a sentence that was learned by rule counts as said by the new records."""
+
+_COVERED_RULE = 0.5
+"""The same for a preference or constraint in whose turn the new records found one too."""
+
+_FROM_NOW_ON = re.compile(
+    r"\b(?:next time|from now on|going forward|in (?:the )?future|ab jetzt|künftig|a partir de ahora|désormais)\b",
+    re.IGNORECASE,
+)
+"""Words that a rule needs no more once it stands in every prompt."""
 
 SCHEMA: Mapping[str, Any] = MappingProxyType(
     {
@@ -183,9 +195,11 @@ def _read_proposal(
     ):
         return None, why
     last = cited[-1]
+    kind = _find_known_kind(view.records, content) or _read_kind(to_text(given.get("kind")), content)
     record = NewRecord(
         content=content,
-        kind=_read_kind(to_text(given.get("kind"))),
+        kind=kind,
+        importance=rules.rate_importance(content) if kind in STANDING else 0.5,
         category=_read_category(to_text(given.get("category"))),
         confidence=0.8,
         source=f"session:{last.session}"[:200],
@@ -197,10 +211,20 @@ def _read_proposal(
     return record, ""
 
 
-def _read_kind(text: str) -> Kind:
+def _find_known_kind(records: Sequence[Record], content: str) -> Kind | None:
+    """Return the kind of a record in the same words, so that it is reinforced; None where there is none."""
+    key = compute_keys(normalize_cached(content))[0]
     return next(
+        (each.kind for each in records if compute_keys(normalize_cached(each.content))[0] == key), None
+    )
+
+
+def _read_kind(text: str, content: str) -> Kind:
+    """Return the kind of a record. What all advice has to observe is a constraint, which stands in every prompt."""
+    kind = next(
         (kind for kind in KINDS if kind == text.lower()), "preference" if text == "instruction" else "fact"
     )
+    return "constraint" if kind == "fact" and rules.concerns_health(content) else kind
 
 
 def _read_category(text: str) -> str | None:
@@ -221,14 +245,17 @@ def _find_replaced(
     found = []
     for record in records:
         cited = set(record.references)
-        said = [each.content for each in taken if cited & set(each.references)]
-        words, known = extract_content(record.content), extract_content("\n".join(said))
+        new = [each for each in taken if cited & set(each.references)]
+        text = "\n".join(each.content for each in new)
+        is_rule = record.kind in STANDING and any(each.kind in STANDING for each in new)
+        content = _FROM_NOW_ON.sub("", record.content) if is_rule else record.content
+        words, known = extract_content(content), extract_content(text)
         is_sentence = not record.pinned and any(
             record.content in turn.content for turn in turns if turn.id in cited
         )
-        kept = extract_specifics("\n".join(said))
-        if extract_specifics(record.content).find_missing_from(kept):
+        if extract_specifics(content).find_missing_from(extract_specifics(text)):
             continue  # a name, number, date or negation would be gone
-        if is_sentence and said and sum(is_among(w, known) for w in words) >= _COVERED * len(words):
+        covered = sum(is_among(word, known) for word in words)
+        if is_sentence and new and covered >= (_COVERED_RULE if is_rule else _COVERED) * len(words):
             found.append(record)
     return tuple(found)

@@ -11,7 +11,14 @@ from collections.abc import Callable, Mapping
 
 from reverie.consolidation.rules.corrections import is_correction
 from reverie.consolidation.rules.entities import extract_references, extract_tags, is_likely_secret
-from reverie.consolidation.rules.facts import is_doubtful, match_statement, strip_greeting, strip_question
+from reverie.consolidation.rules.facts import (
+    concerns_health,
+    is_doubtful,
+    match_statement,
+    rate_importance,
+    strip_greeting,
+    strip_question,
+)
 from reverie.consolidation.rules.failures import is_failure, is_fix
 from reverie.consolidation.rules.preferences import is_constraint, is_decision, is_preference
 from reverie.consolidation.rules.sentences import is_self_contained, split_sentences, strip_quotations
@@ -31,6 +38,7 @@ __all__ = [
     "RULES",
     "Rule",
     "Speaker",
+    "concerns_health",
     "extract_references",
     "extract_tags",
     "has_correction",
@@ -39,6 +47,7 @@ __all__ = [
     "is_self_contained",
     "match_rules",
     "match_statement",
+    "rate_importance",
     "split_sentences",
     "strip_greeting",
     "strip_question",
@@ -125,13 +134,13 @@ def match_rules(sentence: str, *, speaker: Speaker, answering: bool = False) -> 
     >>> match_rules("No problem.", speaker="user")
     ()
     """
-    said = strip_quotations(sentence)
-    if len(said) > LONGEST_SENTENCE or CODE_LINE.search(said):
+    masked = strip_quotations(sentence)
+    if len(masked) > LONGEST_SENTENCE or CODE_LINE.search(masked):
         return ()
-    found: set[Rule] = {"correction"} if speaker == "user" and _has_correction(said, answering) else set()
-    cued = {rule for rule in _HOLDS if _CUES[rule].search(said)}
-    if cued and not NO_STATEMENT.search(said):
-        body = OPENING.pattern.sub("", said)
+    found: set[Rule] = {"correction"} if speaker == "user" and _has_correction(masked, answering) else set()
+    cued = {rule for rule in _HOLDS if _CUES[rule].search(masked)}
+    if cued and not NO_STATEMENT.search(masked):
+        body = OPENING.pattern.sub("", masked)
         found |= {rule for rule, holds in _HOLDS.items() if rule in cued and holds(body, speaker)}
     return tuple(rule for rule in RULES if rule in found)
 
@@ -146,11 +155,11 @@ def has_correction(sentence: str, *, answering: bool = False) -> bool:
     >>> has_correction("That's wrong, it is 8."), has_correction("No problem.")
     (True, False)
     """
-    said = strip_quotations(sentence)
-    if len(said) > LONGEST_SENTENCE or CODE_LINE.search(said):
+    masked = strip_quotations(sentence)
+    if len(masked) > LONGEST_SENTENCE or CODE_LINE.search(masked):
         return False
-    return _has_correction(said, answering)
+    return _has_correction(masked, answering)
 
 
-def _has_correction(said: str, answering: bool) -> bool:
-    return _CUES["correction"].search(said) is not None and is_correction(said, answering=answering)
+def _has_correction(masked: str, answering: bool) -> bool:
+    return _CUES["correction"].search(masked) is not None and is_correction(masked, answering=answering)

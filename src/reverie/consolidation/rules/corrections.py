@@ -77,10 +77,10 @@ _NO_CORRECTION = compile_pattern(
 _ASKS_BACK = re.compile(r"\?[\"')”]*$")
 
 
-def is_correction(said: str, *, answering: bool) -> bool:
+def is_correction(masked: str, *, answering: bool) -> bool:
     """Whether a sentence corrects the assistant. `answering` says whether it answers a question."""
-    if _NO_CORRECTION.search(said):
+    if _NO_CORRECTION.search(masked):
         return False
-    if _ASKS_BACK.search(said) and not said.lower().startswith("why did you"):
+    if _ASKS_BACK.search(masked) and not masked.lower().startswith("why did you"):
         return False
-    return _CORRECTION.search(said) is not None or (not answering and _ANSWER_NO.search(said) is not None)
+    return _CORRECTION.search(masked) is not None or (not answering and _ANSWER_NO.search(masked) is not None)

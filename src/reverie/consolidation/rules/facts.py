@@ -10,12 +10,12 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-from reverie.consolidation.rules.sentences import strip_quotations
+from reverie.consolidation.rules.sentences import is_self_contained, strip_quotations
 from reverie.consolidation.rules.wording import Lazy
 from reverie.domain.text.calendar_words import MONTHS, WEEKDAYS, fold_text
 from reverie.domain.word_lists import parse_word_set
 
-Statement = Literal["preference", "decision", "fact"]
+Statement = Literal["preference", "constraint", "decision", "fact"]
 
 _CLAUSE = (
     r"(?:^|[,;:.(] ?|[–—-] | (?:and|but|so|because|since|und|aber|denn|also|y|pero|porque|asi que|et"
@@ -30,6 +30,14 @@ def _compile(*parts: str) -> Lazy:
 
 _MINE = r"(?:my|our|mein\w{0,2}|unser\w{0,2}|mi|nuestr[oa]|mon|ma|notre) (?:[\w'-]+ ){0,3}?[\w'-]+"
 """Somebody or something of the speaker's: "my mother in law"."""
+
+_THIS = r"(?:this|that|the|your|dies\w*|der|die|das|dem|deine\w?|la|el|est[ea]|tu|le|cette?|ta|ton)"
+_MATERIAL = (
+    r"(?:answer|reply|message|question|riddle|puzzle|picture|photo|image|file|attachment|log|list|table|text|sentence"
+    r"|word|line|paragraph|draft|ticket|screenshot|version|bild|foto|datei|anhang|liste|text|satz|ratsel"
+    r"|imagen|archivo|frase|respuesta|fichier|phrase|reponse|image)"
+)
+"""Nouns for what a conversation is about: what is said of it does not hold elsewhere."""
 
 _NO_FACT = _compile(
     r"^(?:wh(?:o|at|ere|en(?! (?:i|you|we)\b)|y|ich|ats)|how|is|are|am|do|does|did|can|could|should|shall"
@@ -72,8 +80,20 @@ _NO_FACT = _compile(
     r"\b(?:what if|say i|say we|let's say|lets say|assume|assuming|stell dir vor|nehmen wir an|gesetzt"
     r"|pongamos|imagina|supon\w*|imaginons|supposons|disons)\b",
     r"\b(?:once decided|worst idea|back then|ages ago|years? ago|last year we)\b",
+    r"\b(?:don't|do not|didn't|never) (?:think|believe|know|suppose|say|said)\b|\bglaube nicht|\bno creo\b"
+    r"|\bne (?:crois|pense) pas\b",
+    r"^(?:oh|yay|wow|great|brilliant|wonderful|fantastic|lovely|perfect)\b.*\bi (?:\w+ ){0,2}?(?:love|adore"
+    r"|enjoy|prefer|like)\b",
+    r"^(?:had|were) (?:i|we|my|our)\b|\b(?:would|could|should)(?:n't)? have\b"
+    r"|\b(?:almost|nearly) (?:\w+ed|bought|chose|went|got)\b|\bcasi (?:nos|me|se)\b|\bfailli\b",
+    r"^(?:you are|you're|du bist|eres|tu es) (?:an?|eine?|una?|une?)\b|^(?:act as|answer in character)\b",
+    rf"\b(?:in|on|to|of|en|in|im|auf|dans|sur|de) {_THIS} (?:\w+ ){{0,2}}?{_MATERIAL}\b"
+    rf"|^(?:\w+ ){{0,3}}?{_THIS} {_MATERIAL} (?:is|are|was|has|ist|sind|es|esta|est)\b",
 )
 """Sentences that state nothing: questions, guesses, what held once, what holds this once, jokes and fiction."""
+
+_IRREALIS = re.compile(r"\b(?:hätten?|wären?|würden?|könnten?)\b", re.IGNORECASE)
+"""Subjunctives of German, which are other words without their dots."""
 
 _REPORTED = Lazy(
     r"^(?:his|her|their|he|she|they)\b|"
@@ -99,14 +119,19 @@ _TASK = _compile(
 
 _HEAD = Lazy(r"^(?P<head>[^:“”]{1,60}?) ?: ")
 _ALLOWED_HEAD = _compile(
-    r"\b(?:remember|note|record|reminder|fyi|btw|info|decision|decided|final|important|heads up|context"
+    r"\b(?:remember|note|record|reminder|rule|next time|fyi|btw|info|decision|decided|final|important|heads up|context"
     r"|careful|also|so|"
     r"merk\w*|notier\w*|wichtig|entscheidung|apunta|anota|recuerda|nota|ojo|importante|decision|retiens|a "
     r"noter|important|"
-    r"is|are|was|got|have|has|am|i'm|ist|sind|hab\w*|tengo|es|esta|j'ai|est|ai|my|our|mein\w*|unser\w*|mi"
-    r"|nuestr\w*|mon|ma|notre)\b"
+    r"is|are|was|got|have|has|am|i'm|ist|sind|hab\w*|tengo|es|esta|j'ai|est|ai)\b"
 )
 """Words that may stand before a colon. After any other word comes a quotation, a title or an error message."""
+
+_VALUE_OF_MINE = Lazy(
+    r"^(?:also |and |btw )*(?:my|our|mein\w*|unser\w*|mi|nuestr\w*|mon|ma|notre) (?:[\w'-]+ ){0,3}?[\w'-]+ ?: "
+    r"(?!\w+ ?: )(?!.*\b(?:i|we|never|always|is|are|ich|wir|yo|je|on|nie|immer|nunca|siempre|jamais|toujours)\b)"
+)
+"""Something of the speaker's and its value: "my standup: 9:30"."""
 
 # -- instructions ----------------------------------------------------------------------------------------
 
@@ -164,6 +189,14 @@ _INSTRUCTION = _compile(
     r"^(?:no|nope)[,.!]? (?:please )?(?:use (?!the\b|that|this|it\b|your)|we use |we're on |i use |it'?s "
     r"(?:called |spelled |spelt )?(?P<spelled>\w+))",
     r"^i(?:'ve)? (?:already )?told you (?:that )?(?:my|our|we|i|the|to|not)\b.{3,}",
+    r"^(?:ok(?:ay)?,? |but |and |so |also |good,? )*next time\b[,:]? "
+    r"(?!i\b|we\b|you (?:are|see)|(?:he|she|they|it)\b)\w+"
+    r"|\bfirst,? next time\b",
+    r"^(?:(?:the |a |one )?(?:house|team|ground|our|my|new) rules?|rules? (?:here|for you|at work|in this \w+))"
+    r"(?: [\w']+){0,8} ?: \w+ \w+ \w+",
+    rf"{_CLAUSE}(?:please |pls )?(?:keep|make) (?:your |the |all |my )?(?:answers?|repl(?:y|ies)|responses?) "
+    r"(?:short|brief|concise|simple|under|below|within|to \d)",
+    rf"{_CLAUSE}(?:please |pls )?address me (?:as|by|with) \w+",
     # German
     r"(?:^|[,;.] )(?:bitte )?(?:duze?|sieze?) mich\b|\bnenn(?:e|t)? mich (?!nicht|so)\w+",
     r"^(?:bitte )?(?:immer|nie|niemals) .*\w{2,}en[.!]*$|" + rf"{_CLAUSE}(?:bitte )?{_GERMAN_ORDER} (?:\w+ "
@@ -233,31 +266,38 @@ _MARKED = _compile(
     r"(?: (?:that|this|dass|que|qu'\w+|bitte)|[:,] ?| (?=my|our|i |i'm|we|the |mein|ich|wir|mi |mon |ma "
     r"))(?! ?to\b)(?P<rest>.+)",
 )
+_FAMILY = (
+    r"(?:wife|husband|partner|girlfriend|boyfriend|son|daughter|kid|mother|mum|mom|father|dad|brother|sister|frau|mann|sohn"
+    r"|tochter|mutter|vater|bruder|schwester|mujer|esposa|marido|hij[oa]|madre|padre|herman[oa]|femme|mari|fils|fille"
+    r"|mere|pere|frere|soeur)"
+)
 _NAMED = _compile(
+    rf"{_CLAUSE}(?:my|our|mein\w{{0,2}}|unser\w{{0,2}}|mi|mon|ma|notre) (?:[\w-]+ )?{_FAMILY} (?P<kin>\w+) "
+    r"(?!(?:is|ist|esta|est) (?:\w+(?:ing|ndo)|at|in|on|here|sick|ill|late|away|back|not|so|too|im|en|ici|da)\b)"
+    r"(?:is|are|has|lives?|works?|does|likes?|loves?|hates?|turns|starts|can't|goes|plays|teaches|studies|ist|hat|wohnt"
+    r"|arbeitet|mag|es|tiene|vive|trabaja|est|a|habite|travaille)\b",
     rf"{_CLAUSE}(?:my|our) (?P<mine>(?:[\w'-]+ ){{0,4}}?[\w'-]+?)(?:'s name)? (?:is called|is named|are "
     rf"called|is|are|'s) (?:called |dr\.? |named )?(?P<name>\w+)",
-    rf"{_CLAUSE}(?:hi |hello |hey )?(?:i'?m|i am|this is) (?P<self>\w+)(?=[,.!]|$| (?:and|from|the|by the "
-    rf"way)\b)",
+    rf"{_CLAUSE}i (?:drive|ride) (?:an? )?(?P<vehicle>\w+)",
 )
-_FACT = _compile(
-    rf"{_CLAUSE}(?:[\w ]+ )?my (?:full |first |last )?name(?:'s| is) \w+",
-    rf"{_CLAUSE}{_MINE}(?:'s name is|'s name's| is called| is named| heisst| heißt| heissen| heißen| se "
-    rf"llaman?| s'appellent?) \w+",
+_NAME_OF_SPEAKER = _compile(
+    rf"{_CLAUSE}(?:i'?m|i am|(?:hi|hello|hey),? this is) (?P<self>\w+)(?=[,.!]|$| (?:and|from|the|by the way)\b)",
+    rf"{_CLAUSE}(?:[\w ]+ )?my (?:full |first |last )?name(?:'s| is) (?!on\b|in\b|the\b|not\b|\w+en\b)\w+",
     rf"{_CLAUSE}(?:ich heiss?e|ich heiße|mein name ist|me llamo|mi nombre es|je m'appelle|mon (?:nom"
     rf"|prenom) est) \w+",
-    # birthday
-    rf"{_CLAUSE}(?:{_MINE}(?:'s)?|i|ich|wir) .*\b(?:birthday|born on|born in|geburtstag|geboren)\b.*\d",
-    r"\b(?:mi cumpleanos|cumplo anos|naci (?:el|en)|mon anniversaire|je suis nee?)\b.*\d",
-    rf"{_CLAUSE}(?:i turn|i'?m turning|i'?m|i am|ich bin|tengo|j'ai) \d{{1,2}}(?: (?:years? old|jahre? alt"
-    rf"|anos|ans))?(?=[,.!]|$| (?:on|and|und|y|et)\b)",
-    # health and food
-    rf"{_CLAUSE}(?:i'?m|i am|{_MINE} (?:is|are)|we'?re|we are) (?:\w+ )?(?:a )?(?:vegan|vegetarian"
+)
+_DOSE = (
+    r"\d[\d.,]* ?(?:mg|mcg|µg|ug|ml|g|iu|ie|units?|tablets?|pills?|drops|puffs|tabletten?|tropfen|comprim\w+|gotas"
+    r"|gouttes)\b"
+)
+_HEALTH = _compile(
+    rf"{_CLAUSE}(?:i'?m|i am|i(?:'ve| have) been|{_MINE} (?:is|are)|we'?re|we are) (?:\w+ )?(?:a )?(?:vegan|vegetarian"
     rf"|pescatarian|coeliac|celiac|diabetic|allergic to|"
     r"intolerant|lactose|gluten|pregnant|expecting|deaf|blind|wheelchair|color ?blind|colour ?blind"
     r"|dyslexic|left.handed|autistic|asthmatic)\b",
     rf"{_CLAUSE}(?:i|we|{_MINE}) (?:don't|dont|doesn't|do not|does not|can't|cannot|can not|never) (?:eat"
-    rf"|drink|have|take|tolerate|digest) (?!it\b|that\b|this\b|any ?more|the time|time)\w+",
-    rf"{_CLAUSE}(?:i|{_MINE}) (?:takes?|use|uses|am on|is on|'m on) (?:\d|\w+ \d|blood|an? \w+ pen|insulin"
+    rf"|drink|tolerate|digest) (?!it\b|that\b|this\b|the\b|any ?more)\w+",
+    rf"{_CLAUSE}(?:i|{_MINE}) (?:takes?|use|uses|am on|is on|'m on) (?:{_DOSE}|\w+ {_DOSE}|blood|an? \w+ pen|insulin"
     rf"|an? inhaler)",
     rf"{_CLAUSE}(?:i|{_MINE}) ha(?:ve|s) (?:an? |a severe |a bad )?(?:[\w-]+ )?(?:allerg\w+|intolerance"
     rf"|diabetes|asthma|migraines?|epilepsy|adhd|celiac|coeliac)\b",
@@ -267,16 +307,38 @@ _FACT = _compile(
     rf")?(?:kein\w*|nie)\b",
     rf"{_CLAUSE}(?:ich|{_MINE}) (?:habe?|hab|hat) (?:eine? )?\w*(?:allergie|unvertraglichkeit|intoleranz"
     rf"|asthma|diabetes|zoliakie|migrane)",
-    rf"{_CLAUSE}(?:ich nehme|{_MINE} nimmt) (?:\w+ )?\d",
+    rf"{_CLAUSE}(?:ich nehme|{_MINE} nimmt) (?:\w+ )?{_DOSE}",
+    rf"{_CLAUSE}(?:i|{_MINE}) (?:takes?|injects?) (?!it\b|this|that|the\b|an?\b)[\w-]+ (?:\w+ )?"
+    r"(?:daily|(?:once|twice|three times) (?:a|per) day)\b",
     rf"{_CLAUSE}(?:soy|{_MINE} es) (?:muy )?(?:alergic\w+|vegan\w+|vegetarian\w+|celiac\w+|diabetic\w+"
     rf"|intolerante)\b",
     rf"{_CLAUSE}(?:tengo|{_MINE} tiene|j'ai|{_MINE} a) (?:una? |une |de l')?(?:alergia|asma|diabetes"
     rf"|intolerancia|migranas|allergie|asthme|diabete)\w*",
-    rf"{_CLAUSE}(?:no como|no bebo|tomo \d|{_MINE} (?:se llama \w+ y )?no come|no tolero)\b",
+    rf"{_CLAUSE}(?:no como|no bebo|tomo {_DOSE}|{_MINE} (?:se llama \w+ y )?no come|no tolero)\b",
     rf"{_CLAUSE}(?:je suis|{_MINE} est) (?:\w+ )?(?:allergique|vegan\w*|vegetarien\w*|vegetalien\w*"
     rf"|diabetique|intolerant\w*|enceinte|coeliaque)\b",
     rf"{_CLAUSE}(?:je ne mange|je ne bois|je ne supporte|{_MINE} ne mange) (?:pas|plus|jamais)\b"
-    rf"|{_CLAUSE}je prends \d",
+    rf"|{_CLAUSE}je prends {_DOSE}",
+)
+"""Diet, allergies and medicines, which all advice has to observe."""
+
+_HEALTH_OF_ANYBODY = _compile(
+    r"\b(?:\w*allerg\w+|alergi\w+|\w*intoleran\w+|coeliac\w*|celia[ck]\w*|cel[ií]ac\w*|zoliak\w+|vegan\w*|vegetarian\w*|vegetari\w+"
+    r"|diabet\w+)\b",
+    rf"\b(?:takes?|on|nimmt|toma|prend)\b.* {_DOSE}",
+    r"\b(?:can't|cannot|can not|doesn't|does not|never|must not|only) (?:eats?|drinks?)\b",
+)
+
+_FACT = _compile(
+    rf"{_CLAUSE}{_MINE}(?:'s name is|'s name's| is named| heisst| heißt| heissen| heißen| se llaman?"
+    r"| s'appellent?) \w+",
+    rf"{_CLAUSE}{_MINE} (?:is|are) called (?!once\b|twice\b)\w+"
+    r"(?=[,.!;]|$| (?:but|because|since|which|who|and \w+s)\b)",
+    # birthday
+    rf"{_CLAUSE}(?:{_MINE}(?:'s)?|i|ich|wir) .*\b(?:birthday|born on|born in|geburtstag|geboren)\b.*\d",
+    r"\b(?:mi cumpleanos|cumplo anos|naci (?:el|en)|mon anniversaire|je suis nee?)\b.*\d",
+    rf"{_CLAUSE}(?:i turn|i'?m turning|i'?m|i am|ich bin|tengo|j'ai) \d{{1,2}}(?: (?:years? old|jahre? alt"
+    rf"|anos|ans))?(?=[,.!]|$| (?:on|and|und|y|et)\b)",
     # family and pets
     rf"{_CLAUSE}(?:i|we)(?:'ve| have)? (?:have|got|adopted|just got|just adopted) (?:an? |two |three |four "
     rf"|\d )(?:[\w-]+ ){{0,2}}(?:kids?|children|sons?|daughters?|"
@@ -356,7 +418,7 @@ _MONTH = (
 _DAY = Lazy(
     rf"\b\d{{1,2}}(?:st|nd|rd|th|\.)? (?:of |de )?{_MONTH}|\b{_MONTH}\.? \d{{1,2}}|\b(?:in|by|until|im|ab"
     rf"|bis|en|fin) {_MONTH}"
-    rf"|\b(?:{'|'.join(WEEKDAYS)})s?\b"
+    rf"|\b(?:{'|'.join(WEEKDAYS)})s?\b(?!')"
     r"|\b\d{1,2}:\d\d\b|\b\d{1,2}\.\d{1,2}\.|\b\d{1,2}/\d{1,2}\b|\b\d{1,2}h(?:\d\d)?\b|\b\d{1,2}\s?(?:am"
     r"|pm|uhr)\b|\b\d{1,2}(?:st|nd|rd|th)\b|\ble \d{1,2}\b"
 )
@@ -385,13 +447,13 @@ def match_statement(sentence: str) -> Statement | None:
     ('preference', 'fact')
     >>> match_statement("my neighbour wants everyone to call her Countess")
     """
-    said = strip_quotations(sentence)
-    plain = fold_text(said)
+    masked = strip_quotations(sentence)
+    plain = fold_text(masked)
     if is_doubtful(sentence) or "“”" in plain or len(plain) < _SHORTEST:
         return None
     if (
         (found := _INSTRUCTION.search(plain))
-        and (found["spelled"] is None or said[found.start("spelled")].isupper())
+        and (found["spelled"] is None or masked[found.start("spelled")].isupper())
         and (found["called"] or "") not in _COMMON
     ):
         return "preference" if not found.start() or not _REPORTED.search(plain) else None
@@ -403,8 +465,45 @@ def match_statement(sentence: str) -> Statement | None:
     if _PREFERENCE.search(plain):
         return "preference"
     if _DECISION.search(plain):
-        return "decision"
-    return "fact" if _states_fact(said, plain) else None
+        return "decision" if is_self_contained(sentence) else None
+    if _TROUBLE.search(plain):
+        return None
+    if _HEALTH.search(plain):
+        return "constraint"
+    if any(_is_name_like(masked, found, ("self",)) for found in _NAME_OF_SPEAKER.pattern.finditer(plain)):
+        return "preference"
+    return "fact" if _states_fact(masked, plain) else None
+
+
+_IMPERATIVE = Lazy(
+    r"^(?:please |bitte |also |oh |ok |and |but )*"
+    rf"(?:(?:always|never|don't|do not|no more|immer|nie|nunca|siempre|jamais|toujours) |{_ANSWERING} )"
+)
+_ABOUT_ANSWERS = Lazy(
+    r"\b(?:to be (?:called|addressed)|genannt werden|answers?|repl(?:y|ies)|responses?|antwort\w*|respuestas?"
+    r"|reponses?)\b"
+)
+_IMPORTANT, _ORDINARY = 0.7, 0.5
+
+
+def rate_importance(rule: str) -> float:
+    """Return the importance of a preference or constraint; instructions, names and health come first in prompts.
+
+    >>> rate_importance("Call the user Bea."), rate_importance("Bea likes tea.")
+    (0.7, 0.5)
+    """
+    plain = fold_text(rule)
+    patterns = (_INSTRUCTION, _IMPERATIVE, _ABOUT_ANSWERS, _HEALTH, _HEALTH_OF_ANYBODY, _NAME_OF_SPEAKER)
+    return _IMPORTANT if any(pattern.search(plain) for pattern in patterns) else _ORDINARY
+
+
+def concerns_health(statement: str) -> bool:
+    """Return whether a statement of anybody tells of a diet, an allergy or a medicine.
+
+    >>> [concerns_health(each) for each in ("Ruth is allergic to nuts.", "Bo takes aspirin 100 mg", "Bo runs")]
+    [True, True, False]
+    """
+    return _HEALTH_OF_ANYBODY.search(fold_text(statement)) is not None
 
 
 def is_doubtful(sentence: str) -> bool:
@@ -413,11 +512,13 @@ def is_doubtful(sentence: str) -> bool:
     >>> is_doubtful("could be that I'm lactose intolerant"), is_doubtful("I'm lactose intolerant")
     (True, False)
     """
-    plain = fold_text(strip_quotations(sentence))
+    masked = strip_quotations(sentence)
+    plain = fold_text(masked)
     return (
         plain.endswith("?")
         or len(plain) > _LONGEST
         or _NO_FACT.search(plain) is not None
+        or _IRREALIS.search(masked) is not None
         or _has_foreign_head(plain)
     )
 
@@ -458,25 +559,27 @@ _GREETING = re.compile(
 
 def _has_foreign_head(plain: str) -> bool:
     head = _HEAD.search(plain)
-    return head is not None and _ALLOWED_HEAD.search(head["head"]) is None
-
-
-def _states_fact(said: str, plain: str) -> bool:
-    if _TROUBLE.search(plain):
-        return False
-    if _FACT.search(plain) or (_EVENT.search(plain) and _DAY.search(plain) and not _PASSING.search(plain)):
-        return True
-    if (place := _PLACE.search(plain)) is not None and _is_name_like(said, place, tuple(place.groupdict())):
-        return True
-    return any(
-        _is_name_like(said, found, ("name", "self"), lower=False) for found in _NAMED.pattern.finditer(plain)
+    return (
+        head is not None
+        and _ALLOWED_HEAD.search(head["head"]) is None
+        and _VALUE_OF_MINE.search(plain) is None
     )
 
 
-def _is_name_like(said: str, found: re.Match[str], groups: tuple[str, ...], *, lower: bool = False) -> bool:
+def _states_fact(masked: str, plain: str) -> bool:
+    if _FACT.search(plain) or (_EVENT.search(plain) and _DAY.search(plain) and not _PASSING.search(plain)):
+        return True
+    if (place := _PLACE.search(plain)) is not None and _is_name_like(masked, place, tuple(place.groupdict())):
+        return True
+    return any(
+        _is_name_like(masked, found, ("name", "kin", "vehicle")) for found in _NAMED.pattern.finditer(plain)
+    )
+
+
+def _is_name_like(masked: str, found: re.Match[str], groups: tuple[str, ...]) -> bool:
     """Return whether the word in the group that matched is written as a name, or may be one."""
     for group in groups:
         if group in found.groupdict() and found[group] is not None:
             word = found[group]
-            return word not in _COMMON and (lower or said[found.start(group)].isupper())
+            return word not in _COMMON and masked[found.start(group)].isupper()
     return True

@@ -106,19 +106,19 @@ _NO_FAILURE = compile_pattern(
 _CLAUSE = re.compile(r"[,;:]\s|\s(?:but|and|until)\s")
 
 
-def is_failure(said: str, speaker: Speaker) -> bool:
+def is_failure(masked: str, speaker: Speaker) -> bool:
     """Whether a sentence tells of something that did not work."""
-    if _NO_FAILURE.search(said):
+    if _NO_FAILURE.search(masked):
         return False
-    if is_fix(said, speaker):
-        return any(_has_failure(part) for part in _CLAUSE.split(said) if not _FIX.search(part))
-    return _has_failure(said)
+    if is_fix(masked, speaker):
+        return any(_has_failure(part) for part in _CLAUSE.split(masked) if not _FIX.search(part))
+    return _has_failure(masked)
 
 
-def _has_failure(said: str) -> bool:
-    if _FAILURE.search(said):
+def _has_failure(masked: str) -> bool:
+    if _FAILURE.search(masked):
         return True
-    return _FAILING.search(said) is not None and _OURS.search(said) is not None
+    return _FAILING.search(masked) is not None and _OURS.search(masked) is not None
 
 
 # -- fixes -----------------------------------------------------------------------------------------------
@@ -180,7 +180,7 @@ _NO_FIX = compile_pattern(
 )
 
 
-def is_fix(said: str, speaker: Speaker) -> bool:
+def is_fix(masked: str, speaker: Speaker) -> bool:
     """Whether a sentence tells what fixed something, or that it works again."""
     del speaker
-    return _FIX.search(said) is not None and not _NO_FIX.search(said)
+    return _FIX.search(masked) is not None and not _NO_FIX.search(masked)

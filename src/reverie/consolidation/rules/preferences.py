@@ -63,13 +63,13 @@ _UNDECIDED = compile_pattern(
 )
 
 
-def is_decision(said: str, speaker: Speaker) -> bool:
+def is_decision(masked: str, speaker: Speaker) -> bool:
     """Whether a sentence says that something has been decided."""
-    if len(said.split()) < 3 or _UNDECIDED.search(said):
+    if len(masked.split()) < 3 or _UNDECIDED.search(masked):
         return False
     if speaker == "assistant":
-        return _AGENT_DECISION.search(said) is not None
-    return _DECISION.search(said) is not None or _USER_DECISION.search(said) is not None
+        return _AGENT_DECISION.search(masked) is not None
+    return _DECISION.search(masked) is not None or _USER_DECISION.search(masked) is not None
 
 
 # -- constraints -----------------------------------------------------------------------------------------
@@ -175,13 +175,13 @@ _UNCONSTRAINED = compile_pattern(
 )
 
 
-def is_constraint(said: str, speaker: Speaker) -> bool:
+def is_constraint(masked: str, speaker: Speaker) -> bool:
     """Whether a sentence says what must be, or must not."""
-    if _UNCONSTRAINED.search(said) or len(said.split()) < 3:
+    if _UNCONSTRAINED.search(masked) or len(masked.split()) < 3:
         return False
     if speaker == "assistant":
-        return _OF_OURS.search(said) is not None and _CONSTRAINT.search(said) is not None
-    return _CONSTRAINT.search(said) is not None or _USER_CONSTRAINT.search(said) is not None
+        return _OF_OURS.search(masked) is not None and _CONSTRAINT.search(masked) is not None
+    return _CONSTRAINT.search(masked) is not None or _USER_CONSTRAINT.search(masked) is not None
 
 
 # -- preferences -----------------------------------------------------------------------------------------
@@ -199,7 +199,7 @@ _NOT_LIKED = (
 )
 _PREFERENCE = compile_pattern(
     rf"\b(?:i|we){_HOW} (?:hate|dislike|detest|loathe|love|enjoy|adore|like) {_NOT_LIKED}\w",
-    rf"\b(?:i|we){_HOW} (?:prefer|favou?r) (?!not to (?:say|answer|speculate|talk))\w",
+    rf"\b(?:i|we){_HOW} (?:prefer|favou?r) {_NOT_LIKED}\w",
     r"\b(?:i|we)(?:'d| would)(?: much| really)? (?:prefer|rather) (?!not (?:say|answer|to say))\w",
     rf"\b(?:i|we) (?:do not|don't|really don't|do n't) (?:really )?(?:like|enjoy|love) {_NOT_LIKED}\w",
     r"\bi (?:do not|don't) want (?:to see|you to|any)\b",
@@ -241,8 +241,8 @@ _AGENT_PREFERENCE = compile_pattern(
 )
 
 
-def is_preference(said: str, speaker: Speaker) -> bool:
+def is_preference(masked: str, speaker: Speaker) -> bool:
     """Whether a sentence says what its speaker, or the user, likes."""
     if speaker == "assistant":
-        return _AGENT_PREFERENCE.search(said) is not None and not said.endswith("!")
-    return _PREFERENCE.search(said) is not None or _STANDING.search(said) is not None
+        return _AGENT_PREFERENCE.search(masked) is not None and not masked.endswith("!")
+    return _PREFERENCE.search(masked) is not None or _STANDING.search(masked) is not None
