@@ -272,6 +272,8 @@ class AsyncWorker:
     log = _on_thread(Worker.log)
     proposals = _on_thread(Worker.proposals)
     decide = _on_thread(Worker.decide)
+    ask = _on_thread(Worker.ask)
+    answer = _on_thread(Worker.answer)
     keep_plan = _on_thread(Worker.keep_plan)
     kept_plans = _on_thread(Worker.kept_plans)
     decide_plan = _on_thread(Worker.decide_plan)
