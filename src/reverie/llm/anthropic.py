@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,9 +14,9 @@ from reverie.domain.conversation import ToolCall
 from reverie.domain.errors import ModelRefused
 from reverie.llm.messages import ChatMessage, Finish, ModelReply, ModelRequest, TokenUsage
 from reverie.llm.pricing import Price
-from reverie.llm.protocol import OnText
-from reverie.llm.retry import TRANSIENT, RetryableError, RetryPolicy, StreamRelay, parse_retry_after
-from reverie.llm.structured_output import Form, FormatFallback, FormatRejected, append_schema
+from reverie.llm.provider import ProviderModel
+from reverie.llm.retry import RetryableError, RetryPolicy, StreamRelay
+from reverie.llm.structured_output import Form, FormatRejected, append_schema
 
 _FINISHES: Mapping[str, Finish] = {
     "end_turn": "stop",
@@ -31,7 +31,7 @@ _ANSWER = "answer"
 """Tool whose arguments are the answer, for an answer that follows a schema."""
 
 
-class AnthropicModel:
+class AnthropicModel(ProviderModel):
     """Model behind Anthropic's Messages API, or behind a server that speaks it.
 
     Args:
@@ -51,11 +51,9 @@ class AnthropicModel:
         price: Price | None = None,
         patience: RetryPolicy | None = None,
     ) -> None:
+        super().__init__(f"anthropic:{model}", anthropic, ("schema", "words"), price=price, patience=patience)
         self._model = model
-        self._price = price
-        self._patience = patience or RetryPolicy()
         self._client = anthropic.Anthropic(api_key=api_key, base_url=base_url, max_retries=0)
-        self._ladder = FormatFallback(("schema", "words"))
         self._takes_temperature = True
 
     @classmethod
@@ -69,34 +67,6 @@ class AnthropicModel:
         if not key:
             raise ModelRefused(f"anthropic:{model} needs ANTHROPIC_API_KEY")
         return cls(model, api_key=key, base_url=environ.get("ANTHROPIC_BASE_URL") or None)
-
-    @property
-    def name(self) -> str:
-        """`provider:model`."""
-        return f"anthropic:{self._model}"
-
-    def answer(self, request: ModelRequest, *, on_text: OnText | None = None) -> ModelReply:
-        """Answer a request; see `reverie.llm.protocol.Model.answer`."""
-        relay = StreamRelay(on_text)
-        requests = 0
-
-        def attempt(left_s: float) -> ModelReply:
-            nonlocal requests
-            requests += 1
-            return relay.guarded(lambda: self._answer_once(request, left_s, relay))
-
-        reply: ModelReply = self._patience.tried(attempt, timeout_s=request.timeout_s, who=self.name)
-        usage = replace(reply.usage, requests=requests)
-        return replace(reply, usage=usage if self._price is None else self._price.of(usage))
-
-    def _answer_once(self, request: ModelRequest, left_s: float, relay: StreamRelay) -> ModelReply:
-        if request.schema is None:
-            try:
-                return self._request(request, None, left_s, relay)
-            except FormatRejected as error:
-                raise ModelRefused(str(error)) from error
-        reply: ModelReply = self._ladder.ask(lambda form: self._request(request, form, left_s, relay))
-        return reply
 
     def _request(
         self, request: ModelRequest, form: Form | None, left_s: float, relay: StreamRelay
@@ -134,31 +104,6 @@ class AnthropicModel:
         pieces = self._send(lambda: send(stream=True))
         gathered: ModelReply = self._send(lambda: _collect_reply(pieces, relay))
         return gathered
-
-    def _send(self, call: Callable[[], Any]) -> Any:
-        """Call the library, converting its errors."""
-        try:
-            return call()
-        except anthropic.APITimeoutError as error:
-            raise RetryableError("the server did not answer in time") from error
-        except anthropic.APIStatusError as error:
-            raise self._convert_error(error) from error
-        except (anthropic.APIConnectionError, anthropic.APIResponseValidationError) as error:
-            raise RetryableError(
-                f"the connection failed ({type(error.__cause__ or error).__name__})"
-            ) from error
-        except anthropic.APIError as error:
-            raise RetryableError(f"the answer broke off ({type(error).__name__})") from error
-        except json.JSONDecodeError as error:
-            raise RetryableError("the answer was no JSON") from error
-
-    def _convert_error(self, error: anthropic.APIStatusError) -> Exception:
-        message = f"{self.name} answered {error.status_code}: {_extract_error_text(error)}"
-        if error.status_code in {400, 422}:
-            return FormatRejected(message)
-        if error.status_code in TRANSIENT:
-            return RetryableError(message, after_s=parse_retry_after(error.response.headers))
-        return ModelRefused(f"{message}: check the key, the model's name and the address")
 
 
 def _build_arguments(request: ModelRequest, form: Form | None) -> dict[str, Any]:
@@ -280,11 +225,3 @@ def _parse_usage(counted: Any) -> TokenUsage:
         input_tokens=sum(getattr(counted, name, None) or 0 for name in read),
         output_tokens=getattr(counted, "output_tokens", None) or 0,
     )
-
-
-def _extract_error_text(error: anthropic.APIStatusError) -> str:
-    """Return the server's own message, shortened."""
-    body = error.body
-    inner = body.get("error") if isinstance(body, dict) else None
-    message = inner.get("message") if isinstance(inner, dict) else None
-    return re.sub(r"\s+", " ", str(message or error.message))[:300]

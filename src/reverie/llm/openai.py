@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
 from typing import Any
 
 import openai
@@ -14,9 +12,9 @@ from reverie.domain.conversation import ToolCall
 from reverie.domain.errors import ModelRefused
 from reverie.llm.messages import ChatMessage, Finish, ModelReply, ModelRequest, TokenUsage
 from reverie.llm.pricing import Price
-from reverie.llm.protocol import OnText
-from reverie.llm.retry import TRANSIENT, RetryableError, RetryPolicy, StreamRelay, parse_retry_after
-from reverie.llm.structured_output import Form, FormatFallback, FormatRejected, append_schema
+from reverie.llm.provider import ProviderModel
+from reverie.llm.retry import RetryableError, RetryPolicy, StreamRelay
+from reverie.llm.structured_output import Form, FormatRejected, append_schema
 
 _FINISHES: Mapping[str, Finish] = {
     "stop": "stop",
@@ -29,7 +27,7 @@ _NO_KEY = "none"
 """Key that is sent where none is set: local servers need none, but the library requires one."""
 
 
-class OpenAIModel:
+class OpenAIModel(ProviderModel):
     """Model behind Chat Completions.
 
     Args:
@@ -51,12 +49,11 @@ class OpenAIModel:
         patience: RetryPolicy | None = None,
         provider: str = "openai",
     ) -> None:
+        super().__init__(
+            f"{provider}:{model}", openai, ("schema", "json", "words"), price=price, patience=patience
+        )
         self._model = model
-        self._price = price
-        self._patience = patience or RetryPolicy()
-        self._provider = provider
         self._client = openai.OpenAI(api_key=api_key or _NO_KEY, base_url=base_url, max_retries=0)
-        self._ladder = FormatFallback(("schema", "json", "words"))
         self._left_out: frozenset[str] = frozenset()
 
     @classmethod
@@ -72,36 +69,6 @@ class OpenAIModel:
                 f"openai:{model} needs OPENAI_API_KEY, or OPENAI_BASE_URL for a server that asks for no key"
             )
         return cls(model, base_url=url or None, api_key=key or None)
-
-    @property
-    def name(self) -> str:
-        """`provider:model`."""
-        return f"{self._provider}:{self._model}"
-
-    def answer(self, request: ModelRequest, *, on_text: OnText | None = None) -> ModelReply:
-        """Answer a request; see `reverie.llm.protocol.Model.answer`."""
-        relay = StreamRelay(on_text)
-        requests = 0
-
-        def attempt(left_s: float) -> ModelReply:
-            nonlocal requests
-            requests += 1
-            return relay.guarded(lambda: self._answer_once(request, left_s, relay))
-
-        reply: ModelReply = self._patience.tried(attempt, timeout_s=request.timeout_s, who=self.name)
-        usage = replace(reply.usage, requests=requests)
-        return replace(reply, usage=usage if self._price is None else self._price.of(usage))
-
-    # -- one try -----------------------------------------------------------------------------------------
-
-    def _answer_once(self, request: ModelRequest, left_s: float, relay: StreamRelay) -> ModelReply:
-        if request.schema is None:
-            try:
-                return self._request(request, None, left_s, relay)
-            except FormatRejected as error:
-                raise ModelRefused(str(error)) from error
-        reply: ModelReply = self._ladder.ask(lambda form: self._request(request, form, left_s, relay))
-        return reply
 
     def _request(
         self, request: ModelRequest, form: Form | None, left_s: float, relay: StreamRelay
@@ -138,31 +105,6 @@ class OpenAIModel:
         )
         gathered: ModelReply = self._send(lambda: _collect_reply(pieces, relay))
         return gathered
-
-    def _send(self, call: Callable[[], Any]) -> Any:
-        """Call the library, converting its errors."""
-        try:
-            return call()
-        except openai.APITimeoutError as error:
-            raise RetryableError("the server did not answer in time") from error
-        except openai.APIStatusError as error:
-            raise self._convert_error(error) from error
-        except (openai.APIConnectionError, openai.APIResponseValidationError) as error:
-            raise RetryableError(
-                f"the connection failed ({type(error.__cause__ or error).__name__})"
-            ) from error
-        except openai.APIError as error:  # an error event within a stream, or a body that is no JSON
-            raise RetryableError(f"the answer broke off ({type(error).__name__})") from error
-        except json.JSONDecodeError as error:
-            raise RetryableError("the answer was no JSON") from error
-
-    def _convert_error(self, error: openai.APIStatusError) -> Exception:
-        message = f"{self.name} answered {error.status_code}: {_extract_error_text(error)}"
-        if error.status_code in {400, 422}:
-            return FormatRejected(message)
-        if error.status_code in TRANSIENT and "insufficient_quota" not in message:
-            return RetryableError(message, after_s=parse_retry_after(error.response.headers))
-        return ModelRefused(f"{message}: check the key, the model's name and the address")
 
 
 class OllamaModel(OpenAIModel):
@@ -283,13 +225,6 @@ def _parse_usage(counted: Any) -> TokenUsage:
         input_tokens=getattr(counted, "prompt_tokens", None) or 0,
         output_tokens=getattr(counted, "completion_tokens", None) or 0,
     )
-
-
-def _extract_error_text(error: openai.APIStatusError) -> str:
-    """Return the server's own message, shortened."""
-    body = error.body
-    message = body.get("message") if isinstance(body, dict) else None
-    return re.sub(r"\s+", " ", str(message or error.message))[:300]
 
 
 def _find_refused_argument(message: str, arguments: Mapping[str, Any]) -> str | None:
