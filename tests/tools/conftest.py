@@ -1,7 +1,9 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import jsonschema
@@ -11,6 +13,7 @@ from reverie import Memory
 from reverie.tools import GROUPS, ToolResult, Toolset
 from tests.factories import MovableClock
 
+REFERENCE = (Path(__file__).parents[2] / "docs/reference/tools.md").read_text(encoding="utf-8")
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
@@ -39,7 +42,7 @@ def call(tools: Toolset) -> Call:
 
 
 def calling(tools: Toolset) -> Call:
-    """A function that calls a tool, and holds what comes to the tool's own schema."""
+    """A function that calls a tool, and holds what comes to the reference, or to the tool's own schema."""
 
     def call(name: str, /, **given: Any) -> ToolResult:
         told = tools.call(name, given)
@@ -50,7 +53,12 @@ def calling(tools: Toolset) -> Call:
 
 
 def holds_to_its_schema(tools: Toolset, name: str, told: ToolResult) -> None:
-    result: Mapping[str, Any] | None = tools.tool(name).result
-    if told.failed or result is None:
+    if told.failed:
         return
-    jsonschema.validate(told.data, result | {"$schema": "https://json-schema.org/draft/2020-12/schema"})
+    if (result := tools.tool(name).result) is not None:
+        jsonschema.validate(told.data, {**result, "$schema": "https://json-schema.org/draft/2020-12/schema"})
+        return
+    shown = re.search(rf"^### `{name}`\n.*?Data: (.*?)\.$", REFERENCE, re.MULTILINE | re.DOTALL)
+    assert shown is not None, f"the reference does not say what data {name} returns"
+    assert told.data is not None
+    assert set(told.data) == set(re.findall(r"`(\w+)`", shown[1]))

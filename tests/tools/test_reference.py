@@ -1,6 +1,6 @@
 """The reference of the tools says what the tools say of themselves.
 
-`REVERIE_DOCS_UPDATE=1` writes what is said of each tool anew, and leaves how it answers as it is.
+`REVERIE_DOCS_UPDATE=1` writes what is said of each tool anew, and leaves its data and how it answers as they are.
 """
 
 from __future__ import annotations
@@ -38,9 +38,7 @@ def described(tool: Tool) -> str:
             needed = ", required" if name in parameters["required"] else ""
             lines.append(f"| `{name}` | {form(rule)}{needed} | {rule['description']} |")
         lines.append("")
-    assert tool.result is not None
-    data = ", ".join(f"`{name}`" for name in tool.result["properties"])
-    return "\n".join([*lines, f"{effect(tool)} Data: {data}."])
+    return "\n".join([*lines, effect(tool)])
 
 
 def form(rule: Mapping[str, Any]) -> str:
@@ -71,9 +69,9 @@ def section(text: str, name: str) -> str:
 def test_every_tool_is_in_the_reference_with_its_arguments_and_answers(tool: Tool) -> None:
     text = FILE.read_text(encoding="utf-8")
     shown = section(text, tool.name)
-    begins, _, answers = shown.partition("\n\nAnswers")
+    begins, _, answers = shown.partition(" Data: ")
     if os.environ.get("REVERIE_DOCS_UPDATE"):
-        FILE.write_text(text.replace(shown, f"{described(tool)}\n\nAnswers{answers}"), encoding="utf-8")
+        FILE.write_text(text.replace(shown, f"{described(tool)} Data: {answers}"), encoding="utf-8")
         begins = described(tool)
     assert begins == described(tool)
     assert len(answers) > 20, f"how {tool.name} answers is not said"

@@ -18,20 +18,6 @@ from reverie.domain.record import UNTRUSTED, Record
 from reverie.domain.text import escaping, timestamps
 from reverie.repositories.working_memory import EntryHit
 from reverie.search.hits import Hit
-from reverie.tools.schemas import (
-    CATEGORY,
-    COUNT,
-    IDENTIFIER,
-    KIND,
-    LAYER,
-    ORIGIN,
-    SCORE,
-    STRING,
-    STRINGS,
-    Schema,
-    allow_null,
-    build_object_schema,
-)
 
 _LONGEST_PREVIEW = 120  # characters of an entry that a search shows (RockBot's)
 
@@ -78,7 +64,7 @@ def render_hit(hit: Hit, now: datetime) -> str:
 
 
 def build_hit_data(hit: Hit, now: datetime) -> Mapping[str, Any]:
-    """Return a hit as an object of the schema `HIT`."""
+    """Return a hit as an object."""
     record = hit.record
     return {
         "id": hit.id,
@@ -98,7 +84,7 @@ def build_hit_data(hit: Hit, now: datetime) -> Mapping[str, Any]:
 
 
 def build_record_data(record: Record) -> Mapping[str, Any]:
-    """Return a record as an object of the schema `RECORD`."""
+    """Return a record as an object."""
     return {
         "id": record.id,
         "content": render.quote_text(record.content, id=record.id),
@@ -134,40 +120,6 @@ def _get_value(hit: Hit) -> Record | Turn | Paragraph:
     return found
 
 
-HIT = build_object_schema(
-    "What was found.",
-    id=IDENTIFIER,
-    type={"type": "string", "enum": ["record", "turn", "session", "paragraph"]},
-    kind={"type": "string", "description": "The record's kind, or the type again."},
-    content={"type": "string", "description": "What it says, on one line, long texts cut."},
-    category=allow_null(CATEGORY),
-    tags=STRINGS,
-    score=SCORE,
-    age={"type": "string", "description": "How old: today, 1 day ago, 7 days ago."},
-    at={"type": "string", "format": "date-time"},
-    origin=ORIGIN,
-    trusted={"type": "boolean", "description": "False for what a tool, the web or an import said."},
-    session=allow_null(STRING),
-    role=allow_null({"type": "string", "description": "Who said a turn: user, assistant, system, tool."}),
-)
-
-RECORD = build_object_schema(
-    "A record as it is now.",
-    id=IDENTIFIER,
-    content=STRING,
-    category=allow_null(CATEGORY),
-    kind=KIND,
-    layer=LAYER,
-    tags=STRINGS,
-    confidence=SCORE,
-    importance=SCORE,
-    origin=ORIGIN,
-    seen_count={"type": "integer", "minimum": 1},
-    created_at={"type": "string", "format": "date-time"},
-    updated_at={"type": "string", "format": "date-time"},
-)
-
-
 # -- entries of working memory -----------------------------------------------------------------------------
 
 
@@ -185,7 +137,7 @@ def render_entry_hit(hit: EntryHit, now: datetime) -> str:
 
 
 def build_entry_data(entry: Entry, now: datetime) -> Mapping[str, Any]:
-    """Return an entry as an object of the schema `ENTRY`."""
+    """Return an entry as an object, without its text."""
     remaining = entry.get_remaining_time(now)
     return {
         "key": entry.key,
@@ -194,14 +146,3 @@ def build_entry_data(entry: Entry, now: datetime) -> Mapping[str, Any]:
         "tags": [escaping.escape_line(tag) for tag in entry.tags],
         "expires_in_seconds": None if remaining is None else int(remaining.total_seconds()),
     }
-
-
-_ENTRY: Mapping[str, Schema] = {
-    "key": STRING,
-    "characters": COUNT,
-    "category": allow_null(CATEGORY),
-    "tags": STRINGS,
-    "expires_in_seconds": allow_null(COUNT),
-}
-ENTRY = build_object_schema("A key of working memory, without its data.", **_ENTRY)
-ENTRY_HIT = build_object_schema("A key of working memory that was found.", **_ENTRY, score=SCORE)

@@ -7,15 +7,11 @@ from types import MappingProxyType
 from typing import Any
 
 from reverie.domain import category
-from reverie.domain.record import KINDS, LAYERS, LONGEST_CONTENT, LONGEST_LABEL, MOST_LABELS, ORIGINS
+from reverie.domain.record import KINDS, LAYERS, LONGEST_CONTENT, LONGEST_LABEL, MOST_LABELS
 
 Schema = Mapping[str, Any]
 
-STRING: Schema = {"type": "string"}
-STRINGS: Schema = {"type": "array", "items": STRING}
-COUNT: Schema = {"type": "integer", "minimum": 0}
 SCORE: Schema = {"type": "number", "minimum": 0, "maximum": 1}
-IDENTIFIER: Schema = {"type": "string", "minLength": 1}
 
 CATEGORY: Schema = {
     "type": "string",
@@ -37,7 +33,6 @@ LAYER: Schema = {
     "enum": list(LAYERS),
     "description": "episodic: what happened; semantic: what is so; procedural: how to do things.",
 }
-ORIGIN: Schema = {"type": "string", "enum": list(ORIGINS), "description": "Whose word it is."}
 QUERY: Schema = {"type": "string", "maxLength": 10_000}
 
 
@@ -55,17 +50,6 @@ def build_parameters(required: Sequence[str] = (), **properties: Schema) -> Sche
             "additionalProperties": False,
         }
     )
-
-
-def build_object_schema(description: str = "", **properties: Schema) -> Schema:
-    """Return the schema of an object that always has all of these properties."""
-    schema = dict(build_parameters(list(properties), **properties))
-    return {**schema, "description": description} if description else schema
-
-
-def build_array_schema(items: Schema) -> Schema:
-    """Return the schema of a list."""
-    return {"type": "array", "items": items}
 
 
 def build_text_schema(description: str, *, longest: int = LONGEST_CONTENT, empty: bool = False) -> Schema:
@@ -91,8 +75,3 @@ def build_integer_schema(description: str, *, least: int, most: int) -> Schema:
 def build_limit_schema(usual: int, most: int = 50) -> Schema:
     """Return the schema of the number of results that are wanted at most."""
     return build_integer_schema(f"At most so many; {usual} if left out.", least=1, most=most)
-
-
-def allow_null(schema: Schema) -> Schema:
-    """Return a schema that also allows null, without a list of types, which some clients refuse."""
-    return {"anyOf": [schema, {"type": "null"}]}

@@ -50,8 +50,8 @@ class Tool:
         reads_only: Whether it changes nothing.
         destructive: Whether it may take something away.
         idempotent: Whether a second call with the same arguments changes nothing more.
-        result: JSON schema of `ToolResult.data`, an object; None where there is no data.
-        serves_data: Whether MCP clients get the data as it is, because another server's clients expect it.
+        result: JSON schema of `ToolResult.data` for a tool whose data MCP clients get as they are, because another
+            server's clients expect them; None for all others.
     """
 
     spec: ToolSpec
@@ -60,7 +60,6 @@ class Tool:
     destructive: bool = False
     idempotent: bool = False
     result: Mapping[str, Any] | None = None
-    serves_data: bool = False
 
     @property
     def name(self) -> str:
@@ -234,7 +233,7 @@ class Toolset(Sequence[Tool]):
         return [
             provider_schemas.to_mcp(
                 tool.spec,
-                result=tool.result if tool.serves_data else None,
+                result=tool.result,
                 reads_only=tool.reads_only,
                 destructive=tool.destructive,
                 idempotent=tool.idempotent,

@@ -113,7 +113,7 @@ class MemoryServer:
         """Return the text once more, since some clients show a model nothing else."""
         if self.offer.text_only:
             return None
-        if tool.serves_data:
+        if tool.result is not None:
             return None if result.data is None else to_plain_json(result.data)
         return {"text": result.text, "trusted": result.trusted}
 

@@ -9,7 +9,7 @@ from typing import Any
 from reverie.domain.conversation import ROLES
 from reverie.llm.messages import ToolSpec
 from reverie.search.hits import Hit, SearchMode
-from reverie.tools import argument_values, rendering, schemas
+from reverie.tools import argument_values, schemas
 from reverie.tools.groups import records
 from reverie.tools.memory_protocol import MemoryLike
 from reverie.tools.toolset import Tool, ToolResult, Toolset
@@ -29,30 +29,11 @@ def build_conversation_tools(
 
     def search(given: Mapping[str, Any]) -> ToolResult:
         hits = _search_turns(memory, given, session)
-        data = {"hits": [rendering.build_hit_data(hit, now()) for hit in hits]}
-        if not hits:
-            return ToolResult(
-                "Found nothing that was said about it. Try other words, or mode literal.",
-                data,
-            )
-        number = rendering.format_count(len(hits), "place")
-        return ToolResult(
-            "\n".join([f"Found {number}:", *(rendering.render_hit(hit, now()) for hit in hits)]),
-            data,
-            trusted=all(hit.is_trusted for hit in hits),
-        )
+        nothing = " that was said about it. Try other words, or mode literal."
+        return records.format_hits_result(hits, now(), noun=["place"], nothing=nothing)
 
-    return Toolset(
-        [
-            Tool(
-                spec=_SPEC if session is not None else _WITHOUT_THIS,
-                run=search,
-                reads_only=True,
-                idempotent=True,
-                result=records.FOUND,
-            )
-        ]
-    )
+    spec = _SPEC if session is not None else _WITHOUT_THIS
+    return Toolset([Tool(spec=spec, run=search, reads_only=True, idempotent=True)])
 
 
 def _search_turns(memory: MemoryLike, given: Mapping[str, Any], this: str | None) -> list[Hit]:

@@ -62,7 +62,6 @@ def build_knowledge_graph_tools(graph: KnowledgeGraph) -> Toolset:
             destructive=result is _DONE,
             idempotent=result is _DONE or result is _GRAPH,
             result=result,
-            serves_data=True,
         )
         for spec, result in _TOOLS
     )

@@ -64,7 +64,7 @@ def build_memory_tool(memory: MemoryLike, *, now: Callable[[], datetime], source
         result = operations[operation](given)
         return replace(result, data=_build_result_data(operation, result.data))
 
-    return Toolset([Tool(spec=_MEMORY, run=run, destructive=True, result=_RESULT)])
+    return Toolset([Tool(spec=_MEMORY, run=run, destructive=True)])
 
 
 def _add(memory: MemoryLike, given: Mapping[str, Any], source: str) -> ToolResult:
@@ -93,7 +93,7 @@ def _search(memory: MemoryLike, given: Mapping[str, Any], now: datetime) -> Tool
         layer=given.get("layer"),
         tags=argument_values.get_texts(given, "tags"),
     )
-    return records.format_hits_result(hits, now, nothing="Try other words, or fewer restrictions.")
+    return records.format_hits_result(hits, now, nothing=". Try other words, or fewer restrictions.")
 
 
 def _update(memory: MemoryLike, given: Mapping[str, Any], now: datetime) -> ToolResult:
@@ -166,11 +166,6 @@ def _build_result_data(operation: str, data: Mapping[str, Any] | None) -> Mappin
     }
 
 
-_RESULT = schemas.build_object_schema(
-    operation=schemas.build_enum_schema(list(_TAKES), "What was done."),
-    record=schemas.allow_null(rendering.RECORD),
-    hits=schemas.allow_null(schemas.build_array_schema(rendering.HIT)),
-)
 _MEMORY = ToolSpec(
     name="memory",
     description="Work with long-term memory. add: content (category, kind, layer, tags, confidence, "

@@ -47,20 +47,12 @@ def build_observation_tools(memory: MemoryLike, *, now: Callable[[], datetime], 
         hits = memory.search(
             argument_values.get_text(given, "query"), limit=given.get("limit", _HITS), kind=FIL
         )
-        data = {"hits": [rendering.build_hit_data(hit, now()) for hit in hits]}
-        if not hits:
-            return ToolResult("Found nothing. Try other words.", data)
-        number = rendering.format_count(len(hits), "observation")
-        return ToolResult(
-            "\n".join([f"Found {number}:", *(rendering.render_hit(hit, now()) for hit in hits)]),
-            data,
-            trusted=all(hit.is_trusted for hit in hits),
-        )
+        return records.format_hits_result(hits, now(), noun=["observation"], nothing=". Try other words.")
 
     return Toolset(
         [
-            Tool(spec=_REMEMBER, run=remember, result=_SAVED),
-            Tool(spec=_RECALL, run=recall, reads_only=True, idempotent=True, result=records.FOUND),
+            Tool(spec=_REMEMBER, run=remember),
+            Tool(spec=_RECALL, run=recall, reads_only=True, idempotent=True),
         ]
     )
 
@@ -74,11 +66,6 @@ def _list(description: str) -> schemas.Schema:
     }
 
 
-_SAVED = schemas.build_object_schema(
-    saved=schemas.build_array_schema(
-        schemas.build_object_schema(id=schemas.IDENTIFIER, outcome=records.OUTCOME, record=rendering.RECORD)
-    )
-)
 _REMEMBER = ToolSpec(
     name="remember",
     description="Remember what was learned in a step, for later ones.",

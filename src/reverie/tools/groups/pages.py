@@ -42,8 +42,8 @@ def build_page_tools(memory: MemoryLike, *, now: Callable[[], datetime]) -> Tool
 
     return Toolset(
         [
-            Tool(spec=_EDIT, run=edit, destructive=True, result=_EDITED),
-            Tool(spec=_READ, run=read, reads_only=True, idempotent=True, result=_PAGE),
+            Tool(spec=_EDIT, run=edit, destructive=True),
+            Tool(spec=_READ, run=read, reads_only=True, idempotent=True),
         ]
     )
 
@@ -157,8 +157,6 @@ def _read_page(pages: Pages, name: str) -> ToolResult:
     return ToolResult(message, {"page": name, "text": escaping.strip_invisible(text)}, trusted=not is_doubted)
 
 
-_EDITED = schemas.build_object_schema(edited=schemas.STRING, text=schemas.STRING)
-_PAGE = schemas.build_object_schema(page=schemas.STRING, text=schemas.STRING)
 _NAME = schemas.build_text_schema("Which page; MEMORY.md if left out.", longest=200)
 _OLD = schemas.build_text_schema(
     "The piece as it stands there, with enough around it to be the only one.", longest=LONGEST_PAGE

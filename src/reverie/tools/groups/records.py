@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -20,14 +20,6 @@ from reverie.tools.memory_protocol import MemoryLike
 from reverie.tools.toolset import Tool, ToolResult, Toolset
 
 _HITS = 10
-
-OUTCOME = schemas.build_enum_schema(
-    ["created", "reinforced"],
-    "created, or reinforced when it was known already.",
-)
-FOUND = schemas.build_object_schema(hits=schemas.build_array_schema(rendering.HIT))
-_SAVED = schemas.build_object_schema(id=schemas.IDENTIFIER, outcome=OUTCOME, record=rendering.RECORD)
-_ONE = schemas.build_object_schema(id=schemas.IDENTIFIER, archived=rendering.RECORD)
 
 
 def build_long_term_tools(memory: MemoryLike, *, now: Callable[[], datetime], source: str) -> Toolset:
@@ -87,11 +79,11 @@ def build_long_term_tools(memory: MemoryLike, *, now: Callable[[], datetime], so
 
     return Toolset(
         [
-            Tool(spec=_SAVE, run=save, result=_SAVED),
-            Tool(spec=_SEARCH, run=search, reads_only=True, idempotent=True, result=FOUND),
-            Tool(spec=_READ, run=read, reads_only=True, idempotent=True, result=_RECORD_TEXT),
-            Tool(spec=_DELETE, run=delete, destructive=True, idempotent=True, result=_ONE),
-            Tool(spec=_CATEGORIES, run=categories, reads_only=True, idempotent=True, result=_COUNTED),
+            Tool(spec=_SAVE, run=save),
+            Tool(spec=_SEARCH, run=search, reads_only=True, idempotent=True),
+            Tool(spec=_READ, run=read, reads_only=True, idempotent=True),
+            Tool(spec=_DELETE, run=delete, destructive=True, idempotent=True),
+            Tool(spec=_CATEGORIES, run=categories, reads_only=True, idempotent=True),
         ]
     )
 
@@ -114,13 +106,23 @@ def build_saved_data(saved: SaveResult) -> Mapping[str, Any]:
     }
 
 
-def format_hits_result(hits: rendering.Hits, now: datetime, *, nothing: str = "") -> ToolResult:
-    """Return the result of a search for records."""
+def format_hits_result(
+    hits: rendering.Hits,
+    now: datetime,
+    *,
+    noun: Sequence[str] = ("memory", "memories"),
+    nothing: str = ". Try other words, or list_memory_categories to see what there is.",
+) -> ToolResult:
+    """Return the result of a search.
+
+    Args:
+        noun: What a hit is called, and what several are.
+        nothing: What follows "Found nothing".
+    """
     data = {"hits": [rendering.build_hit_data(hit, now) for hit in hits]}
     if not hits:
-        hint = nothing or "Try other words, or list_memory_categories to see what there is."
-        return ToolResult(f"Found nothing. {hint}", data)
-    found = rendering.format_count(len(hits), "memory", "memories")
+        return ToolResult(f"Found nothing{nothing}", data)
+    found = rendering.format_count(len(hits), *noun)
     return ToolResult(
         "\n".join([f"Found {found}:", *(rendering.render_hit(hit, now) for hit in hits)]),
         data,
@@ -153,12 +155,6 @@ def delete_record(memory: MemoryLike, given: Mapping[str, Any]) -> ToolResult:
     )
 
 
-_RECORD_TEXT = schemas.build_object_schema(record=rendering.RECORD, text=schemas.STRING)
-_COUNTED = schemas.build_object_schema(
-    categories=schemas.build_array_schema(
-        schemas.build_object_schema(category=schemas.allow_null(schemas.CATEGORY), count=schemas.COUNT)
-    )
-)
 _ID: schemas.Schema = {
     "type": "string",
     "minLength": 1,

@@ -5,8 +5,9 @@ Entries of a session's working memory expire; the scratchpad outlives sessions a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from reverie.context import render
@@ -27,96 +28,44 @@ _KEYS_NAMED = 10
 
 def build_working_tools(working: WorkingMemory, *, now: Callable[[], datetime] = utc_now) -> Toolset:
     """Return RockBot's tools of working memory, and one that deletes an entry."""
-
-    def save(given: Mapping[str, Any]) -> ToolResult:
-        minutes = given.get("ttl_minutes")
-        return _store_entry(
-            working,
-            given,
-            data="data",
-            ttl=DEFAULT if minutes is None else timedelta(minutes=minutes),
-            now=now,
-        )
-
-    return Toolset(
-        [
-            Tool(spec=_SAVE, run=save, idempotent=True, result=_ENTRY),
-            Tool(
-                spec=_GET,
-                run=lambda given: _read(working, given, listing="list_working_memory", now=now),
-                reads_only=True,
-                idempotent=True,
-                result=_TEXT,
-            ),
-            Tool(
-                spec=_SEARCH,
-                run=lambda given: _search_entries(working, given, now=now),
-                reads_only=True,
-                idempotent=True,
-                result=_HITS_SCHEMA,
-            ),
-            Tool(
-                spec=_LIST,
-                run=lambda given: _list_entries(working, given, now=now),
-                reads_only=True,
-                idempotent=True,
-                result=_ENTRIES,
-            ),
-            Tool(
-                spec=_DROP,
-                run=lambda given: _drop_entry(working, given, listing="list_working_memory"),
-                destructive=True,
-                idempotent=True,
-                result=_DROPPED,
-            ),
-        ]
-    )
+    return _build_tools(working, _WORKING, text="data", ttl=DEFAULT, now=now)
 
 
 def build_scratchpad_tools(scratchpad: WorkingMemory, *, now: Callable[[], datetime]) -> Toolset:
     """Return agentkit's tools of a key-value store: read, write, list by prefix, search, delete."""
+    write, read, search, listing, delete = _SCRATCHPAD
+    tools = _build_tools(scratchpad, _SCRATCHPAD, text="text", ttl=None, now=now)
+    return tools.only(read.name, write.name, listing.name, search.name, delete.name)
 
-    def write(given: Mapping[str, Any]) -> ToolResult:
+
+def _build_tools(
+    working: WorkingMemory, specs: Sequence[ToolSpec], *, text: str, ttl: Any, now: Callable[[], datetime]
+) -> Toolset:
+    """Return the tools that write, read, search, list and delete entries.
+
+    Args:
+        specs: Their descriptions, in that order.
+        text: The argument with the text of an entry.
+        ttl: How long an entry is kept by default.
+    """
+    write, read, search, listing, delete = specs
+
+    def store(given: Mapping[str, Any]) -> ToolResult:
         minutes = given.get("ttl_minutes")
-        return _store_entry(
-            scratchpad,
-            given,
-            data="text",
-            ttl=None if minutes is None else timedelta(minutes=minutes),
-            now=now,
-        )
+        kept = ttl if minutes is None else timedelta(minutes=minutes)
+        return _store_entry(working, given, data=text, ttl=kept, now=now)
 
+    def build_reader(spec: ToolSpec, run: Callable[..., ToolResult]) -> Tool:
+        return Tool(spec=spec, run=partial(run, working, now=now), reads_only=True, idempotent=True)
+
+    drop = partial(_drop_entry, working, listing=listing.name)
     return Toolset(
         [
-            Tool(
-                spec=_PAD_READ,
-                run=lambda given: _read(scratchpad, given, listing="scratchpad_list", now=now),
-                reads_only=True,
-                idempotent=True,
-                result=_TEXT,
-            ),
-            Tool(spec=_PAD_WRITE, run=write, idempotent=True, result=_ENTRY),
-            Tool(
-                spec=_PAD_LIST,
-                run=lambda given: _list_entries(scratchpad, given, now=now),
-                reads_only=True,
-                idempotent=True,
-                result=_ENTRIES,
-            ),
-            Tool(
-                spec=_PAD_SEARCH,
-                run=lambda given: _search_entries(scratchpad, given, now=now),
-                reads_only=True,
-                idempotent=True,
-                result=_HITS_SCHEMA,
-            ),
-            Tool(
-                spec=_PAD_DELETE,
-                run=lambda given: _drop_entry(scratchpad, given, listing="scratchpad_list"),
-                destructive=True,
-                idempotent=True,
-                result=_DROPPED,
-            ),
+            Tool(spec=write, run=store, idempotent=True),
+            build_reader(read, partial(_read, listing=listing.name)),
+            build_reader(search, _search_entries),
+            build_reader(listing, _list_entries),
+            Tool(spec=delete, run=drop, destructive=True, idempotent=True),
         ]
     )
 
@@ -230,11 +179,6 @@ def _format_lifetime(entry: Entry, now: datetime) -> str:
 
 # -- schemas -----------------------------------------------------------------------------------------------
 
-_ENTRY = schemas.build_object_schema(entry=rendering.ENTRY)
-_ENTRIES = schemas.build_object_schema(entries=schemas.build_array_schema(rendering.ENTRY))
-_TEXT = schemas.build_object_schema(entry=rendering.ENTRY, text=schemas.STRING)
-_DROPPED = schemas.build_object_schema(key=schemas.STRING)
-_HITS_SCHEMA = schemas.build_object_schema(hits=schemas.build_array_schema(rendering.ENTRY_HIT))
 
 _KEY = schemas.build_text_schema("A short name, such as page-1 or mail/draft.", longest=entry.LONGEST_KEY)
 _TTL: schemas.Schema = {
@@ -249,88 +193,73 @@ _ASKED: schemas.Schema = {
     "description": "Words of the key, the text, the tags or the category.",
 }
 
-_SAVE = ToolSpec(
-    name="save_to_working_memory",
-    description="Set a text aside under a key for this conversation, such as an intermediate result. It goes "
-    "by itself after ttl_minutes, or else after a few. The same key again replaces it.",
-    parameters=schemas.build_parameters(
-        ["key", "data"],
-        key=_KEY,
-        data=_DATA,
-        ttl_minutes=_TTL,
-        category=schemas.CATEGORY,
-        tags=schemas.TAGS,
+_LIFE = {"ttl_minutes": _TTL, "category": schemas.CATEGORY, "tags": schemas.TAGS}
+_BY_KEY = schemas.build_parameters(["key"], key=_KEY)
+_BY_WORDS = schemas.build_parameters(
+    ["query"],
+    query=_ASKED,
+    category=schemas.IN_CATEGORY,
+    tags=schemas.WITH_TAGS,
+    limit=schemas.build_limit_schema(_HITS),
+)
+_PREFIX = schemas.build_text_schema(
+    "Only keys that are this or go on from it after /, : or a dot.", longest=entry.LONGEST_KEY, empty=True
+)
+
+_WORKING = (
+    ToolSpec(
+        name="save_to_working_memory",
+        description="Set a text aside under a key for this conversation, such as an intermediate result. It goes "
+        "by itself after ttl_minutes, or else after a few. The same key again replaces it.",
+        parameters=schemas.build_parameters(["key", "data"], key=_KEY, data=_DATA, **_LIFE),
+    ),
+    ToolSpec(
+        name="get_from_working_memory",
+        description="Get the whole text that was set aside under a key.",
+        parameters=_BY_KEY,
+    ),
+    ToolSpec(
+        name="search_working_memory",
+        description="Find what was set aside in this conversation by its words.",
+        parameters=_BY_WORDS,
+    ),
+    ToolSpec(
+        name="list_working_memory",
+        description="List the keys that were set aside in this conversation, with sizes and expiries, not the "
+        "texts.",
+        parameters=schemas.build_parameters(),
+    ),
+    ToolSpec(
+        name="delete_from_working_memory",
+        description="Drop what was set aside under a key, to make room.",
+        parameters=_BY_KEY,
     ),
 )
-_GET = ToolSpec(
-    name="get_from_working_memory",
-    description="Get the whole text that was set aside under a key.",
-    parameters=schemas.build_parameters(["key"], key=_KEY),
-)
-_SEARCH = ToolSpec(
-    name="search_working_memory",
-    description="Find what was set aside in this conversation by its words.",
-    parameters=schemas.build_parameters(
-        ["query"],
-        query=_ASKED,
-        category=schemas.IN_CATEGORY,
-        tags=schemas.WITH_TAGS,
-        limit=schemas.build_limit_schema(_HITS),
+_SCRATCHPAD = (
+    ToolSpec(
+        name="scratchpad_write",
+        description="Write a text under a key of the scratchpad, in place of what was there. It outlives this "
+        "conversation; without ttl_minutes it is kept.",
+        parameters=schemas.build_parameters(["key", "text"], key=_KEY, text=_DATA, **_LIFE),
     ),
-)
-_LIST = ToolSpec(
-    name="list_working_memory",
-    description="List the keys that were set aside in this conversation, with sizes and expiries, not the "
-    "texts.",
-    parameters=schemas.build_parameters(),
-)
-_DROP = ToolSpec(
-    name="delete_from_working_memory",
-    description="Drop what was set aside under a key, to make room.",
-    parameters=schemas.build_parameters(["key"], key=_KEY),
-)
-_PAD_READ = ToolSpec(
-    name="scratchpad_read",
-    description="Read the whole text under a key of the scratchpad, which outlives conversations.",
-    parameters=schemas.build_parameters(["key"], key=_KEY),
-)
-_PAD_WRITE = ToolSpec(
-    name="scratchpad_write",
-    description="Write a text under a key of the scratchpad, in place of what was there. It outlives this "
-    "conversation; without ttl_minutes it is kept.",
-    parameters=schemas.build_parameters(
-        ["key", "text"],
-        key=_KEY,
-        text=_DATA,
-        ttl_minutes=_TTL,
-        category=schemas.CATEGORY,
-        tags=schemas.TAGS,
+    ToolSpec(
+        name="scratchpad_read",
+        description="Read the whole text under a key of the scratchpad, which outlives conversations.",
+        parameters=_BY_KEY,
     ),
-)
-_PAD_LIST = ToolSpec(
-    name="scratchpad_list",
-    description="List the keys of the scratchpad, with sizes and expiries, not the texts.",
-    parameters=schemas.build_parameters(
-        prefix=schemas.build_text_schema(
-            "Only keys that are this or go on from it after /, : or a dot.",
-            longest=entry.LONGEST_KEY,
-            empty=True,
-        )
+    ToolSpec(
+        name="scratchpad_search",
+        description="Find entries of the scratchpad by words of key or text.",
+        parameters=_BY_WORDS,
     ),
-)
-_PAD_SEARCH = ToolSpec(
-    name="scratchpad_search",
-    description="Find entries of the scratchpad by words of key or text.",
-    parameters=schemas.build_parameters(
-        ["query"],
-        query=_ASKED,
-        category=schemas.IN_CATEGORY,
-        tags=schemas.WITH_TAGS,
-        limit=schemas.build_limit_schema(_HITS),
+    ToolSpec(
+        name="scratchpad_list",
+        description="List the keys of the scratchpad, with sizes and expiries, not the texts.",
+        parameters=schemas.build_parameters(prefix=_PREFIX),
     ),
-)
-_PAD_DELETE = ToolSpec(
-    name="scratchpad_delete",
-    description="Drop a key of the scratchpad, with its text.",
-    parameters=schemas.build_parameters(["key"], key=_KEY),
+    ToolSpec(
+        name="scratchpad_delete",
+        description="Drop a key of the scratchpad, with its text.",
+        parameters=_BY_KEY,
+    ),
 )
