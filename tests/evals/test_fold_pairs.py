@@ -97,7 +97,7 @@ def frame(pair: MergePair) -> tuple[str, ...]:
 @pytest.mark.parametrize("name", EVALUATION.files)
 def test_automatic_folding_is_as_precise_as_it_has_to_be(name: str) -> None:
     found = compute_figures(map(judge_pair, PAIRS[name]))
-    assert found.folded >= 38
+    assert found.found >= 38
     assert found.precision is not None
     assert found.precision >= REQUIRED_PRECISION
 
@@ -154,7 +154,7 @@ def test_precision_and_recall_are_shares_of_what_was_folded_and_of_what_may_be()
             verdict("differs", folded=False),
         ]
     )
-    assert (found.pairs, found.may_fold, found.folded, found.right, found.wrong) == (6, 3, 3, 1, 2)
+    assert (found.items, found.wanted, found.found, found.right, found.wrong) == (6, 3, 3, 1, 2)
     assert found.precision == pytest.approx(1 / 3)
     assert found.recall == pytest.approx(1 / 3)
 
@@ -162,12 +162,12 @@ def test_precision_and_recall_are_shares_of_what_was_folded_and_of_what_may_be()
 def test_of_nothing_there_is_no_share() -> None:
     found = compute_figures([])
     assert (found.precision, found.recall) == (None, None)
-    assert found.to_dict()["precision_interval"] is None
+    assert found.to_dict("pairs", "may_fold", "folded")["precision_interval"] is None
 
 
 def test_groups_keep_their_order() -> None:
     verdicts = [judge_pair(pair(group=group)) for group in ("b", "a", "b")]
-    assert [(name, found.pairs) for name, found in group_figures(verdicts).items()] == [("b", 2), ("a", 1)]
+    assert [(name, found.items) for name, found in group_figures(verdicts).items()] == [("b", 2), ("a", 1)]
 
 
 @pytest.mark.parametrize(

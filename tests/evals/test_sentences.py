@@ -63,7 +63,7 @@ def test_figures_count_what_is_right_wrong_and_missed() -> None:
         )
     ]
     how = sentence_rules.compute_figures(made, "fix")
-    assert (how.sentences, how.stating, how.found, how.right) == (5, 2, 3, 1)
+    assert (how.items, how.wanted, how.found, how.right) == (5, 2, 3, 1)
     assert how.precision == pytest.approx(1 / 3)
     assert how.recall == pytest.approx(1 / 2)
 

@@ -14,8 +14,7 @@ from typing import Any, Literal, get_args
 from reverie.domain.errors import InvalidInput
 from reverie.domain.record import Record
 from reverie.domain.similarity.deduplication import Reinforce, decide
-from reverie.evals.recall import metrics
-from reverie.evals.rules.harness import Evaluation, Results, format_share, has_blank
+from reverie.evals.rules.harness import DetectionFigures, Evaluation, Results, has_blank, iterate_verdicts
 
 Label = Literal["repeats", "extends", "differs"]
 """`repeats`: the old text says what the new one says, which may fold into it. `extends`: the new one says all
@@ -71,51 +70,6 @@ class PairVerdict:
         return self.folded and self.may_fold
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PairFigures:
-    """Figures of saving a number of pairs.
-
-    Attributes:
-        pairs: How many there were.
-        may_fold: How many of them may fold.
-        folded: How many were folded.
-        right: How many of those lost nothing by it.
-    """
-
-    pairs: int
-    may_fold: int
-    folded: int
-    right: int
-
-    @property
-    def wrong(self) -> int:
-        """Number of pairs that were folded wrongly."""
-        return self.folded - self.right
-
-    @property
-    def precision(self) -> float | None:
-        """Share of the folded pairs that lost nothing; None if none was folded."""
-        return self.right / self.folded if self.folded else None
-
-    @property
-    def recall(self) -> float | None:
-        """Share of the pairs that may fold that did without a loss; None if there are none."""
-        return self.right / self.may_fold if self.may_fold else None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the figures and their intervals as JSON values."""
-        return {
-            "pairs": self.pairs,
-            "may_fold": self.may_fold,
-            "folded": self.folded,
-            "wrong": self.wrong,
-            "precision": _round_value(self.precision),
-            "precision_interval": _round_ends(metrics.compute_wilson_interval(self.right, self.folded)),
-            "recall": _round_value(self.recall),
-            "recall_interval": _round_ends(metrics.compute_wilson_interval(self.right, self.may_fold)),
-        }
-
-
 def judge_pair(pair: MergePair) -> PairVerdict:
     """Save a pair: two records of the owner, equal but for their texts."""
     decision = decide(_build_record("1" * 12, pair.new), [_build_record("0" * 12, pair.old)], now=_NOW)
@@ -126,29 +80,23 @@ def _build_record(id: str, text: str) -> Record:
     return Record(id=id, content=text, created_at=_NOW, updated_at=_NOW, last_seen_at=_NOW)
 
 
-def compute_figures(verdicts: Iterable[PairVerdict]) -> PairFigures:
+def compute_figures(verdicts: Iterable[PairVerdict]) -> DetectionFigures:
     """Compute the figures of some verdicts."""
     verdicts = list(verdicts)
-    return PairFigures(
-        pairs=len(verdicts),
-        may_fold=sum(each.may_fold for each in verdicts),
-        folded=sum(each.folded for each in verdicts),
-        right=sum(each.right for each in verdicts),
+    right = sum(each.right for each in verdicts)
+    return DetectionFigures(
+        items=len(verdicts),
+        wanted=sum(each.may_fold for each in verdicts),
+        found=sum(each.folded for each in verdicts),
+        right=right,
+        met=right,
     )
 
 
-def group_figures(verdicts: Sequence[PairVerdict]) -> dict[str, PairFigures]:
+def group_figures(verdicts: Sequence[PairVerdict]) -> dict[str, DetectionFigures]:
     """Compute the figures of each group, in the order of the set."""
     names = dict.fromkeys(each.pair.group for each in verdicts)
     return {name: compute_figures(each for each in verdicts if each.pair.group == name) for name in names}
-
-
-def _round_value(value: float | None) -> float | None:
-    return None if value is None else round(value, 6)
-
-
-def _round_ends(ends: tuple[float, float] | None) -> list[float] | None:
-    return None if ends is None else [round(end, 6) for end in ends]
 
 
 def _parse(fields: dict[str, Any], at: str) -> MergePair:
@@ -160,10 +108,9 @@ def _parse(fields: dict[str, Any], at: str) -> MergePair:
 
 
 def _summarize(verdicts: Sequence[PairVerdict]) -> dict[str, Any]:
-    return {
-        "all": compute_figures(verdicts).to_dict(),
-        "groups": {group: figures.to_dict() for group, figures in group_figures(verdicts).items()},
-    }
+    names = ("pairs", "may_fold", "folded")
+    groups = {group: figures.to_dict(*names) for group, figures in group_figures(verdicts).items()}
+    return {"all": compute_figures(verdicts).to_dict(*names), "groups": groups}
 
 
 def _describe(verdict: PairVerdict) -> dict[str, Any]:
@@ -185,13 +132,8 @@ def _iterate_rows(results: Results[PairVerdict]) -> Iterator[tuple[str, ...]]:
             yield _format_row(f" {group}", figures)
 
 
-def _format_row(name: str, figures: PairFigures) -> tuple[str, ...]:
-    return (
-        name,
-        *map(str, (figures.pairs, figures.may_fold, figures.folded, figures.wrong)),
-        *format_share(figures.right, figures.folded),
-        *format_share(figures.right, figures.may_fold),
-    )
+def _format_row(name: str, figures: DetectionFigures) -> tuple[str, ...]:
+    return (name, str(figures.items), *figures.format_cells())
 
 
 def _iterate_remarks(results: Results[PairVerdict]) -> Iterator[str]:
@@ -207,7 +149,7 @@ def _format_folded(verdicts: Sequence[PairVerdict], label: Label) -> str:
 
 def _iterate_errors(results: Results[PairVerdict]) -> Iterator[str]:
     """List every pair that was folded wrongly, then every one that might have been folded."""
-    verdicts = [each for those in results.values() for each in those]
+    verdicts = list(iterate_verdicts(results))
     for each in verdicts:
         if each.folded and not each.right:
             yield from _format_verdict("folded wrongly", each)

@@ -210,6 +210,65 @@ class Evaluation(Generic[Item, Verdict]):
         return document
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DetectionFigures:
+    """Figures of finding something in labelled items.
+
+    Attributes:
+        items: How many items there were.
+        wanted: How much had to be found in them.
+        found: How much was found.
+        right: How much of it rightly.
+        met: How much of what was wanted was found.
+    """
+
+    items: int
+    wanted: int
+    found: int
+    right: int
+    met: int
+
+    @property
+    def wrong(self) -> int:
+        """How much was found wrongly."""
+        return self.found - self.right
+
+    @property
+    def precision(self) -> float | None:
+        """Share of what was found that is right; None if nothing was found."""
+        return self.right / self.found if self.found else None
+
+    @property
+    def recall(self) -> float | None:
+        """Share of what was wanted that was found; None if nothing was."""
+        return self.met / self.wanted if self.wanted else None
+
+    def to_dict(self, items: str, wanted: str, found: str) -> dict[str, Any]:
+        """Return the figures and their intervals as JSON values, the first three by these names."""
+        return {
+            items: self.items,
+            wanted: self.wanted,
+            found: self.found,
+            "wrong": self.wrong,
+            "precision": self.precision,
+            "precision_interval": metrics.compute_wilson_interval(self.right, self.found),
+            "missed": self.wanted - self.met,
+            "recall": self.recall,
+            "recall_interval": metrics.compute_wilson_interval(self.met, self.wanted),
+        }
+
+    def format_cells(self) -> tuple[str, ...]:
+        """Return the cells of a row: what was wanted, found and wrong, precision and recall."""
+        counts = map(str, (self.wanted, self.found, self.wrong))
+        return (*counts, *format_share(self.right, self.found), *format_share(self.met, self.wanted))
+
+
+def iterate_verdicts(results: Results[Verdict]) -> Iterator[Verdict]:
+    """Yield the verdicts of all sets."""
+    for verdicts in results.values():
+        yield from verdicts
+
+
 def iterate_rows_by_language(
     results: Results[Verdict],
     get_language: Callable[[Verdict], str],

@@ -11,8 +11,14 @@ from typing import Any
 
 from reverie import Memory
 from reverie.domain.errors import InvalidInput
-from reverie.evals.recall import metrics
-from reverie.evals.rules.harness import Evaluation, Results, format_share, has_blank, iterate_rows_by_language
+from reverie.evals.rules.harness import (
+    DetectionFigures,
+    Evaluation,
+    Results,
+    has_blank,
+    iterate_rows_by_language,
+    iterate_verdicts,
+)
 
 _COLUMNS = ("turns", "wanted", "learned", "wrong", "precision", "95 %", "recall", "95 %")
 _ANSWER = "All right."
@@ -79,14 +85,16 @@ def judge_turn(turn: LabelledTurn) -> TurnVerdict:
     return TurnVerdict(turn=turn, contents=tuple(sorted(learned)))
 
 
-def _count(verdicts: Sequence[TurnVerdict]) -> tuple[int, int, int, int]:
-    """Return how much is wanted and missed, and how much was learned and how much of it wrongly."""
-    wanted, missed = (
-        sum(len(each.turn.learn) for each in verdicts),
-        sum(len(each.missed) for each in verdicts),
+def _compute_figures(verdicts: Sequence[TurnVerdict]) -> DetectionFigures:
+    wanted = sum(len(each.turn.learn) for each in verdicts)
+    learned = sum(len(each.contents) for each in verdicts)
+    return DetectionFigures(
+        items=len(verdicts),
+        wanted=wanted,
+        found=learned,
+        right=learned - sum(len(each.wrong) for each in verdicts),
+        met=wanted - sum(len(each.missed) for each in verdicts),
     )
-    learned, wrong = (sum(len(each.contents) for each in verdicts), sum(len(each.wrong) for each in verdicts))
-    return wanted, missed, learned, wrong
 
 
 def _parse(fields: dict[str, Any], at: str) -> LabelledTurn:
@@ -105,16 +113,7 @@ def _parse(fields: dict[str, Any], at: str) -> LabelledTurn:
 
 
 def _summarize(verdicts: Sequence[TurnVerdict]) -> dict[str, Any]:
-    wanted, missed, learned, wrong = _count(verdicts)
-    return {
-        "turns": len(verdicts),
-        "wanted": wanted,
-        "learned": learned,
-        "wrong": wrong,
-        "precision_interval": metrics.compute_wilson_interval(learned - wrong, learned),
-        "missed": missed,
-        "recall_interval": metrics.compute_wilson_interval(wanted - missed, wanted),
-    }
+    return _compute_figures(verdicts).to_dict("turns", "wanted", "learned")
 
 
 def _describe(verdict: TurnVerdict) -> dict[str, Any]:
@@ -126,13 +125,7 @@ def _iterate_rows(results: Results[TurnVerdict]) -> Iterator[tuple[str, ...]]:
 
 
 def _format_row(name: str, verdicts: Sequence[TurnVerdict]) -> tuple[str, ...]:
-    wanted, missed, learned, wrong = _count(verdicts)
-    return (
-        name,
-        *map(str, (len(verdicts), wanted, learned, wrong)),
-        *format_share(learned - wrong, learned),
-        *format_share(wanted - missed, wanted),
-    )
+    return (name, str(len(verdicts)), *_compute_figures(verdicts).format_cells())
 
 
 def _iterate_remarks(results: Results[TurnVerdict]) -> Iterator[str]:
@@ -143,7 +136,7 @@ def _iterate_remarks(results: Results[TurnVerdict]) -> Iterator[str]:
 
 
 def _iterate_errors(results: Results[TurnVerdict]) -> Iterator[str]:
-    verdicts = [each for those in results.values() for each in those]
+    verdicts = list(iterate_verdicts(results))
     for each in verdicts:
         for content in each.wrong:
             yield f"learned wrongly: {content} ({each.turn.id}): {each.turn.text}"

@@ -14,8 +14,7 @@ from typing import Any
 from reverie.consolidation import rules
 from reverie.consolidation.rules import RULES, Rule, Speaker
 from reverie.domain.errors import InvalidInput
-from reverie.evals.recall import metrics
-from reverie.evals.rules.harness import Evaluation, Results, format_share, has_blank
+from reverie.evals.rules.harness import DetectionFigures, Evaluation, Results, has_blank, iterate_verdicts
 
 _COLUMNS = ("sentences", "state it", "found", "wrong", "precision", "95 %", "recall", "95 %")
 
@@ -45,46 +44,6 @@ class SentenceVerdict:
     found: frozenset[Rule]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RuleFigures:
-    """Figures of one rule.
-
-    Attributes:
-        sentences: How many sentences there were.
-        stating: How many of them state it.
-        found: How many it was found in.
-        right: In how many of these rightly.
-    """
-
-    sentences: int
-    stating: int
-    found: int
-    right: int
-
-    @property
-    def precision(self) -> float | None:
-        """Share of the findings that are true; None without findings."""
-        return self.right / self.found if self.found else None
-
-    @property
-    def recall(self) -> float | None:
-        """Share of what is true that was found; None if nothing is true."""
-        return self.right / self.stating if self.stating else None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the figures and their intervals as JSON values."""
-        return {
-            "sentences": self.sentences,
-            "stating": self.stating,
-            "found": self.found,
-            "wrong": self.found - self.right,
-            "precision": self.precision,
-            "precision_interval": metrics.compute_wilson_interval(self.right, self.found),
-            "recall": self.recall,
-            "recall_interval": metrics.compute_wilson_interval(self.right, self.stating),
-        }
-
-
 def judge_sentence(sentence: LabelledSentence) -> SentenceVerdict:
     """Apply the rules to a sentence."""
     parts = rules.split_sentences(sentence.text)
@@ -92,14 +51,16 @@ def judge_sentence(sentence: LabelledSentence) -> SentenceVerdict:
     return SentenceVerdict(sentence=sentence, found=found)
 
 
-def compute_figures(results: Iterable[SentenceVerdict], rule: Rule) -> RuleFigures:
+def compute_figures(results: Iterable[SentenceVerdict], rule: Rule) -> DetectionFigures:
     """Compute the figures of a rule."""
     results = list(results)
-    return RuleFigures(
-        sentences=len(results),
-        stating=sum(rule in each.sentence.states for each in results),
+    right = sum(rule in each.found & each.sentence.states for each in results)
+    return DetectionFigures(
+        items=len(results),
+        wanted=sum(rule in each.sentence.states for each in results),
         found=sum(rule in each.found for each in results),
-        right=sum(rule in each.found & each.sentence.states for each in results),
+        right=right,
+        met=right,
     )
 
 
@@ -117,7 +78,8 @@ def _parse(fields: dict[str, Any], at: str) -> LabelledSentence:
 
 
 def _summarize(verdicts: Sequence[SentenceVerdict]) -> dict[str, Any]:
-    return {rule: compute_figures(verdicts, rule).to_dict() for rule in RULES}
+    names = ("sentences", "stating", "found")
+    return {rule: compute_figures(verdicts, rule).to_dict(*names) for rule in RULES}
 
 
 def _describe(verdict: SentenceVerdict) -> dict[str, Any]:
@@ -129,15 +91,7 @@ def _iterate_rows(results: Results[SentenceVerdict]) -> Iterator[tuple[str, ...]
     for name, verdicts in results.items():
         yield (name, str(len(verdicts)), *[""] * (len(_COLUMNS) - 1))
         for rule in RULES:
-            figures = compute_figures(verdicts, rule)
-            counts = (figures.stating, figures.found, figures.found - figures.right)
-            yield (
-                f" {rule}",
-                "",
-                *map(str, counts),
-                *format_share(figures.right, figures.found),
-                *format_share(figures.right, figures.stating),
-            )
+            yield (f" {rule}", "", *compute_figures(verdicts, rule).format_cells())
 
 
 def _iterate_remarks(results: Results[SentenceVerdict]) -> Iterator[str]:
@@ -149,12 +103,11 @@ def _iterate_remarks(results: Results[SentenceVerdict]) -> Iterator[str]:
 
 def _iterate_errors(results: Results[SentenceVerdict]) -> Iterator[str]:
     for error in ("found wrongly", "missed"):
-        for verdicts in results.values():
-            for each in verdicts:
-                states = each.sentence.states
-                differing = each.found - states if error == "found wrongly" else states - each.found
-                for rule in sorted(differing):
-                    yield f"{error}: {rule} ({each.sentence.id}, {each.sentence.said}): {each.sentence.text}"
+        for each in iterate_verdicts(results):
+            states = each.sentence.states
+            differing = each.found - states if error == "found wrongly" else states - each.found
+            for rule in sorted(differing):
+                yield f"{error}: {rule} ({each.sentence.id}, {each.sentence.said}): {each.sentence.text}"
 
 
 EVALUATION = Evaluation(
