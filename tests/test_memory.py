@@ -320,7 +320,7 @@ def test_a_second_process_finds_a_write_at_its_next_search(tmp_path: Path) -> No
         """
         import sys
         from reverie import Memory
-        with Memory.open(sys.argv[1]) as memory:
+        with Memory.open(sys.argv[1], embedder="none") as memory:  # one would find the other animals too
             for line in sys.stdin:
                 print(len(memory.search(line.strip())), len(memory.search(line.strip(), sources="turns")), flush=True)
         """

@@ -1,5 +1,6 @@
 """Vectors in a memory: they follow it in the background, and never stand in its way."""
 
+import json
 import logging
 import signal
 import subprocess
@@ -313,7 +314,7 @@ def test_an_answer_that_is_no_vector_is_a_failure(memory, embedder, answer):
 # -- several processes -----------------------------------------------------------------------------------
 
 _WORKER = """
-    import sys, time
+    import json, sys, time
     sys.path.insert(0, {root!r})
     from reverie import Memory
     from tests.search.vectors.concepts import ConceptEmbedder
@@ -326,8 +327,8 @@ _WORKER = """
     if {waits}:
         time.sleep(60)
     memory.admin.embed()
-    print(len(embedder.passages), flush=True)
-    memory.close()
+    memory.close()  # until then its thread may embed what the other process saved
+    print(json.dumps(embedder.passages), flush=True)
 """
 
 
@@ -345,8 +346,8 @@ def test_two_processes_embed_everything_and_nothing_twice(tmp_path):
     for worker in workers:
         out, _ = worker.communicate(timeout=100)
         assert worker.returncode == 0
-        embedded.append(int(out.split()[-1]))
-    assert sum(embedded) == 80
+        embedded += json.loads(out.splitlines()[-1])
+    assert len(embedded) == len(set(embedded)) == 80
     embedder = ConceptEmbedder()
     with Memory.open(tmp_path, embedder=embedder) as memory:
         assert memory.admin.embed().ready == 80

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import BinaryIO, TextIO
 
 from reverie.domain.errors import InvalidInput, StoreUnavailable
+from reverie.stores.sqlite.migrations import sync_folder
 
 _ABANDONED_S = 600.0
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV, errno.EMLINK}
@@ -191,12 +192,3 @@ def publish(draft: Path, path: Path, *, overwrite: bool) -> None:
             raise
         refuse_taken(path, overwrite=False)  # a file system without hard links
         os.rename(draft, path)
-
-
-def sync_folder(folder: Path) -> None:
-    """Flush a folder's directory entries to disk."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

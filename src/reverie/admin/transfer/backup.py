@@ -35,10 +35,11 @@ from typing import IO, Any, BinaryIO
 
 from reverie.admin.erasure.reapply import reapply_tombstones
 from reverie.admin.transfer import safe_reading
-from reverie.admin.transfer.atomic_writes import build_unwritable_error, create_file, publish, sync_folder
+from reverie.admin.transfer.atomic_writes import build_unwritable_error, create_file, publish
 from reverie.domain.errors import InvalidInput, StoreCorrupt, StoreError, StoreIncompatible, StoreUnavailable
 from reverie.domain.filter import Filter
 from reverie.domain.text import timestamps
+from reverie.domain.text.json_values import to_json_object
 from reverie.files.disk.paths import resolve_path
 from reverie.files.disk.state import FILES_DATABASE, FileState, StateUnavailable
 from reverie.search.analyzer import analyze
@@ -46,7 +47,7 @@ from reverie.search.related_words import SYNONYMS_FILE
 from reverie.stores.protocol import Store
 from reverie.stores.redacting import unwrap
 from reverie.stores.sqlite import SQLiteStore
-from reverie.stores.sqlite.migrations import make_folder
+from reverie.stores.sqlite.migrations import make_folder, sync_folder
 from reverie.stores.sqlite.replace import replace_file
 
 FORMAT = "reverie-backup"
@@ -95,17 +96,7 @@ class Backup:
 
     def to_dict(self) -> dict[str, Any]:
         """Return every field as JSON values."""
-        return {
-            "path": str(self.path),
-            "made_at": timestamps.format_time(self.made_at),
-            "size": self.size,
-            "sequence": self.sequence,
-            "records": self.records,
-            "sessions": self.sessions,
-            "turns": self.turns,
-            "problems": self.problems,
-            "profile": list(self.profile),
-        }
+        return to_json_object(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,13 +119,7 @@ class RecoveryReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Return every field as JSON values."""
-        return {
-            "folder": str(self.folder),
-            "backup": self.backup.to_dict(),
-            "moved_to": None if self.moved_to is None else str(self.moved_to),
-            "forgotten_again": self.forgotten_again,
-            "notes": list(self.notes),
-        }
+        return to_json_object(self)
 
 
 # -- making ------------------------------------------------------------------------------------------------

@@ -388,7 +388,7 @@ def _reserve_draft(path: Path) -> Iterator[Path]:
     finally:
         for suffix in ("", "-wal", "-shm", "-journal"):
             draft.with_name(draft.name + suffix).unlink(missing_ok=True)
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
 
 
 def _publish(draft: Path, path: Path) -> bool:
@@ -447,7 +447,7 @@ def _backup(path: Path, version: int) -> Path:
         _open_connection(build_uri(target, "mode=rw")) as copy,
     ):
         source.backup(copy)
-    _sync_folder(path.parent)
+    sync_folder(path.parent)
     return target
 
 
@@ -496,7 +496,8 @@ def _open_connection(uri: str, patience: float = 10.0) -> Iterator[sqlite3.Conne
                 file.execute("ROLLBACK")
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Flush a folder's directory entries to disk."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -21,7 +21,7 @@ from pathlib import Path
 from reverie.domain.errors import StoreUnavailable
 from reverie.stores.forks import not_forking
 from reverie.stores.sqlite.errors import translate_error
-from reverie.stores.sqlite.migrations import build_uri, copy_out
+from reverie.stores.sqlite.migrations import build_uri, copy_out, sync_folder
 
 _PAUSE_S = 0.02
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT}
@@ -50,7 +50,7 @@ def replace_file(path: Path, replacement: Path, *, kept: Path, patience: float =
             for ending in _BESIDE:
                 path.with_name(path.name + ending).unlink(missing_ok=True)
             os.replace(replacement, path)
-            _sync_folder(path.parent)
+            sync_folder(path.parent)
     except sqlite3.Error as error:
         raise translate_error(error, path) from error
     except OSError as error:
@@ -116,11 +116,3 @@ def _set_aside(path: Path, kept: Path) -> None:
         source = path.with_name(path.name + ending)
         if source.exists():
             source.rename(kept.with_name(kept.name + ending))
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
