@@ -40,6 +40,7 @@ from reverie.domain.filter import is_valid_at
 from reverie.domain.page import MEMORY, Paragraph
 from reverie.domain.record import Record
 from reverie.domain.text import escaping, timestamps, validation
+from reverie.domain.text.json_values import to_json_object
 from reverie.search.hits import Explanation, Hit
 
 SectionName = Literal["profile", "pages", "standing", "summary", "notes", "recalled", "working", "related"]
@@ -304,30 +305,22 @@ class Pack:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the pack as JSON has it."""
-        numbers = self.diagnostics
-        return {
-            "query": self.query,
-            "text": self.text,
-            "stable_text": self.stable_text,
-            "messages": self.messages,
-            "tokens": self.tokens,
-            "soft_tokens": self.soft_tokens,
-            "hard_tokens": self.hard_tokens,
-            "replayed_tokens": self.replayed_tokens,
-            "candidates": [
-                {
-                    "verdict": choice.verdict,
-                    "tokens": choice.tokens,
-                    "recent": choice.recent,
-                    "shown_at": choice.shown_at,
-                    **choice.hit.to_dict(),
-                }
-                for choice in self.choices
-            ],
-            "diagnostics": {
-                name: _to_json(getattr(numbers, name)) for name in PackDiagnostics.__dataclass_fields__
-            },
-        }
+        names = (
+            "query",
+            "text",
+            "stable_text",
+            "messages",
+            "tokens",
+            "soft_tokens",
+            "hard_tokens",
+            "replayed_tokens",
+        )
+        candidates = [
+            to_json_object(choice, "verdict", "tokens", "recent", "shown_at") | choice.hit.to_dict()
+            for choice in self.choices
+        ]
+        values = {"candidates": candidates, "diagnostics": to_json_object(self.diagnostics)}
+        return {name: getattr(self, name) for name in names} | values
 
     def _list_remarks(self) -> list[str]:
         numbers = self.diagnostics
@@ -684,9 +677,3 @@ def _explain_choice(choice: CandidateDecision) -> list[str]:
     elif choice.verdict == "empty":
         reason = "empty: it only calls tools"
     return [first, f"        {reason}" + (f" · {why}" if why else "")]
-
-
-def _to_json(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return list(value)
-    return dict(value) if isinstance(value, Mapping) else value

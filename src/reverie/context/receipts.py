@@ -15,6 +15,7 @@ from typing import Any, Literal, get_args
 
 from reverie.context.pack import CandidateDecision, Pack, PackInput, Verdict
 from reverie.domain.errors import InvalidInput
+from reverie.domain.text.json_values import to_json_object
 from reverie.domain.text.timestamps import format_time, parse_time
 from reverie.search.hits import Hit
 
@@ -101,23 +102,22 @@ class PackReceipt:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the receipt as JSON has it."""
-        return {
-            "session": self.session,
-            "position": self.position,
-            "at": format_time(self.at),
-            "sequence": self.sequence,
-            "asked": self.asked,
-            "soft_tokens": self.soft_tokens,
-            "hard_tokens": self.hard_tokens,
-            "total": self.total,
-            "tokens": dict(self.tokens),
-            "cut": list(self.cut),
-            "replayed_messages": self.replayed_messages,
-            "replayed_tokens": self.replayed_tokens,
-            "standing": list(self.standing),
-            "left_out": self.left_out,
-            "erased": self.erased,
-        }
+        return to_json_object(
+            self,
+            *(
+                "session",
+                "position",
+                "at",
+                "sequence",
+                "asked",
+                "soft_tokens",
+                "hard_tokens",
+                "total",
+                "tokens",
+                "cut",
+            ),
+            *("replayed_messages", "replayed_tokens", "standing", "left_out", "erased"),
+        )
 
 
 def build_receipt(session: str, given: PackInput, pack: Pack, *, asked: bool) -> PackReceipt:

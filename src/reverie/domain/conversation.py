@@ -13,6 +13,7 @@ from reverie.domain.errors import InvalidInput, quote_value
 from reverie.domain.record import NOTHING, UNTRUSTED, Origin, validate_choice
 from reverie.domain.scope import validate_scope
 from reverie.domain.text import ids, timestamps
+from reverie.domain.text.json_values import to_json_object
 from reverie.domain.text.validation import validate_raw_text, validate_text
 
 Role = Literal["user", "assistant", "system", "tool"]
@@ -96,21 +97,7 @@ class Turn:
 
     def to_dict(self) -> dict[str, Any]:
         """Return every field in a fixed order, as JSON has it; `from_dict` reads it back to an equal turn."""
-        return {
-            "id": self.id,
-            "session": self.session,
-            "position": self.position,
-            "role": self.role,
-            "content": self.content,
-            "at": timestamps.format_time(self.at),
-            "speaker": self.speaker,
-            "tool_calls": [
-                {"id": call.id, "name": call.name, "arguments": call.arguments} for call in self.tool_calls
-            ],
-            "tool_call_id": self.tool_call_id,
-            "metadata": dict(self.metadata),
-            "scope": self.scope,
-        }
+        return to_json_object(self)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Turn:
@@ -163,15 +150,7 @@ class SessionState:
 
     def to_dict(self) -> dict[str, Any]:
         """Return all fields in a fixed order, as JSON values. `from_dict` restores an equal state."""
-        return {
-            "id": self.id,
-            "created_at": timestamps.format_time(self.created_at),
-            "status": self.status,
-            "scope": self.scope,
-            "window_start": self.window_start,
-            "summary": self.summary,
-            "metadata": dict(self.metadata),
-        }
+        return to_json_object(self)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> SessionState:

@@ -16,6 +16,7 @@ from typing import Any
 from reverie.domain.errors import InvalidInput, quote_value
 from reverie.domain.record import Origin
 from reverie.domain.text import ids, timestamps
+from reverie.domain.text.json_values import to_json_object
 from reverie.domain.text.validation import validate_raw_text, validate_text
 
 MEMORY = "MEMORY.md"
@@ -62,11 +63,7 @@ class Page:
 
     def to_dict(self) -> dict[str, Any]:
         """Return every field in a fixed order, as JSON has it; `from_dict` reads it back to an equal page."""
-        return {
-            "name": self.name,
-            "content": self.content,
-            "updated_at": timestamps.format_time(self.updated_at),
-        }
+        return to_json_object(self)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Page:
@@ -116,14 +113,7 @@ class Paragraph:
 
     def to_dict(self) -> dict[str, Any]:
         """Return all fields in a fixed order, as JSON values. `from_dict` restores an equal paragraph."""
-        return {
-            "id": self.id,
-            "page": self.page,
-            "position": self.position,
-            "at": timestamps.format_time(self.at),
-            "content": self.content,
-            "source": self.source,
-        }
+        return to_json_object(self)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Paragraph:

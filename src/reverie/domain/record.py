@@ -17,6 +17,7 @@ from reverie.domain import category
 from reverie.domain.errors import InvalidInput, quote_value
 from reverie.domain.scope import validate_scope
 from reverie.domain.text import ids, relative_dates, timestamps
+from reverie.domain.text.json_values import to_json_object
 from reverie.domain.text.validation import validate_text
 
 Layer = Literal["episodic", "semantic", "procedural"]
@@ -210,8 +211,11 @@ class Record:
 
     def to_dict(self) -> dict[str, Any]:
         """Return all fields in a fixed order, as JSON values; only a headline has `parts`. `from_dict` restores it."""
-        values = {name: _to_json(getattr(self, name)) for name in _FIELDS if name != "parts" or self.parts}
-        return values | {"confidence": float(self.confidence), "importance": float(self.importance)}
+        names = _FIELDS if self.parts else _FIELDS[:-1]
+        return to_json_object(self, *names) | {
+            "confidence": float(self.confidence),
+            "importance": float(self.importance),
+        }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Record:
@@ -251,16 +255,6 @@ _KIND_NAMES = {name for kind in FIL for name in (kind, f"{kind}s")}
 
 def _is_kind_name(segment: str) -> bool:
     return segment.lower() in _KIND_NAMES
-
-
-def _to_json(value: Any) -> Any:
-    if isinstance(value, datetime):
-        return timestamps.format_time(value)
-    if isinstance(value, tuple):
-        return list(value)
-    if isinstance(value, Mapping):
-        return dict(value)
-    return value
 
 
 def validate_record(record: Record) -> Record:

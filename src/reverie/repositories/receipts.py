@@ -28,6 +28,7 @@ from reverie.domain.conversation import Turn
 from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.page import Paragraph
 from reverie.domain.record import Record
+from reverie.domain.text.json_values import to_json_object
 from reverie.domain.text.timestamps import format_time
 from reverie.search.page_index import PageIndex
 from reverie.search.searcher import validate_count
@@ -66,16 +67,7 @@ class ExplainedLine:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the line as JSON has it."""
-        line = self.line
-        return {
-            "id": line.id,
-            "type": line.type,
-            "verdict": line.verdict,
-            "score": line.score,
-            "tokens": line.tokens,
-            "recent": line.recent,
-            "shown_at": line.shown_at,
-            "parts": dict(line.parts),
+        return to_json_object(self.line) | {
             "state": self.state,
             "content": None if self.then is None else self.then.content,
             "scope": self.then.scope if isinstance(self.then, Record | Turn) else "",
@@ -100,12 +92,7 @@ class ExplainedPack:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the receipt with its texts as JSON has it."""
-        return {
-            **self.receipt.to_dict(),
-            "question": self.question,
-            "standing": [each.to_dict() for each in self.standing],
-            "lines": [each.to_dict() for each in self.lines],
-        }
+        return self.receipt.to_dict() | to_json_object(self, "question", "standing", "lines")
 
 
 class PendingReceipts:

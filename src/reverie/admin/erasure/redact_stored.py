@@ -18,6 +18,7 @@ from reverie.domain.errors import InvalidInput
 from reverie.domain.filter import Filter
 from reverie.domain.record import Record
 from reverie.domain.secrets import Redactor
+from reverie.domain.text.json_values import to_json_object
 from reverie.stores.redacting import find_secret_kinds, redact_value, unwrap
 from reverie.stores.writer import StoreWriter
 
@@ -48,13 +49,7 @@ class SecretFinding:
 
     def to_dict(self) -> dict[str, Any]:
         """Return every field as JSON values."""
-        return {
-            "subject": self.subject,
-            "id": self.id,
-            "kinds": list(self.kinds),
-            "past": self.past,
-            "named": self.named,
-        }
+        return to_json_object(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,11 +74,7 @@ class RedactionReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Return every field as JSON values."""
-        return {
-            "found": [each.to_dict() for each in self.found],
-            "done": self.done,
-            "pending": list(self.pending),
-        }
+        return to_json_object(self)
 
 
 class StoredSecretRedactor:

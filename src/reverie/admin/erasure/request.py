@@ -9,6 +9,7 @@ from typing import Any
 from reverie.admin.erasure.matching import ErasureItem
 from reverie.domain.errors import InvalidInput, quote_value
 from reverie.domain.scope import validate_scope
+from reverie.domain.text.json_values import to_json_object
 from reverie.domain.text.shingles import normalize_text
 from reverie.domain.text.validation import validate_text
 
@@ -75,14 +76,7 @@ class ErasureReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Return every field in a fixed order as JSON values."""
-        return {
-            "done": self.done,
-            "counts": self.counts,
-            "going": [_to_match_dict(item) for item in self.going],
-            "left": [_to_match_dict(item) for item in self.left],
-            "pending": list(self.pending),
-            "notes": list(self.notes),
-        }
+        return to_json_object(self, "done", "counts", "going", "left", "pending", "notes")
 
 
 def _count_matches(items: Iterable[ErasureItem]) -> dict[str, int]:
@@ -91,13 +85,3 @@ def _count_matches(items: Iterable[ErasureItem]) -> dict[str, int]:
         name = "past" if item.fate == "past" else item.subject
         counts[name] = counts.get(name, 0) + 1
     return counts
-
-
-def _to_match_dict(item: ErasureItem) -> dict[str, str]:
-    return {
-        "subject": item.subject,
-        "id": item.id,
-        "fate": item.fate,
-        "because": item.because,
-        "text": item.text,
-    }

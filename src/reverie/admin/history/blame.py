@@ -18,6 +18,7 @@ from reverie.domain.page import Page
 from reverie.domain.record import Record
 from reverie.domain.similarity.three_way_merge import match_items
 from reverie.domain.text import timestamps, tokenizer
+from reverie.domain.text.json_values import to_json_object
 
 _ALIKE = 0.5
 """The share of an archived record's words that must stand in another for its content to have gone there."""
@@ -166,32 +167,7 @@ class Blame:
 
     def to_dict(self) -> dict[str, Any]:
         """Return every field in a fixed order as JSON values."""
-        return {
-            "subject": self.subject,
-            "id": self.id,
-            "there": self.there,
-            "created": _to_change_dict(self.created),
-            "turns": [turn.to_dict() for turn in self.turns],
-            "sessions": list(self.sessions),
-            "merged": [record.to_dict() for record in self.merged],
-            "related": [record.to_dict() for record in self.related],
-            "repetitions": [
-                {
-                    "change": each.change,
-                    "at": timestamps.format_time(each.at),
-                    "actor": each.actor,
-                    "labels": list(each.labels),
-                }
-                for each in self.repetitions
-            ],
-            "changes": [_to_change_dict(change) for change in self.changes],
-            "lines": [
-                {"number": line.number, "text": line.text, "change": _to_change_dict(line.change)}
-                for line in self.lines
-            ],
-            "recalled": self.recalled,
-            "recalled_at": None if self.recalled_at is None else timestamps.format_time(self.recalled_at),
-        }
+        return to_json_object(self)
 
 
 def describe_change(row: JournalEntry) -> BlameChange:
@@ -288,20 +264,6 @@ def attribute_lines(rows: Sequence[JournalEntry], changes: Sequence[BlameChange]
         texts, brought_by = now, by
     numbered = enumerate(zip(texts, brought_by, strict=True), 1)
     return tuple(BlameLine(number=n, text=text, change=change) for n, (text, change) in numbered)
-
-
-def _to_change_dict(change: BlameChange | None) -> dict[str, Any] | None:
-    if change is None:
-        return None
-    return {
-        "sequence": change.sequence,
-        "batch": change.batch,
-        "at": timestamps.format_time(change.at),
-        "actor": change.actor,
-        "reason": change.reason,
-        "what": change.what,
-        "brief": change.brief,
-    }
 
 
 def _format_time(moment: datetime) -> str:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from reverie.domain.change import JournalEntry, Subject, Value
 from reverie.domain.record import Record
 from reverie.domain.similarity.three_way_merge import match_items
+from reverie.domain.text.json_values import to_json_object
 
 What = Literal["added", "changed", "removed", "archived", "restored", "forgotten", "unchanged"]
 
@@ -142,14 +143,7 @@ class Difference:
 
     def to_dict(self) -> dict[str, Any]:
         """Return every field in a fixed order as JSON values."""
-        return {
-            "subject": self.subject,
-            "id": self.id,
-            "what": self.what,
-            "fields": [
-                {"name": field.name, "before": field.before, "after": field.after} for field in self.fields
-            ],
-        }
+        return to_json_object(self, "subject", "id", "what", "fields")
 
 
 def compute_difference(row: JournalEntry) -> Difference:

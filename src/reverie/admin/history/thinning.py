@@ -7,6 +7,7 @@ from typing import Any
 
 from reverie.admin.history.positions import When, sequence_before
 from reverie.domain.errors import InvalidInput
+from reverie.domain.text.json_values import to_json_object
 from reverie.stores.protocol import Store, ThinnableStore
 from reverie.stores.redacting import unwrap
 
@@ -32,12 +33,7 @@ class ThinningReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Return every field as JSON values."""
-        return {
-            "until": self.until,
-            "changes": self.changes,
-            "scrubbed": self.scrubbed,
-            "dry_run": self.dry_run,
-        }
+        return to_json_object(self)
 
 
 def thin(store: Store, before: When, *, dry_run: bool) -> ThinningReport:

@@ -27,6 +27,7 @@ from reverie.domain.errors import Conflict, InvalidInput
 from reverie.domain.page import Page
 from reverie.domain.record import Record
 from reverie.domain.similarity.three_way_merge import match_items, merge_values
+from reverie.domain.text.json_values import to_json_object
 from reverie.stores.writer import StoreWriter
 
 _ATTEMPTS = 20
@@ -89,16 +90,8 @@ class UndoResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Return every field in a fixed order as JSON values."""
-        return {
-            "changes": list(self.changes),
-            "differences": [one.to_dict() for one in self.differences],
-            "left": [
-                {"changes": list(one.changes), "subject": one.subject, "id": one.id, "why": one.why}
-                for one in self.left
-            ],
-            "made": [row.sequence for row in self.rows],
-            "dry_run": self.dry_run,
-        }
+        values = to_json_object(self, "changes", "differences", "left")
+        return values | {"made": [row.sequence for row in self.rows], "dry_run": self.dry_run}
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 from reverie.domain.errors import InvalidInput, NotFound, StoreCorrupt
 from reverie.domain.filter import Filter
+from reverie.domain.text.json_values import to_json_object
 from reverie.files.disk.paths import resolve_path
 from reverie.search.analyzer import analyze
 from reverie.stores.copying import CopySource, CopyTarget, iterate_rows
@@ -44,7 +45,7 @@ class CopyReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Return every field."""
-        return asdict(self)
+        return to_json_object(self)
 
 
 def copy_memory(

@@ -25,6 +25,7 @@ from reverie.domain.errors import InvalidInput, StoreCorrupt
 from reverie.domain.filter import Filter
 from reverie.domain.page import Page, Paragraph
 from reverie.domain.record import Record
+from reverie.domain.text.json_values import to_json_object
 from reverie.files.disk.paths import resolve_path
 from reverie.stores.protocol import Store
 
@@ -60,16 +61,7 @@ class ExportReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Return every field as JSON values."""
-        return {
-            "form": self.form,
-            "path": None if self.path is None else str(self.path),
-            "records": self.records,
-            "sessions": self.sessions,
-            "turns": self.turns,
-            "pages": self.pages,
-            "paragraphs": self.paragraphs,
-            "left_out": [each.to_dict() for each in self.left_out],
-        }
+        return to_json_object(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

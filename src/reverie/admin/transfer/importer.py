@@ -30,6 +30,7 @@ from reverie.domain.errors import InvalidInput
 from reverie.domain.record import ORIGINS, Origin, validate_choice
 from reverie.domain.scope import validate_scope
 from reverie.domain.secrets import Redactor
+from reverie.domain.text.json_values import to_json_object
 from reverie.files.disk.paths import resolve_path
 from reverie.stores.redacting import get_redactor, redact_value
 from reverie.stores.writer import StoreWriter
@@ -83,17 +84,18 @@ class ImportReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Return every field as JSON values."""
-        return {
-            "form": self.form,
-            "dry_run": self.dry_run,
-            "records": self.records,
-            "sessions": self.sessions,
-            "turns": self.turns,
-            "pages": self.pages,
-            "paragraphs": self.paragraphs,
-            "skipped_by_reason": dict(self.skipped_by_reason),
-            "skipped": [each.to_dict() for each in self.skipped],
-        }
+        return to_json_object(
+            self,
+            "form",
+            "dry_run",
+            "records",
+            "sessions",
+            "turns",
+            "pages",
+            "paragraphs",
+            "skipped_by_reason",
+            "skipped",
+        )
 
 
 def take_in(

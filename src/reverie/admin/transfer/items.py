@@ -16,6 +16,7 @@ from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import InvalidInput
 from reverie.domain.page import Page, Paragraph
 from reverie.domain.record import UNTRUSTED, Origin, Record
+from reverie.domain.text.json_values import to_json_object
 
 Form = Literal[
     "jsonl", "markdown", "mcp", "golemcore", "rockbot", "notes", "document",
@@ -58,13 +59,7 @@ class Skipped:
 
     def to_dict(self) -> dict[str, Any]:
         """Return every field as JSON values."""
-        return {
-            "what": self.what,
-            "place": self.place,
-            "why": self.why,
-            "detail": self.detail,
-            "count": self.count,
-        }
+        return to_json_object(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reverie.domain.text import timestamps
+from reverie.domain.text.json_values import to_json_value
 from reverie.interfaces.formatting import (
     UNSAFE,
     count,
@@ -47,13 +48,30 @@ _LONGEST_WORD = 40  # of Chinese or Japanese, a whole sentence is one
 def print_json(value: Any) -> None:
     r"""Print one JSON document, with unsafe characters as `\u001b`."""
     encoding = (getattr(sys.stdout, "encoding", None) or "utf-8").lower().replace("-", "")
-    click.echo(escape_json(json.dumps(value, ensure_ascii=encoding != "utf8", indent=2, default=_to_json)))
+    click.echo(
+        escape_json(json.dumps(value, ensure_ascii=encoding != "utf8", indent=2, default=to_json_value))
+    )
 
 
 def escape_json(text: str) -> str:
     r"""Escape the unsafe characters of a JSON text as `\u001b`; its value stays the same."""
     # Outside strings JSON has only line breaks and spaces, so unsafe characters are inside strings.
     return UNSAFE.sub(lambda match: json.dumps(match.group())[1:-1], text)
+
+
+def print_result(text: str, *, as_json: Any = None, quiet: bool = False, brief: str = "") -> None:
+    """Print what a command did.
+
+    Args:
+        text: The result in words.
+        as_json: JSON document to print instead; None for no JSON.
+        quiet: Whether to print `brief` alone.
+        brief: What a script needs of it; empty for nothing.
+    """
+    if as_json is not None:
+        print_json(as_json)
+    elif shown := brief if quiet else text:
+        click.echo(escape_text(shown))
 
 
 def print_row(*cells: object) -> None:
@@ -149,9 +167,3 @@ def format_field(field: Any) -> str:
         between = "; " if any(isinstance(each, Mapping) for each in field) else ", "
         return between.join(map(format_field, field))
     return one_line(str(field))
-
-
-def _to_json(value: object) -> object:
-    if isinstance(value, datetime):
-        return timestamps.format_time(value)
-    return str(value)

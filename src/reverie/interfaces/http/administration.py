@@ -4,32 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import fields, is_dataclass
-from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 from reverie.admin.erasure.request import ErasureReport
 from reverie.domain.filter import Filter
-from reverie.domain.text.timestamps import format_time
+from reverie.domain.text.json_values import to_json_value
 from reverie.interfaces.http import schemas
-from reverie.interfaces.http.operations import Answer, Call, Empty, Operation, operation
+from reverie.interfaces.http.operations import Answer, Call, Empty, OperationList
 from reverie.interfaces.http.problems import Problem
 
-OPERATIONS: list[Operation] = []
-
-
-def to_plain(value: object) -> Any:
-    """Return a value of statistics or of a diagnosis as JSON has it."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return {each.name: to_plain(getattr(value, each.name)) for each in fields(value)}
-    if isinstance(value, datetime):
-        return format_time(value)
-    if isinstance(value, tuple | list):
-        return [to_plain(each) for each in value]
-    if hasattr(value, "items"):
-        return {str(name): to_plain(each) for name, each in value.items()}
-    return str(value) if isinstance(value, Path) else value
+OPERATIONS = OperationList()
 
 
 # -- erasure ---------------------------------------------------------------------------------------------
@@ -53,15 +37,13 @@ def _forget(call: Call, *, dry_run: bool) -> ErasureReport:
     )
 
 
-@operation(
-    OPERATIONS,
+@OPERATIONS.add(
     "POST",
     "/v1/forget/preview",
-    right="forget",
-    query=Empty,
+    "forget",
     body=schemas.ForgetInput,
+    answer=schemas.ForgetOutput,
     is_whole=True,
-    answers={200: schemas.ForgetOutput},
 )
 def preview_erasure(call: Call) -> Answer:
     """Return what an erasure would remove, and what would be left."""
@@ -69,15 +51,8 @@ def preview_erasure(call: Call) -> Answer:
     return Answer({**report.to_dict(), "digest": _compute_digest(report)})
 
 
-@operation(
-    OPERATIONS,
-    "POST",
-    "/v1/forget",
-    right="forget",
-    query=Empty,
-    body=schemas.ForgetOrder,
-    is_whole=True,
-    answers={200: schemas.ForgetOutput},
+@OPERATIONS.add(
+    "POST", "/v1/forget", "forget", body=schemas.ForgetOrder, answer=schemas.ForgetOutput, is_whole=True
 )
 def forget(call: Call) -> Answer:
     """Erase content for good, as its preview said."""
@@ -95,82 +70,51 @@ def forget(call: Call) -> Answer:
 # -- numbers and diagnosis -------------------------------------------------------------------------------
 
 
-@operation(OPERATIONS, "GET", "/v1/stats", right="read", answers={200: dict[str, Any]})
+@OPERATIONS.add("GET", "/v1/stats", "read", answer=dict[str, Any])
 def get_stats(call: Call) -> Answer:
     """Return how much can be seen from a scope."""
-    return Answer(to_plain(call.server.stats.read(call.reader)))
+    return Answer(to_json_value(call.server.stats.read(call.reader)))
 
 
-@operation(
-    OPERATIONS,
-    "GET",
-    "/v1/stats/all",
-    right="admin",
-    query=Empty,
-    is_whole=True,
-    answers={200: dict[str, Any]},
-)
+@OPERATIONS.add("GET", "/v1/stats/all", "admin", answer=dict[str, Any], is_whole=True)
 def get_all_stats(call: Call) -> Answer:
     """Return how much the memory holds, in all scopes."""
-    return Answer(to_plain(call.memory.admin.stats()))
+    return Answer(to_json_value(call.memory.admin.stats()))
 
 
-@operation(OPERATIONS, "GET", "/v1/scopes", right="read", query=Empty, answers={200: schemas.ScopeCounts})
+@OPERATIONS.add("GET", "/v1/scopes", "read", query=Empty, answer=schemas.ScopeCounts)
 def list_scopes(call: Call) -> Answer:
     """Return the number of live records of each scope within that of the token."""
     counts = call.server.store.tally("scope", Filter())
     return Answer({"scopes": {name: count for name, count in counts.items() if call.is_own(name)}})
 
 
-@operation(
-    OPERATIONS,
-    "GET",
-    "/v1/activity",
-    right="admin",
-    query=schemas.ActivityQuery,
-    is_whole=True,
-    answers={200: schemas.ActivityOutput},
+@OPERATIONS.add(
+    "GET", "/v1/activity", "admin", query=schemas.ActivityQuery, answer=schemas.ActivityOutput, is_whole=True
 )
 def get_activity(call: Call) -> Answer:
     """Return what was done on each of the last days."""
     return Answer({"items": [day.to_dict() for day in call.memory.admin.activity(days=call.query.days)]})
 
 
-@operation(
-    OPERATIONS, "GET", "/v1/doctor", right="admin", query=Empty, is_whole=True, answers={200: dict[str, Any]}
-)
+@OPERATIONS.add("GET", "/v1/doctor", "admin", answer=dict[str, Any], is_whole=True)
 def diagnose(call: Call) -> Answer:
     """Compare the store, the journal, the search index and the files; repair nothing."""
     diagnosis = call.memory.admin.doctor()
-    return Answer({"sound": diagnosis.sound, **to_plain(diagnosis)})
+    return Answer({"sound": diagnosis.sound, **to_json_value(diagnosis)})
 
 
 # -- tokens ----------------------------------------------------------------------------------------------
 
 
-@operation(
-    OPERATIONS,
-    "GET",
-    "/v1/tokens",
-    right="admin",
-    query=Empty,
-    is_whole=True,
-    answers={200: schemas.TokenList},
-)
+@OPERATIONS.add("GET", "/v1/tokens", "admin", answer=schemas.TokenList, is_whole=True)
 def list_tokens(call: Call) -> Answer:
     """List all tokens, the newest first."""
     return Answer({"items": [token.to_dict() for token in call.server.tokens.list()]})
 
 
-@operation(
-    OPERATIONS,
-    "POST",
-    "/v1/tokens",
-    right="admin",
-    query=Empty,
-    body=schemas.TokenInput,
-    is_whole=True,
-    answers={201: schemas.NewToken},
+@OPERATIONS.add(
+    "POST", "/v1/tokens", "admin", body=schemas.TokenInput, answers={201: schemas.NewToken}, is_whole=True
 )
 def create_token(call: Call) -> Answer:
     """Create a token; it is shown once."""
@@ -185,15 +129,7 @@ def create_token(call: Call) -> Answer:
     return Answer({**token.to_dict(), "token": text}, 201)
 
 
-@operation(
-    OPERATIONS,
-    "DELETE",
-    "/v1/tokens/{id}",
-    right="admin",
-    query=Empty,
-    is_whole=True,
-    answers={200: schemas.TokenOutput},
-)
+@OPERATIONS.add("DELETE", "/v1/tokens/{id}", "admin", answer=schemas.TokenOutput, is_whole=True)
 def revoke_token(call: Call) -> Answer:
     """Revoke a token."""
     return Answer(call.server.tokens.revoke(call.path["id"]).to_dict())

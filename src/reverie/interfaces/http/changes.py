@@ -15,12 +15,12 @@ from reverie.admin.history.diff import compute_difference
 from reverie.domain.change import JournalEntry
 from reverie.domain.errors import InvalidInput, NotFound, ReverieError
 from reverie.domain.scope import EVERY_SCOPE
-from reverie.domain.text.timestamps import format_time
+from reverie.domain.text.json_values import to_json_object
 from reverie.interfaces.http import schemas
-from reverie.interfaces.http.operations import Answer, Call, Operation, answer_reference, operation
+from reverie.interfaces.http.operations import Answer, Call, OperationList, answer_reference
 from reverie.interfaces.http.problems import Problem
 
-OPERATIONS: list[Operation] = []
+OPERATIONS = OperationList()
 
 POLL_S = 0.3
 """Seconds between two looks at the journal for a stream."""
@@ -38,17 +38,10 @@ _LONGEST_SCAN = 3_000
 def serialize_change(row: JournalEntry) -> dict[str, Any]:
     """Return a change as JSON values."""
     difference = compute_difference(row)
-    return {
-        "sequence": row.sequence,
-        "batch": row.batch,
-        "at": format_time(row.at),
-        "actor": row.actor,
-        "reason": row.reason,
-        "subject": row.subject,
+    return to_json_object(row, "sequence", "batch", "at", "actor", "reason", "subject") | {
         "id": difference.id or None,
         "change": difference.what,
-        "before": None if difference.before is None else difference.before.to_dict(),
-        "after": None if difference.after is None else difference.after.to_dict(),
+        **to_json_object(difference, "before", "after"),
     }
 
 
@@ -66,14 +59,7 @@ def _is_scoped(call: Call) -> bool:
     return bool(call.caller.scope) or call.query.scope not in ("", EVERY_SCOPE)
 
 
-@operation(
-    OPERATIONS,
-    "GET",
-    "/v1/journal",
-    right="read",
-    query=schemas.JournalQuery,
-    answers={200: schemas.JournalPage},
-)
+@OPERATIONS.add("GET", "/v1/journal", "read", query=schemas.JournalQuery, answer=schemas.JournalPage)
 def list_changes(call: Call) -> Answer:
     """List changes in their order, or the newest first."""
     query: schemas.JournalQuery = call.query
@@ -106,14 +92,8 @@ def list_changes(call: Call) -> Answer:
     return Answer({"items": [serialize_change(row) for row in page], "next": following})
 
 
-@operation(
-    OPERATIONS,
-    "GET",
-    "/v1/events",
-    right="read",
-    query=schemas.EventsQuery,
-    answers={200: str},
-    media_type="text/event-stream",
+@OPERATIONS.add(
+    "GET", "/v1/events", "read", query=schemas.EventsQuery, answer=str, media_type="text/event-stream"
 )
 def stream_changes(call: Call) -> Answer:
     """Stream changes as server-sent events; the id is the number of the change.
@@ -179,14 +159,8 @@ def _format_event(row: JournalEntry) -> bytes:
 # -- undo ------------------------------------------------------------------------------------------------
 
 
-@operation(
-    OPERATIONS,
-    "POST",
-    "/v1/undo",
-    right="review",
-    body=schemas.UndoInput,
-    answers={200: schemas.UndoOutput},
-    replay=answer_reference,
+@OPERATIONS.add(
+    "POST", "/v1/undo", "review", body=schemas.UndoInput, answer=schemas.UndoOutput, replay=answer_reference
 )
 def undo(call: Call) -> Answer:
     """Take changes back, all of them in one transaction."""

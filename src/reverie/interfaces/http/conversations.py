@@ -8,15 +8,16 @@ from reverie.domain.conversation import SessionOverview, SessionState, Turn
 from reverie.domain.entry import Entry
 from reverie.domain.errors import NotFound
 from reverie.domain.record import UNTRUSTED
+from reverie.domain.text.json_values import to_json_object
 from reverie.domain.text.timestamps import format_time, to_microseconds
 from reverie.interfaces.http import schemas
 from reverie.interfaces.http.conditions import answer_value, decode_cursor, encode_cursor
-from reverie.interfaces.http.operations import Answer, Call, Operation, operation
+from reverie.interfaces.http.operations import Answer, Call, OperationList
 from reverie.interfaces.http.problems import Problem
 from reverie.repositories.receipts import ReceiptReader
 from reverie.repositories.working_memory import DEFAULT, WorkingMemory
 
-OPERATIONS: list[Operation] = []
+OPERATIONS = OperationList()
 
 _SESSION = "/v1/sessions/{id:path}"
 
@@ -30,14 +31,7 @@ def read_session(call: Call) -> SessionState:
     return state
 
 
-@operation(
-    OPERATIONS,
-    "GET",
-    "/v1/sessions",
-    right="read",
-    query=schemas.PageQuery,
-    answers={200: schemas.SessionPage},
-)
+@OPERATIONS.add("GET", "/v1/sessions", "read", query=schemas.PageQuery, answer=schemas.SessionPage)
 def list_sessions(call: Call) -> Answer:
     """List sessions, the latest active first."""
 
@@ -69,11 +63,10 @@ def _replay_turns(call: Call, reference: Any) -> Answer:
     return _answer_turns([turn for turn in turns if turn is not None])
 
 
-@operation(
-    OPERATIONS,
+@OPERATIONS.add(
     "POST",
     f"{_SESSION}/turns",
-    right="write",
+    "write",
     body=schemas.TurnBatch,
     answers={201: schemas.AddedTurns},
     replay=_replay_turns,
@@ -94,14 +87,7 @@ def add_turns(call: Call) -> Answer:
     return _answer_turns(call.view.session(call.path["id"]).add_many(turns))
 
 
-@operation(
-    OPERATIONS,
-    "GET",
-    f"{_SESSION}/turns",
-    right="read",
-    query=schemas.PageQuery,
-    answers={200: schemas.TurnPage},
-)
+@OPERATIONS.add("GET", f"{_SESSION}/turns", "read", query=schemas.PageQuery, answer=schemas.TurnPage)
 def list_turns(call: Call) -> Answer:
     """List the turns of a session by position."""
     name, limit = call.path["id"], call.query.limit
@@ -115,14 +101,7 @@ def list_turns(call: Call) -> Answer:
 # -- the prompt ------------------------------------------------------------------------------------------
 
 
-@operation(
-    OPERATIONS,
-    "POST",
-    f"{_SESSION}/context",
-    right="read",
-    body=schemas.ContextInput,
-    answers={200: dict[str, Any]},
-)
+@OPERATIONS.add("POST", f"{_SESSION}/context", "read", body=schemas.ContextInput, answer=dict[str, Any])
 def build_context(call: Call) -> Answer:
     """Return what goes into the prompt of a session now."""
     asked: schemas.ContextInput = call.body
@@ -142,28 +121,14 @@ def read_receipts(call: Call) -> ReceiptReader:
     return ReceiptReader(call.server.store, call.reader._scopes)
 
 
-@operation(
-    OPERATIONS,
-    "GET",
-    "/v1/packs",
-    right="read",
-    query=schemas.ReceiptQuery,
-    answers={200: schemas.ReceiptList},
-)
+@OPERATIONS.add("GET", "/v1/packs", "read", query=schemas.ReceiptQuery, answer=schemas.ReceiptList)
 def list_packs(call: Call) -> Answer:
     """List receipts of the prompts that were made, the newest first."""
     receipts = read_receipts(call).list(limit=call.query.limit)
     return Answer({"items": [each.to_dict() for each in receipts]})
 
 
-@operation(
-    OPERATIONS,
-    "GET",
-    f"{_SESSION}/packs",
-    right="read",
-    query=schemas.ReceiptQuery,
-    answers={200: schemas.ReceiptList},
-)
+@OPERATIONS.add("GET", f"{_SESSION}/packs", "read", query=schemas.ReceiptQuery, answer=schemas.ReceiptList)
 def list_packs_of_session(call: Call) -> Answer:
     """List receipts of the prompts of a session, the newest first."""
     name = call.reader._resolve_session(call.path["id"])
@@ -172,13 +137,7 @@ def list_packs_of_session(call: Call) -> Answer:
     )
 
 
-@operation(
-    OPERATIONS,
-    "GET",
-    f"{_SESSION}/packs/{{position:int}}",
-    right="read",
-    answers={200: schemas.ExplainedReceipt},
-)
+@OPERATIONS.add("GET", f"{_SESSION}/packs/{{position:int}}", "read", answer=schemas.ExplainedReceipt)
 def get_pack(call: Call) -> Answer:
     """Return what the prompt for one turn was made of: each line, its source, score and verdict."""
     name = call.reader._resolve_session(call.path["id"])
@@ -188,13 +147,8 @@ def get_pack(call: Call) -> Answer:
 # -- the session as a whole ------------------------------------------------------------------------------
 
 
-@operation(
-    OPERATIONS,
-    "POST",
-    f"{_SESSION}/compact",
-    right="review",
-    body=schemas.SessionWindowInput,
-    answers={200: schemas.PassResult},
+@OPERATIONS.add(
+    "POST", f"{_SESSION}/compact", "review", body=schemas.SessionWindowInput, answer=schemas.PassResult
 )
 def shorten_window(call: Call) -> Answer:
     """Shorten the window of a session; its turns stay stored."""
@@ -202,7 +156,7 @@ def shorten_window(call: Call) -> Answer:
     return Answer({"state": outcome.state, "why": outcome.why, "batch": outcome.batch})
 
 
-@operation(OPERATIONS, "POST", f"{_SESSION}/consolidate", right="write", answers={200: schemas.SavedRecords})
+@OPERATIONS.add("POST", f"{_SESSION}/consolidate", "write", answer=schemas.SavedRecords)
 def conclude_session(call: Call) -> Answer:
     """Save what a session concluded, by rule and without a model."""
     results = call.view.consolidate_session(call.path["id"])
@@ -210,9 +164,7 @@ def conclude_session(call: Call) -> Answer:
     return Answer({"results": saved})
 
 
-@operation(
-    OPERATIONS, "POST", f"{_SESSION}/feedback", right="write", body=schemas.FeedbackInput, answers={200: Turn}
-)
+@OPERATIONS.add("POST", f"{_SESSION}/feedback", "write", body=schemas.FeedbackInput, answer=Turn)
 def rate_answer(call: Call) -> Answer:
     """Note what the user thinks of an answer."""
     given: schemas.FeedbackInput = call.body
@@ -224,14 +176,7 @@ def rate_answer(call: Call) -> Answer:
 
 
 def _serialize_entry(entry: Entry) -> dict[str, Any]:
-    return {
-        "key": entry.key,
-        "data": entry.data,
-        "stored_at": format_time(entry.stored_at),
-        "expires_at": None if entry.expires_at is None else format_time(entry.expires_at),
-        "category": entry.category,
-        "tags": list(entry.tags),
-    }
+    return to_json_object(entry, "key", "data", "stored_at", "expires_at", "category", "tags")
 
 
 def _open_working_memory(call: Call) -> WorkingMemory:
@@ -271,36 +216,29 @@ def delete_entry(call: Call) -> Answer:
 
 
 for _base, _suffix in ((f"{_SESSION}/working", "_of_session"), ("/v1/scratchpad", "")):
-    OPERATIONS += [
-        Operation(
-            method="GET", path=_base, name=f"list_entries{_suffix}", run=list_entries, right="read",
-            answers={200: schemas.EntryList},
-        ),
-        Operation(
-            method="GET", path=f"{_base}/{{key:path}}", name=f"get_entry{_suffix}", run=get_entry,
-            right="read", answers={200: schemas.EntryOutput},
-        ),
-        Operation(
-            method="PUT", path=f"{_base}/{{key:path}}", name=f"set_entry{_suffix}", run=set_entry,
-            right="write", body=schemas.EntryInput, answers={200: schemas.EntryOutput},
-        ),
-        Operation(
-            method="DELETE", path=f"{_base}/{{key:path}}", name=f"delete_entry{_suffix}", run=delete_entry,
-            right="write", answers={200: schemas.Count},
-        ),
-    ]  # fmt: skip
+    _path, _entry = f"{_base}/{{key:path}}", schemas.EntryOutput
+    OPERATIONS.add("GET", _base, "read", answer=schemas.EntryList, name=f"list_entries{_suffix}")(
+        list_entries
+    )
+    OPERATIONS.add("GET", _path, "read", answer=_entry, name=f"get_entry{_suffix}")(get_entry)
+    OPERATIONS.add("PUT", _path, "write", body=schemas.EntryInput, answer=_entry, name=f"set_entry{_suffix}")(
+        set_entry
+    )
+    OPERATIONS.add("DELETE", _path, "write", answer=schemas.Count, name=f"delete_entry{_suffix}")(
+        delete_entry
+    )
 
 
 # -- last, because their path takes everything -----------------------------------------------------------
 
 
-@operation(OPERATIONS, "GET", _SESSION, right="read", answers={200: SessionState})
+@OPERATIONS.add("GET", _SESSION, "read", answer=SessionState)
 def get_session(call: Call) -> Answer:
     """Return the state of a session."""
     return answer_value(call, read_session(call).to_dict())
 
 
-@operation(OPERATIONS, "PUT", _SESSION, right="write", body=schemas.SessionInput, answers={200: SessionState})
+@OPERATIONS.add("PUT", _SESSION, "write", body=schemas.SessionInput, answer=SessionState)
 def change_session(call: Call) -> Answer:
     """Pause, resume or terminate a session, or set its metadata."""
     session = call.view.session(read_session(call).id)
@@ -312,7 +250,7 @@ def change_session(call: Call) -> Answer:
     return answer_value(call, session.state.to_dict())
 
 
-@operation(OPERATIONS, "DELETE", _SESSION, right="write", answers={200: schemas.Count})
+@OPERATIONS.add("DELETE", _SESSION, "write", answer=schemas.Count)
 def delete_session(call: Call) -> Answer:
     """Remove a session and its turns; undo brings them back."""
     read_session(call)

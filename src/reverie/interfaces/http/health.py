@@ -6,9 +6,9 @@ from typing import Literal
 
 from reverie import __version__
 from reverie.interfaces.http import metrics
-from reverie.interfaces.http.operations import Answer, Call, Empty, Form, Operation, operation
+from reverie.interfaces.http.operations import Answer, Call, Empty, Form, OperationList
 
-OPERATIONS: list[Operation] = []
+OPERATIONS = OperationList()
 
 
 class Live(Form):
@@ -29,29 +29,20 @@ class Ready(Form):
     sequence: int
 
 
-@operation(OPERATIONS, "GET", "/livez", right=None, query=Empty, answers={200: Live})
+@OPERATIONS.add("GET", "/livez", None, query=Empty, answer=Live)
 def get_liveness(call: Call) -> Answer:
     """Say that the process answers."""
     return Answer({"status": "ok", "version": __version__})
 
 
-@operation(OPERATIONS, "GET", "/readyz", right=None, query=Empty, answers={200: Ready})
+@OPERATIONS.add("GET", "/readyz", None, query=Empty, answer=Ready)
 def get_readiness(call: Call) -> Answer:
     """Say whether the store can be read and written."""
     call.server.check_writable()
     return Answer({"status": "ok", "sequence": call.server.sequence()})
 
 
-@operation(
-    OPERATIONS,
-    "GET",
-    "/metrics",
-    right="read",
-    query=Empty,
-    is_whole=True,
-    answers={200: str},
-    media_type=metrics.MEDIA_TYPE,
-)
+@OPERATIONS.add("GET", "/metrics", "read", answer=str, is_whole=True, media_type=metrics.MEDIA_TYPE)
 def get_metrics(call: Call) -> Answer:
     """Return counters in the text format of Prometheus."""
     stats = call.memory.admin.stats()

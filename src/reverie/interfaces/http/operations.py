@@ -184,14 +184,24 @@ def answer_reference(call: Call, reference: Any) -> Answer:
     return Answer(reference)
 
 
-def operation(
-    operations: list[Operation], method: Method, path: str, *, right: Right | None, **options: Any
-) -> Callable[[Handler], Handler]:
-    """Return a decorator that adds a function to a list of operations."""
+class OperationList(list[Operation]):
+    """Operations on one subject, in the order in which their paths are tried."""
 
-    def add(run: Handler) -> Handler:
-        name = run.__name__
-        operations.append(Operation(method=method, path=path, name=name, run=run, right=right, **options))
-        return run
+    def add(
+        self, method: Method, path: str, right: Right | None, *, answer: Any = None, **options: Any
+    ) -> Callable[[Handler], Handler]:
+        """Return a decorator that adds a function as an operation.
 
-    return add
+        Args:
+            answer: Type of its answer, of the status 200.
+            options: Further fields of `Operation`. An operation about all scopes has no `scope` in its query.
+        """
+        options.setdefault("answers", {200: answer})
+        options.setdefault("query", Empty if options.get("is_whole") else ScopeQuery)
+
+        def register(run: Handler) -> Handler:
+            named = {"name": run.__name__, **options}
+            self.append(Operation(method=method, path=path, run=run, right=right, **named))
+            return run
+
+        return register

@@ -6,45 +6,35 @@ from typing import Any
 
 from reverie.domain.errors import NotFound
 from reverie.domain.page import is_log
-from reverie.domain.text.timestamps import format_time
+from reverie.domain.text.json_values import to_json_object
 from reverie.interfaces.http import schemas
 from reverie.interfaces.http.conditions import answer_value, check_match, refusing_changed
-from reverie.interfaces.http.operations import Answer, Call, Empty, Operation, operation
+from reverie.interfaces.http.operations import Answer, Call, Empty, OperationList
 from reverie.interfaces.http.problems import Problem
 
-OPERATIONS: list[Operation] = []
+OPERATIONS = OperationList()
 
 _PAGE = "/v1/pages/{name:path}"
 
 
-@operation(OPERATIONS, "GET", "/v1/pages", right="read", query=Empty, answers={200: schemas.PageList})
+@OPERATIONS.add("GET", "/v1/pages", "read", query=Empty, answer=schemas.PageList)
 def list_pages(call: Call) -> Answer:
     """List all pages and logs."""
-    items = [
-        {
-            "name": each.name,
-            "paragraphs": each.paragraphs,
-            "characters": each.characters,
-            "updated_at": format_time(each.updated_at),
-        }
-        for each in call.whole.pages.overview()
-    ]
-    return Answer({"items": items})
+    names = ("name", "paragraphs", "characters", "updated_at")
+    return Answer({"items": [to_json_object(each, *names) for each in call.whole.pages.overview()]})
 
 
 def _replay_page(call: Call, reference: Any) -> Answer:
     return _answer_page(call, reference)
 
 
-@operation(
-    OPERATIONS,
+@OPERATIONS.add(
     "POST",
     f"{_PAGE}/append",
-    right="write",
-    query=Empty,
+    "write",
     body=schemas.LineInput,
+    answer=schemas.PageText,
     is_whole=True,
-    answers={200: schemas.PageText},
     replay=_replay_page,
 )
 def append_to_page(call: Call) -> Answer:
@@ -57,22 +47,20 @@ def append_to_page(call: Call) -> Answer:
     return answer
 
 
-@operation(OPERATIONS, "GET", _PAGE, right="read", query=Empty, answers={200: schemas.PageText})
+@OPERATIONS.add("GET", _PAGE, "read", query=Empty, answer=schemas.PageText)
 def get_page(call: Call) -> Answer:
     """Return the text of a page or a log."""
     _require_page(call)
     return _answer_page(call, call.path["name"])
 
 
-@operation(
-    OPERATIONS,
+@OPERATIONS.add(
     "PUT",
     _PAGE,
-    right="write",
-    query=Empty,
+    "write",
     body=schemas.PageInput,
-    is_whole=True,
     answers={200: schemas.PageText, 201: schemas.PageText},
+    is_whole=True,
 )
 def write_page(call: Call) -> Answer:
     """Write a page as a whole; an existing one needs `If-Match`."""
@@ -90,16 +78,7 @@ def write_page(call: Call) -> Answer:
     return answer
 
 
-@operation(
-    OPERATIONS,
-    "DELETE",
-    _PAGE,
-    right="write",
-    query=Empty,
-    is_whole=True,
-    needs_match=True,
-    answers={200: schemas.Count},
-)
+@OPERATIONS.add("DELETE", _PAGE, "write", answer=schemas.Count, is_whole=True, needs_match=True)
 def delete_page(call: Call) -> Answer:
     """Remove a page; undo brings it back."""
     call.require_trust()

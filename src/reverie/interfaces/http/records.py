@@ -20,12 +20,12 @@ from reverie.interfaces.http.conditions import (
     encode_cursor,
     refusing_changed,
 )
-from reverie.interfaces.http.operations import Answer, Call, Operation, ScopeQuery, operation
+from reverie.interfaces.http.operations import Answer, Call, OperationList, ScopeQuery
 from reverie.interfaces.http.problems import Problem
 from reverie.reader import MemoryReader
 from reverie.repositories.records import NewRecord, SaveResult, describe_missing_record
 
-OPERATIONS: list[Operation] = []
+OPERATIONS = OperationList()
 
 _TICK = timedelta(microseconds=1)
 _FILTERS = ("category", "tags", "kind", "layer", "origin", "created_after", "created_before", "valid_at")
@@ -76,11 +76,10 @@ def _replay_saved(call: Call, reference: Any) -> Answer:
     return _answer_saved(SaveResult(record=record, outcome=reference["outcome"]))
 
 
-@operation(
-    OPERATIONS,
+@OPERATIONS.add(
     "POST",
     "/v1/records",
-    right="write",
+    "write",
     body=schemas.RecordInput,
     answers={200: schemas.SavedRecord, 201: schemas.SavedRecord},
     replay=_replay_saved,
@@ -101,13 +100,12 @@ def _replay_batch(call: Call, reference: Any) -> Answer:
     return Answer({"results": [each.body for each in answers]})
 
 
-@operation(
-    OPERATIONS,
+@OPERATIONS.add(
     "POST",
     "/v1/records/batch",
-    right="write",
+    "write",
     body=schemas.RecordBatch,
-    answers={200: schemas.SavedRecords},
+    answer=schemas.SavedRecords,
     replay=_replay_batch,
 )
 def save_records(call: Call) -> Answer:
@@ -115,14 +113,7 @@ def save_records(call: Call) -> Answer:
     return _answer_batch(call.view.save_many([build_new_record(call, each) for each in call.body.records]))
 
 
-@operation(
-    OPERATIONS,
-    "GET",
-    "/v1/records",
-    right="read",
-    query=schemas.RecordListQuery,
-    answers={200: schemas.RecordPage},
-)
+@OPERATIONS.add("GET", "/v1/records", "read", query=schemas.RecordListQuery, answer=schemas.RecordPage)
 def list_records(call: Call) -> Answer:
     """List records, those created last first."""
     query: schemas.RecordListQuery = call.query
@@ -162,23 +153,15 @@ def _build_filters(given: Any, **more: Any) -> dict[str, Any]:
     return {name: value for name, value in filters.items() if value} | more
 
 
-@operation(
-    OPERATIONS, "GET", "/v1/records/{id}", right="read", query=schemas.AsOfQuery, answers={200: Record}
-)
+@OPERATIONS.add("GET", "/v1/records/{id}", "read", query=schemas.AsOfQuery, answer=Record)
 def get_record(call: Call) -> Answer:
     """Return a record, archived or not."""
     with reading(call) as reader:
         return answer_value(call, get_record_of(call, reader).to_dict())
 
 
-@operation(
-    OPERATIONS,
-    "PATCH",
-    "/v1/records/{id}",
-    right="write",
-    body=schemas.RecordPatch,
-    answers={200: Record},
-    needs_match=True,
+@OPERATIONS.add(
+    "PATCH", "/v1/records/{id}", "write", body=schemas.RecordPatch, answer=Record, needs_match=True
 )
 def update_record(call: Call) -> Answer:
     """Change fields of a record; null removes a value (RFC 7396)."""
@@ -203,14 +186,8 @@ def update_record(call: Call) -> Answer:
     return answer_value(call, updated.to_dict())
 
 
-@operation(
-    OPERATIONS,
-    "DELETE",
-    "/v1/records/{id}",
-    right="write",
-    query=schemas.ReasonQuery,
-    answers={200: Record},
-    needs_match=True,
+@OPERATIONS.add(
+    "DELETE", "/v1/records/{id}", "write", query=schemas.ReasonQuery, answer=Record, needs_match=True
 )
 def archive_record(call: Call) -> Answer:
     """Take a record out of search; it can be restored."""
@@ -221,20 +198,20 @@ def archive_record(call: Call) -> Answer:
     return answer_value(call, archived.to_dict())
 
 
-@operation(OPERATIONS, "POST", "/v1/records/{id}/restore", right="write", answers={200: Record})
+@OPERATIONS.add("POST", "/v1/records/{id}/restore", "write", answer=Record)
 def restore_record(call: Call) -> Answer:
     """Bring an archived record back into search."""
     record = _get_changeable(call)
     return answer_value(call, call.view.restore(record.id).to_dict())
 
 
-@operation(OPERATIONS, "POST", "/v1/records/{id}/pin", right="write", answers={200: Record})
+@OPERATIONS.add("POST", "/v1/records/{id}/pin", "write", answer=Record)
 def pin_record(call: Call) -> Answer:
     """Protect a record from decay and from every automatic change."""
     return _set_pinned(call, True)
 
 
-@operation(OPERATIONS, "POST", "/v1/records/{id}/unpin", right="write", answers={200: Record})
+@OPERATIONS.add("POST", "/v1/records/{id}/unpin", "write", answer=Record)
 def unpin_record(call: Call) -> Answer:
     """Allow decay and automatic changes again."""
     return _set_pinned(call, False)
@@ -246,11 +223,10 @@ def _set_pinned(call: Call, pinned: bool) -> Answer:
     return answer_value(call, call.view.update(record.id, pinned=pinned).to_dict())
 
 
-@operation(
-    OPERATIONS,
+@OPERATIONS.add(
     "POST",
     "/v1/records/{id}/promote",
-    right="write",
+    "write",
     body=schemas.Promotion,
     answers={200: schemas.SavedRecord, 201: schemas.SavedRecord},
 )
@@ -317,7 +293,7 @@ def _get_changeable(call: Call, id: str | None = None) -> Record:
 # -- history of a record -----------------------------------------------------------------------------------
 
 
-@operation(OPERATIONS, "GET", "/v1/records/{id}/history", right="read", answers={200: schemas.JournalPage})
+@OPERATIONS.add("GET", "/v1/records/{id}/history", "read", answer=schemas.JournalPage)
 def get_record_history(call: Call) -> Answer:
     """List the changes of a record, the oldest first."""
     from reverie.interfaces.http.changes import serialize_change
@@ -327,7 +303,7 @@ def get_record_history(call: Call) -> Answer:
     return Answer({"items": [serialize_change(row) for row in rows], "next": None})
 
 
-@operation(OPERATIONS, "GET", "/v1/records/{id}/blame", right="read", answers={200: dict[str, Any]})
+@OPERATIONS.add("GET", "/v1/records/{id}/blame", "read", answer=dict[str, Any])
 def get_record_blame(call: Call) -> Answer:
     """Return where a record comes from, and its later changes."""
     record = get_record_of(call, call.reader)
@@ -341,14 +317,7 @@ def get_record_blame(call: Call) -> Answer:
     return Answer(seen.to_dict())
 
 
-@operation(
-    OPERATIONS,
-    "GET",
-    "/v1/records/{id}/diff",
-    right="read",
-    query=schemas.DiffQuery,
-    answers={200: dict[str, Any]},
-)
+@OPERATIONS.add("GET", "/v1/records/{id}/diff", "read", query=schemas.DiffQuery, answer=dict[str, Any])
 def get_record_diff(call: Call) -> Answer:
     """Return the difference between two versions of a record; by default that of its last change."""
     record = get_record_of(call, call.reader)
@@ -358,14 +327,8 @@ def get_record_diff(call: Call) -> Answer:
 # -- searching -------------------------------------------------------------------------------------------
 
 
-@operation(
-    OPERATIONS,
-    "POST",
-    "/v1/search",
-    right="read",
-    query=schemas.AsOfQuery,
-    body=schemas.SearchInput,
-    answers={200: schemas.Hits},
+@OPERATIONS.add(
+    "POST", "/v1/search", "read", query=schemas.AsOfQuery, body=schemas.SearchInput, answer=schemas.Hits
 )
 def search(call: Call) -> Answer:
     """Return what answers a query, best first; nothing if nothing is relevant."""
@@ -387,13 +350,13 @@ def search(call: Call) -> Answer:
     return Answer({"hits": [hit.to_dict() for hit in hits]})
 
 
-@operation(OPERATIONS, "GET", "/v1/categories", right="read", query=ScopeQuery, answers={200: dict[str, int]})
+@OPERATIONS.add("GET", "/v1/categories", "read", query=ScopeQuery, answer=dict[str, int])
 def list_categories(call: Call) -> Answer:
     """Return the number of live records of each category."""
     return Answer(dict(call.server.stats.read(call.reader).by_category))
 
 
-@operation(OPERATIONS, "GET", "/v1/tags", right="read", query=ScopeQuery, answers={200: dict[str, int]})
+@OPERATIONS.add("GET", "/v1/tags", "read", query=ScopeQuery, answer=dict[str, int])
 def list_tags(call: Call) -> Answer:
     """Return the number of live records that have each tag."""
     return Answer(call.reader.tags())

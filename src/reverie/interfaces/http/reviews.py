@@ -8,66 +8,37 @@ from reverie.consolidation.proposals import Verdict, decide_proposal, list_open_
 from reverie.consolidation.waiting_plans import WaitingPlan
 from reverie.domain.errors import NotFound
 from reverie.domain.record import Record
-from reverie.domain.text.timestamps import format_time
+from reverie.domain.text.json_values import to_json_object
 from reverie.interfaces.http import schemas
-from reverie.interfaces.http.operations import Answer, Call, Empty, Operation, answer_reference, operation
+from reverie.interfaces.http.operations import Answer, Call, Empty, OperationList, answer_reference
 
-OPERATIONS: list[Operation] = []
+OPERATIONS = OperationList()
 
 
 def _serialize_plan(waiting: WaitingPlan) -> dict[str, Any]:
     plan = waiting.plan
     steps = [
-        {
-            "why": step.why,
-            "sources": list(step.sources),
-            "subject": step.edit.subject,
-            "id": step.edit.id,
-            "before": None if step.edit.before is None else step.edit.before.to_dict(),
-            "after": None if step.edit.after is None else step.edit.after.to_dict(),
-        }
+        to_json_object(step, "why", "sources") | to_json_object(step.edit, "subject", "id", "before", "after")
         for step in plan.steps
     ]
     places = {id(step): number for number, step in enumerate(plan.steps)}
     groups = [
-        {
-            "state": group.state,
-            "steps": [places[id(step)] for step in group.steps],
-            "reason": group.reason,
-            "batch": group.batch,
-        }
+        to_json_object(group, "state", "reason", "batch")
+        | {"steps": [places[id(step)] for step in group.steps]}
         for group in waiting.groups
     ]
-    usage = plan.usage
-    return {
-        "id": plan.id,
-        "name": plan.name,
-        "made_at": format_time(plan.made_at),
+    named = to_json_object(plan, "id", "name", "made_at", "refused", "notes", "skipped", "failed")
+    return named | {
         "steps": steps,
         "groups": groups,
         "decided": waiting.decided,
-        "refused": [{"what": each.what, "why": each.why} for each in plan.refused],
-        "notes": list(plan.notes),
-        "skipped": plan.skipped,
-        "failed": plan.failed,
-        "usage": {
-            "requests": usage.requests,
-            "input_tokens": usage.input_tokens,
-            "output_tokens": usage.output_tokens,
-        },
+        "usage": to_json_object(plan.usage, "requests", "input_tokens", "output_tokens"),
         "applied": waiting.batches[0] if waiting.batches else None,
     }
 
 
-@operation(
-    OPERATIONS,
-    "POST",
-    "/v1/plans",
-    right="review",
-    query=Empty,
-    body=schemas.PlanInput,
-    is_whole=True,
-    answers={201: schemas.PlanOutput},
+@OPERATIONS.add(
+    "POST", "/v1/plans", "review", body=schemas.PlanInput, answers={201: schemas.PlanOutput}, is_whole=True
 )
 def make_plan(call: Call) -> Answer:
     """Plan what a pass would change now; the plan waits, and nothing is changed before it is decided."""
@@ -75,43 +46,25 @@ def make_plan(call: Call) -> Answer:
     return Answer(_serialize_plan(call.server.plans.add(call.memory.dreams.plan(**asked))), 201)
 
 
-@operation(
-    OPERATIONS,
-    "GET",
-    "/v1/plans",
-    right="review",
-    query=Empty,
-    is_whole=True,
-    answers={200: schemas.PlanList},
-)
+@OPERATIONS.add("GET", "/v1/plans", "review", answer=schemas.PlanList, is_whole=True)
 def list_plans(call: Call) -> Answer:
     """List the plans that wait or were decided, the newest first."""
     return Answer({"items": [_serialize_plan(each) for each in call.server.plans.list()]})
 
 
-@operation(
-    OPERATIONS,
-    "GET",
-    "/v1/plans/{id}",
-    right="review",
-    query=Empty,
-    is_whole=True,
-    answers={200: schemas.PlanOutput},
-)
+@OPERATIONS.add("GET", "/v1/plans/{id}", "review", answer=schemas.PlanOutput, is_whole=True)
 def get_plan(call: Call) -> Answer:
     """Return a plan; what a decided one said is not kept."""
     return Answer(_serialize_plan(call.server.plans.get(call.path["id"])))
 
 
-@operation(
-    OPERATIONS,
+@OPERATIONS.add(
     "POST",
     "/v1/plans/{id}/decisions",
-    right="review",
-    query=Empty,
+    "review",
     body=schemas.PlanDecision,
+    answer=schemas.PlanOutput,
     is_whole=True,
-    answers={200: schemas.PlanOutput},
 )
 def decide_plan(call: Call) -> Answer:
     """Accept, reject or put off groups of steps of a plan; accepted ones are made at once."""
@@ -122,14 +75,12 @@ def decide_plan(call: Call) -> Answer:
     return Answer(_serialize_plan(decided))
 
 
-@operation(
-    OPERATIONS,
+@OPERATIONS.add(
     "POST",
     "/v1/plans/{id}/apply",
-    right="review",
-    query=Empty,
+    "review",
+    answer=schemas.AppliedPlan,
     is_whole=True,
-    answers={200: schemas.AppliedPlan},
     replay=answer_reference,
 )
 def apply_plan(call: Call) -> Answer:
@@ -145,14 +96,7 @@ def apply_plan(call: Call) -> Answer:
 # -- proposals -------------------------------------------------------------------------------------------
 
 
-@operation(
-    OPERATIONS,
-    "GET",
-    "/v1/proposals",
-    right="review",
-    query=Empty,
-    answers={200: schemas.ProposalList},
-)
+@OPERATIONS.add("GET", "/v1/proposals", "review", query=Empty, answer=schemas.ProposalList)
 def list_proposals(call: Call) -> Answer:
     """List the records that passes propose and nobody has decided, the earliest first."""
     proposals = [each for each in list_open_proposals(call.server.store) if call.is_own(each.scope)]
@@ -169,14 +113,8 @@ def decide_own_proposal(call: Call, name: str, verdict: Verdict, reason: str) ->
     return decide_proposal(writer, name, verdict, reason=reason, now=writer.clock())
 
 
-@operation(
-    OPERATIONS,
-    "POST",
-    "/v1/proposals/{id}/decision",
-    right="review",
-    query=Empty,
-    body=schemas.ProposalDecision,
-    answers={200: Record},
+@OPERATIONS.add(
+    "POST", "/v1/proposals/{id}/decision", "review", query=Empty, body=schemas.ProposalDecision, answer=Record
 )
 def decide_on_proposal(call: Call) -> Answer:
     """Accept, reject or put off a proposal."""

@@ -21,6 +21,7 @@ from typing import Any, Literal, get_args
 from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.record import ORIGINS, Origin, validate_choice
 from reverie.domain.scope import validate_scope
+from reverie.domain.text.json_values import to_json_object
 from reverie.domain.text.timestamps import add_duration, format_time, parse_duration, parse_time
 from reverie.domain.text.validation import validate_text
 from reverie.stores.writer import StoreWriter
@@ -75,14 +76,7 @@ class Token:
 
     def to_dict(self) -> dict[str, Any]:
         """Return what may be shown of it, as JSON values."""
-        return {
-            "id": self.id,
-            "label": self.label,
-            "scope": self.scope,
-            "rights": list(self.rights),
-            "origin": self.origin,
-            **{name: _format(getattr(self, name)) for name in (*_TIMES, "last_used_at")},
-        }
+        return to_json_object(self, *("id", "label", "scope", "rights", "origin", *_TIMES, "last_used_at"))
 
 
 _TIMES = ("created_at", "expires_at", "revoked_at")

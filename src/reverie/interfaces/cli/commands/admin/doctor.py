@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reverie.domain.errors import NotFound, ReverieError, StoreCorrupt, StoreIncompatible
+from reverie.domain.text.json_values import to_json_object
 from reverie.interfaces.cli import output
 from reverie.interfaces.cli.options import Command, CommandContext, ExitCode, as_json, invocation
 
@@ -70,9 +71,7 @@ def _diagnose_unopened(context: CommandContext, error: ReverieError) -> Diagnosi
 
 
 def _to_plain(diagnosis: Diagnosis) -> dict[str, Any]:
-    from reverie.interfaces.cli.commands.admin.upkeep import to_plain
-
-    return {"sound": diagnosis.sound, **to_plain(diagnosis)}
+    return {"sound": diagnosis.sound} | to_json_object(diagnosis)
 
 
 def _list(diagnosis: Diagnosis, *, quiet: bool) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reverie.domain.errors import Conflict, InvalidInput, NotFound
+from reverie.domain.text.json_values import to_json_object
 from reverie.interfaces.cli import output
 from reverie.interfaces.cli.options import Command, CommandContext, as_json, invocation
 
@@ -86,29 +87,19 @@ def _format_headline(outcome: PassOutcome) -> str:
 
 
 def _serialize_outcome(outcome: PassOutcome) -> dict[str, Any]:
-    plan = outcome.plan
-    steps = plan.steps if plan is not None else ()
+    from reverie.consolidation.plan import Plan
+
+    plan = Plan(id="", name=outcome.name, made_at=outcome.at) if outcome.plan is None else outcome.plan
+    steps = [
+        to_json_object(step, "why", "sources") | to_json_object(step.edit, "before", "after")
+        for step in plan.steps
+    ]
     return {
         "pass": outcome.name,
-        "state": outcome.state,
-        "why": outcome.why,
-        "batch": outcome.batch,
-        "changes": [
-            {
-                "why": step.why,
-                "sources": list(step.sources),
-                "before": step.edit.before and step.edit.before.to_dict(),
-                "after": step.edit.after and step.edit.after.to_dict(),
-            }
-            for step in steps
-        ],
-        "refused": [{"what": each.what, "why": each.why} for each in (plan.refused if plan else ())],
-        "notes": list(plan.notes) if plan is not None else [],
-        "usage": {
-            "requests": plan.usage.requests if plan is not None else 0,
-            "input_tokens": plan.usage.input_tokens if plan is not None else 0,
-            "output_tokens": plan.usage.output_tokens if plan is not None else 0,
-        },
+        **to_json_object(outcome, "state", "why", "batch"),
+        "changes": steps,
+        **to_json_object(plan, "refused", "notes"),
+        "usage": to_json_object(plan.usage, "requests", "input_tokens", "output_tokens"),
     }
 
 

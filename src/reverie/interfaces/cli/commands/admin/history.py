@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reverie.domain.errors import Conflict, InvalidInput, NotFound
-from reverie.domain.text import timestamps
+from reverie.domain.text.json_values import to_json_object
 from reverie.interfaces.cli import listing, output
 from reverie.interfaces.cli.options import Command, CommandContext, ExitCode, as_json, invocation
 from reverie.interfaces.cli.prompts import ChangeParam, confirm
@@ -69,17 +69,10 @@ def _serialize_change(row: JournalEntry, id: str | None) -> dict[str, Any]:
     from reverie.admin.history.diff import compute_difference
 
     difference = compute_difference(row)
-    return {
-        "sequence": row.sequence,
-        "batch": row.batch,
-        "at": timestamps.format_time(row.at),
-        "actor": row.actor,
-        "reason": row.reason,
-        "subject": row.subject,
+    return to_json_object(row, "sequence", "batch", "at", "actor", "reason", "subject") | {
         "id": difference.id or id,
         "change": difference.what,
-        "before": difference.before and difference.before.to_dict(),
-        "after": difference.after and difference.after.to_dict(),
+        **to_json_object(difference, "before", "after"),
     }
 
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 import platform
 import sqlite3
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version as installed
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from reverie.domain.errors import InvalidInput
 from reverie.domain.scope import EVERY_SCOPE
+from reverie.domain.text.json_values import to_json_value
 from reverie.interfaces.cli import listing, output
 from reverie.interfaces.cli.options import Command, CommandContext, ExitCode, as_json, as_of, invocation
 
@@ -34,10 +33,8 @@ def init(context: CommandContext, /, as_json: bool) -> None:
     """
     with context.memory(create=True) as memory:
         folder = str(memory.path) if memory.path is not None else context.describe_place()
-    if as_json:
-        output.print_json({"folder": folder})
-    elif not context.quiet:
-        click.echo(output.escape_text(f"Ready: {folder}"))
+    document = {"folder": folder} if as_json else None
+    output.print_result(f"Ready: {folder}", as_json=document, quiet=context.quiet)
 
 
 @click.command(cls=Command)
@@ -77,10 +74,9 @@ def store(context: CommandContext, /, action: str, url: str, as_json: bool) -> N
         _check_database(context, url, shown, as_json=as_json)
         return
     steps = prepare_database(url, create=action == "create")
-    if as_json:
-        output.print_json({"store": shown, "steps": steps})
-    elif not context.quiet:
-        click.echo(output.escape_text(f"Ready: {shown}" + "".join(f"\n  {step}" for step in steps)))
+    document = {"store": shown, "steps": steps} if as_json else None
+    text = "\n  ".join([f"Ready: {shown}", *steps])
+    output.print_result(text, as_json=document, quiet=context.quiet)
 
 
 def _check_database(context: CommandContext, url: str, shown: str, *, as_json: bool) -> None:
@@ -128,7 +124,7 @@ def embed(context: CommandContext, /, as_json: bool) -> None:
     with context.memory() as memory:
         status = memory.admin.embed()
     if as_json:
-        output.print_json(to_plain(status))
+        output.print_json(to_json_value(status))
     elif status.waiting:
         click.echo(output.escape_text(f"{status.waiting} texts have no vector yet: {status.problem}"))
     elif not context.quiet:
@@ -167,7 +163,9 @@ def stats(context: CommandContext, /, scope: str | None, disk: bool, as_json: bo
         _show_disk(context, as_json=as_json)
         return
     with context.reading() as memory:
-        numbers = to_plain(_count(memory) if scope in (None, EVERY_SCOPE) else memory.scoped(scope).stats())
+        numbers = to_json_value(
+            _count(memory) if scope in (None, EVERY_SCOPE) else memory.scoped(scope).stats()
+        )
         numbers = {
             name: value for name, value in numbers.items() if value is not None or name not in _OPTIONAL
         }
@@ -187,7 +185,7 @@ def _show_disk(context: CommandContext, *, as_json: bool) -> None:
     if folder is None:
         raise InvalidInput("the memory is in a database on a server: ask the server what it takes there")
     whole = sum(part.bytes for part in parts)
-    told = {"folder": str(folder), "bytes_on_disk": whole, "parts": to_plain(parts)}
+    told = {"folder": str(folder), "bytes_on_disk": whole, "parts": to_json_value(parts)}
     rows = [(part.name, part.bytes, part.files, f"{part.bytes / whole:.0%}") for part in parts]
     listing.print_listing(
         "table",
@@ -195,17 +193,6 @@ def _show_disk(context: CommandContext, *, as_json: bool) -> None:
         as_json=told if as_json else None,
         columns=("part", "bytes", "files", "share"),
     )
-
-
-def to_plain(value: Any) -> Any:
-    """Convert a dataclass and its fields to JSON values."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: to_plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
-    if isinstance(value, Mapping):
-        return {str(key): to_plain(each) for key, each in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        return [to_plain(each) for each in value]
-    return str(value) if isinstance(value, Path) else value
 
 
 def flatten_values(values: Mapping[str, Any], *, before: str = "") -> list[tuple[str, object]]:

@@ -79,12 +79,9 @@ def add_turn(
     content = read_text(text, name="content")
     with context.memory(create=True) as memory:
         turn = open_session(memory, session).add(fields.pop("role"), content, **fields)
-    if as_json:
-        output.print_json({"turn": turn.to_dict()})
-    elif context.quiet:
-        click.echo(turn.id)
-    else:
-        click.echo(f"Turn {turn.position} of {output.one_line(turn.session)}: {turn.id}")
+    text = f"Turn {turn.position} of {output.one_line(turn.session)}: {turn.id}"
+    document = {"turn": turn} if as_json else None
+    output.print_result(text, as_json=document, quiet=context.quiet, brief=turn.id)
 
 
 @click.command(cls=Command)
@@ -105,10 +102,8 @@ def feedback(context: CommandContext, /, turn: str, thumb: str, note: str, as_js
         if found is None:
             raise NotFound(f"no turn has the id {turn!r}: see `reverie recall --role assistant`")
         rated = open_session(memory, found.session).feedback(turn, thumb, note=note)  # type: ignore[arg-type]
-    if as_json:
-        output.print_json({"turn": rated.to_dict()})
-    elif not context.quiet:
-        click.echo(f"Noted: {rated.id} ({thumb})")
+    document = {"turn": rated} if as_json else None
+    output.print_result(f"Noted: {rated.id} ({thumb})", as_json=document, quiet=context.quiet)
 
 
 @click.command("context", cls=Command)

@@ -12,6 +12,7 @@ import click
 
 from reverie.domain.errors import InvalidInput
 from reverie.domain.text import timestamps
+from reverie.domain.text.json_values import to_json_object
 from reverie.interfaces.cli import output
 from reverie.interfaces.cli.options import (
     Command,
@@ -195,11 +196,7 @@ def rebuild(context: CommandContext, /, yes: bool, force: bool, as_json: bool) -
 
 def _to_plain(report: RebuildReport) -> dict[str, Any]:
     counts = ("records", "archived", "sessions", "turns", "pages", "paragraphs")
-    return {name: getattr(report, name) for name in counts} | {
-        "kept": None if report.kept is None else str(report.kept),
-        "broken": [{"path": broken.path, "why": broken.why} for broken in report.broken],
-        "notes": report.notes,
-    }
+    return to_json_object(report, *counts, "kept", "broken", "notes")
 
 
 def _print_summary(context: CommandContext, report: RebuildReport) -> None:

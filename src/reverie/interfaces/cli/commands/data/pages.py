@@ -10,7 +10,7 @@ import click
 
 from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.page import MEMORY, is_log, validate_page_name
-from reverie.domain.text import timestamps
+from reverie.domain.text.json_values import to_json_object
 from reverie.domain.text.validation import strip_terminal_codes
 from reverie.interfaces.cli import listing, output
 from reverie.interfaces.cli.options import Command, CommandContext, as_json, as_of, invocation
@@ -46,12 +46,7 @@ def pages(context: CommandContext, /, as_json: bool) -> None:
 
 
 def _serialize_overview(page: PageOverview) -> dict[str, Any]:
-    return {
-        "name": page.name,
-        "paragraphs": page.paragraphs,
-        "characters": page.characters,
-        "updated_at": timestamps.format_time(page.updated_at),
-    }
+    return to_json_object(page, "name", "paragraphs", "characters", "updated_at")
 
 
 @click.command(cls=Command)
@@ -186,9 +181,6 @@ def append(
     content = strip_terminal_codes(read_text(text, name="text"))
     with context.memory() as memory:
         added: Page | Paragraph = memory.pages.append(name, content, **fields)
-    if as_json:
-        output.print_json({"paragraph" if is_log(name) else "page": added.to_dict()})
-    elif context.quiet:
-        click.echo(added.id)
-    else:
-        click.echo(f"Added to {output.one_line(name)}")
+    document = {"paragraph" if is_log(name) else "page": added} if as_json else None
+    text = f"Added to {output.one_line(name)}"
+    output.print_result(text, as_json=document, quiet=context.quiet, brief=added.id)

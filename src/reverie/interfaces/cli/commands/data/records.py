@@ -97,14 +97,11 @@ def remember(
         values = {name: value for name, value in fields.items() if value is not None}
         saved = memory.scoped(scope).save(content, **values)
     record = saved.record
-    if as_json:
-        output.print_json({"outcome": saved.outcome, "record": record.to_dict()})
-    elif context.quiet:
-        click.echo(record.id)
-    else:
-        known = f"Already known, seen {record.seen_count} times"
-        where = record.kind if record.category is None else f"{record.kind} in {record.category}"
-        click.echo(f"{known if saved.outcome == 'reinforced' else 'Remembered'}: {record.id} ({where})")
+    known = f"Already known, seen {record.seen_count} times"
+    where = record.kind if record.category is None else f"{record.kind} in {record.category}"
+    text = f"{known if saved.outcome == 'reinforced' else 'Remembered'}: {record.id} ({where})"
+    document = {"outcome": saved.outcome, "record": record} if as_json else None
+    output.print_result(text, as_json=document, quiet=context.quiet, brief=record.id)
 
 
 # -- finding -----------------------------------------------------------------------------------------
@@ -160,7 +157,7 @@ def recall(
     listing.print_listing(
         "hits",
         hits,
-        as_json={"query": question, "hits": [hit.to_dict() for hit in hits]} if as_json else None,
+        as_json={"query": question, "hits": hits} if as_json else None,
         rows=(_format_hit_cells(hit, question, explain) for hit in hits),
         empty="Nothing relevant." if question else "No records.",
         quiet=context.quiet,
@@ -257,13 +254,7 @@ def show(context: CommandContext, /, id: str, as_json: bool) -> None:
         listing.print_listing(
             "turns",
             turns,
-            as_json={
-                "type": "session",
-                "session": session.to_dict(),
-                "turns": [turn.to_dict() for turn in turns],
-            }
-            if as_json
-            else None,
+            as_json={"type": "session", "session": session, "turns": turns} if as_json else None,
             rows=(
                 (turn.position, turn.at, turn.speaker or turn.role, output.describe_turn(turn))
                 for turn in turns
@@ -276,8 +267,7 @@ def show(context: CommandContext, /, id: str, as_json: bool) -> None:
         raise _build_not_found(id)
     kind = get_subject(value)
     if as_json:
-        further = {"parts": [part.to_dict() for part in parts]} if kind == "record" else {}
-        output.print_json({"type": kind, kind: value.to_dict(), **further})
+        output.print_json({"type": kind, kind: value, **({"parts": parts} if kind == "record" else {})})
         return
     if output.is_terminal():
         from reverie.interfaces.cli import rich_output
@@ -333,7 +323,7 @@ def list_records(
     listing.print_listing(
         "records",
         records,
-        as_json={"records": [record.to_dict() for record in records]} if as_json else None,
+        as_json={"records": records} if as_json else None,
         rows=((r.id, r.kind, r.category or "-", r.updated_at, r.content) for r in records),
         empty="No records.",
         quiet=context.quiet,
@@ -438,10 +428,8 @@ def unpin(context: CommandContext, /, id: str, as_json: bool) -> None:
 
 
 def _print_change(context: CommandContext, /, verb: str, record: Record, as_json: bool) -> None:
-    if as_json:
-        output.print_json({"record": record.to_dict()})
-    elif not context.quiet:
-        click.echo(f"{verb} {record.id}.")
+    document = {"record": record} if as_json else None
+    output.print_result(f"{verb} {record.id}.", as_json=document, quiet=context.quiet)
 
 
 @click.command(cls=Command)
@@ -466,7 +454,5 @@ def purge(context: CommandContext, /, older_than: str | None, yes: bool, as_json
             output.print_message("Nothing was deleted.", quiet=context.quiet)
             return
         number = memory.admin.purge(older_than=age)
-    if as_json:
-        output.print_json({"purged": number})
-    elif not context.quiet:
-        click.echo(f"Deleted {output.count(number, 'record')} permanently.")
+    text = f"Deleted {output.count(number, 'record')} permanently."
+    output.print_result(text, as_json={"purged": number} if as_json else None, quiet=context.quiet)

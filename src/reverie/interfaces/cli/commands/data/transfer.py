@@ -66,16 +66,9 @@ def backup(context: CommandContext, /, file: Path, overwrite: bool, as_json: boo
         size = _measure_database(memory.path)
         with output.show_progress("bytes", size, quiet=context.quiet) as progress:
             result = memory.admin.backup(file, overwrite=overwrite, progress=progress)
-    if as_json:
-        output.print_json(result.to_dict())
-    elif context.quiet:
-        click.echo(output.escape_text(str(result.path)))
-    else:
-        click.echo(
-            output.escape_text(
-                f"Backup: {result.path} ({output.format_size(result.size)}): {_format_contents(result)}."
-            )
-        )
+    text = f"Backup: {result.path} ({output.format_size(result.size)}): {_format_contents(result)}."
+    document = result if as_json else None
+    output.print_result(text, as_json=document, quiet=context.quiet, brief=str(result.path))
     if result.problems and not as_json:
         output.print_message(
             f"The backup has {output.count(result.problems, 'problem')}: see `reverie doctor`.",
@@ -103,11 +96,8 @@ def recover(context: CommandContext, /, file: Path, replace: bool, as_json: bool
     folder = _resolve_folder(context)
     with output.show_progress("bytes", None, quiet=context.quiet) as progress:
         report = recover_backup(file, folder, replace=replace, progress=progress)
-    if as_json:
-        output.print_json(report.to_dict())
-    elif not context.quiet:
-        for line in _describe_recovery(report):
-            click.echo(output.escape_text(line))
+    text = "\n".join(_describe_recovery(report))
+    output.print_result(text, as_json=report if as_json else None, quiet=context.quiet)
 
 
 @click.command(cls=Command)
@@ -128,11 +118,9 @@ def copy(context: CommandContext, /, source: str, target: str, as_json: bool) ->
 
     with output.show_progress("changes", None, quiet=context.quiet or as_json) as advance:
         report = copy_memory(source, target, progress=advance)
-    if as_json:
-        output.print_json(report.to_dict())
-    elif not context.quiet:
-        records, sessions = output.count(report.records, "record"), output.count(report.sessions, "session")
-        click.echo(f"Copied and compared: {records}, {sessions}, {output.count(report.changes, 'change')}.")
+    records, sessions = output.count(report.records, "record"), output.count(report.sessions, "session")
+    text = f"Copied and compared: {records}, {sessions}, {output.count(report.changes, 'change')}."
+    output.print_result(text, as_json=report if as_json else None, quiet=context.quiet)
 
 
 def _format_contents(result: Backup) -> str:

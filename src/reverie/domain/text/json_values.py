@@ -1,0 +1,41 @@
+"""Conversion of values to those that JSON has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, is_dataclass
+from datetime import date, datetime
+from typing import Any
+
+from reverie.domain.text.timestamps import format_time
+
+
+def to_json_object(value: Any, *names: str) -> dict[str, Any]:
+    """Return attributes of an object as JSON values, in their order.
+
+    Args:
+        value: A dataclass, or with `names` any object.
+        names: The attributes; by default all fields of the dataclass.
+    """
+    return {
+        name: to_json_value(getattr(value, name)) for name in names or [each.name for each in fields(value)]
+    }
+
+
+def to_json_value(value: Any) -> Any:
+    """Return a value as JSON has it.
+
+    A dataclass is what its `to_dict` returns, or an object of its fields. A time is text, and so is what JSON has
+    nothing for, such as a path.
+    """
+    if value is None or isinstance(value, str | int | float):
+        return value
+    if isinstance(value, datetime):
+        return format_time(value)
+    if isinstance(value, date):
+        return value.isoformat()
+    if is_dataclass(value):
+        return value.to_dict() if hasattr(value, "to_dict") else to_json_object(value)
+    if isinstance(value, Mapping):
+        return {str(name): to_json_value(each) for name, each in value.items()}
+    return [to_json_value(each) for each in value] if isinstance(value, Iterable) else str(value)
