@@ -53,7 +53,6 @@ from reverie.domain.change import Change, JournalEntry, Value
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.entry import Entry, build_session_namespace
 from reverie.domain.errors import NotFound
-from reverie.domain.filter import Filter
 from reverie.domain.page import Page, Paragraph
 from reverie.domain.record import Record
 from reverie.domain.scope import is_within
@@ -67,6 +66,7 @@ from reverie.search.vectors.vector_index import FOLDER as VECTORS
 from reverie.search.vectors.vector_index import VectorIndex, remove_vectors
 from reverie.stores.protocol import StoreOnServer
 from reverie.stores.redacting import unwrap
+from reverie.stores.scanning import iter_rows_forwards, iter_values
 from reverie.stores.tombstones import compute_content_marks, make_key, tombstone_keys
 from reverie.stores.writer import StoreWriter
 
@@ -83,7 +83,6 @@ _CURSORS_OF_NAMES = (
 )
 _ATTEMPTS = 20
 _ROUNDS = 10
-_BATCH = 1_000
 _WAIT_FOR_READERS_S = 15.0
 _PAUSE_S = 0.2
 _NAMED = 5
@@ -154,7 +153,7 @@ class Eraser:
                 *self._store.turns([name]),
                 *self._store.paragraphs([name]),
             ]
-            for row in self._iter_rows(id=name):
+            for row in iter_rows_forwards(self._store, id=name):
                 versions += _list_versions(row)
             versions = [value for value in versions if isinstance(value, Record | Turn | Paragraph)]
             if not versions:
@@ -207,7 +206,7 @@ class Eraser:
         """Return the shingles of versions that belong, with first times, and the names of the things."""
         said_at: dict[Phrase, datetime] = {}
         names: set[Name] = set()
-        for row in self._iter_rows():
+        for row in iter_rows_forwards(self._store):
             for value in filter(belongs, _list_versions(row)):
                 names.add(get_name(value))
                 if isinstance(value, Turn) and value.role == "system":
@@ -219,7 +218,7 @@ class Eraser:
 
     def _decide_all(self, target: EraseTarget) -> tuple[MatchCollector, list[EraseDecision]]:
         collector = MatchCollector(target)
-        for row in self._iter_rows():
+        for row in iter_rows_forwards(self._store):
             collector.add_row(row)
         for value in self._iter_everything():
             collector.add_value(value)
@@ -250,19 +249,8 @@ class Eraser:
         if answer is not None and answer.role == "assistant":
             collector.mark_notes_of(answer.id, repeating=turn.content)
 
-    def _iter_rows(self, *, id: str | None = None) -> Iterator[JournalEntry]:
-        after = 0
-        while rows := self._store.journal(after=after, id=id, limit=_BATCH):
-            yield from rows
-            after = rows[-1].sequence
-
     def _iter_everything(self) -> Iterator[Value | Entry]:
-        yield from self._store.find(Filter(archived=None))
-        yield from self._store.scan_turns(Filter())
-        yield from (overview.state for overview in self._store.sessions())
-        yield from self._store.pages()
-        for log in self._store.logs():
-            yield from self._store.paragraphs(page=log)
+        yield from iter_values(self._store)
         yield from self._store.entries(None, now=EVER)
 
     def _build_matches(
@@ -484,12 +472,9 @@ class Eraser:
     def _has_been_repeated(self, target: EraseTarget, start: int, own: set[int]) -> bool:
         """Whether another writer has repeated it meanwhile."""
         collector = MatchCollector(target)
-        after = start
-        while rows := self._store.journal(after=after, limit=_BATCH):
-            for row in rows:
-                if row.sequence not in own:
-                    collector.add_row(row)
-            after = rows[-1].sequence
+        for row in iter_rows_forwards(self._store, after=start):
+            if row.sequence not in own:
+                collector.add_row(row)
         return any(each.is_suspect for each in collector.matches.values())
 
     def _set_cursors(self, cursors: Mapping[str, str | None]) -> None:

@@ -12,12 +12,12 @@ from reverie.admin.erasure.request import EraseRequest
 from reverie.domain.change import Change
 from reverie.domain.conversation import Turn
 from reverie.domain.errors import NotFound
-from reverie.domain.filter import Filter
 from reverie.domain.page import Paragraph
 from reverie.domain.record import Record
 from reverie.search.analyzer import analyze
 from reverie.search.index.search_index import SearchIndex
 from reverie.stores.protocol import Store
+from reverie.stores.scanning import iter_values
 from reverie.stores.tombstones import KEY, drop_forgotten, is_forgotten
 from reverie.stores.writer import StoreWriter
 
@@ -56,13 +56,6 @@ def reapply_tombstones(new: Store, old: Store, *, at: datetime) -> int:
 
 
 def _iter_batches(store: Store) -> Iterator[list[Record | Turn | Paragraph]]:
-    things = _iter_everything(store)
+    things = (each for each in iter_values(store) if isinstance(each, Record | Turn | Paragraph))
     while batch := list(islice(things, _BATCH)):
         yield batch
-
-
-def _iter_everything(store: Store) -> Iterator[Record | Turn | Paragraph]:
-    yield from store.find(Filter(archived=None))
-    yield from store.scan_turns(Filter())
-    for log in store.logs():
-        yield from store.paragraphs(page=log)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from reverie.admin.erasure.eraser import Eraser, build_purge_edits
-from reverie.domain.change import Change, JournalEntry, Value, get_subject
+from reverie.domain.change import Change, Value, get_subject
 from reverie.domain.entry import Entry
 from reverie.domain.errors import InvalidInput
 from reverie.domain.filter import Filter
@@ -20,9 +20,9 @@ from reverie.domain.record import Record
 from reverie.domain.secrets import Redactor
 from reverie.domain.text.json_values import to_json_object
 from reverie.stores.redacting import find_secret_kinds, redact_value, unwrap
+from reverie.stores.scanning import iter_rows_forwards
 from reverie.stores.writer import StoreWriter
 
-_BATCH = 1_000
 _CHUNK = 200
 
 ACTOR = "redaction"
@@ -107,7 +107,7 @@ class StoredSecretRedactor:
             if kinds := find_secret_kinds(value, self._redactor):
                 named = self._has_secret_name(value)
                 findings[key] = self._build_exposed(key, kinds, named=named)
-        for row in self._iter_rows():
+        for row in iter_rows_forwards(self._store):
             for finding in () if row.edit is None else (row.edit.before, row.edit.after):
                 if finding is None or (key := _get_key(finding)) in findings or finding == now.get(key):
                     continue
@@ -196,12 +196,6 @@ class StoredSecretRedactor:
         for log in self._store.logs():
             yield from self._store.paragraphs(page=log)
         yield from self._store.entries(None, now=self._clock())
-
-    def _iter_rows(self) -> Iterator[JournalEntry]:
-        after = 0
-        while rows := self._store.journal(after=after, limit=_BATCH):
-            yield from rows
-            after = rows[-1].sequence
 
 
 def _get_key(value: Value | Entry) -> tuple[str, str]:

@@ -12,8 +12,6 @@ from reverie.admin.history.blame import Blame, BlameLine
 from reverie.admin.history.diff import Difference, compute_difference
 from reverie.admin.history.positions import (
     When,
-    iter_rows_backwards,
-    iter_rows_forwards,
     list_transaction_rows,
     sequence_at,
     sequence_before,
@@ -28,6 +26,7 @@ from reverie.domain.record import Record
 from reverie.domain.text import timestamps
 from reverie.search.searcher import validate_count
 from reverie.stores.protocol import Store
+from reverie.stores.scanning import iter_rows_backwards, iter_rows_forwards
 
 _ID = re.compile(r"\b[0-9a-f]{12}\b")
 _SESSION = "session:"

@@ -1,4 +1,4 @@
-"""Translation of moments into positions in the journal, and iteration over its entries.
+"""Translation of moments into positions in the journal.
 
 Clocks are set back now and then, so the times in the journal need not ascend. The state at a moment is the
 journal up to the last entry with a time by then, because the store only ever held such a prefix. A
@@ -7,18 +7,17 @@ transaction is never split.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import datetime
 
 from reverie.domain.change import JournalEntry
 from reverie.domain.errors import InvalidInput, NotFound, quote_value
 from reverie.domain.text import timestamps
 from reverie.stores.protocol import Store
+from reverie.stores.scanning import iter_rows_backwards
 
 When = datetime | int
 """A moment, or the number of a change."""
 
-_CHUNK = 1_000
 _FEW, _MORE = 32, 8  # most transactions are small
 
 
@@ -55,24 +54,6 @@ def get_row(store: Store, number: int) -> JournalEntry:
     if not rows:
         raise NotFound(f"there is no change {number}: the last one is {store.sequence()}")
     return rows[0]
-
-
-def iter_rows_backwards(
-    store: Store, *, after: int = 0, until: int | None = None, id: str | None = None
-) -> Iterator[JournalEntry]:
-    """Yield the changes (of one thing) from `until` (None: the newest) down to the one after `after`."""
-    while rows := store.journal(after=after, until=until, id=id, limit=_CHUNK, newest_first=True):
-        yield from rows
-        until = rows[-1].sequence - 1
-
-
-def iter_rows_forwards(
-    store: Store, *, after: int = 0, until: int | None = None, id: str | None = None
-) -> Iterator[JournalEntry]:
-    """Yield the changes (of one thing) after `after` up to `until` (None: all)."""
-    while rows := store.journal(after=after, until=until, id=id, limit=_CHUNK):
-        yield from rows
-        after = rows[-1].sequence
 
 
 def list_transaction_rows(store: Store, number: int) -> list[JournalEntry]:

@@ -14,8 +14,6 @@ from typing import NoReturn
 from reverie.admin.history.positions import (
     When,
     get_row,
-    iter_rows_backwards,
-    iter_rows_forwards,
     sequence_at,
 )
 from reverie.admin.history.thinning import explain_thinned, read_thinned
@@ -30,6 +28,7 @@ from reverie.domain.text import timestamps
 from reverie.domain.text.timestamps import Clock
 from reverie.stores.in_memory import InMemoryStore
 from reverie.stores.protocol import Store
+from reverie.stores.scanning import iter_rows_backwards, iter_rows_forwards
 
 _UNREAD = AnalyzedText(terms="", length=0)
 

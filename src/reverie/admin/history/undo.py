@@ -15,7 +15,6 @@ from reverie.admin.history.diff import Difference
 from reverie.admin.history.positions import (
     When,
     get_row,
-    iter_rows_forwards,
     list_transaction_rows,
     sequence_before,
     validate_number,
@@ -28,6 +27,7 @@ from reverie.domain.page import Page
 from reverie.domain.record import Record
 from reverie.domain.similarity.three_way_merge import match_items, merge_values
 from reverie.domain.text.json_values import to_json_object
+from reverie.stores.scanning import iter_rows_forwards
 from reverie.stores.writer import StoreWriter
 
 _ATTEMPTS = 20
