@@ -6,10 +6,10 @@ missing, and what an erasure left of a thing replaces it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from reverie.admin.history.positions import (
     When,
@@ -19,7 +19,6 @@ from reverie.admin.history.positions import (
 from reverie.admin.history.thinning import explain_thinned, read_thinned
 from reverie.domain.change import Change, JournalEntry, Value, get_subject
 from reverie.domain.conversation import SessionState, Turn
-from reverie.domain.entry import Entry
 from reverie.domain.errors import InvalidInput
 from reverie.domain.page import Paragraph
 from reverie.domain.passage import SEARCHABLE, Analyse, AnalyzedText, CollectionStats, Passage, Searchable
@@ -180,44 +179,14 @@ class SnapshotStore(InMemoryStore):
 
     # -- what is refused -------------------------------------------------------------------------------
 
-    def commit(
-        self,
-        edits: Sequence[Change],
-        *,
-        actor: str,
-        reason: str = "",
-        at: datetime,
-        since: int | None = None,
-        cursors: Mapping[str, str | None] | None = None,
-        counts: Mapping[str, int] | None = None,
-        expected: Mapping[str, str | None] | None = None,
-    ) -> list[JournalEntry]:
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
         """Raise `InvalidInput`: a snapshot cannot be changed."""
-        self._refuse()
-
-    def erase(
-        self, edits: Sequence[Change], *, actor: str, at: datetime, tombstones: Sequence[str] = ()
-    ) -> list[JournalEntry]:
-        """Raise `InvalidInput`: a snapshot cannot be changed."""
-        self._refuse()
-
-    def scrub(self) -> bool:
-        """Raise `InvalidInput`: a snapshot cannot be changed."""
-        self._refuse()
-
-    def put_entry(self, entry: Entry, *, capacity: int | None, now: datetime) -> bool:
-        """Raise `InvalidInput`: a snapshot cannot be changed."""
-        self._refuse()
-
-    def drop_entries(self, namespace: str, keys: Sequence[str] | None = None) -> int:
-        """Raise `InvalidInput`: a snapshot cannot be changed."""
-        self._refuse()
-
-    def _refuse(self) -> NoReturn:
         raise InvalidInput(
             f"the memory as it was at {timestamps.format_time(self.moment)} cannot be changed: "
             "change it as it is now"
         )
+
+    commit = erase = scrub = put_entry = drop_entries = _refuse
 
 
 def _select_present_values(store: Store, last: int) -> dict[int, Value]:
