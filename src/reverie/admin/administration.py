@@ -337,10 +337,10 @@ class Administration:
         was erased are not; `backup` keeps those too.
 
         Args:
-            target: The file (`jsonl`) or the folder (`markdown`, `folder`), which must be new or empty. For
-                `jsonl` also an open text file.
+            target: The file (`jsonl`) or the folder (`markdown`), which must be new or empty. For `jsonl` also an open
+                text file.
             form: `jsonl`, one JSON document a line; `markdown`, a file for each record and session, with YAML
-                front matter; `folder`, laid out like the readable folder.
+                front matter.
             scope: One scope or several to export; None or `EVERY_SCOPE` for all. Pages and logs belong to the
                 empty scope.
             archived: Whether to export archived records.

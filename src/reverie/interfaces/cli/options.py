@@ -237,6 +237,14 @@ def build_common_options() -> list[click.Parameter]:
     ]
 
 
+class CommandGroup(click.Group):
+    """Group with the options of `build_common_options`."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.params.extend(build_common_options())
+
+
 class Command(click.Command):
     """Command with the options of `build_common_options`; its errors never quote arguments."""
 

@@ -16,7 +16,7 @@ from reverie.interfaces.cli.commands.agent.mcp import find_program
 from reverie.interfaces.cli.options import (
     Command,
     CommandContext,
-    build_common_options,
+    CommandGroup,
     combine_options,
     invocation,
 )
@@ -72,15 +72,7 @@ _where = combine_options(
 )
 
 
-class _Group(click.Group):
-    """Group of the events with the options that all commands accept."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.params.extend(build_common_options())
-
-
-@click.group(cls=_Group, subcommand_metavar="EVENT")
+@click.group(cls=CommandGroup, subcommand_metavar="EVENT")
 def hook() -> None:
     """Handle the events of a coding agent that runs hooks, such as Claude Code.
 

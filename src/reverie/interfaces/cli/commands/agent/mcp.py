@@ -21,7 +21,7 @@ from reverie.interfaces.cli.options import (
     MCP_TOKEN,
     Command,
     CommandContext,
-    build_common_options,
+    CommandGroup,
     combine_options,
     invocation,
 )
@@ -57,12 +57,8 @@ _offer_options = combine_options(
 )
 
 
-class _Group(click.Group):
-    """Group with a default command and the options that all commands accept."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.params.extend(build_common_options())
+class _Group(CommandGroup):
+    """Group with a default command."""
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         if args[0] not in self.commands and not args[0].startswith("-"):

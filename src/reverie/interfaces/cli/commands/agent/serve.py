@@ -14,8 +14,8 @@ from reverie.interfaces.cli.commands.agent.mcp import log_to_stderr, run_backgro
 from reverie.interfaces.cli.options import (
     Command,
     CommandContext,
+    CommandGroup,
     as_json,
-    build_common_options,
     combine_options,
     invocation,
 )
@@ -91,15 +91,7 @@ def serve(
             serve_memory(server, sock, host=host, allowed=allow_host, compatible=compat)
 
 
-class _Group(click.Group):
-    """Group with the options that all commands accept."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.params.extend(build_common_options())
-
-
-@click.group(cls=_Group)
+@click.group(cls=CommandGroup)
 def token() -> None:
     """Create, list and revoke access tokens of `reverie serve`."""
 
