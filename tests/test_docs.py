@@ -523,9 +523,11 @@ def test_every_setting_has_an_effect() -> None:
     code = "\n".join(
         file.read_text(encoding="utf-8") for file in SOURCE.rglob("*.py") if file.name != "settings.py"
     )
+    read = set(re.findall(r"\b_?settings\.(\w+)", code)) | set(
+        re.findall(r"\b(?:prompt_)?setting=\"(\w+)\"", code)
+    )
     for name in settings_rows():
-        read = rf"\b_?settings\.{_PROPERTIES.get(name, name)}\b|\b(?:prompt_)?setting=\"{name}\""
-        assert re.search(read, code), f"{name} is never read"
+        assert {name, _PROPERTIES.get(name, name)} & read, f"{name} is never read"
 
 
 def test_variables_named_in_the_docs_exist() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from itertools import chain
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
 import click
 from rich.console import Console
@@ -93,6 +93,14 @@ _ATTACKS_HELP = """Test whether text written by others can become a trusted memo
     """
 
 
+def _run_and_exit(measure: Callable[[], int]) -> NoReturn:
+    try:
+        code = measure()
+    except ReverieError as error:
+        raise click.ClickException(str(error)) from error
+    sys.exit(code)
+
+
 def _build_command(
     name: str,
     module: str,
@@ -121,11 +129,8 @@ def _build_command(
         rules = import_module(f"reverie.evals.rules.{module}")
         selected = options.pop(group) if group is not None else None
         further = {"measure": rules.measure_speed} if speed else {}
-        try:
-            code = getattr(rules, evaluation).run(file, data=data, group=selected, **options, **further)
-        except ReverieError as error:
-            raise click.ClickException(str(error)) from error
-        sys.exit(code)
+        judge = getattr(rules, evaluation).run
+        _run_and_exit(lambda: judge(file, data=data, group=selected, **options, **further))
 
     options = [
         click.argument("file", required=False),
@@ -233,11 +238,7 @@ def questions_command(data: str | None, sealed: bool, embedder: str, out: str | 
     from reverie.evals.recall.questions import run
     from reverie.evals.rules.harness import CHECKOUT_DATA
 
-    try:
-        code = run(data or CHECKOUT_DATA / "questions", sealed=sealed, embedder=embedder, out=out)
-    except ReverieError as error:
-        raise click.ClickException(str(error)) from error
-    sys.exit(code)
+    _run_and_exit(lambda: run(data or CHECKOUT_DATA / "questions", sealed=sealed, embedder=embedder, out=out))
 
 
 @click.command("month", context_settings=_HELP)
@@ -257,11 +258,9 @@ def month_command(data: str | None, sealed: bool, show_errors: bool, out: str | 
     from reverie.evals.month import run
     from reverie.evals.rules.harness import CHECKOUT_DATA
 
-    try:
-        code = run(data or CHECKOUT_DATA / "month", sealed=sealed, show_errors=show_errors, out=out)
-    except ReverieError as error:
-        raise click.ClickException(str(error)) from error
-    sys.exit(code)
+    _run_and_exit(
+        lambda: run(data or CHECKOUT_DATA / "month", sealed=sealed, show_errors=show_errors, out=out)
+    )
 
 
 class _EvalCommand(click.Command):
@@ -332,11 +331,7 @@ def eval_command(path: str, **options: Any) -> None:
     `fold` (deduplication on save), `merging` (headlines over records), `supersede` (changed facts), `learn`
     and `sentences` (rules that learn from conversations) and `secrets` (redaction). Each has its own `--help`.
     """
-    try:
-        code = main_eval(path, **options)
-    except ReverieError as error:
-        raise click.ClickException(str(error)) from error
-    sys.exit(code)
+    _run_and_exit(lambda: main_eval(path, **options))
 
 
 def main_eval(

@@ -273,7 +273,9 @@ def list_columns(path: Path) -> list[tuple[str, str]]:
         ]
 
 
-@pytest.mark.parametrize("value", ["'x7'", "x'fffe'", "-1"])
+@pytest.mark.parametrize(
+    "value", ["'x7'", *(pytest.param(each, marks=pytest.mark.slow) for each in ("x'fffe'", "-1"))]
+)
 def test_a_value_of_a_wrong_type_raises_nothing_but_store_corrupt(tmp_path: Path, value: str) -> None:
     whole, path = tmp_path / "whole.db", tmp_path / "reverie.db"
     with contextlib.closing(SQLiteStore(whole, analyse=analyse)) as store:

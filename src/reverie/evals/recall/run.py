@@ -11,7 +11,9 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import islice
 from operator import itemgetter
 from typing import assert_never, get_args
@@ -124,11 +126,13 @@ def _evaluate_dialogues(dataset: Dialogues, setup: EvalSetup, progress: Progress
             embed_all(memory)
             filling += time.perf_counter() - began
             others = _sample_questions(dataset.dialogues[(n + 1) % count], n) if count > 1 else []
-            ask = _build_asking(memory, dialogue, setup)
-            for answer in ask(dialogue.questions, False):
+            for answer in _ask_dialogue(memory, dialogue, setup):
                 answers.append(answer)
                 progress("questions", len(answers), total)
-            answers += ask(others, True)
+            answers += [
+                replace(answer, answerable=False, elsewhere=True, evidence={})
+                for answer in _ask_turns(memory, others, setup)
+            ]
     turns = sum(len(session.turns) for n in chosen for session in dataset.dialogues[n].sessions)
     return summarize_answers(
         dataset,
@@ -143,42 +147,51 @@ def _evaluate_dialogues(dataset: Dialogues, setup: EvalSetup, progress: Progress
     )
 
 
-Asking = Callable[[Sequence[EvalQuestion], bool], Iterator[EvalAnswer]]
-
-
-def _build_asking(memory: Memory, dialogue: Dialogue, setup: EvalSetup) -> Asking:
+def _ask_dialogue(memory: Memory, dialogue: Dialogue, setup: EvalSetup) -> Iterator[EvalAnswer]:
+    """Ask a conversation its own questions."""
     sessions = map_turn_sessions(dialogue)
-
-    def found(hit: Hit) -> str:
+    for answer in _ask_turns(memory, dialogue.questions, setup):
         if setup.unit == "session":
-            return hit.id
-        return hit.metadata.get(SOURCE_ID, "")
+            ascending = sorted(answer.evidence.items(), key=itemgetter(1))
+            answer = replace(answer, evidence={sessions[turn]: grade for turn, grade in ascending})
+        yield answer
 
-    def ask(questions: Sequence[EvalQuestion], elsewhere: bool) -> Iterator[EvalAnswer]:
-        for question in questions:
-            if question.answerable and not question.evidence:
-                continue
-            began = time.perf_counter()
-            hits = memory.search(
-                question.text, limit=setup.depth, unit=setup.unit, min_score=setup.min_score, sources="turns"
-            )
-            took = time.perf_counter() - began
-            evidence = question.evidence
-            if setup.unit == "session" and not elsewhere:
-                evidence = {
-                    sessions[turn]: grade for turn, grade in sorted(evidence.items(), key=itemgetter(1))
-                }
-            yield EvalAnswer(
-                question=question,
-                answerable=question.answerable and not elsewhere,
-                elsewhere=elsewhere,
-                evidence={} if elsewhere else evidence,
-                ranking=tuple(found(hit) for hit in hits),
-                top=hits[0].score if hits else 0.0,
-                milliseconds=took * 1000,
-            )
 
-    return ask
+def _ask_turns(memory: Memory, questions: Sequence[EvalQuestion], setup: EvalSetup) -> Iterator[EvalAnswer]:
+    search = partial(
+        memory.search, limit=setup.depth, unit=setup.unit, min_score=setup.min_score, sources="turns"
+    )
+    if setup.unit == "session":
+        return _ask(questions, search, lambda hit: [hit.id])
+    return _ask(questions, search, lambda hit: [hit.metadata.get(SOURCE_ID, "")])
+
+
+def _ask(
+    questions: Sequence[EvalQuestion],
+    search: Callable[[str], Sequence[Hit]],
+    list_names: Callable[[Hit], Sequence[str]],
+) -> Iterator[EvalAnswer]:
+    """Ask every question that has evidence, or no answer.
+
+    Args:
+        search: Returns the hits for a question.
+        list_names: Returns what a hit is called in the evidence.
+    """
+    for question in questions:
+        if question.answerable and not question.evidence:
+            continue
+        began = time.perf_counter()
+        hits = search(question.text)
+        took = time.perf_counter() - began
+        yield EvalAnswer(
+            question=question,
+            answerable=question.answerable,
+            elsewhere=False,
+            evidence=question.evidence,
+            ranking=tuple(name for hit in hits for name in list_names(hit)),
+            top=hits[0].score if hits else 0.0,
+            milliseconds=took * 1000,
+        )
 
 
 def _compute_time_after(dialogue: Dialogue) -> datetime:
@@ -211,23 +224,9 @@ def _evaluate_documents(dataset: DocumentCollection, setup: EvalSetup, progress:
         sources = _save_documents(memory, dataset.documents, progress)
         embed_all(memory)
         filling = time.perf_counter() - began
-        for question in dataset.questions:
-            if question.answerable and not question.evidence:
-                continue
-            asked = time.perf_counter()
-            hits = memory.search(question.text, limit=setup.depth, min_score=setup.min_score)
-            took = time.perf_counter() - asked
-            answers.append(
-                EvalAnswer(
-                    question=question,
-                    answerable=question.answerable,
-                    elsewhere=False,
-                    evidence=question.evidence,
-                    ranking=tuple(name for hit in hits for name in sources.get(hit.id, [])),
-                    top=hits[0].score if hits else 0.0,
-                    milliseconds=took * 1000,
-                )
-            )
+        search = partial(memory.search, limit=setup.depth, min_score=setup.min_score)
+        for answer in _ask(dataset.questions, search, lambda hit: sources.get(hit.id, [])):
+            answers.append(answer)
             progress("questions", len(answers), total)
     sizes = {
         "documents": len(dataset.documents),
