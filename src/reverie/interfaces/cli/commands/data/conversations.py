@@ -79,9 +79,9 @@ def add_turn(
     content = read_text(text, name="content")
     with context.memory(create=True) as memory:
         turn = open_session(memory, session).add(fields.pop("role"), content, **fields)
-    text = f"Turn {turn.position} of {output.one_line(turn.session)}: {turn.id}"
+    message = f"Turn {turn.position} of {output.one_line(turn.session)}: {turn.id}"
     document = {"turn": turn} if as_json else None
-    output.print_result(text, as_json=document, quiet=context.quiet, brief=turn.id)
+    output.print_result(message, as_json=document, quiet=context.quiet, brief=turn.id)
 
 
 @click.command(cls=Command)

@@ -182,5 +182,5 @@ def append(
     with context.memory() as memory:
         added: Page | Paragraph = memory.pages.append(name, content, **fields)
     document = {"paragraph" if is_log(name) else "page": added} if as_json else None
-    text = f"Added to {output.one_line(name)}"
-    output.print_result(text, as_json=document, quiet=context.quiet, brief=added.id)
+    message = f"Added to {output.one_line(name)}"
+    output.print_result(message, as_json=document, quiet=context.quiet, brief=added.id)

@@ -99,9 +99,9 @@ def remember(
     record = saved.record
     known = f"Already known, seen {record.seen_count} times"
     where = record.kind if record.category is None else f"{record.kind} in {record.category}"
-    text = f"{known if saved.outcome == 'reinforced' else 'Remembered'}: {record.id} ({where})"
+    message = f"{known if saved.outcome == 'reinforced' else 'Remembered'}: {record.id} ({where})"
     document = {"outcome": saved.outcome, "record": record} if as_json else None
-    output.print_result(text, as_json=document, quiet=context.quiet, brief=record.id)
+    output.print_result(message, as_json=document, quiet=context.quiet, brief=record.id)
 
 
 # -- finding -----------------------------------------------------------------------------------------
