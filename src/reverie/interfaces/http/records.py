@@ -237,14 +237,7 @@ def promote_record(call: Call) -> Answer:
     return _answer_saved(call.view.promote(call.path["id"], to=call.body.to))
 
 
-@operation(
-    OPERATIONS,
-    "POST",
-    "/v1/records/changes",
-    right="write",
-    body=schemas.BulkChange,
-    answers={200: schemas.RecordPage},
-)
+@OPERATIONS.add("POST", "/v1/records/changes", "write", body=schemas.BulkChange, answer=schemas.RecordPage)
 def change_records(call: Call) -> Answer:
     """Archive, label or vouch for several records in one transaction, which one undo takes back."""
     given: schemas.BulkChange = call.body

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from reverie.admin.stats import count_failures
 from reverie.domain.scope import EVERY_SCOPE
+from reverie.domain.text.json_values import to_json_value
 from reverie.interfaces.http import administration, changes, reviews
-from reverie.interfaces.http.administration import to_plain
 from reverie.interfaces.http.operations import Call
 from reverie.interfaces.http.page.rendering import TEXTS
 from reverie.interfaces.http.page.timeline import build_batches, find_last_dream
@@ -20,7 +20,7 @@ _RECENT = 40
 def show_overview(call: Call) -> Screen | Redirect:
     """Show the overview."""
     if is_allowed(call, "admin", is_whole=True) and not call.query.scope:
-        stats = to_plain(call.server.stats.read(call.memory.scoped(EVERY_SCOPE)))
+        stats = to_json_value(call.server.stats.read(call.memory.scoped(EVERY_SCOPE)))
         stats |= {"journal": call.server.sequence(), "failed": count_failures(call.server.store)}
     else:
         stats = perform(call, administration.get_stats).body
