@@ -51,8 +51,8 @@ torture: $(STAMP)  ## Processes killed, disks full, files edited meanwhile: what
 bench: $(BENCH_STAMP)  ## Speed beside SQLite FTS5, tantivy, bm25s and rank_bm25. BENCH="--sizes 1000" to shorten.
 	$(BIN)/python -m benchmarks $(BENCH)
 
-scale: $(STAMP)  ## Growth of one PostgreSQL database. RECORDS=1000000 MEMORIES=1000 for a large one, which takes hours.
-	$(BIN)/python -m benchmarks.scale --records $(or $(RECORDS),10000) --memories $(or $(MEMORIES),100)
+scale: $(STAMP)  ## Growth of one PostgreSQL database. RECORDS=1000000 MEMORIES=1000 for a large one; CLUSTER=FOLDER keeps it, to go on later.
+	$(BIN)/python -m benchmarks.scale --records $(or $(RECORDS),10000) --memories $(or $(MEMORIES),100) $(if $(CLUSTER),--cluster $(CLUSTER))
 
 load: $(STAMP)  ## A server under mixed requests of 64 connections: errors, times, memory, what is lost. SECONDS=600 for longer.
 	@$(BIN)/python -m tests.system.load --seconds $(or $(SECONDS),60)

@@ -1,10 +1,12 @@
 """Growth of one PostgreSQL database with the number of memories and records in it.
 
-    python -m benchmarks.scale [--records 10000] [--memories 100] [--samples 30] [--folder /var/tmp]
+    python -m benchmarks.scale [--records 10000] [--memories 100] [--samples 30] [--cluster FOLDER]
 
 Loads the records evenly into the memories in four steps, each with as many memories more, and measures after each
 step. A record costs the same wherever it is if the columns do not grow. Times are the fastest of some samples, since
-other work only adds to them, and depend on the machine; sizes do not. The server is started here, with `fsync`.
+other work only adds to them, and depend on the machine; those of a search by tables are the median and the 95th of a
+hundred. Sizes do not depend on it. The server is started here, with `fsync`. With `--cluster` its folder is kept, and
+a run that was interrupted goes on where it ended.
 """
 
 from __future__ import annotations
@@ -13,16 +15,17 @@ import argparse
 import os
 import random
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 
 import psycopg
 from tests.stores.postgres.server import CannotStart, PostgresServer
 
+from benchmarks.loading import Loader
 from benchmarks.texts import Texts
 from reverie import Memory, Settings
 from reverie.search.analyzer import analyze
@@ -32,43 +35,20 @@ from reverie.stores.postgres.address import parse_postgres_url
 from reverie.stores.postgres.work import WorkQueue
 
 _STEPS = (0.125, 0.25, 0.5, 1.0)
-_BATCH = 500
+_TABLES = "&index=tables"
 _SIZES = (
     "SELECT sum(pg_table_size(c.oid)) FILTER (WHERE c.relname LIKE 'thing%'), "
     "sum(pg_indexes_size(c.oid)) FILTER (WHERE c.relname LIKE 'thing%'), "
     "sum(pg_total_relation_size(c.oid)) FILTER (WHERE c.relname LIKE 'journal%'), "
-    "sum(pg_total_relation_size(c.oid)) FILTER (WHERE c.relname !~ '^(thing|journal)') "
+    "sum(pg_total_relation_size(c.oid)) FILTER (WHERE c.relname LIKE 'posting%'), "
+    "sum(pg_total_relation_size(c.oid)) FILTER (WHERE c.relname !~ '^(thing|journal|posting)') "
     "FROM pg_class AS c WHERE c.relnamespace = 'reverie'::regnamespace AND c.relkind = 'r'"
 )
 _COLUMNS = (
-    "records", "memories", "load ms", "table B", "indexes B", "journal B", "rest B", "save ms", "sequence ms",
-    "claim ms", "first search ms", "search ms", "index B",
+    "records", "memories", "load ms", "table B", "indexes B", "journal B", "postings B", "rest B", "save ms",
+    "sequence ms", "claim ms", "first search ms", "search ms", "index B", "save with tables ms",
+    "first search by tables ms", "search by tables p50 ms", "p95 ms", "CPU ms",
 )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Loader:
-    """A server with memories that are filled with generated texts."""
-
-    server: PostgresServer
-    texts: Texts
-    each: int
-
-    def open(self, memory: int) -> PostgresStore:
-        """Return the store of a memory; the caller closes it."""
-        return PostgresStore(self.server.url(f"memory-{memory}"), analyse=analyze)
-
-    def fill(self, memory: int) -> None:
-        """Save the texts of one memory."""
-        first = memory * self.each
-        numbers = range(first, first + self.each)
-        with closing(self.open(memory)) as store:
-            for start in range(0, self.each, _BATCH):
-                records = [
-                    make_record(n, content=self.texts.text(n).content, category=self.texts.text(n).category)
-                    for n in numbers[start : start + _BATCH]
-                ]
-                store.commit(make_additions(*records), actor="load", at=NOW)
 
 
 def main() -> None:
@@ -77,64 +57,115 @@ def main() -> None:
     parser.add_argument("--records", type=int, default=10_000)
     parser.add_argument("--memories", type=int, default=100)
     parser.add_argument("--folder", type=Path, default=Path("/var/tmp"))
+    parser.add_argument("--cluster", type=Path)
     parser.add_argument("--samples", type=int, default=30)
     options = parser.parse_args()
     if options.memories < 8 or options.records < options.memories:
         parser.error("at least 8 memories with a record each are needed")
     try:
-        server = PostgresServer(18, durable=True, base=options.folder)
+        server = PostgresServer(18, durable=True, base=options.folder, folder=options.cluster)
     except CannotStart as error:
         parser.exit(3, f"{error}\n")
     try:
         with tempfile.TemporaryDirectory(dir=options.folder) as cache:
-            loader = Loader(server, Texts(), options.records // options.memories)
-            print(f"| {' | '.join(_COLUMNS)} |\n|{' --: |' * len(_COLUMNS)}")
-            filled = 0
-            for share in _STEPS:
-                wanted = round(options.memories * share)
-                began = time.perf_counter()
-                for memory in range(filled, wanted):
-                    loader.fill(memory)
-                load_s = (time.perf_counter() - began) / ((wanted - filled) * loader.each)
-                filled = wanted
-                cells = [load_s * 1000, *measure(loader, filled, Path(cache) / str(filled), options.samples)]
-                shown = [f"{filled * loader.each:,}", f"{filled:,}", *(f"{cell:,.2f}" for cell in cells)]
-                print(f"| {' | '.join(shown)} |", flush=True)
+            run(Loader(server, Texts(), options.records // options.memories), options, Path(cache))
     finally:
-        server.remove()
+        server.stop() if options.cluster else server.remove()
+
+
+def run(loader: Loader, options: argparse.Namespace, cache: Path) -> None:
+    """Load and measure in steps."""
+    print(f"| {' | '.join(_COLUMNS)} |\n|{' --: |' * len(_COLUMNS)}", flush=True)
+    for share in _STEPS:
+        wanted = round(options.memories * share)
+        began = time.perf_counter()
+
+        def tell(what: str, done: int, *, of: int = wanted, since: float = began) -> None:
+            if done % 10 == 0:
+                print(f"{what} {done} of {of} memories, {time.perf_counter() - since:.0f} s", file=sys.stderr)
+
+        filled = loader.fill(wanted, tell)
+        load_s = (time.perf_counter() - began) / max(1, filled * loader.each)
+        loader.make_postings(tell)
+        cells = [load_s * 1000, *measure(loader, wanted, cache / str(wanted), options.samples)]
+        shown = [f"{wanted * loader.each:,}", f"{wanted:,}", *(f"{cell:,.2f}" for cell in cells)]
+        print(f"| {' | '.join(shown)} |", flush=True)
 
 
 def measure(loader: Loader, memories: int, cache: Path, samples: int) -> list[float]:
     """Return the figures of `_COLUMNS` from `table B` on; sizes are bytes for each record."""
     chance = random.Random(memories)
     records = memories * loader.each
-    database = parse_postgres_url(loader.server.url("any"))
+    database = parse_postgres_url(loader.url(0))
     with psycopg.connect(database.connection, autocommit=True) as connection:
         connection.execute("VACUUM ANALYZE")
         sizes = [float(size) / records for size in connection.execute(_SIZES).fetchone() or ()]
-    saves, sequences, firsts, searches, indexes = [], [], [], [], []
-    for number in range(samples):
-        with closing(loader.open(chance.randrange(memories))) as store:
+    sequences, firsts, searches, indexes = [], [], [], []
+    for _ in range(samples):
+        with closing(PostgresStore(loader.url(chance.randrange(memories)), analyse=analyze)) as store:
             store.sequence()
-            one = make_record(
-                10_000_000 + memories * 100 + number, content=f"Sampled text {memories} {number}"
-            )
-            saves.append(time_call(lambda s=store, r=one: s.commit(make_additions(r), actor="b", at=NOW)))
             sequences.append(time_call(store.sequence))
-    with closing(WorkQueue(database)) as queue:
-        claims = [time_call(queue.claim) for _ in range(min(samples, memories))]
     for number in range(min(10, samples)):
-        url = loader.server.url(f"memory-{chance.randrange(memories)}")
+        memory = chance.randrange(memories)
         folder = cache / str(number)
-        with Memory.open(url, settings=Settings(index_cache=str(folder))) as memory:
-            question = loader.texts.text(chance.randrange(records)).content
-            firsts.append(time_call(lambda m=memory, q=question: m.search(q)))
-            searches += [time_call(lambda m=memory, q=question: m.search(q)) for _ in range(3)]
+        with Memory.open(loader.url(memory), settings=Settings(index_cache=str(folder))) as opened:
+            question = ask(loader, chance, memory)
+            firsts.append(time_call(lambda m=opened, q=question: m.search(q)))
+            searches += [time_call(lambda m=opened, q=question: m.search(q)) for _ in range(3)]
         indexes.append(
             sum(os.path.getsize(file) for file in folder.rglob("*") if file.is_file()) / loader.each
         )
-    fastest = [min(times) for times in (saves, sequences, claims, firsts, searches)]
-    return [*sizes, *fastest, statistics.median(indexes)]
+    by_tables = measure_tables(loader, memories, chance, samples)
+    saves = [time_saves(loader, chance, memories, samples, has_postings=has) for has in (False, True)]
+    with closing(WorkQueue(database)) as queue:
+        claims = [time_call(queue.claim) for _ in range(min(samples, memories))]
+    fastest = [min(times) for times in (sequences, claims, firsts, searches)]
+    return [*sizes, saves[0], *fastest, statistics.median(indexes), saves[1], *by_tables]
+
+
+def time_saves(
+    loader: Loader, chance: random.Random, memories: int, samples: int, *, has_postings: bool
+) -> float:
+    """Return the milliseconds of the fastest save, into memories of their own, so that others stay as they are."""
+    times = []
+    for _ in range(samples):
+        url = loader.server.url(f"saved-{chance.randrange(memories)}{has_postings}")
+        with closing(PostgresStore(url + _TABLES * has_postings, analyse=analyze)) as store:
+            store.sequence()
+            number = chance.randrange(1 << 40)
+            text = loader.texts.text(number % 1_000_000)
+            one = make_record(number, content=f"{text.content} {number}", category=text.category)
+            times.append(time_call(lambda s=store, r=one: s.commit(make_additions(r), actor="b", at=NOW)))
+    return min(times)
+
+
+def measure_tables(loader: Loader, memories: int, chance: random.Random, samples: int) -> list[float]:
+    """Return the time of the first search of a memory by tables, and the median and 95th of others.
+
+    Each question is asked once, so nothing that was counted for it is remembered. The last figure is the time of the
+    processor in this process, without the server's.
+    """
+    firsts, times, cpu = [], [], []
+    for _ in range(max(10, samples // 2)):
+        memory = chance.randrange(memories)
+        with Memory.open(loader.url(memory) + _TABLES) as opened:
+            question = ask(loader, chance, memory)
+            firsts.append(time_call(lambda m=opened, q=question: m.search(q)))
+            for _ in range(10):
+                question, began = ask(loader, chance, memory), time.process_time()
+                times.append(time_call(lambda m=opened, q=question: m.search(q)))
+                cpu.append((time.process_time() - began) * 1000)
+    return [
+        min(firsts),
+        statistics.median(times),
+        statistics.quantiles(times, n=20)[-1],
+        statistics.median(cpu),
+    ]
+
+
+def ask(loader: Loader, chance: random.Random, memory: int) -> str:
+    """Return a question about one of the texts of a memory."""
+    return loader.texts.question(memory * loader.each + chance.randrange(loader.each))
 
 
 def time_call(call: Callable[[], object]) -> float:

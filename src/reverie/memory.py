@@ -26,7 +26,9 @@ from reverie.repositories.activity import ActivityLog
 from reverie.repositories.records import RecordRepository
 from reverie.scoped import MemoryParts, ScopedMemory, SessionPool
 from reverie.search.analyzer import analyze
+from reverie.search.index.candidates import CandidateIndex
 from reverie.search.index.search_index import SearchIndex
+from reverie.search.index.table_index import TableIndex
 from reverie.search.index.tantivy_index import FORMAT
 from reverie.search.ranking import RankingSettings
 from reverie.search.related_words import load_related_words
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
     from reverie.search.index.cache import IndexCache
     from reverie.search.vectors.vector_index import VectorIndex
     from reverie.snapshot import Snapshot
+    from reverie.stores.postgres.postings import PostingTables
 
 DATABASE = "reverie.db"
 IN_MEMORY = ":memory:"
@@ -87,6 +90,7 @@ class Memory(ScopedMemory):
         model: Model | Answering | str | None = None,
         embedder: Embedder | Embedding | str | None = None,
         cache: IndexCache | None = None,
+        postings: PostingTables | None = None,
     ) -> None:
         """Put a memory together over a store; `Memory.open` is the usual way.
 
@@ -101,6 +105,7 @@ class Memory(ScopedMemory):
             model: The model for background thinking; None takes the setting `model`.
             embedder: What turns texts into vectors; None takes the setting `embedder`.
             cache: Where the search index is kept when there is no folder; closed with the memory.
+            postings: What is searched in place of an index here; None for an index.
         """
         settings = settings if settings is not None else Settings()
         if settings.redact_secrets:
@@ -114,7 +119,9 @@ class Memory(ScopedMemory):
         derived = path if cache is None else cache.path
         self._derived = None if self._is_read_only else derived
         indexed = None if self._derived is None else self._derived / "index" / FORMAT
-        self._index = SearchIndex(store, indexed, analyse=analyze)
+        self._index: CandidateIndex = (
+            SearchIndex(store, indexed, analyse=analyze) if postings is None else TableIndex(store, postings)
+        )
         self._vectors = self._create_vectors(store, settings.embedder if embedder is None else embedder)
         searcher = Searcher(
             store,
@@ -191,7 +198,8 @@ class Memory(ScopedMemory):
 
         A folder on a read-only mount can be read. Its search index is built in memory then, and hand edits are
         not imported. A memory in a database has no readable files; its search index is in a cache on this machine
-        (setting `index_cache`), and is built when it is first used here.
+        (setting `index_cache`), and is built when it is first used here. With `index=tables` in the URL it is in the
+        database, and nothing is kept here.
 
         Returns:
             The memory; close it, or use it in a `with` statement.
@@ -220,6 +228,8 @@ class Memory(ScopedMemory):
 
             shared = PostgresStore(path, analyse=analyze, create=create, **patience)
             try:
+                if shared.postings is not None:
+                    return build(shared, profile=profile_folder, postings=shared.postings)
                 cache = _open_cache(shared.identity, settings or Settings())
                 return build(shared, profile=profile_folder, cache=cache)
             except BaseException:

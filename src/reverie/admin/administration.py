@@ -20,7 +20,7 @@ from reverie.domain.text.timestamps import Clock, Duration, parse_duration
 from reverie.repositories.activity import KEPT_DAYS, ActivityLog, DayActivity
 from reverie.repositories.receipts import ExplainedPack, ReceiptReader
 from reverie.repositories.records import RecordRepository
-from reverie.search.index.search_index import SearchIndex
+from reverie.search.index.candidates import CandidateIndex
 from reverie.search.searcher import validate_count
 from reverie.settings import Settings
 from reverie.stores.protocol import Store, StoreProblem
@@ -68,7 +68,7 @@ class Administration:
     def __init__(
         self,
         writer: StoreWriter,
-        index: SearchIndex,
+        index: CandidateIndex,
         records: RecordRepository,
         *,
         vectors: VectorIndex | None = None,

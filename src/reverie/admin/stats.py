@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from reverie.domain.filter import Filter
 from reverie.domain.page import HISTORY
 from reverie.repositories.pages import NOTES_FAILED
-from reverie.search.index.search_index import IndexStatus, SearchIndex
+from reverie.search.index.candidates import CandidateIndex, IndexStatus
 from reverie.stores.protocol import ServerStatus, Store, StoreOnServer
 from reverie.stores.redacting import unwrap
 
@@ -103,7 +103,7 @@ class ScopeStats:
     by_category: Mapping[str, int]
 
 
-def compute_stats(store: Store, index: SearchIndex, *, now: datetime, path: Path | None) -> Stats:
+def compute_stats(store: Store, index: CandidateIndex, *, now: datetime, path: Path | None) -> Stats:
     """Return the numbers of a whole memory, in all scopes."""
     live = Filter(alive_at=now)
     by_kind = store.tally("kind", live)

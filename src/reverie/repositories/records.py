@@ -47,8 +47,8 @@ from reverie.domain.record import (
 from reverie.domain.similarity.deduplication import Create, Decision, Reinforce, decide
 from reverie.domain.text import relative_dates, timestamps
 from reverie.search.analyzer import analyze
+from reverie.search.index.candidates import CandidateIndex
 from reverie.search.index.inverted_index import IndexedPassage, InvertedIndex, build_predicate
-from reverie.search.index.search_index import SearchIndex
 from reverie.stores.forks import renew_lock_after_fork
 from reverie.stores.protocol import read_or_none
 from reverie.stores.redacting import get_redactor, redact_value
@@ -170,7 +170,7 @@ class RecordRepository:
     def __init__(
         self,
         writer: StoreWriter,
-        index: SearchIndex,
+        index: CandidateIndex,
         *,
         zone: tzinfo = UTC,
     ) -> None:

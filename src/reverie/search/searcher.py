@@ -36,7 +36,7 @@ from reverie.search.expansion import expand_query
 from reverie.search.fusion import FusedPassage
 from reverie.search.headlines import HeadlineIndex, fold_hits, fold_records
 from reverie.search.hits import SOURCES, Explanation, Hit, SearchMode, Source, Unit
-from reverie.search.index.search_index import SearchIndex
+from reverie.search.index.candidates import CandidateIndex
 from reverie.search.page_index import EMPTY, PageIndex, PageParagraphs
 from reverie.search.query import ParsedQuery, parse_query
 from reverie.search.ranking import RankedPassage, RankingSettings, TermStatistics, rank
@@ -132,7 +132,7 @@ class Searcher:
     def __init__(
         self,
         store: Store,
-        index: SearchIndex,
+        index: CandidateIndex,
         *,
         clock: Clock,
         settings: RankingSettings,

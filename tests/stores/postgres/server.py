@@ -56,19 +56,27 @@ class PostgresServer:
         version: The major version.
         base: The folder in which to make the cluster; None for a short path in memory.
         durable: Whether commits wait for the disk; false is quicker, and enough where only processes die.
+        folder: A cluster that is kept: made in this folder if it is missing or empty, else started again.
     """
 
-    def __init__(self, version: int, *, durable: bool = False, base: Path | None = None) -> None:
+    def __init__(
+        self, version: int, *, durable: bool = False, base: Path | None = None, folder: Path | None = None
+    ) -> None:
         self.binaries = find_binaries(version)
         self.version = version
         # Directly below /tmp or /dev/shm: the path of a socket has at most 107 characters.
         short = "/dev/shm" if os.access("/dev/shm", os.W_OK) else "/tmp"
-        self.folder = Path(tempfile.mkdtemp(prefix="rvpg", dir=base or short))
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+        self.folder = folder or Path(tempfile.mkdtemp(prefix="rvpg", dir=base or short))
         self.data = self.folder / "data"
         self.user = _find_other_user() if os.geteuid() == 0 else None
         self._process: subprocess.Popen[bytes] | None = None
         if self.user is not None:
             os.chown(self.folder, *self.user)
+        if (self.data / "PG_VERSION").exists():
+            self.start()
+            return
         try:
             self._run("initdb", "-D", self.data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync",
                       "--no-locale")  # fmt: skip

@@ -92,7 +92,7 @@ class Writers:
 @pytest.fixture
 def writers(server: PostgresServer, tmp_path: Path) -> Iterator[Writers]:
     """No writers yet, for an empty memory."""
-    url = server.url("acme")
+    url = server.url("acme") + "&index=tables"
     PostgresStore(url, analyse=analyse).close()
     writers = Writers(url, tmp_path)
     yield writers

@@ -27,7 +27,7 @@ from reverie.domain.errors import StoreUnavailable
 from reverie.domain.filter import Filter
 from reverie.domain.page import HISTORY
 from reverie.interfaces.cli.main import cli
-from reverie.stores.contract.factories import NOW, analyse, make_additions, make_record
+from reverie.stores.contract.factories import NOW, analyse, make_additions, make_entry, make_record
 from reverie.stores.postgres import PostgresStore
 from reverie.stores.postgres.address import parse_postgres_url
 from reverie.stores.postgres.migrations import list_migrations, migrate
@@ -108,6 +108,30 @@ def test_a_worker_whose_lease_was_taken_over_cannot_commit(database: Callable[[s
         assert {record.id for record in one.find(Filter())} == {make_record(n).id for n in (1, 2, 4, 5)}
         assert one.cursors() == {}
         assert one.check() == []
+
+
+def test_a_worker_whose_lease_was_taken_over_cannot_write_working_memory(
+    database: Callable[[str], str],
+) -> None:
+    with opened(database("acme")) as one, opened(database("acme")) as two:
+        token = one.take_lease("one", LASTING)
+        assert token is not None
+        with one.fencing(token):
+            assert one.put_entry(make_entry("kept"), capacity=None, now=NOW)
+            execute(database, "UPDATE reverie.work SET expires_at = clock_timestamp()")
+            assert one.put_entry(make_entry("also kept"), capacity=None, now=NOW), "nobody has taken over"
+            assert two.take_lease("two", LASTING) is not None
+            for _ in range(2):
+                with pytest.raises(StoreUnavailable, match="another worker has taken over"):
+                    one.put_entry(make_entry("lost"), capacity=None, now=NOW)
+                with pytest.raises(StoreUnavailable, match="another worker has taken over"):
+                    one.put_entry(make_entry("kept", data="1"), capacity=None, now=NOW)
+                with pytest.raises(StoreUnavailable, match="another worker has taken over"):
+                    one.drop_entries(make_entry().namespace)
+        assert [entry.key for entry in two.entries(None, now=NOW)] == ["also kept", "kept"]
+        assert two.entries(None, now=NOW)[1] == make_entry("kept")
+        assert one.put_entry(make_entry("later"), capacity=None, now=NOW), "an agent needs no lease"
+        assert one.drop_entries(make_entry().namespace) == 3
 
 
 def test_a_lease_does_not_change_hands_while_a_commit_is_under_way(database: Callable[[str], str]) -> None:

@@ -31,7 +31,7 @@ from reverie.admin.erasure.redact_stored import StoredSecretRedactor
 from reverie.context.window import to_chat_messages
 from reverie.domain.errors import ReverieError
 from reverie.files.folder import MemoryFolder
-from reverie.search.index.search_index import SearchIndex
+from reverie.search.index.candidates import CandidateIndex
 from reverie.search.index.tantivy_index import FORMAT, IndexCorrupt
 from reverie.search.index.verify import compare_index, find_damaged_files
 from reverie.search.vectors.vector_index import VectorIndex
@@ -53,11 +53,16 @@ _PART_BY_REMEDY: Mapping[Remedy, Part] = MappingProxyType(
 
 @runtime_checkable
 class RepairableStore(Protocol):
-    """Store that can repair what follows from the rest of it, as `SQLiteStore` can."""
+    """Store that can repair what follows from the rest of it."""
 
     def repair(self) -> None:
         """Repair what `check` calls repairable."""
         ...
+
+
+@runtime_checkable
+class AnalyzedStore(RepairableStore, Protocol):
+    """Store that can repair the words of things too, as `SQLiteStore` can."""
 
     def find_stale_analyses(self) -> Sequence[str]:
         """Return the ids of things whose stored words differ from what the analyzer makes of them."""
@@ -70,7 +75,7 @@ class Doctor:
     def __init__(
         self,
         store: Store,
-        index: SearchIndex,
+        index: CandidateIndex,
         *,
         path: Path | None,
         vectors: VectorIndex | None = None,
@@ -160,7 +165,7 @@ class Doctor:
         problems = self._compare_with_files(self._store.check())
         for problem in problems:
             yield _from_problem(problem)
-        if not isinstance(self._store, RepairableStore) or not all(each.repairable for each in problems):
+        if not isinstance(self._store, AnalyzedStore) or not all(each.repairable for each in problems):
             return
         if ids := tuple(self._store.find_stale_analyses()):
             yield RepairableFinding(

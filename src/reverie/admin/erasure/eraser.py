@@ -61,7 +61,7 @@ from reverie.files.disk.state import FILES_DATABASE, FileState, StateUnavailable
 from reverie.files.mirror.scrub import scrub_files
 from reverie.repositories.pages import build_import_cursor
 from reverie.repositories.receipts import find_erased_receipts
-from reverie.search.index.search_index import SearchIndex
+from reverie.search.index.candidates import CandidateIndex
 from reverie.search.vectors.vector_index import FOLDER as VECTORS
 from reverie.search.vectors.vector_index import VectorIndex, remove_vectors
 from reverie.stores.protocol import StoreOnServer
@@ -96,7 +96,7 @@ class Eraser:
     def __init__(
         self,
         writer: StoreWriter,
-        index: SearchIndex,
+        index: CandidateIndex,
         *,
         vectors: VectorIndex | None = None,
         folder: Path | None,

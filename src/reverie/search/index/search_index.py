@@ -18,10 +18,8 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set, Sized
-from dataclasses import dataclass, replace
-from math import log
+from dataclasses import replace
 from pathlib import Path
-from typing import Literal
 
 from reverie.domain.change import JournalEntry
 from reverie.domain.conversation import Turn
@@ -30,7 +28,6 @@ from reverie.domain.filter import Filter
 from reverie.domain.page import HISTORY, Paragraph
 from reverie.domain.passage import (
     SEARCHABLE,
-    Among,
     Analyse,
     AnalyzedText,
     CandidateQuery,
@@ -39,15 +36,8 @@ from reverie.domain.passage import (
     TermWeight,
 )
 from reverie.domain.record import Record
-from reverie.search.index.inverted_index import (
-    BRIEFEST,
-    OFTEN,
-    IndexedPassage,
-    InvertedIndex,
-    Value,
-    build_predicate,
-    compute_emphasis,
-)
+from reverie.search.index.candidates import IndexStatus, compute_rarities
+from reverie.search.index.inverted_index import IndexedPassage, InvertedIndex, Value, build_predicate
 from reverie.search.index.tantivy_index import (
     IndexBatch,
     IndexCorrupt,
@@ -76,30 +66,6 @@ _WAIT_FOR_REBUILD_S = 60.0
 _WAIT_FOR_SCRUB_S = 30.0
 _TRIES = 3
 _NEAR = 50  # passages that are looked at for words near an unknown one
-_FINENESS = 32  # the weight of what is rare is rounded to parts of this
-_LARGEST_SUM = (1 << 23) // (BRIEFEST * compute_emphasis(OFTEN[-1]))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IndexStatus:
-    """State of the index.
-
-    Attributes:
-        state: `current`; `rebuilding` while a lost index is made again (searches are correct meanwhile);
-            `in memory` when the disk refuses it.
-        committed: Passages in the commit on disk.
-        waiting: Passages changed since, held in memory.
-        segments: Of how many pieces the commit consists.
-        sequence: The journal row that searches are up to date with.
-        problem: What went wrong, if anything did.
-    """
-
-    state: Literal["current", "rebuilding", "in memory"]
-    committed: int
-    waiting: int
-    segments: int
-    sequence: int
-    problem: str = ""
 
 
 class SearchIndex:
@@ -309,19 +275,7 @@ class SearchIndex:
         """Return the terms, each weighted by its rarity in these scopes. The caller holds the lock."""
         passages, _ = self._measure_extent(subject, scopes, category)
         held = self.frequencies(subject, [word for word, _ in query.words], scopes, category)
-        rarities: list[tuple[Among, str, float]] = [
-            ("words", word, weight * log(1 + max(0, passages - held[word] + 0.5) / (held[word] + 0.5)))
-            for word, weight in query.words
-            if held[word]
-        ]
-        rarities += [("dates", token, weight * log(1 + passages)) for token, weight in query.dates]
-        rarities += [("speakers", token, weight * log(1 + passages)) for token, weight in query.speakers]
-        # Coarser where so much is wanted that a sum times the largest brevity would not fit into 24 bits.
-        fineness = min(_FINENESS, _LARGEST_SUM / (1 + sum(weight for _, _, weight in rarities)))
-        return [
-            TermWeight(among=among, token=token, weight=max(1, round(fineness * weight)))
-            for among, token, weight in rarities
-        ]
+        return compute_rarities(query, passages, held)
 
     def _search_weighted(
         self,

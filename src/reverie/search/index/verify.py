@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from reverie.domain.passage import SEARCHABLE, Passage, Searchable
-from reverie.search.index.search_index import SearchIndex
+from reverie.search.index.candidates import CandidateIndex
 from reverie.search.index.tantivy_index import IndexCorrupt
 from reverie.stores.protocol import Store
 
@@ -114,7 +114,7 @@ def _is_whole(content: bytes) -> bool:
     return bool(footer >= 0 and zlib.crc32(content[:footer]) == crc)
 
 
-def compare_index(index: SearchIndex, store: Store) -> IndexMismatch:
+def compare_index(index: CandidateIndex, store: Store) -> IndexMismatch:
     """Compare what the index finds with what the store has, while others may write.
 
     Raises:
@@ -174,7 +174,7 @@ def _iterate_batches(
 
 
 def _recheck_keys(
-    index: SearchIndex, store: Store, missing: set[int], surplus: set[int]
+    index: CandidateIndex, store: Store, missing: set[int], surplus: set[int]
 ) -> tuple[set[int], set[int]]:
     """Return the keys that are still missing or too many when each is examined while nobody writes."""
     left: tuple[set[int], set[int]] = set(), set()
@@ -190,7 +190,7 @@ def _recheck_keys(
     return left
 
 
-def _count_miscounted(index: SearchIndex, subject: Searchable, words: Counter[str]) -> int:
+def _count_miscounted(index: CandidateIndex, subject: Searchable, words: Counter[str]) -> int:
     every = list(words)
     return sum(
         words[word] != count

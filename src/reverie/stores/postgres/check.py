@@ -25,6 +25,11 @@ _COUNTED = (
      "SELECT 1 FROM reverie.thing WHERE space = %(space)s AND thread IS NOT NULL GROUP BY thread "
      "HAVING count(*) <> max(position) + 1 OR min(position) <> 0"),
 )  # fmt: skip
+_POSTINGS = (
+    "WITH held AS (SELECT key, emphasis, brevity, field, token, scope FROM reverie.posting WHERE space = %(space)s), "
+    "due AS (SELECT d.* FROM reverie.space AS s, reverie.derive_postings(s.id) AS d WHERE s.id = %(space)s "
+    "AND s.has_postings) SELECT 1 WHERE EXISTS (TABLE held EXCEPT TABLE due) OR EXISTS (TABLE due EXCEPT TABLE held)"
+)
 _CHANGED = (
     "SELECT t.subject, t.key FROM reverie.thing AS t JOIN (SELECT DISTINCT ON (key) key, after "
     "FROM reverie.journal WHERE space = %(space)s ORDER BY key, sequence DESC) AS j ON j.key = t.key "
@@ -72,6 +77,12 @@ def _iterate_data_problems(connections: PostgresConnections, space: int) -> Iter
     for what, sql in _COUNTED:
         if connections.rows(sql, {"space": space}):
             yield StoreProblem(what=what, fix=_RESTORE)
+    if connections.rows(_POSTINGS, {"space": space}):
+        yield StoreProblem(
+            what="postings of search: they differ from the passages",
+            fix="have them made again with `reverie doctor --fix`",
+            repairable=True,
+        )
     for subject, key in connections.rows(_CHANGED, {"space": space}):
         yield StoreProblem(what=f"{subject} {key}: it is not what the journal says", fix=_RESTORE)
     last: tuple[str, int] = ("", 0)

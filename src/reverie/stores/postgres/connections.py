@@ -241,21 +241,16 @@ class PostgresConnections:
             with self.connection() as connection:
                 is_retry, sent = sent, True
                 again = {**values, "is_retry": is_retry}
-                fence: int | None = getattr(self._thread, "fence", None)
-                if fence is None and not expected:
-                    return _fetch_row(connection, sql, again)
-                with connection.pipeline():
-                    if fence is not None:
-                        connection.execute(_FENCE, [str(fence)])
-                    if expected:
-                        cursors = {"names": list(expected), "expected": list(expected.values())}
-                        connection.execute(_SETTING, [self._space])
-                        connection.execute(_PATIENCE, again)
-                        connection.execute(_LOCK, again)
-                        connection.execute(_EXPECT, again | cursors)
-                    cursor = connection.execute(sql, again)
-                (row,) = cursor.fetchall()
-                return tuple(row)
+                before: list[tuple[str, Any]] = []
+                if expected:
+                    cursors = {"names": list(expected), "expected": list(expected.values())}
+                    before = [
+                        (_SETTING, [self._space]),
+                        (_PATIENCE, again),
+                        (_LOCK, again),
+                        (_EXPECT, again | cursors),
+                    ]
+                return self._fetch_fenced(connection, sql, again, before=before)
 
         try:
             return self._repeat(ask)
@@ -266,6 +261,43 @@ class PostgresConnections:
                     "read it again when the server is back, and retry if it is missing"
                 ) from error
             raise
+
+    def call_fenced(self, sql: str, values: Sequence[Any]) -> Row:
+        """Return the only row of a statement as `call` does; the server refuses it as it refuses changes."""
+
+        def ask() -> Row:
+            with self.connection() as connection:
+                return self._fetch_fenced(connection, sql, values)
+
+        return self._repeat(ask)
+
+    def _fetch_fenced(
+        self,
+        connection: psycopg.Connection,
+        sql: str,
+        values: Any,
+        *,
+        before: Sequence[tuple[str, Any]] = (),
+    ) -> Row:
+        """Return the only row of a statement that the server refuses if this thread has lost its lease.
+
+        Args:
+            connection: The connection.
+            sql: The statement.
+            values: Its parameters.
+            before: Statements, with their parameters, to make first in the same transaction.
+        """
+        fence: int | None = getattr(self._thread, "fence", None)
+        if fence is None and not before:
+            return _fetch_row(connection, sql, values)
+        with connection.pipeline():
+            if fence is not None:
+                connection.execute(_FENCE, [str(fence)])
+            for statement, parameters in before:
+                connection.execute(statement, parameters)
+            cursor = connection.execute(sql, values)
+        (row,) = cursor.fetchall()
+        return tuple(row)
 
     @contextmanager
     def fencing(self, token: int) -> Iterator[None]:

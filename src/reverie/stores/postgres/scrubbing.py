@@ -8,10 +8,11 @@ if TYPE_CHECKING:
     import psycopg
 
 _PLACES = (
-    "SELECT DISTINCT tableoid::regclass::text FROM reverie.thing WHERE space = %(space)s UNION "
-    "SELECT DISTINCT tableoid::regclass::text FROM reverie.journal WHERE space = %(space)s "
+    "SELECT replace(j.place, 'journal', t.name) FROM (SELECT tableoid::regclass::text AS place FROM reverie.journal "
+    "WHERE space = %(space)s LIMIT 1) AS j, (VALUES ('thing'), ('journal'), ('posting')) AS t (name) "
     "UNION VALUES ('reverie.entry'), ('reverie.cursor')"
 )
+"""A memory is in the partitions of one number. Only its journal is never empty once it has been changed."""
 
 
 def rewrite_tables(connection: psycopg.Connection, space: int) -> bool:

@@ -34,6 +34,7 @@ from reverie.stores.postgres.changes import CHANGE, build_parameters, build_refu
 from reverie.stores.postgres.check import find_problems
 from reverie.stores.postgres.connections import ChangeRefused, PostgresConnections, Row
 from reverie.stores.postgres.health import read_status
+from reverie.stores.postgres.postings import PostingTables
 from reverie.stores.postgres.schema import open_space
 from reverie.stores.postgres.scrubbing import describe_remains, rewrite_tables
 from reverie.stores.postgres.where import Conditions, build_record_conditions, build_turn_conditions
@@ -65,6 +66,7 @@ class PostgresStore:
     Attributes:
         shown: The address without user and password.
         identity: A UUID of the memory, unlike that of any other in any database.
+        postings: Its postings for search, if the URL has `index=tables`; they are made where there are none.
 
     Raises:
         NotFound: there is no such memory and `create` is false.
@@ -91,6 +93,15 @@ class PostgresStore:
             raise NotFound(f"there is no {address.shown}: open it with create=True to make it")
         self._space, self.identity = found
         self._connections = PostgresConnections(address, space=self._space, patience=patience)
+        postings = PostingTables(self._connections, space=self._space, patience=self._patience)
+        self.repair = postings.rebuild  # nothing else follows from the rest
+        self.postings = postings if address.index == "tables" else None
+        if self.postings is not None:
+            try:
+                self.postings.make()
+            except BaseException:
+                self.close()
+                raise
 
     # -- changing ------------------------------------------------------------------------------------
 
@@ -492,13 +503,14 @@ class PostgresStore:
         self._connections.refuse_change()
         values = (self._space, self._patience, *encode_entry(entry), capacity, to_microseconds(now))
         sql = f"SELECT reverie.put_entry({', '.join(['%s'] * len(values))})"
-        return bool(self._connections.call(sql, values)[0])
+        return bool(self._connections.call_fenced(sql, values)[0])
 
     def drop_entries(self, namespace: str, keys: Sequence[str] | None = None) -> int:
         """Remove entries (None: all of the namespace); return how many there were."""
         self._connections.refuse_change()
         values = (self._space, self._patience, namespace, None if keys is None else list(keys))
-        return int(self._connections.call("SELECT reverie.drop_entries(%s, %s, %s, %s::text[])", values)[0])
+        sql = "SELECT reverie.drop_entries(%s, %s, %s, %s::text[])"
+        return int(self._connections.call_fenced(sql, values)[0])
 
     # -- leases ----------------------------------------------------------------------------------------
 

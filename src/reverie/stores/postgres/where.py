@@ -15,13 +15,20 @@ _LOWER = {ord(capital): ord(capital.lower()) for capital in "ABCDEFGHIJKLMNOPQRS
 class Conditions:
     """Conditions on the rows of one memory that must all hold.
 
+    Args:
+        space: The number of the memory.
+        subject: Of `reverie.thing`, only things of this kind; None for all rows.
+        table: What the query calls the table.
+
     Attributes:
         values: What stands for the placeholders, in their order.
     """
 
-    def __init__(self, space: int, subject: str) -> None:
-        self._conditions = ["it.space = %s", "it.subject = %s"]
-        self.values: list[Any] = [space, subject]
+    def __init__(self, space: int, subject: str | None = None, *, table: str = "it") -> None:
+        self._conditions = [f"{table}.space = %s"]
+        self.values: list[Any] = [space]
+        if subject is not None:
+            self.add(f"{table}.subject = %s", subject)
 
     def __str__(self) -> str:
         return " AND ".join(self._conditions)
@@ -97,6 +104,15 @@ def build_turn_conditions(space: int, wanted: Filter, containing: str | None = N
         where.add_any("kind", wanted.roles)
     where.add_times(wanted)
     where.add_text(containing)
+    return where
+
+
+def build_paragraph_conditions(space: int, wanted: Filter) -> Conditions:
+    """Return the filter as conditions on paragraphs, which belong to everybody."""
+    where = Conditions(space, "paragraph")
+    if wanted.only_records or wanted.only_turns or (wanted.scopes is not None and "" not in wanted.scopes):
+        where.add("false")
+    where.add_times(wanted)
     return where
 
 

@@ -1,0 +1,132 @@
+"""What every index of candidates answers, and how the rarity of words weighs in all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from math import log
+from typing import Literal, Protocol
+
+from reverie.domain.change import JournalEntry
+from reverie.domain.filter import Filter
+from reverie.domain.passage import Among, CandidateQuery, Searchable, TermWeight
+from reverie.search.index.inverted_index import BRIEFEST, OFTEN, compute_emphasis
+
+_FINENESS = 32  # the weight of what is rare is rounded to parts of this
+_LARGEST_SUM = (1 << 23) // (BRIEFEST * compute_emphasis(OFTEN[-1]))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexStatus:
+    """State of the index.
+
+    Attributes:
+        state: `current`; `rebuilding` while a lost index is made again (searches are correct meanwhile);
+            `in memory` when the disk refuses it.
+        committed: Passages in the commit on disk, or in the tables of the database.
+        waiting: Passages changed since, held in memory.
+        segments: Of how many pieces the commit consists.
+        sequence: The journal row that searches are up to date with.
+        problem: What went wrong, if anything did.
+    """
+
+    state: Literal["current", "rebuilding", "in memory"]
+    committed: int
+    waiting: int
+    segments: int
+    sequence: int
+    problem: str = ""
+
+
+class CandidateIndex(Protocol):
+    """Candidates and exact word statistics over a store, the newest changes included."""
+
+    def reading(self) -> AbstractContextManager[None]:
+        """Answer from one state for this thread, inside `Store.reading`, until the block ends."""
+        ...
+
+    def search_any(
+        self,
+        subject: Searchable,
+        query: CandidateQuery,
+        allowed: Filter,
+        limit: int,
+        *,
+        category: str | None = None,
+    ) -> list[int]:
+        """Return the keys of passages that may answer best (see `SearchIndex.search_any`)."""
+        ...
+
+    def alike(self, cues: Sequence[str], allowed: Filter, limit: int) -> tuple[list[int], int]:
+        """Return the keys of records that share cues, and up to which journal row (see `SearchIndex.alike`)."""
+        ...
+
+    def frequencies(
+        self,
+        subject: Searchable,
+        words: Sequence[str],
+        scopes: Collection[str] | None,
+        category: str | None = None,
+    ) -> dict[str, int]:
+        """Return the exact number of live passages in those scopes (None: in all) with each word."""
+        ...
+
+    def collect_words(
+        self, subject: Searchable, word: str, allowed: Filter, *, category: str | None = None
+    ) -> set[str]:
+        """Return words of passages, among them those that are near this one."""
+        ...
+
+    def status(self) -> IndexStatus:
+        """Return the state of the index."""
+        ...
+
+    def collect_keys(self, subject: Searchable, after: int, until: int | None) -> set[int]:
+        """Return the keys of all passages in a range that a search could find."""
+        ...
+
+    def notice(self, rows: Sequence[JournalEntry]) -> None:
+        """Apply changes that this process made."""
+        ...
+
+    def scrub(self) -> bool:
+        """Remove every word of what was forgotten; return False if others prevented it."""
+        ...
+
+    def rebuild(self) -> None:
+        """Build the index again from the store."""
+        ...
+
+    def close(self) -> None:
+        """Finish pending work."""
+        ...
+
+
+def compute_rarities(
+    query: CandidateQuery, passages: int, frequencies: Mapping[str, int]
+) -> list[TermWeight]:
+    """Return the terms of a query that are in use, each weighted by its rarity.
+
+    Args:
+        query: The query.
+        passages: The number of passages in the scopes.
+        frequencies: In how many of them each word stands.
+    """
+    rarities: list[tuple[Among, str, float]] = [
+        (
+            "words",
+            word,
+            weight * log(1 + max(0, passages - frequencies[word] + 0.5) / (frequencies[word] + 0.5)),
+        )
+        for word, weight in query.words
+        if frequencies[word]
+    ]
+    rarities += [("dates", token, weight * log(1 + passages)) for token, weight in query.dates]
+    rarities += [("speakers", token, weight * log(1 + passages)) for token, weight in query.speakers]
+    # Coarser where so much is wanted that a sum times the largest brevity would not fit into 24 bits.
+    fineness = min(_FINENESS, _LARGEST_SUM / (1 + sum(weight for _, _, weight in rarities)))
+    return [
+        TermWeight(among=among, token=token, weight=max(1, round(fineness * weight)))
+        for among, token, weight in rarities
+    ]

@@ -1,0 +1,137 @@
+"""Index of candidates in the tables of the database that has the memory, for machines that keep no files.
+
+Nothing has to be built, followed or kept here: each change maintains its postings in its own transaction. Candidates
+have the same figures in the same order as within a scope in `SearchIndex`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING
+
+from reverie.domain.change import JournalEntry
+from reverie.domain.filter import Filter
+from reverie.domain.passage import SEARCHABLE, CandidateQuery, Searchable, TermWeight
+from reverie.search.index.candidates import IndexStatus, compute_rarities
+from reverie.stores.forks import renew_lock_after_fork
+from reverie.stores.protocol import Store
+
+if TYPE_CHECKING:
+    from reverie.stores.postgres.postings import PostingTables
+
+_MOST_COUNTS = 20_000  # words that are remembered
+
+_Selection = tuple[Searchable, tuple[str, ...] | None, str | None]
+
+
+class TableIndex:
+    """Candidates and exact word statistics from postings in a database. Safe to use from several threads.
+
+    Args:
+        store: The store.
+        postings: Its postings.
+    """
+
+    def __init__(self, store: Store, postings: PostingTables) -> None:
+        self._store = store
+        self._postings = postings
+        self._lock = threading.RLock()
+        renew_lock_after_fork(self)
+        self._counts: dict[tuple[_Selection, str], int] = {}
+        self._counted_at = 0
+
+    def _reset_after_fork(self) -> None:
+        self._counts.clear()
+
+    def reading(self) -> AbstractContextManager[None]:
+        """Do nothing: what `Store.reading` shows is one state of the postings too."""
+        return nullcontext()
+
+    def search_any(
+        self,
+        subject: Searchable,
+        query: CandidateQuery,
+        allowed: Filter,
+        limit: int,
+        *,
+        category: str | None = None,
+    ) -> list[int]:
+        """Return the keys of at most `limit` passages that may answer best (see `SearchIndex.search_any`)."""
+        frequencies = self.frequencies(subject, [word for word, _ in query.words], allowed.scopes, category)
+        passages = self._store.measure(subject, allowed.scopes, category=category).passages
+        weights = compute_rarities(query, passages, frequencies)
+        return self._postings.find_heaviest(subject, weights, allowed, limit, is_brief=True)
+
+    def alike(self, cues: Sequence[str], allowed: Filter, limit: int) -> tuple[list[int], int]:
+        """Return the keys of records that share some of the cues, and up to which journal row that is all."""
+        sequence = self._store.sequence()  # first: what is written meanwhile is not in the answer for certain
+        weights = [TermWeight(among="cues", token=cue, weight=1) for cue in cues]
+        return self._postings.find_heaviest("record", weights, allowed, limit, is_brief=False), sequence
+
+    def frequencies(
+        self,
+        subject: Searchable,
+        words: Sequence[str],
+        scopes: Collection[str] | None,
+        category: str | None = None,
+    ) -> dict[str, int]:
+        """Return the exact number of live passages in those scopes (None: in all) with each word.
+
+        With a category, only records of it and those below it count. What was counted is remembered until the
+        memory changes.
+        """
+        selection = (subject, None if scopes is None else tuple(scopes), category)
+        sequence = self._store.sequence()
+        with self._lock:
+            if self._counted_at != sequence or len(self._counts) > _MOST_COUNTS:
+                self._counted_at = sequence
+                self._counts.clear()
+            counts = {
+                word: self._counts[selection, word] for word in words if (selection, word) in self._counts
+            }
+        if unknown := [word for word in dict.fromkeys(words) if word not in counts]:
+            counted = self._postings.count_words(subject, unknown, scopes, category)
+            counts.update((word, counted.get(word, 0)) for word in unknown)
+            if self._store.sequence() == sequence:
+                with self._lock:
+                    if self._counted_at == sequence:
+                        self._counts.update(((selection, word), counts[word]) for word in unknown)
+        return {word: counts[word] for word in words}
+
+    def collect_words(
+        self, subject: Searchable, word: str, allowed: Filter, *, category: str | None = None
+    ) -> set[str]:
+        """Return the words of the scopes that may be meant by one that nobody there uses, and some more."""
+        del category  # who asks counts the words there
+        return self._postings.list_similar_words(subject, word, allowed.scopes)
+
+    def status(self) -> IndexStatus:
+        """Return the state of the index, which is always that of the store."""
+        with self._store.reading():
+            return IndexStatus(
+                state="current",
+                committed=sum(self._store.measure(subject, None).passages for subject in SEARCHABLE),
+                waiting=0,
+                segments=0,
+                sequence=self._store.sequence(),
+            )
+
+    def collect_keys(self, subject: Searchable, after: int, until: int | None) -> set[int]:
+        """Return the keys of passages in a range that a search could find with all their words."""
+        return self._postings.collect_keys(subject, after, until)
+
+    def notice(self, rows: Sequence[JournalEntry]) -> None:
+        """Do nothing: the transaction that made the changes has changed the postings."""
+
+    def scrub(self) -> bool:
+        """Do nothing: `Store.scrub` rewrites the postings too."""
+        return True
+
+    def rebuild(self) -> None:
+        """Make the postings of the memory anew."""
+        self._postings.rebuild()
+
+    def close(self) -> None:
+        """Do nothing: the store closes the connections."""

@@ -1,0 +1,170 @@
+"""Postings of a memory in its database: who has which token, and what search needs to know of that."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from reverie.domain.filter import Filter
+from reverie.domain.passage import Among, Searchable, TermWeight
+from reverie.stores.postgres.connections import PostgresConnections
+from reverie.stores.postgres.where import (
+    Conditions,
+    build_paragraph_conditions,
+    build_record_conditions,
+    build_turn_conditions,
+)
+
+_SORTS: dict[Among, str] = {"words": "w", "dates": "d", "speakers": "s", "cues": "c"}
+_OTHER_LETTERS = 3
+"""By how much the lengths of words differ that may be meant for one another."""
+
+_BUILDERS = {
+    "record": build_record_conditions,
+    "turn": build_turn_conditions,
+    "paragraph": build_paragraph_conditions,
+}
+_KEYS = (
+    "SELECT t.key FROM reverie.thing AS t WHERE t.space = %(space)s AND t.subject = %(subject)s AND t.searched "
+    "AND t.key > %(after)s AND t.key <= %(until)s AND NOT EXISTS (SELECT FROM "
+    "reverie.list_postings(t.subject, t.length, t.voice, t.cues, t.dates, t.terms) AS d LEFT JOIN reverie.posting AS p "
+    "ON p.space = t.space AND p.field = d.field AND p.token = d.token AND p.scope = t.scope AND p.key = t.key "
+    "WHERE p.key IS NULL) UNION SELECT p.key FROM reverie.posting AS p WHERE p.space = %(space)s "
+    "AND starts_with(p.field, %(letter)s) AND p.key > %(after)s AND p.key <= %(until)s AND NOT EXISTS (SELECT "
+    "FROM reverie.thing AS t WHERE t.space = p.space AND t.subject = %(subject)s AND t.key = p.key AND t.searched)"
+)
+_LARGEST_KEY = (1 << 63) - 1
+
+
+class PostingTables:
+    """The postings of one memory, which its changes maintain.
+
+    Args:
+        connections: The connections of its store.
+        space: The number of the memory.
+        patience: How long to wait for its lock, as PostgreSQL writes it.
+    """
+
+    def __init__(self, connections: PostgresConnections, *, space: int, patience: str) -> None:
+        self._connections = connections
+        self._space = space
+        self._patience = patience
+
+    def count_words(
+        self,
+        subject: Searchable,
+        words: Sequence[str],
+        scopes: Collection[str] | None,
+        category: str | None = None,
+    ) -> dict[str, int]:
+        """Return in how many passages of some scopes (None: of all) each word stands; those in none are left out.
+
+        With a category, only records of it and those below it count.
+        """
+        where = Conditions(self._space, table="p")
+        where.add("p.field = %s AND p.token = ANY (%s::text[])", _name_field(subject, "words"), list(words))
+        if scopes is not None:
+            where.add("p.scope = ANY (%s::text[])", list(scopes))
+        if category is not None:
+            within = build_record_conditions(self._space, Filter(categories=(category,)))
+            where.add(
+                f"EXISTS (SELECT FROM reverie.thing AS it WHERE it.key = p.key AND {within})", *within.values
+            )
+        rows = self._connections.rows(
+            f"SELECT p.token, count(*) FROM reverie.posting AS p WHERE {where} GROUP BY p.token", where.values
+        )
+        return {token: int(count) for token, count in rows}
+
+    def find_heaviest(
+        self,
+        subject: Searchable,
+        weights: Sequence[TermWeight],
+        allowed: Filter,
+        limit: int,
+        *,
+        is_brief: bool,
+    ) -> list[int]:
+        """Return the keys of passages by the sum of the weights of what they have, the newest first of equals.
+
+        Args:
+            subject: Records, turns, or paragraphs.
+            weights: What to look for.
+            allowed: What the result is restricted to.
+            limit: At most so many.
+            is_brief: Whether the sum counts times the brevity of the passage.
+        """
+        if not weights:
+            return []
+        postings = Conditions(self._space, table="p")
+        if allowed.scopes is not None:
+            postings.add("p.scope = ANY (%s::text[])", list(allowed.scopes))
+        passages = _BUILDERS[subject](self._space, allowed)
+        brevity = "max(p.brevity)" if is_brief else "1"
+        # `OFFSET 0` keeps the inner query as it is: only passages that may be among the best are looked at.
+        rows = self._connections.rows(
+            "SELECT best.key FROM ("
+            f"SELECT p.key, sum(w.weight * p.emphasis) * {brevity} AS figure "
+            "FROM unnest(%s::text[], %s::text[], %s::bigint[]) AS w (field, token, weight) "
+            "JOIN reverie.posting AS p ON p.field = w.field AND p.token = w.token "
+            f"WHERE {postings} GROUP BY p.key ORDER BY figure DESC, p.key DESC) AS best "
+            f"JOIN LATERAL (SELECT FROM reverie.thing AS it WHERE it.key = best.key AND {passages} OFFSET 0) "
+            "AS held ON true ORDER BY best.figure DESC, best.key DESC LIMIT %s",
+            (
+                [_name_field(subject, each.among) for each in weights],
+                [each.token for each in weights],
+                [each.weight for each in weights],
+                *postings.values,
+                *passages.values,
+                limit,
+            ),
+        )
+        return [int(key) for (key,) in rows]
+
+    def list_similar_words(self, subject: Searchable, word: str, scopes: Collection[str] | None) -> set[str]:
+        """Return the words of some scopes (None: of all) that have this one in them, or about as many letters."""
+        where = Conditions(self._space, table="p")
+        where.add("p.field = %s", f"{subject[0]}v")
+        if scopes is not None:
+            where.add("p.scope = ANY (%s::text[])", list(scopes))
+        size = len(word)
+        where.add(
+            "(length(p.token) BETWEEN %s AND %s OR strpos(p.token, %s) > 0)",
+            size - _OTHER_LETTERS,
+            size + _OTHER_LETTERS,
+            word,
+        )
+        rows = self._connections.rows(f"SELECT p.token FROM reverie.posting AS p WHERE {where}", where.values)
+        return {token for (token,) in rows}
+
+    def collect_keys(self, subject: Searchable, after: int, until: int | None) -> set[int]:
+        """Return the keys of passages that have all their postings, or that have some and are no passages.
+
+        Args:
+            subject: Records, turns, or paragraphs.
+            after: Only larger ones.
+            until: Only those up to this one; None for all.
+        """
+        values = {
+            "space": self._space,
+            "subject": subject,
+            "letter": subject[0],
+            "after": after,
+            "until": _LARGEST_KEY if until is None else until,
+        }
+        return {int(key) for (key,) in self._connections.rows(_KEYS, values)}
+
+    def make(self) -> None:
+        """Make the postings of the memory if it has none."""
+        self._make(is_renewal=False)
+
+    def rebuild(self) -> None:
+        """Make the postings of the memory anew."""
+        self._make(is_renewal=True)
+
+    def _make(self, *, is_renewal: bool) -> None:
+        self._connections.refuse_change()
+        values = (self._space, self._patience, is_renewal)
+        self._connections.call("SELECT reverie.make_postings(%s, %s, %s)", values)
+
+
+def _name_field(subject: Searchable, among: Among) -> str:
+    return subject[0] + _SORTS[among]
