@@ -49,7 +49,7 @@ def fill(memory: Memory, records: int) -> None:
                 content=(text := texts.text(number)).content,
                 category=text.category,
                 scope="" if number % 3 else text.scope,
-                origin="owner" if number % 50 else "web",
+                origin="web" if number % 50 == 1 else "owner",
                 archived_at=None if number % 10 else now,
                 moment=now,
             )
@@ -91,8 +91,8 @@ def list_addresses(memory: Memory) -> list[str]:
     return [*bare, *(each.format(words=words, batch=memory._store.sequence()) for each in _ADDRESSES)]
 
 
-def measure(client: TestClient, address: str, times: int) -> tuple[float, float, int]:
-    """Return the time and the processor time of an answer in milliseconds, and its bytes."""
+def measure(client: TestClient, address: str, times: int) -> tuple[float, float, float, int]:
+    """Return the times of the first and the fastest answer and its processor time in ms, and its bytes."""
     took, used = [], []
     for _ in range(times):
         began, spent = time.perf_counter(), time.process_time()
@@ -100,7 +100,7 @@ def measure(client: TestClient, address: str, times: int) -> tuple[float, float,
         took.append(time.perf_counter() - began)
         used.append(time.process_time() - spent)
         assert answer.status_code == 200, (address, answer.text)
-    return 1000 * min(took), 1000 * min(used), len(answer.content)
+    return 1000 * took[0], 1000 * min(took), 1000 * min(used), len(answer.content)
 
 
 def main() -> None:
@@ -121,10 +121,13 @@ def main() -> None:
                 print(f"filled in {time.process_time() - spent:.0f} s of processor time", flush=True)
             application = build_application(HttpServer(memory), host="127.0.0.1")
             with TestClient(application, base_url=BASE) as client:
-                print("| view | ms | processor ms | kB |\n| :-- | --: | --: | --: |")
+                print("| view | first ms | ms | processor ms | kB |\n| :-- | --: | --: | --: | --: |")
                 for address in list_addresses(memory):
-                    took, used, size = measure(client, address, asked.times)
-                    print(f"| {address[:60]} | {took:,.1f} | {used:,.1f} | {size / 1000:,.0f} |", flush=True)
+                    first, took, used, size = measure(client, address, asked.times)
+                    print(
+                        f"| {address[:60]} | {first:,.1f} | {took:,.1f} | {used:,.1f} | {size / 1000:,.0f} |",
+                        flush=True,
+                    )
 
 
 if __name__ == "__main__":

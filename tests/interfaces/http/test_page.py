@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from html import unescape
 from html.parser import HTMLParser
 from typing import Any
@@ -12,7 +13,7 @@ from starlette.testclient import TestClient
 
 from reverie import Memory
 from reverie.interfaces.http import serve
-from reverie.interfaces.http.page.rendering import FOLDER
+from reverie.interfaces.http.page.rendering import FOLDER, TEXTS
 from reverie.interfaces.http.page.site import GROUPS
 from reverie.interfaces.http.page.views import PageView
 from reverie.interfaces.http.server import HttpServer
@@ -143,6 +144,14 @@ def test_templates_hold_no_words_and_trust_nothing() -> None:
         assert re.findall(r"[A-Za-z]{2,}", re.sub(r"<[^>]*>", " ", bare)) == [], file.name
         assert re.findall(r'(?:title|aria-label|placeholder|alt)="[^"]*[A-Za-z]', bare) == [], file.name
         assert not re.search(r"\|\s*safe\b|autoescape|style=|\bon[a-z]+=", source), file.name
+
+
+def test_no_text_has_the_name_of_a_method_of_mappings() -> None:
+    def list_names(texts: Mapping[str, Any]) -> list[str]:
+        inner = [each for value in texts.values() if isinstance(value, Mapping) for each in list_names(value)]
+        return [*texts, *inner]
+
+    assert {*list_names(TEXTS)}.isdisjoint(dir(dict))
 
 
 def test_the_last_change_is_taken_back_with_two_clicks(client: TestClient, memory: Memory) -> None:
