@@ -105,9 +105,9 @@ class Settings:
         working_top_k: Lines of the working-memory inventory that are sure of their place, 0 to 1,000;
             default 6. golemcore's `workingTopK`.
         episodic_top_k: Recalled episodic records and turns at most, 0 to 1,000; default 8. `episodicTopK`.
-        semantic_top_k: The same for semantic records; default 6. `semanticTopK`.
+        semantic_top_k: The same for semantic records; default 10. `semanticTopK`.
         procedural_top_k: The same for procedural records; default 4. `proceduralTopK`.
-        recall_limit: What is recalled for a message at most, 0 to 100; default 8.
+        recall_limit: What is recalled for a message at most, 0 to 100; default 12.
         fallback_limit: Records given on a first turn for which nothing is found, 0 to 100; default 5.
         min_relevance: Relevance below which nothing is recalled, 0 to 1; None takes recall's own.
         promotion_enabled: Whether confident finds are promoted; default yes. `promotionEnabled`.
@@ -202,9 +202,9 @@ class Settings:
     hard_tokens: int = _define_setting(3_500, "int", "max_prompt_budget_tokens")
     working_top_k: int = _define_setting(6, "int", high=1_000)
     episodic_top_k: int = _define_setting(8, "int", high=1_000)
-    semantic_top_k: int = _define_setting(6, "int", high=1_000)
+    semantic_top_k: int = _define_setting(10, "int", high=1_000)
     procedural_top_k: int = _define_setting(4, "int", high=1_000)
-    recall_limit: int = _define_setting(8, "int", high=100)
+    recall_limit: int = _define_setting(12, "int", high=100)
     fallback_limit: int = _define_setting(5, "int", high=100)
     min_relevance: float | None = _define_setting(None, "number", high=1, optional=True)
     promotion_enabled: bool = _define_setting(True, "flag")

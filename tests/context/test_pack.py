@@ -108,6 +108,14 @@ def test_every_candidate_is_accounted_for_and_every_selected_one_stands_in_the_t
         assert f"[{choice.hit.id}]" in pack.explain()
 
 
+def test_a_weak_hit_goes_in_as_long_as_what_is_recalled_takes_few_tokens():
+    weak = hit(record(0xA9, "The spare key is with Pauline"), 0.01)
+    best = hit(record(0xA1, "The front door sticks"), 0.9)
+    long = hit(record(0xA2, "The front door was painted and " * 40), 0.8)
+    assert packed(candidates=[best, weak]).choices[1].verdict == "selected"
+    assert packed(candidates=[best, long, weak]).choices[2].verdict == "weak"
+
+
 @given(hits(), shapes)
 def test_nothing_untrusted_goes_in_by_itself(found, shape):
     pack = packed(candidates=found, replay=conversation(shape))

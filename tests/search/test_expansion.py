@@ -61,6 +61,11 @@ def expand(
         ("allergy", "Allergic to shellfish", "allerg"),
         ("Wann ist der Zahnarzttermin?", "Der Termin beim Zahnarzt ist am Montag", "zahnarzt"),
         (
+            "Bei welchen Aerzten bin ich?",
+            "Der Hausarzt ist Dr. Uhlig, und der Termin ist am Montag",
+            "hausarzt",
+        ),
+        (
             "Wer ist mein Zahnarzt?",
             "Zahnarzttermin am 7. Mai in der Praxis und nicht im Haus",
             "zahnarzttermin",
@@ -82,6 +87,12 @@ def test_another_word_that_is_spelled_quite_differently_is_none() -> None:
 def test_related_words_are_alternatives_where_somebody_uses_them() -> None:
     related = {"car": [("vehicle", 0.8), ("volvo", 0.5)]}
     assert expand("which car?", ["drives a Volvo"], related) == {"volvo"}
+
+
+def test_a_form_that_the_table_lacks_has_the_related_words_of_another_one() -> None:
+    related = {"radiator": [("heating", 0.8)], "arzt": [("praxis", 0.8)]}
+    assert expand("which radiators?", ["the heating"], related) == {"heat"}
+    assert expand("Welche Aerzte hat die Stadt?", ["Die Praxis ist am Markt"], related) == {"praxis"}
 
 
 def test_terms_of_several_words_and_words_without_spaces_are_related() -> None:

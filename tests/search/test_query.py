@@ -141,6 +141,9 @@ def test_any_text_can_be_parsed_and_gives_the_same_again(text: str, speakers: li
     ("text", "is_request"),
     [
         ("Book a table for four at the harbour", True),
+        ("harbour table for four, what was its number", False),
+        ("WLAN bricht weg, wie hatten wir das damals hingekriegt", False),
+        ("いつまで?", False),
         ("Schreib dem Verlag, dass der Umschlag fertig ist.", True),
         ("資料をまとめてください。", True),
         ("帮我写一封邮件", True),

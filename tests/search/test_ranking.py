@@ -186,6 +186,14 @@ def test_equals_stand_newest_first_then_by_the_larger_key() -> None:
     assert keys(ranked("rock", passages)) == [2, 3, 1]
 
 
+def test_a_rule_stands_first_where_something_is_asked_to_be_done() -> None:
+    fact = record(1, "the letter to the teachers is in the drawer")
+    rule = record(2, "letters to teachers are signed with the full name of both parents")
+    rule = rule._replace(kind="preference")
+    assert keys(ranked("where is the letter to the teachers?", [fact, rule])) == [1, 2]
+    assert keys(ranked("write a letter to the teachers", [fact, rule])) == [2, 1]
+
+
 def test_the_limit_cuts_the_tail() -> None:
     passages = [record(i, "rock " * i) for i in range(1, 6)]
     assert keys(ranked("rock", passages, limit=2)) == keys(ranked("rock", passages))[:2]

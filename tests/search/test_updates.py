@@ -76,6 +76,45 @@ def test_a_newer_fact_of_another_category_is_about_another_thing(tmp_path: Path)
         assert memory.search("which incident was the certificate?")[0].content.startswith("Certificate")
 
 
+def test_a_newer_fact_with_the_rarest_word_of_the_question_stands_first(tmp_path: Path) -> None:
+    texts = [
+        "Mateo's passport runs out on 9 February",
+        "Mateo's new passport is in the metal box",
+        "We run on Sundays",
+    ]
+    with remember(tmp_path, texts) as memory:
+        assert memory.search("when does Mateo's passport run out?")[0].content == texts[1]
+
+
+def test_a_newer_fact_without_a_word_of_the_question_is_looked_up(tmp_path: Path) -> None:
+    others = [f"Room {number} of the house was painted in another colour" for number in range(60)]
+    texts = [
+        "The house has internet from Megacable, 100 megas",
+        *others,
+        "Totalplay with 300 megas, Megacable is out",
+    ]
+    with remember(tmp_path, texts) as memory:
+        found = memory.search("what internet provider does the house have?", limit=5)
+        assert found[0].content == texts[-1]
+        assert found[0].explanation.note
+        found = memory.search("what internet provider did the house have before?", limit=5)
+        assert found[0].content == texts[0]
+
+
+def test_an_older_fact_that_has_all_words_of_the_question_is_not_replaced_by_one_that_has_none(
+    tmp_path: Path,
+) -> None:
+    texts = ["Brewery Elster: labels for Winterbock, contact Ronny", "Winterbock done, Ronny was pleased"]
+    with remember(tmp_path, texts) as memory:
+        assert memory.search("who is the contact at the Elster brewery?")[0].content == texts[0]
+
+
+def test_a_question_about_a_day_is_answered_by_that_day(tmp_path: Path) -> None:
+    texts = ["Dinner with Iker at the lake", "Dinner with Iker at the mill"]
+    with remember(tmp_path, texts) as memory:
+        assert memory.search("dinner with Iker on 1 January 2026?")[0].content == texts[0]
+
+
 def test_what_was_told_at_once_keeps_its_order() -> None:
     first, second = (
         Matched(Passage(key, pack(tokenize(text)), 4, at=60.0 * key), 0.5, lambda: {0: 1.0})

@@ -21,7 +21,7 @@ ABOVE_SOFT = 0.85
 
 _SEPARATOR = 1  # token, for the blank line between sections
 
-_LAYER_LIMITS: Mapping[str, int] = MappingProxyType({"episodic": 8, "semantic": 6, "procedural": 4})
+_LAYER_LIMITS: Mapping[str, int] = MappingProxyType({"episodic": 8, "semantic": 10, "procedural": 4})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +32,7 @@ class TokenBudget:
         soft_tokens: What is recalled stays within this, except for scores of .85 and more; default 1,800.
         hard_tokens: Nothing whatsoever goes above this, headers, profile and inventory included;
             default 3,500. At least `soft_tokens`.
-        layer_limits: The most recalled items of each layer (golemcore's top-k): episodic 8, semantic 6,
+        layer_limits: The most recalled items of each layer (golemcore's top-k): episodic 8, semantic 10,
             procedural 4. A layer not named has no limit.
         working: Lines of the working-memory inventory that are sure of their place before anything is
             recalled; the others take what is left. Default 6.

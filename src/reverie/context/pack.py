@@ -59,6 +59,9 @@ Verdict = Literal[
     "over the budget",
 ]
 
+_WEAK_ROOM = 250
+"""Tokens that what is recalled may take with weak hits: as long as it takes few, they cost little."""
+
 _STABLE: tuple[SectionName, ...] = ("profile", "pages", "standing", "summary")
 _NOTICE_TOKENS = estimate_section_cost(escaping.NOTICE)
 _LONGEST_EXCERPT = 60
@@ -131,7 +134,8 @@ class PackDiagnostics:
         untrusted: Left out because a tool, the web or an import said them.
         repeated: Left out because another line says the same.
         not_holding: Left out because they held until an earlier moment, or hold from a later one on.
-        weak: Left out because others answer ten times as well, or because they say nothing.
+        weak: Left out because others answer ten times as well and fill a part of the prompt, or because they say
+            nothing.
         over_layer_limit: Left out because their layer had its share.
         over_budget: Left out because they did not fit the tokens.
         tokens: What each section costs, and the line `notice` that stands before what is remembered.
@@ -526,9 +530,12 @@ def _judge(
     words_of_turns = " ; ".join(_fold_words(turn.content) for turn in replay)
     ids: set[str] = set()
     least = WEAK * max((hit.score for hit, _ in found), default=0.0)
+    used = 0
     choices = []
     for hit, recent in found:
         shown_at = shown.find_seen_position(hit, replayed_from=replayed_from, now_at=now_at)
+        line = render.render_hit(hit, now)
+        tokens = validation.estimate_item_cost(line)
         verdict: Verdict = "selected"
         if hit.id in ids:
             verdict = "twice"
@@ -546,16 +553,16 @@ def _judge(
             verdict = "already shown"
         elif not hit.content.strip():
             verdict = "empty"
-        elif not recent and hit.score < least:
+        elif not recent and hit.score < least and used + tokens > _WEAK_ROOM:
             verdict = "weak"
         ids.add(hit.id)
-        line = render.render_hit(hit, now)
+        used += tokens if verdict == "selected" else 0
         choices.append(
             CandidateDecision(
                 hit=hit,
                 verdict=verdict,
                 line=line,
-                tokens=validation.estimate_item_cost(line),
+                tokens=tokens,
                 recent=recent,
                 shown_at=shown_at,
             )

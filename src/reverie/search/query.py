@@ -48,11 +48,24 @@ _MIXED_PAIR = 0.6
 _HIRAGANA = re.compile("[\u3040-\u309f]")
 
 _UNSPACED = ("ja", "zh")
+_CAPITALIZING = ("de",)
+"""Languages that write nouns with a capital."""
+
 _SHORTEST_REQUEST = 4
 """Words; what is shorter is rather a name or a subject."""
 
+_ASKS = re.compile(
+    r"(?:^|[,:;.!–-]\s+(?:\w{1,3}\s+)?)"
+    r"(?:whats?|which|who(?:se|m)?|when|where|why|how|was|we[rnm]|wie(?:viel)?|wo|wann|warum|welche[mnrs]?"
+    r"|qué|cuánt[ao]s?|cómo|dónde|quién(?:es)?|cuándo|cuál(?:es)?"
+    r"|combien|comment|pourquoi|quel(?:le)?s?|quand|quant[aeio]|come|dove|chi|perch[eé]|qual[ei]?|wat|waar|hoe|waarom)\b"
+    r"|\b(?:what|which|who|when|where|why|how)\W*$",
+    re.IGNORECASE,
+)
+"""A word that asks, at the beginning or the end of a clause."""
+
 _UNSPACED_REQUEST = re.compile(
-    r"[てで](?:ください|下さい|ほしい|欲しい|くれる?|もらえる?|ね|よ)?[。.!!??]*$|帮我|请|替我"
+    r"(?:て|(?<!ま)で)(?:ください|下さい|ほしい|欲しい|くれる?|もらえる?|ね|よ)?[。.!!??]*$|帮我|请|替我"
 )
 
 
@@ -216,12 +229,13 @@ def _is_sentence(chunks: Sequence[_Chunk], language: str) -> bool:
 def _is_request(text: str, chunks: Sequence[_Chunk], language: str) -> bool:
     """Return whether a sentence asks for something to be done, as far as its form tells.
 
-    It has no question mark, and begins with a word that is no function word, as an imperative does, and as most
-    questions do not. In Japanese the verb's form tells, in Chinese the word that asks for a favour.
+    It has no question mark, begins with a word that is no function word, as an imperative does, and as most
+    questions do not, and none of its clauses begins or ends with a word that asks. In Japanese the verb's form tells,
+    in Chinese the word that asks for a favour.
     """
     if language in _UNSPACED:
         return _UNSPACED_REQUEST.search(text) is not None
-    if "?" in text or not _is_sentence(chunks, language):
+    if "?" in text or not _is_sentence(chunks, language) or _ASKS.search(text):
         return False
     return len(chunks) >= _SHORTEST_REQUEST and chunks[0].sort != "stop"
 
@@ -260,17 +274,23 @@ def _classify_chunks(
         # too.
         if folded in names and (not chunk[0].islower() or (lower and folded not in STOP_WORDS)):
             yield _Chunk("name", names[folded], parts, wholes)
-        elif folded in stop_words and folded not in months and not _is_emphasised(chunk, number, text):
+        elif folded in stop_words and folded not in months and not _is_noun(chunk, number, text, language):
             yield _Chunk("stop", folded, parts, wholes)
         else:
             yield _Chunk("word", folded, parts, wholes)
 
 
-def _is_emphasised(chunk: str, number: int, text: str) -> bool:
-    """Return whether capitals show that a function word is a name: "IT", or "Go" within a sentence."""
+def _is_noun(chunk: str, number: int, text: str, language: str) -> bool:
+    """Return whether capitals show that a function word is a name or a noun: "IT", "Go" within a sentence, "Mann"."""
     if len(chunk) < 2 or text.isupper():
         return False
-    return chunk.isupper() or (number > 0 and len(chunk) == 2 and chunk.istitle() and not text.istitle())
+    if chunk.isupper():
+        return True
+    if not number or not chunk.istitle() or text.istitle():
+        return False
+    if language in _CAPITALIZING and re.search(rf"[\w,;] +{re.escape(chunk)}\b", text):
+        return True
+    return len(chunk) == 2
 
 
 def _pair_tokens(

@@ -30,6 +30,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from reverie.domain.passage import Passage
+from reverie.domain.record import STANDING
 from reverie.domain.text.tokenizer import pack
 from reverie.search.dates import Closeness
 from reverie.search.query import ParsedQuery, QueryTerm
@@ -97,6 +98,8 @@ class RankingSettings:
         short: Malus for a turn that says nothing; it falls with e to the -words/`short_words`; 0 to 1. LoCoMo
             .020, BEAM -.012.
         short_words: Words that say something; over 0.
+        rule: Bonus for preferences and constraints where something is asked to be done, since a rule seldom has a
+            word of what it will be needed for; as a share of all words' weight; 0 and up.
     """
 
     k1: float = 2.5
@@ -125,6 +128,7 @@ class RankingSettings:
     no_number: float = 0.9
     short: float = 0.6
     short_words: float = 8.0
+    rule: float = 0.3
 
 
 DEFAULTS = RankingSettings()
@@ -198,7 +202,7 @@ class RankedPassage(NamedTuple):
     def parts(self) -> dict[str, float]:
         """Parts of the share by name; they add up to it.
 
-        `words`, `pairs`, `neighbours`, `session`, `date` and, below 0, what was taken off for `speaker`,
+        `words`, `pairs`, `neighbours`, `session`, `date`, `rule` and, below 0, what was taken off for `speaker`,
         `form` (asking, no time, no number) and `length`. Parts of 0 are left out.
         """
         return self.reason.parts()
@@ -388,7 +392,7 @@ class _Candidate:
 
     __slots__ = (
         "base", "date", "form", "hits", "norm", "pairs", "passage",
-        "scale", "score", "session", "short", "speaker", "taken",
+        "rule", "scale", "score", "session", "short", "speaker", "taken",
     )  # fmt: skip
 
     def __init__(self, passage: Passage, scale: _Scale) -> None:
@@ -398,7 +402,7 @@ class _Candidate:
         # anything
         self.hits = scale.hits(passage.terms)
         self.taken: dict[int, float] = {}
-        self.norm = self.base = self.pairs = self.session = self.date = self.score = 0.0
+        self.norm = self.base = self.pairs = self.session = self.date = self.rule = self.score = 0.0
         self.speaker = self.form = self.short = 1.0
 
     def list_matched_terms(self) -> list[int]:
@@ -414,6 +418,7 @@ class _Candidate:
             "neighbours": self.base - own,
             "session": self.session,
             "date": self.date,
+            "rule": self.rule,
         }
         total = sum(values.values())
         for name, factor in (("speaker", self.speaker), ("form", self.form), ("length", self.short)):
@@ -443,7 +448,9 @@ def _score_records(scale: _Scale, records: Iterable[Passage]) -> list[_Candidate
         elif not is_on:
             continue
         candidate.date = scale.dated * near
-        candidate.score = candidate.base + candidate.pairs + candidate.date
+        if scale.query.is_request and passage.kind in STANDING:
+            candidate.rule = scale.settings.rule * sum(scale.weights)
+        candidate.score = candidate.base + candidate.pairs + candidate.date + candidate.rule
         scored.append(candidate)
     return scored
 

@@ -28,7 +28,7 @@ from reverie.domain.filter import (
 )
 from reverie.domain.page import HISTORY, Paragraph
 from reverie.domain.passage import CandidateQuery, CollectionStats, Passage, Searchable
-from reverie.domain.record import Record, validate_choice, validate_fraction
+from reverie.domain.record import STANDING, Record, validate_choice, validate_fraction
 from reverie.domain.text.timestamps import Clock
 from reverie.domain.text.validation import validate_text
 from reverie.search import calibration, fusion, scoring, updates
@@ -122,6 +122,8 @@ class _Scored:
     ranked: RankedPassage | FusedPassage
     score: scoring.Score
 
+
+_NO_SCORE = scoring.Score(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
 _get_key, _get_thread = attrgetter("key"), attrgetter("thread")
 
@@ -333,7 +335,7 @@ class Searcher:
                 firsts.setdefault(distinct(entry.passage), entry)
             hits = self._load(subject, list(firsts.values()), wanted)
             if subject == "record" and query.is_sentence:
-                hits = self._gather(hits, wanted)
+                hits = self._gather(hits, query, wanted)
             if folds:
                 hits = self._fold_hits(hits, question)[: question.limit]
             exhausted = not full or not scored or scored[-1].score.total < question.min_score
@@ -378,7 +380,10 @@ class Searcher:
         # Turns keep the order of relevance, so those far behind need not be looked at; records may still
         # change places by what else is known of them.
         most = 2 * pool if subject == "turn" else None
-        ranked = rank(query, passages, statistics=statistics, settings=self._settings, limit=most)
+        settings = (
+            self._settings if near is None else replace(self._settings, rule=0.0)
+        )  # the fusion has its own
+        ranked = rank(query, passages, statistics=statistics, settings=settings, limit=most)
         relevant: Sequence[RankedPassage | FusedPassage] = calibration.apply_relevance_floor(
             ranked, query, passages=measure.passages, floor=self._floor
         )
@@ -398,7 +403,7 @@ class Searcher:
             for entry in relevant
         ]
         scored.sort(key=lambda entry: (-entry.score.total, -entry.passage.at, -entry.passage.key))
-        if subject == "record" and not updates.asks_for_past(query.text):
+        if subject == "record" and not query.dates and not updates.asks_for_past(query.text):
             scored = self._put_current_first(scored, query, question)
         return scored, is_full
 
@@ -406,10 +411,14 @@ class Searcher:
         self, scored: list[_Scored], query: ParsedQuery, question: SearchRequest
     ) -> list[_Scored]:
         """Return the hits with what is newer before what it seems to replace; it gets the score of that."""
+        head = scored[: updates.COMPARED]
+        head += self._find_followers(scored, question)
         order = updates.order_by_time(
             [
-                updates.Matched(entry.passage, entry.score.total, entry.ranked.get_own_weights)
-                for entry in scored[: updates.COMPARED]
+                updates.Matched(
+                    entry.passage, entry.score.total, entry.ranked.get_own_weights, entry.ranked.coverage
+                )
+                for entry in head
             ],
             query.tokens,
             get_records=lambda keys: read_or_none(self._store.records, keys),
@@ -418,13 +427,49 @@ class Searcher:
         )
         if order == sorted(order):
             return scored
-        places = order[::-1]
-        totals = accumulate((scored[place].score.total for place in places), max)
+        totals = accumulate((head[place].score.total for place in reversed(order)), max)
         ordered = [
-            replace(scored[place], score=scored[place].score._replace(total=total))
-            for place, total in zip(places, totals, strict=True)
+            replace(head[place], score=head[place].score._replace(total=total))
+            for place, total in zip(reversed(order), totals, strict=True)
         ]
-        return [*ordered[::-1], *scored[len(order) :]]
+        ordered.reverse()
+        known = {entry.passage.key for entry in ordered if entry.score.total > 0.0}
+        ordered = [entry for entry in ordered if entry.passage.key in known]
+        ordered += [entry for entry in scored if entry.passage.key not in known]
+        return sorted(ordered, key=lambda entry: -entry.score.total)
+
+    def _find_followers(self, scored: Sequence[_Scored], question: SearchRequest) -> list[_Scored]:
+        """Return newer records that share a rare word with one of the first hits and do not stand at the head."""
+        passages = self._measure("record", question).passages
+        known = {entry.passage.key: entry for entry in scored}
+        head = {entry.passage.key for entry in scored[: updates.COMPARED]}
+        keys: dict[int, None] = {}
+        for entry in scored[: updates.LOOKED_UP]:
+            words = updates.list_rare_words(
+                entry.passage, lambda words: self._count_words("record", words, question), passages
+            )
+            if words:
+                rare = CandidateQuery(words=[(word, 1.0) for word in words])
+                keys.update(
+                    dict.fromkeys(
+                        self._index.search_any(
+                            "record",
+                            rare,
+                            question.allowed,
+                            updates.FOLLOWERS + 1,
+                            category=question.isolated_category,
+                        )
+                    )
+                )
+        found = {
+            passage.key: passage
+            for passage in self._store.passages("record", [key for key in keys if key not in known])
+        }
+        return [
+            known.get(key) or _Scored(found[key], FusedPassage(key, 0.0, None, 0.0, None), _NO_SCORE)
+            for key in keys
+            if key not in head and (key in known or key in found)
+        ]
 
     def _load(self, subject: Searchable, scored: Sequence[_Scored], question: SearchRequest) -> list[Hit]:
         """Return the first `limit` hits with their values, without repeats and values that may not be seen.
@@ -462,28 +507,32 @@ class Searcher:
         found.sort(key=lambda one: -one[0])
         return [_build_hit(*one, now) for one in found[: question.limit]]
 
-    def _gather(self, hits: list[Hit], question: SearchRequest) -> list[Hit]:
-        """Return the hits with other records of the category that most of the best ones have.
+    def _gather(self, hits: list[Hit], query: ParsedQuery, question: SearchRequest) -> list[Hit]:
+        """Return the hits with other records that belong to them, at a fixed share of the best score.
 
-        A list ("who are my customers?") has members that share no word with the question. They get a fixed share of
-        the best score, so that they come before what hardly matches.
+        They are preferences and constraints where something is asked to be done, and the members of the category that
+        most of the best hits have: neither need have a word of the query.
         """
-        categories = Counter(
-            hit.record.category for hit in hits[:_LOOKED_AT] if hit.record and hit.record.category
-        )
+        found = [hit.record for hit in hits if hit.record and hit.explanation.evidence]
+        categories = Counter(record.category for record in found[:_LOOKED_AT] if record.category)
         category, count = categories.most_common(1)[0] if categories else ("", 0)
-        score = _GATHERED * hits[0].score if hits else 0.0
-        is_filled = len(hits) >= question.limit and hits[-1].score >= score
-        if count < _ALIKE or score < question.min_score or is_filled:
+        if query.is_request:
+            why = "holds for whatever is done"
+            allowed = replace(question.allowed, kinds=STANDING)
+        elif count >= _ALIKE:
+            why = f"in the category {category}, as the best hits are"
+            allowed = replace(question.allowed, categories=(category,))
+        else:
+            return hits
+        score = _GATHERED * hits[0].score if hits else _GATHERED * _GATHERED
+        if score < question.min_score or (len(hits) >= question.limit and hits[-1].score >= score):
             return hits
         known = {hit.id for hit in hits} | question.exclude
         texts = {_normalize_words(hit.content) for hit in hits}
         valid_at = question.allowed.valid_at or self._clock()
-        allowed = replace(question.allowed, categories=(category,), valid_at=valid_at, headlines=False)
-        members = self._store.find(allowed, limit=_MOST_GATHERED)
-        why = Explanation(note=f"in the category {category}, as the best hits are")
+        members = self._store.find(replace(allowed, valid_at=valid_at, headlines=False), limit=_MOST_GATHERED)
         gathered = [
-            Hit(score=score, explanation=why, record=record)
+            Hit(score=score, explanation=Explanation(note=why), record=record)
             for record in members
             if record.id not in known and (question.repeats or _normalize_words(record.content) not in texts)
         ]
@@ -620,9 +669,15 @@ def _build_hit(score: float, entry: _Scored, value: _Value, now: datetime | None
         stands_for={token: term for token, term in matches.items() if token != term},
         parts=entry.score.parts,
         evidence=ranked.parts,
-        note="does not hold now: it did before, or will later" if _is_not_holding(value, now) else "",
+        note=_build_note(entry, value, now),
     )
     return _wrap_value(value, why, score)
+
+
+def _build_note(entry: _Scored, value: _Value, now: datetime | None) -> str:
+    if _is_not_holding(value, now):
+        return "does not hold now: it did before, or will later"
+    return "" if entry.score.relevance else "newer than the next hit, and shares its rare words"
 
 
 def _wrap_value(value: _Value, why: Explanation, score: float) -> Hit:

@@ -1,6 +1,6 @@
 """Order of records of which one says what became of another.
 
-Two records of one scope and category tell of the same thing if they share a word that hardly any other has, or if
+Two records of one scope and category tell of the same thing if they share words that hardly any other has, or if
 they match the same words of a query. Then the newer one tells what holds now, and stands first, unless the query asks
 for the past.
 """
@@ -15,13 +15,27 @@ from reverie.domain.passage import Passage
 from reverie.domain.record import Record
 from reverie.domain.text.tokenizer import STOP_WORDS, tokenize
 
-__all__ = ["COMPARED", "Matched", "asks_for_past", "order_by_time"]
+__all__ = [
+    "COMPARED",
+    "FOLLOWERS",
+    "LOOKED_UP",
+    "Matched",
+    "asks_for_past",
+    "list_rare_words",
+    "order_by_time",
+]
 
 COMPARED = 12
 """Hits at the head of the list among which a newer one is looked for."""
 
 _HEAD = 5
 """Hits at the head of the list for which a newer one is looked for."""
+
+LOOKED_UP = 3
+"""Hits at the head of the list whose rare words are looked up, to find a newer record that stands behind."""
+
+FOLLOWERS = 4
+"""Records that are looked up for one hit, at most."""
 
 _LONGEST = 60
 """Tokens; what is longer tells of several things, and shares words with anything."""
@@ -33,18 +47,34 @@ _COMPARABLE = 0.6
 """Share of the older record's score that the newer one must have if they are known by the words of the query."""
 
 _LEAST = 0.1
-"""The same if they are known by a rare word."""
+"""The same if they share a rare word that the query lacks."""
+
+_SIMILAR = 0.4
+"""The same if they share the rarest word of the query that the older one has."""
+
+_SURE = 2.0
+"""Rare words that a record shares which the query does not find, or hardly."""
+
+_PAIR = 0.5
+"""What a pair of characters of a script without spaces counts for among these."""
+
+_ANSWERED = 0.8
+"""Share of the query's weight that a record has which answers it by itself, so that no other one is looked for."""
 
 _HOLDERS = 2
-"""Candidates that have a rare word: these two."""
+"""Records that have a rare word: these two."""
 
 _RARE = 0.03
-"""Share of all records that have a rare word, at most."""
+"""Share of all records that have a rare word, at most, if that is more."""
+
+_MOST_HOLDERS = 8
+"""Records that have a rare word, at most, however many there are."""
 
 _LATER = 3_600.0
 """Seconds that must lie between them: what is saved within an hour is usually told at once."""
 
 _SHORTEST_SHARED = 3
+_HIRAGANA = re.compile("[\u3040-\u309f]")
 
 _PAST = re.compile(
     r"\b(?:before|previous(?:ly)?|former(?:ly)?|used to|earlier|originally|at first|back then|no longer|any ?more"
@@ -55,11 +85,12 @@ _PAST = re.compile(
 
 
 class Matched(NamedTuple):
-    """A record's passage, its score, and what gives the weight of each word of the query that it has."""
+    """A record's passage, its score, what gives the weight of each word of the query that it has, and their share."""
 
     passage: Passage
     score: float
     get_weights: Callable[[], Mapping[int, float]]
+    coverage: float = 0.0
 
 
 def asks_for_past(text: str) -> bool:
@@ -92,39 +123,93 @@ def order_by_time(
     order = list(range(len(matches)))
     words: dict[int, list[str]] = {}
     records: Sequence[Record | None] = ()
-    for place in range(1, min(COMPARED, len(matches))):
+    for place in range(1, len(matches)):
         newer = matches[place]
         for older in order[: min(_HEAD, order.index(place))]:
             if not _may_replace(newer, matches[older]):
                 continue
-            terms = newer.passage.terms
             if older not in words:
-                words[older] = _list_words(matches[older].passage)
-            shared = [word for word in words[older] if f" {word} " in terms]
-            rare = {
-                word for word in shared if word not in asked and _count_holders(word, matches) <= _HOLDERS
-            }
-            by_query = len(shared) > 1 and _matches_the_same(newer, matches[older])
-            if not rare and not by_query:
+                words[older] = list_rare_words(matches[older].passage, count, passages)
+            shared = [word for word in words[older] if f" {word} " in newer.passage.terms]
+            if not shared and not _matches_the_same(newer, matches[older]):
                 continue
-            records = records or get_records([match.passage.key for match in matches[:COMPARED]])
+            records = records or get_records([match.passage.key for match in matches])
             one, other = records[place], records[older]
             if one is None or other is None or (one.category, one.scope) != (other.category, other.scope):
                 continue
-            rare.difference_update(tokenize(one.category or ""))
-            if by_query or any(
-                held <= max(_HOLDERS, _RARE * passages) for held in count(sorted(rare)).values()
-            ):
+            of_category = tokenize(one.category or "")
+            shared = [word for word in shared if word not in of_category]
+            if _replaces(newer, matches[older], shared, asked, count):
                 order.remove(place)
                 order.insert(order.index(older), place)
                 break
     return order
 
 
+def list_rare_words(
+    passage: Passage, count: Callable[[Sequence[str]], Mapping[str, int]], passages: int
+) -> list[str]:
+    """Return the words of a short passage that another one has, and hardly any more.
+
+    Args:
+        passage: The passage.
+        count: Gives how many records of the searched scopes have each token.
+        passages: How many records the searched scopes have.
+    """
+    if passage.length > _LONGEST:
+        return []
+    words = _list_words(passage)
+    held = count(words)
+    most = max(_HOLDERS, min(_MOST_HOLDERS, _RARE * passages))
+    return [word for word in words if 2 <= held[word] <= most]
+
+
+def _count_shared(one: Passage, other: Passage) -> int:
+    """Return how many words two passages share that can tell what they are about."""
+    return sum(f" {word} " in other.terms for word in _list_words(one))
+
+
+def _list_words(passage: Passage) -> list[str]:
+    words = dict.fromkeys(passage.terms.split())
+    return [word for word in words if _is_content(word)]
+
+
+def _is_content(word: str) -> bool:
+    """Return whether a word can tell what a text is about; pairs with hiragana are often grammar."""
+    if word.isascii():
+        return len(word) >= _SHORTEST_SHARED and word not in STOP_WORDS
+    return len(word) > 1 and _HIRAGANA.search(word) is None
+
+
+def _replaces(
+    newer: Matched,
+    older: Matched,
+    shared: Sequence[str],
+    asked: Collection[str],
+    count: Callable[[Sequence[str]], Mapping[str, int]],
+) -> bool:
+    """Return whether a newer record tells of the same thing as an older one, with which it shares some rare words."""
+    if _count_shared(newer.passage, older.passage) > 1 and _matches_the_same(newer, older):
+        return True
+    unasked = sum(_weigh(word) for word in shared if word not in asked)
+    if newer.score < _LEAST * older.score:
+        return older.coverage < _ANSWERED and unasked >= _SURE
+    if unasked >= 1.0:
+        return True
+    if newer.score < _SIMILAR * older.score:
+        return False
+    matched = count([word for word in asked if f" {word} " in older.passage.terms])
+    return any(matched.get(word) == min(matched.values()) for word in shared)
+
+
+def _weigh(word: str) -> float:
+    """Return what a shared word counts for: pairs of characters overlap."""
+    return 1.0 if word.isascii() or len(word) > 2 else _PAIR
+
+
 def _may_replace(newer: Matched, older: Matched) -> bool:
     return (
         newer.passage.at - older.passage.at >= _LATER
-        and newer.score >= _LEAST * older.score
         and max(newer.passage.length, older.passage.length) <= _LONGEST
     )
 
@@ -136,13 +221,3 @@ def _matches_the_same(newer: Matched, older: Matched) -> bool:
     weights, others = older.get_weights(), newer.get_weights()
     common = sum(weight for term, weight in weights.items() if term in others)
     return 0.0 < _SAME_MATCH * sum(weights.values()) <= common
-
-
-def _count_holders(word: str, matches: Sequence[Matched]) -> int:
-    return sum(f" {word} " in match.passage.terms for match in matches)
-
-
-def _list_words(passage: Passage) -> list[str]:
-    """Return the words of a passage that can tell what it is about."""
-    words = dict.fromkeys(passage.terms.split())
-    return [word for word in words if len(word) >= _SHORTEST_SHARED and word not in STOP_WORDS]
