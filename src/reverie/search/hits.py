@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from dataclasses import fields as known
 from datetime import datetime
 from types import MappingProxyType
@@ -20,6 +20,12 @@ LONGEST_WHOLE = 800
 
 LONGEST_PASSAGE = 300
 """Characters that are shown of a longer one around what matched."""
+
+_EQUALLY_WELL = 0.05
+"""The largest difference in relevance, importance or confidence of records that answer equally well."""
+
+FoundValue = Record | Turn | Paragraph
+"""What is found."""
 
 _NO_PARTS: Mapping[str, float] = MappingProxyType({})
 _NO_WORDS: Mapping[str, str] = MappingProxyType({})
@@ -215,3 +221,65 @@ Unit = Literal["turn", "session"]
 
 SearchMode = Literal["words", "literal", "regex"]
 """Mode of a query: words to rank by, a literal text, or a pattern."""
+
+
+def normalize_words(text: str) -> str:
+    """Return a text as it is compared with others: in small letters, with one space between words."""
+    return " ".join(text.lower().split())
+
+
+def remove_repeats(hits: Iterable[Hit]) -> list[Hit]:
+    """Return the hits without turns and paragraphs that say just what a record among them says."""
+    hits = list(hits)
+    records = {normalize_words(hit.record.content) for hit in hits if hit.record is not None}
+    return [hit for hit in hits if hit.record is not None or normalize_words(_get_text(hit)) not in records]
+
+
+def _get_text(hit: Hit) -> str:
+    return hit.content if hit.paragraph is None else hit.paragraph.text
+
+
+def get_value(hit: Hit) -> FoundValue | None:
+    """Return the record, turn or paragraph of a hit."""
+    return hit.record or hit.turn or hit.paragraph
+
+
+def rank_scope(value: FoundValue | None, places: Mapping[str, int]) -> int:
+    """Return which place the scope of what was found has among those that were asked for."""
+    return places.get(value.scope if isinstance(value, Record | Turn) else "", 0)
+
+
+def limit_wider_scopes(hits: Sequence[Hit], places: Mapping[str, int]) -> list[Hit]:
+    """Return the hits; a record scores no more than one of a narrower scope that answers equally well.
+
+    Being newer or of another kind does not lift what is everybody's above what a narrower scope says.
+    """
+    limited: list[Hit] = []
+    for hit in sorted(hits, key=lambda one: rank_scope(get_value(one), places)):
+        place = rank_scope(get_value(hit), places)
+        narrower = (
+            other.score
+            for other in limited
+            if rank_scope(get_value(other), places) < place and _answers_as_well(other, hit)
+        )
+        limited.append(replace(hit, score=min(hit.score, min(narrower, default=hit.score))))
+    return limited
+
+
+def _answers_as_well(narrower: Hit, wider: Hit) -> bool:
+    """Return whether a record that holds answers at least about as well as another, whatever their ages."""
+    if narrower.record is None or narrower.explanation.note:
+        return False
+    parts, others = narrower.explanation.parts, wider.explanation.parts
+    return all(
+        parts[name] >= others[name] - _EQUALLY_WELL for name in ("relevance", "importance", "confidence")
+    )
+
+
+def wrap_value(value: FoundValue, why: Explanation, score: float) -> Hit:
+    """Return the hit of a value."""
+    if isinstance(value, Record):
+        return Hit(score=score, explanation=why, record=value)
+    if isinstance(value, Turn):
+        return Hit(score=score, explanation=why, turn=value)
+    return Hit(score=score, explanation=why, paragraph=value)

@@ -35,7 +35,21 @@ from reverie.search import calibration, fusion, scoring, updates
 from reverie.search.expansion import expand_query
 from reverie.search.fusion import FusedPassage
 from reverie.search.headlines import HeadlineIndex, fold_hits, fold_records
-from reverie.search.hits import SOURCES, Explanation, Hit, SearchMode, Source, Unit
+from reverie.search.hits import (
+    SOURCES,
+    Explanation,
+    Hit,
+    SearchMode,
+    Source,
+    Unit,
+    FoundValue,
+    get_value,
+    limit_wider_scopes,
+    normalize_words,
+    rank_scope,
+    remove_repeats,
+    wrap_value,
+)
 from reverie.search.index.candidates import CandidateIndex
 from reverie.search.page_index import EMPTY, PageIndex, PageParagraphs
 from reverie.search.query import ParsedQuery, parse_query
@@ -75,16 +89,11 @@ _MOST_MEASURES = 1_000
 _TYPES = ("record", "session", "turn", "paragraph")
 """Order of hits with the same score."""
 
-_Value = Record | Turn | Paragraph
-
 _SPARE = 4
 """Number of values loaded beyond the limit, so that duplicates need no second read."""
 
 _SPARE_BESIDE_WIDER = 24
 """Number of these if a search sees several scopes, whose records may change places."""
-
-_EQUALLY_WELL = 0.05
-"""The largest difference in relevance, importance or confidence of records that answer equally well."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,7 +225,7 @@ class Searcher:
         if len(sources) == 1:
             return hits
         hits.sort(key=lambda hit: (-hit.score, _TYPES.index(hit.type)))
-        return _remove_repeats(hits)[: question.limit]
+        return remove_repeats(hits)[: question.limit]
 
     def sessions(self, question: SearchRequest) -> list[Hit]:
         """Return sessions that answer the question, best first: each ranks as its best turn.
@@ -286,7 +295,7 @@ class Searcher:
 
     def _iterate_values(
         self, subject: Searchable, question: SearchRequest, containing: str | None
-    ) -> Iterator[_Value]:
+    ) -> Iterator[FoundValue]:
         match subject:
             case "record":
                 return self._store.find(question.allowed, containing=containing)
@@ -300,11 +309,11 @@ class Searcher:
                 assert_never(subject)
 
     def _build_hits(
-        self, values: Iterator[_Value], question: SearchRequest, *, note: str, score: float
+        self, values: Iterator[FoundValue], question: SearchRequest, *, note: str, score: float
     ) -> list[Hit]:
         allowed_values = (value for value in values if value.id not in question.exclude)
         return [
-            _wrap_value(value, Explanation(note=note), score)
+            wrap_value(value, Explanation(note=note), score)
             for value in islice(allowed_values, question.limit)
         ]
 
@@ -450,17 +459,11 @@ class Searcher:
             )
             if words:
                 rare = CandidateQuery(words=[(word, 1.0) for word in words])
-                keys.update(
-                    dict.fromkeys(
-                        self._index.search_any(
-                            "record",
-                            rare,
-                            question.allowed,
-                            updates.FOLLOWERS + 1,
-                            category=question.isolated_category,
-                        )
-                    )
+                allowed, category = question.allowed, question.isolated_category
+                sharing = self._index.search_any(
+                    "record", rare, allowed, updates.FOLLOWERS + 1, category=category
                 )
+                keys.update(dict.fromkeys(sharing))
         found = {
             passage.key: passage
             for passage in self._store.passages("record", [key for key in keys if key not in known])
@@ -476,7 +479,7 @@ class Searcher:
 
         Of what several scopes say in the same words, the one that is named first in the filter is taken.
         """
-        found: list[tuple[float, _Scored, _Value]] = []
+        found: list[tuple[float, _Scored, FoundValue]] = []
         ranks: dict[str, int] = {}
         places = {scope: place for place, scope in enumerate(question.allowed.scopes or ())}
         step = question.limit + (_SPARE if len(places) < 2 else _SPARE_BESIDE_WIDER)
@@ -495,14 +498,14 @@ class Searcher:
                 if question.repeats or text not in ranks:
                     ranks[text] = len(found)
                     found.append((score, entry, value))
-                elif _rank_scope(value, places) < _rank_scope(found[ranks[text]][2], places):
+                elif rank_scope(value, places) < rank_scope(found[ranks[text]][2], places):
                     found[ranks[text]] = score, entry, value
             if len(found) >= question.limit or len(batch) < step:
                 break
         if len(places) > 1:
             hits = [_build_hit(*one, now) for one in found]
-            hits = _limit_wider_scopes(hits, places)
-            hits.sort(key=lambda hit: (-hit.score, _rank_scope(_get_value(hit), places)))
+            hits = limit_wider_scopes(hits, places)
+            hits.sort(key=lambda hit: (-hit.score, rank_scope(get_value(hit), places)))
             return hits[: question.limit]
         found.sort(key=lambda one: -one[0])
         return [_build_hit(*one, now) for one in found[: question.limit]]
@@ -528,13 +531,13 @@ class Searcher:
         if score < question.min_score or (len(hits) >= question.limit and hits[-1].score >= score):
             return hits
         known = {hit.id for hit in hits} | question.exclude
-        texts = {_normalize_words(hit.content) for hit in hits}
+        texts = {normalize_words(hit.content) for hit in hits}
         valid_at = question.allowed.valid_at or self._clock()
         members = self._store.find(replace(allowed, valid_at=valid_at, headlines=False), limit=_MOST_GATHERED)
         gathered = [
             Hit(score=score, explanation=Explanation(note=why), record=record)
             for record in members
-            if record.id not in known and (question.repeats or _normalize_words(record.content) not in texts)
+            if record.id not in known and (question.repeats or normalize_words(record.content) not in texts)
         ]
         return sorted([*hits, *gathered], key=lambda hit: -hit.score)[: question.limit]
 
@@ -544,14 +547,14 @@ class Searcher:
         clusters = self._headlines.find(records, question.allowed, self._clock())
         return fold_hits(hits, clusters, question.exclude) if clusters else hits
 
-    def _load_values(self, subject: Searchable, batch: Sequence[_Scored]) -> list[_Value | None]:
+    def _load_values(self, subject: Searchable, batch: Sequence[_Scored]) -> list[FoundValue | None]:
         """Return the values of the passages; None for one that has gone since, or cannot be read."""
         keys = [entry.passage.key for entry in batch]
         if any(key < 0 for key in keys):
             pages = self._pages.read()
             stored = iter(self._load_values(subject, [entry for entry in batch if entry.passage.key >= 0]))
             return [pages.get(key) if key < 0 else next(stored) for key in keys]
-        read: dict[Searchable, Callable[[Sequence[int]], Sequence[_Value]]] = {
+        read: dict[Searchable, Callable[[Sequence[int]], Sequence[FoundValue]]] = {
             "record": self._store.records,
             "turn": self._store.turns,
             "paragraph": self._store.paragraphs,
@@ -630,7 +633,7 @@ def _restrict_to_alive(allowed: Filter, now: datetime) -> Filter:
     return allowed if allowed.alive_at is not None else replace(allowed, alive_at=now)
 
 
-def _is_allowed(allowed: Filter, value: _Value) -> bool:
+def _is_allowed(allowed: Filter, value: FoundValue) -> bool:
     """Return whether the value passes the filter now: neighbors were never filtered, and time has passed.
 
     A headline is found through its parts only.
@@ -656,12 +659,12 @@ def _score(
     )
 
 
-def _is_not_holding(value: _Value, now: datetime | None) -> bool:
+def _is_not_holding(value: FoundValue, now: datetime | None) -> bool:
     """Return whether it is a record that held before, or will hold later; without a time nothing is."""
     return now is not None and isinstance(value, Record) and not is_valid_at(value, now)
 
 
-def _build_hit(score: float, entry: _Scored, value: _Value, now: datetime | None) -> Hit:
+def _build_hit(score: float, entry: _Scored, value: FoundValue, now: datetime | None) -> Hit:
     ranked = entry.ranked
     matches = ranked.list_matches()
     why = Explanation(
@@ -671,77 +674,18 @@ def _build_hit(score: float, entry: _Scored, value: _Value, now: datetime | None
         evidence=ranked.parts,
         note=_build_note(entry, value, now),
     )
-    return _wrap_value(value, why, score)
+    return wrap_value(value, why, score)
 
 
-def _build_note(entry: _Scored, value: _Value, now: datetime | None) -> str:
+def _build_note(entry: _Scored, value: FoundValue, now: datetime | None) -> str:
     if _is_not_holding(value, now):
         return "does not hold now: it did before, or will later"
     return "" if entry.score.relevance else "newer than the next hit, and shares its rare words"
 
 
-def _wrap_value(value: _Value, why: Explanation, score: float) -> Hit:
-    if isinstance(value, Record):
-        return Hit(score=score, explanation=why, record=value)
-    if isinstance(value, Turn):
-        return Hit(score=score, explanation=why, turn=value)
-    return Hit(score=score, explanation=why, paragraph=value)
-
-
-def _get_value(hit: Hit) -> _Value | None:
-    return hit.record or hit.turn or hit.paragraph
-
-
-def _rank_scope(value: _Value | None, places: Mapping[str, int]) -> int:
-    """Return which place the scope of what was found has among those that were asked for."""
-    return places.get(value.scope if isinstance(value, Record | Turn) else "", 0)
-
-
-def _limit_wider_scopes(hits: Sequence[Hit], places: Mapping[str, int]) -> list[Hit]:
-    """Return the hits; a record scores no more than one of a narrower scope that answers equally well.
-
-    Being newer or of another kind does not lift what is everybody's above what a narrower scope says.
-    """
-    limited: list[Hit] = []
-    for hit in sorted(hits, key=lambda one: _rank_scope(_get_value(one), places)):
-        place = _rank_scope(_get_value(hit), places)
-        narrower = (
-            other.score
-            for other in limited
-            if _rank_scope(_get_value(other), places) < place and _answers_as_well(other, hit)
-        )
-        limited.append(replace(hit, score=min(hit.score, min(narrower, default=hit.score))))
-    return limited
-
-
-def _answers_as_well(narrower: Hit, wider: Hit) -> bool:
-    """Return whether a record that holds answers at least about as well as another, whatever their ages."""
-    if narrower.record is None or narrower.explanation.note:
-        return False
-    parts, others = narrower.explanation.parts, wider.explanation.parts
-    return all(
-        parts[name] >= others[name] - _EQUALLY_WELL for name in ("relevance", "importance", "confidence")
-    )
-
-
-def _get_identity(value: _Value) -> str:
+def _get_identity(value: FoundValue) -> str:
     """Return what makes two hits the same: the words, and of paragraphs the time. Turns never are."""
-    return value.id if isinstance(value, Turn) else _normalize_words(value.content)
-
-
-def _normalize_words(text: str) -> str:
-    return " ".join(text.lower().split())
-
-
-def _remove_repeats(hits: Iterable[Hit]) -> list[Hit]:
-    """Return the hits without turns and paragraphs that say just what a record among them says."""
-    hits = list(hits)
-    records = {_normalize_words(hit.record.content) for hit in hits if hit.record is not None}
-    return [hit for hit in hits if hit.record is not None or _normalize_words(_get_text(hit)) not in records]
-
-
-def _get_text(hit: Hit) -> str:
-    return hit.content if hit.paragraph is None else hit.paragraph.text
+    return value.id if isinstance(value, Turn) else normalize_words(value.content)
 
 
 def _compile_pattern(text: str, mode: SearchMode) -> re.Pattern[str]:
