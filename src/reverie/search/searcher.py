@@ -38,11 +38,11 @@ from reverie.search.headlines import HeadlineIndex, fold_hits, fold_records
 from reverie.search.hits import (
     SOURCES,
     Explanation,
+    FoundValue,
     Hit,
     SearchMode,
     Source,
     Unit,
-    FoundValue,
     get_value,
     limit_wider_scopes,
     normalize_words,
