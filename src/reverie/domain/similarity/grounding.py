@@ -25,6 +25,7 @@ from reverie.domain.similarity.specifics import (
     extract_specifics,
     stem_word,
 )
+from reverie.domain.text.calendar_words import MONTHS, WEEKDAYS
 from reverie.domain.text.dates import DateMention, find_dates
 from reverie.domain.text.escaping import NOTICE, break_marks, strip_invisible, unquoted_text
 from reverie.domain.text.relative_dates import get_local_day
@@ -47,6 +48,13 @@ HEDGE = re.compile(
     r"|quizás?|tal vez|a lo mejor|podría|pensando en|si|ojalá|broma"
     r"|peut-être|pourrait|envisage|forse|magari|potrebbe|talvez|poderia)\b",
     re.IGNORECASE,
+)
+_POLITE = re.compile(r"\bif (?:you|it) (?:ever|need|want|like|prefer|have)\b[^.;!?]*", re.IGNORECASE)
+"""Conditions that a fact does not depend on: "if you need it", "if it ever comes up"."""
+
+_COMPOUND = re.compile(r"\b\w+[-/]\w+\b")
+_INSTEAD = re.compile(
+    r"\b(?:instead of|rather than|statt|anstatt|en vez de|en lugar de|au lieu d[eu])\b", re.IGNORECASE
 )
 _PASSIVE = re.compile(r"\b(?:by|von|vom|por|par|da|from|to|an|a|zu)\b", re.IGNORECASE)
 _ORDER = re.compile(
@@ -103,6 +111,7 @@ _QUESTION = re.compile(
     r"|who|why|how|when|where|kann|kannst|könntest|soll|sollen|ist|sind|was|wie|wo|wann|warum|wer|puedes|qué|cómo|dónde)\b)",
     re.IGNORECASE,
 )
+_CALENDAR = frozenset(MONTHS) | frozenset(WEEKDAYS)
 DENIALS = NEGATIONS - parse_word_set("stop avoid refuse refuses avoids stops refused stopped avoided")
 _FRAME = parse_word_set(
     """
@@ -359,13 +368,16 @@ class _Said:
     def find_changed_meaning(self, text: str) -> str:
         """Return where a statement affirms, denies or settles what its evidence does not."""
         specifics = extract_specifics(text)
-        denied = {value.removeprefix("not ") for value in self._known.negations}
+        lasting = [
+            part for each in self._sentences for part in CLAUSE.split(each) if not PASSING.search(part)
+        ]
+        denied = {value.removeprefix("not ") for value in extract_specifics("\n".join(lasting)).negations}
         if flipped := (specifics.affirmed & denied) - self._known.affirmed - _extract_denied_words(text):
             return f"the turns deny: {', '.join(sorted(flipped))}"
         sources = self._select_sources(text)
         if has_negation(text) and not any(map(has_negation, sources)):
             return "it denies what the turns do not deny"
-        if not HEDGE.search(text) and all(HEDGE.search(source) for source in sources):
+        if not HEDGE.search(text) and all(HEDGE.search(_POLITE.sub("", source)) for source in sources):
             return "the turns say it as a guess, a wish or a condition only"
         if all(source.endswith("?") for source in sources):
             return "the turns ask it, and do not say it"
@@ -440,7 +452,9 @@ class _Said:
         return ""
 
     def _find_exchanged_names(self, text: str, specifics: Specifics, sources: Sequence[str]) -> str:
-        names = {name for name in specifics.names if " " not in name}
+        names = {
+            name for name in specifics.names if " " not in name and name.removesuffix("s") not in _CALENDAR
+        }
         order = [word for word in map(str.lower, _WORD.findall(text)) if word in names]
         for first, second in pairwise(order):
             for source in sources:
@@ -525,19 +539,21 @@ def _is_same_time(mention: DateMention, other: DateMention) -> bool:
 
 
 def _extract_denied_words(text: str) -> frozenset[str]:
-    """Return the stems of the few words after each negation."""
-    words = [word.lower() for word in _WORD.findall(text)]
-    return frozenset(
-        stem_word(each)
-        for at, word in enumerate(words)
-        if has_negation(word)
-        for each in words[at + 1 : at + 4]
-    )
+    """Return the stems of the few words around each negation, within its clause."""
+    denied: set[str] = set()
+    for clause in CLAUSE.split(_INSTEAD.sub("not", text)):
+        words = [word.lower() for word in _WORD.findall(clause)]
+        for at, word in enumerate(words):
+            if has_negation(word):
+                denied.update(words[at + 1 : at + 6])
+                denied.update(words[max(0, at - 2) : at] if word.endswith(("n't", "not")) else ())
+    return frozenset(map(stem_word, denied))
 
 
 def has_negation(text: str) -> bool:
     """Return whether a word of the text denies something."""
-    return any(word in DENIALS or word.endswith("n't") for word in map(str.lower, _WORD.findall(text)))
+    words = map(str.lower, _WORD.findall(_COMPOUND.sub("", text)))
+    return any(word in DENIALS or word.endswith("n't") for word in words)
 
 
 def find_added_words(text: str, other: str) -> str:
