@@ -62,6 +62,11 @@ ANTI_PATTERN_TAG = "anti-pattern"
 _CHUNK = 1_000
 _MOST_CANDIDATES = 8
 _MOST_SUPERSEDED = 20
+_STATEMENTS: tuple[Kind, ...] = (
+    "fact", "preference", "decision", "constraint", "project_fact", "task_state",
+)  # fmt: skip
+"""Kinds that one statement may have, depending on who wrote it down; one of them ends another."""
+
 
 Outcome = Literal["created", "reinforced"]
 _T = TypeVar("_T")
@@ -296,7 +301,8 @@ class RecordRepository:
         record = decision.record
         if not may_supersede(record.content):
             return [_to_change(decision)], decision
-        allowed = Filter(scopes=(record.scope,), kinds=(record.kind,))
+        kinds = _STATEMENTS if record.kind in _STATEMENTS else (record.kind,)
+        allowed = Filter(scopes=(record.scope,), kinds=kinds)
         words = dict.fromkeys([*analyze(record).terms.split(), *list_hints(record.content)])
         wanted = CandidateQuery(words=[(word, 1.0) for word in words])
         keys = self._index.search_any("record", wanted, allowed, _MOST_SUPERSEDED)

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from reverie import Memory
+from reverie.domain.record import Kind
 from reverie.domain.similarity.supersession import may_supersede, supersedes
 from tests.factories import MovableClock
 
@@ -214,3 +215,24 @@ def test_a_record_that_a_batch_repeats_and_then_ends_is_both_counted_and_ended()
         ended = memory.get(old.id)
         assert ended is not None
         assert (ended.seen_count, ended.valid_to is None) == (2, False)
+
+
+@pytest.mark.parametrize(
+    ("old", "kind", "new", "new_kind"),
+    [
+        ("Sale con Lucía", "fact", "Lucía y él lo han dejado", "fact"),
+        ("La cuota del gimnasio es de 35 euros", "fact", "el gimnasio ha subido la cuota a 42 euros", "fact"),
+        ("Log retention is 14 days", "fact", "Log retention is 30 days now", "constraint"),
+    ],
+)
+def test_a_statement_is_ended_whatever_its_kind_and_the_language_it_was_indexed_in(
+    old: str, kind: Kind, new: str, new_kind: Kind
+) -> None:
+    clock = MovableClock()
+    with Memory.open(":memory:", clock=clock, embedder="none") as memory:
+        record = memory.save(old, kind=kind).record
+        clock.now += timedelta(days=1)
+        memory.save(new, kind=new_kind)
+        after = memory.get(record.id)
+        assert after is not None
+        assert after.valid_to == clock.now

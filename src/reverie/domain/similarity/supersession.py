@@ -214,14 +214,18 @@ _GATES = (
 
 
 def list_hints(text: str) -> list[str]:
-    """Return words by which to look for statements that a statement may end, beside its own.
+    """Return words by which to look for statements that a statement may end: its own in every language, and others.
 
-    >>> list_hints("Moved to Leipzig")[:2], list_hints("Likes Leipzig")
-    (['live', 'wohn'], [])
+    A short statement is indexed in the wrong language, or in none.
+
+    >>> list_hints("Moved to Leipzig")[:2], list_hints("Lucía y él lo han dejado")
+    (['live', 'wohn'], ['luci', 'lucia'])
     """
-    return (
+    hints = (
         ["live", "wohn", "wohnt", "viv", "habit", "vit", "base"] if cues.MOVED.search(fold_text(text)) else []
     )
+    own = {key for parts, _ in _read_new(text) for word in parts[0].words for key in word.keys}
+    return hints + sorted(key for key in own if not key.endswith("~"))
 
 
 def supersedes(new: str, old: str) -> bool:
