@@ -81,9 +81,7 @@ def test_scopes_do_not_share_records(memory: Memory) -> None:
 
 def test_many_are_saved_together_and_folded_among_themselves(memory: Memory) -> None:
     seen: list[int] = []
-    notes: list[NewRecord | dict[str, object]] = [
-        {"content": f"Fact number {n} about trains"} for n in range(700)
-    ]
+    notes: list[str | NewRecord | dict[str, object]] = [f"Fact number {n} about trains" for n in range(700)]
     notes += [NewRecord(content="Fact number 3 about trains"), {"content": "fact number 699 about trains!"}]
     saved = memory.save_many(notes, progress=seen.append)
     assert len(memory.list(limit=None)) == 700
@@ -94,6 +92,8 @@ def test_many_are_saved_together_and_folded_among_themselves(memory: Memory) -> 
 
 
 def test_one_bad_note_among_many_changes_nothing(memory: Memory) -> None:
+    with pytest.raises(InvalidInput, match="records"):
+        memory.save_many("not a list of texts")
     with pytest.raises(InvalidInput, match="content"):
         memory.save_many([{"content": "fine"}, {"content": " "}])
     with pytest.raises(InvalidInput, match="unknown field"):
@@ -507,7 +507,7 @@ def test_the_profile_stands_first_in_every_prompt_and_edits_to_it_are_seen(
         (lambda memory: memory.search("tea", sources="turns", kind="fact"), "add 'records'"),
         (lambda memory: memory.search("tea", kind=[5]), "kind is \\[5\\]"),
         (lambda memory: memory.save("tea", metadata=[1]), "metadata is list"),
-        (lambda memory: memory.save_many([5]), "a note is int"),
+        (lambda memory: memory.save_many([5]), "a record is int"),
         (lambda memory: memory.history.log(after="x"), "after is 'x'"),
         (lambda memory: memory.get(5), "id is 5"),
     ],

@@ -217,15 +217,15 @@ class ScopedMemory(MemoryReader):
 
     def save_many(
         self,
-        records: Iterable[NewRecord | Mapping[str, Any]],
+        records: Iterable[str | NewRecord | Mapping[str, Any]],
         *,
         progress: Callable[[int], None] | None = None,
     ) -> builtins.list[SaveResult]:
         """Save many records in this scope, a thousand in one transaction.
 
         Args:
-            records: Each a `NewRecord` or a mapping with the arguments of `save`. All are checked before any
-                is written.
+            records: Each a text, a `NewRecord` or a mapping with the arguments of `save`. All are checked before
+                any is written.
             progress: Callback that receives the number of records of each transaction.
 
         Returns:
@@ -234,7 +234,7 @@ class ScopedMemory(MemoryReader):
         Raises:
             InvalidInput: one of them is not of its form, or names another scope; nothing was changed.
         """
-        given = validation.validate_values(records, name="records", of="records or mappings")
+        given = validation.validate_values(records, name="records", of="texts, records or mappings")
         results = self._parts.records.save_many([self._add_scope(each) for each in given], progress=progress)
         self._parts.activity.note_save([result.outcome for result in results])
         return results
@@ -490,7 +490,9 @@ class ScopedMemory(MemoryReader):
             )
         return id
 
-    def _add_scope(self, record: NewRecord | Mapping[str, Any]) -> NewRecord | Mapping[str, Any]:
+    def _add_scope(self, record: str | NewRecord | Mapping[str, Any]) -> NewRecord | Mapping[str, Any]:
+        if isinstance(record, str):
+            return NewRecord(content=record, scope=self.scope)
         if not isinstance(record, NewRecord | Mapping):
             return record
         scope = record.scope if isinstance(record, NewRecord) else record.get("scope")

@@ -248,7 +248,7 @@ class RemoteMemory(RemoteReader):
             self._connection.request("POST", quote_path("records"), body, query=self._scope).value
         )
 
-    def save_many(self, records: Iterable[NewRecord | Mapping[str, Any]]) -> builtins.list[SaveResult]:
+    def save_many(self, records: Iterable[str | NewRecord | Mapping[str, Any]]) -> builtins.list[SaveResult]:
         """Save many records in this scope, 200 in one transaction; see `Memory.save_many`."""
         given = [_describe_record(each) for each in records]
         path = quote_path("records", "batch")
@@ -389,8 +389,10 @@ class RemoteMemory(RemoteReader):
 _EVENT = tuple(each.name for each in fields(ChangeEvent))
 
 
-def _describe_record(record: NewRecord | Mapping[str, Any]) -> dict[str, Any]:
+def _describe_record(record: str | NewRecord | Mapping[str, Any]) -> dict[str, Any]:
     """Return a record to save as the API takes it; its scope is in the query."""
+    if isinstance(record, str):
+        return {"content": record}
     if isinstance(record, NewRecord):
         record = {each.name: getattr(record, each.name) for each in fields(record)}
     return {name: value for name, value in record.items() if name != "scope"}
