@@ -666,7 +666,9 @@ def _parse_new_record(note: NewRecord | Mapping[str, Any]) -> NewRecord:
     if isinstance(note, NewRecord):
         return note
     if not isinstance(note, Mapping):
-        raise InvalidInput(f"a record is {type(note).__name__}: pass a text, a NewRecord or a mapping with 'content'")
+        raise InvalidInput(
+            f"a record is {type(note).__name__}: pass a text, a NewRecord or a mapping with 'content'"
+        )
     if unknown := set(note) - _NOTE_FIELDS:
         raise InvalidInput(
             f"unknown field of a record: {', '.join(sorted(map(quote_value, unknown)))}; use {sorted(_NOTE_FIELDS)!r}"
