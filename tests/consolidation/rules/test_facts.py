@@ -55,6 +55,8 @@ from reverie.consolidation.rules import match_statement, split_sentences, strip_
         ("I drive a Skoda Octavia", "fact"),
         ("I have been vegan for six years", "constraint"),
         ("I take metformin twice a day", "constraint"),
+        ("I can't take ibuprofen", "constraint"),
+        ("my mum gets 75 mcg of levothyroxine", "constraint"),
         ("ok but next time: command first, explanation after", "preference"),
         ("Numbers first next time, then the words", "preference"),
         ("House rule for you: don't ever use the word artisanal", "preference"),

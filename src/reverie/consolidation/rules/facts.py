@@ -297,7 +297,10 @@ _HEALTH = _compile(
     r"|dyslexic|left.handed|autistic|asthmatic)\b",
     rf"{_CLAUSE}(?:i|we|{_MINE}) (?:don't|dont|doesn't|do not|does not|can't|cannot|can not|never) (?:eat"
     rf"|drink|tolerate|digest) (?!it\b|that\b|this\b|the\b|any ?more)\w+",
-    rf"{_CLAUSE}(?:i|{_MINE}) (?:takes?|use|uses|am on|is on|'m on) (?:{_DOSE}|\w+ {_DOSE}|blood|an? \w+ pen|insulin"
+    rf"{_CLAUSE}(?:i|{_MINE}) (?:can't|cannot|can not|mustn't|must not) (?:have|take) "
+    r"(?!it\b|that\b|this\b|the\b|any\b|an?\b|any ?more)\w+",
+    rf"{_CLAUSE}(?:i|{_MINE}) (?:takes?|gets?|use|uses|am on|is on|'m on) (?:{_DOSE}|\w+ {_DOSE}"
+    r"|blood|an? \w+ pen|insulin"
     rf"|an? inhaler)",
     rf"{_CLAUSE}(?:i|{_MINE}) ha(?:ve|s) (?:an? |a severe |a bad )?(?:[\w-]+ )?(?:allerg\w+|intolerance"
     rf"|diabetes|asthma|migraines?|epilepsy|adhd|celiac|coeliac)\b",
