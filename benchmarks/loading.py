@@ -65,9 +65,11 @@ class Loader:
         return len(missing)
 
     def make_postings(self, progress: Callable[[str, int], object]) -> None:
-        """Make the postings of all memories that have none."""
+        """Make the postings of all memories that `fill` has filled and that have none."""
         with self.connect() as connection:
-            rows = connection.execute("SELECT id FROM reverie.space WHERE NOT has_postings").fetchall()
+            rows = connection.execute(
+                "SELECT id FROM reverie.space WHERE NOT has_postings AND starts_with(name, 'memory-')"
+            ).fetchall()
             for done, (space,) in enumerate(rows, start=1):
                 connection.execute("SELECT reverie.make_postings(%s, '10s', false)", [space])
                 progress("postings of", done)

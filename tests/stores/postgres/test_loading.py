@@ -41,7 +41,10 @@ def test_a_load_goes_on_where_it_ended_and_leaves_sound_memories(server: Postgre
         loader.fill(4, interrupt)
     assert loader.fill(4, lambda what, done: None) == 2
     assert loader.fill(4, lambda what, done: None) == 0
-    loader.make_postings(lambda what, done: None)
+    with closing(PostgresStore(server.url("saved-0"), analyse=analyze)):
+        made: list[tuple[str, int]] = []
+        loader.make_postings(lambda what, done: made.append((what, done)))
+        assert made[-1] == ("postings of", 4), "only what was loaded"
     for memory in range(4):
         with closing(PostgresStore(loader.url(memory), analyse=analyze)) as store:
             assert store.check() == []
