@@ -6,6 +6,8 @@ STAMP := $(VENV)/.ready
 BENCH_STAMP := $(VENV)/.bench-ready
 # Tests write thousands of small files with fsync; in memory they take half the time.
 export TMPDIR := $(or $(TMPDIR),$(if $(wildcard /dev/shm),/dev/shm,/tmp))
+# Without bytecode every worker and every process that a test starts compiles everything anew.
+unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(BIN)/python -m pytest -q -n auto --dist worksteal
 
 .PHONY: demo test test-slow lint docs coverage torture load nights bench scale versions clean setup
