@@ -16,10 +16,18 @@ pytest.importorskip("numpy")
 
 from reverie import InvalidInput, Memory, MissingExtra, NotFound, Settings
 from reverie.llm.embedding import embedder_from_name, resolve_embedder
+from reverie.search.vectors import vector_index
 from reverie.search.vectors.vector_index import FOLDER
 from tests.search.vectors.concepts import ConceptEmbedder, embed
 
 ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(autouse=True)
+def _short_pauses(monkeypatch):
+    """Begin to embed soon after a change: the pause spares work, and no test is about its length."""
+    monkeypatch.setattr(vector_index, "_DEBOUNCE_S", 0.02)
+    monkeypatch.setattr(vector_index, "_RETRY_S", 0.05)
 
 
 @pytest.fixture
@@ -73,10 +81,12 @@ def test_turns_and_paragraphs_are_found_too(memory):
 
 
 def test_what_is_not_embedded_yet_is_found_by_words(memory, embedder):
-    embedder.pause_s = 5
+    gate = threading.Event()
+    embedder.embed_passages = lambda texts: gate.wait(30) and [embed(text) for text in texts]
     memory.save("Drives a Volvo to work")
     assert contents(memory.search("Volvo")) == ["Drives a Volvo to work"]
     status = memory.admin.stats().vectors
+    gate.set()
     assert (status.ready, status.waiting, status.state) == (0, 1, "embedding")
 
 
