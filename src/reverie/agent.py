@@ -19,6 +19,7 @@ from reverie.domain.errors import InvalidInput, ModelError, ReverieError, StoreE
 from reverie.domain.text import escaping, validation
 from reverie.llm.messages import ChatMessage, ModelReply, ModelRequest, TokenUsage
 from reverie.llm.protocol import Answering, Model, OnText, resolve_model
+from reverie.llm.telemetry import ask_model
 from reverie.session import Session
 from reverie.tools import Tool, Toolset
 from reverie.tools.large_results import LargeResultStore, add_working_tools
@@ -206,7 +207,9 @@ class Agent:
             )
             relay = _TextRelay(on_text, self._stopping)
             try:
-                reply = self.model.answer(ask, on_text=None if on_text is None else relay)
+                reply = ask_model(
+                    self.session._settings, self.model, ask, on_text=None if on_text is None else relay
+                )
             except ModelError as error:
                 return TurnResult(text="", rounds=number, calls=tuple(calls), usage=usage, problem=str(error))
             except (_StoppedError, KeyboardInterrupt) as error:

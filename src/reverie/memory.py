@@ -22,6 +22,7 @@ from reverie.domain.text.ids import NewId
 from reverie.domain.text.timestamps import Clock
 from reverie.files.disk.paths import resolve_path
 from reverie.files.profile import Profile
+from reverie.llm.telemetry import require_telemetry
 from reverie.repositories.activity import ActivityLog
 from reverie.repositories.records import RecordRepository
 from reverie.scoped import MemoryParts, ScopedMemory, SessionPool
@@ -122,7 +123,10 @@ class Memory(ScopedMemory):
         self._index: CandidateIndex = (
             SearchIndex(store, indexed, analyse=analyze) if postings is None else TableIndex(store, postings)
         )
-        self._vectors = self._create_vectors(store, settings.embedder if embedder is None else embedder)
+        if settings.telemetry:
+            require_telemetry()
+        wanted = settings.embedder if embedder is None else embedder
+        self._vectors = self._create_vectors(store, wanted, settings)
         searcher = Searcher(
             store,
             self._index,
@@ -344,7 +348,9 @@ class Memory(ScopedMemory):
 
     # -- inside ------------------------------------------------------------------------------------------
 
-    def _create_vectors(self, store: Store, wanted: Embedder | Embedding | str | None) -> VectorIndex | None:
+    def _create_vectors(
+        self, store: Store, wanted: Embedder | Embedding | str | None, settings: Settings
+    ) -> VectorIndex | None:
         """Return the index of vectors; None for a memory without an embedder."""
         from reverie.llm.embedding import resolve_embedder
 
@@ -353,7 +359,8 @@ class Memory(ScopedMemory):
             return None
         from reverie.search.vectors.vector_index import FOLDER, VectorIndex
 
-        return VectorIndex(store, None if self._derived is None else self._derived / FOLDER, embedder)
+        folder = None if self._derived is None else self._derived / FOLDER
+        return VectorIndex(store, folder, embedder, settings=settings)
 
     def _open_folder(self) -> MemoryFolder | None:
         """Return the readable files, brought up to date; None where none are kept."""

@@ -24,6 +24,7 @@ from reverie.domain.scope import (
     visible_scopes,
 )
 from reverie.domain.text.timestamps import Clock
+from reverie.llm.telemetry import trace
 from reverie.repositories.activity import ActivityLog
 from reverie.search.hits import SOURCES, Hit, SearchMode, Source, Unit
 from reverie.search.searcher import Searcher, SearchRequest, validate_count
@@ -203,7 +204,17 @@ class MemoryReader:
             names = tuple(self._resolve_session(each) for each in allowed.sessions)
             request = replace(request, allowed=replace(allowed, sessions=names))
         started = time.perf_counter()
-        hits = self._searcher.search(request, where, unit=unit)
+        with trace(self.settings, "search_memory", scope=self.scope) as span:
+            hits = self._searcher.search(request, where, unit=unit)
+            span.set("gen_ai.memory.record.count", len(hits))
+            if query is not None and not hits:
+                span.count("reverie.search.nothing_relevant", 1)
+            if span.has_content:
+                span.set_content("gen_ai.memory.query.text", query or "")
+                span.set_content(
+                    "gen_ai.memory.records",
+                    [{"id": hit.id, "content": hit.content, "score": hit.score} for hit in hits],
+                )
         if self._activity is not None and query is not None:
             self._activity.note_search(len(hits), time.perf_counter() - started)
         return hits

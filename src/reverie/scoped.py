@@ -21,6 +21,7 @@ from reverie.domain.record import PROMOTED_FROM, UNTRUSTED, Kind, Layer, Origin,
 from reverie.domain.scope import EVERY_SCOPE, validate_scope, visible_scopes
 from reverie.domain.text import validation
 from reverie.domain.text.timestamps import Clock, Duration
+from reverie.llm.telemetry import OperationSpan, trace
 from reverie.reader import MemoryReader, validate_text
 from reverie.repositories.activity import ActivityLog
 from reverie.repositories.pages import Pages, find_notes_from_turns
@@ -211,7 +212,10 @@ class ScopedMemory(MemoryReader):
             draft=draft,
         )
         started = time.perf_counter()
-        result = self._parts.records.save(record)
+        with trace(self.settings, "upsert_memory", scope=self.scope) as span:
+            result = self._parts.records.save(record)
+            _describe_records(span, [result.record])
+            span.set("reverie.outcome", result.outcome)
         self._parts.activity.note_save([result.outcome], time.perf_counter() - started)
         return result
 
@@ -235,7 +239,11 @@ class ScopedMemory(MemoryReader):
             InvalidInput: one of them is not of its form, or names another scope; nothing was changed.
         """
         given = validation.validate_values(records, name="records", of="texts, records or mappings")
-        results = self._parts.records.save_many([self._add_scope(each) for each in given], progress=progress)
+        with trace(self.settings, "upsert_memory", scope=self.scope) as span:
+            results = self._parts.records.save_many(
+                [self._add_scope(each) for each in given], progress=progress
+            )
+            _describe_records(span, [result.record for result in results])
         self._parts.activity.note_save([result.outcome for result in results])
         return results
 
@@ -277,9 +285,12 @@ class ScopedMemory(MemoryReader):
         ttl = None if record.expires_at is None else record.expires_at - self._clock()
         if ttl is not None and ttl <= timedelta(0):
             raise InvalidInput(f"record {id!r} has expired: give it a later `expires_at` first")
-        return self._parts.records.save(
-            _copy_for_scope(record, to, ttl=ttl), reason=f"promoted from {record.id}"
-        )
+        with trace(self.settings, "upsert_memory", scope=to) as span:
+            result = self._parts.records.save(
+                _copy_for_scope(record, to, ttl=ttl), reason=f"promoted from {record.id}"
+            )
+            _describe_records(span, [result.record])
+            return result
 
     # -- changing ----------------------------------------------------------------------------------------
 
@@ -300,7 +311,9 @@ class ScopedMemory(MemoryReader):
                 belongs to everybody and this is a scope.
             Conflict: the record is no longer `expected`.
         """
-        return self._parts.records.update(self._require_own(id), changes, expected=expected)
+        return self._trace_update(
+            lambda: self._parts.records.update(self._require_own(id), changes, expected=expected)
+        )
 
     def archive(self, id: str, *, reason: str = "", expected: Record | None = None) -> Record:
         """Take a record out of search. It stays readable by id, and `restore` brings it back.
@@ -315,7 +328,9 @@ class ScopedMemory(MemoryReader):
             InvalidInput: it belongs to everybody and this is a scope.
             Conflict: the record is no longer `expected`.
         """
-        return self._parts.records.archive(self._require_own(id), reason=reason, expected=expected)
+        return self._trace_update(
+            lambda: self._parts.records.archive(self._require_own(id), reason=reason, expected=expected)
+        )
 
     def restore(self, id: str) -> Record:
         """Bring an archived record back into search.
@@ -324,7 +339,7 @@ class ScopedMemory(MemoryReader):
             NotFound: there is no such record here.
             InvalidInput: a live record says the same, or it belongs to everybody and this is a scope.
         """
-        return self._parts.records.restore(self._require_own(id))
+        return self._trace_update(lambda: self._parts.records.restore(self._require_own(id)))
 
     # -- conversations -----------------------------------------------------------------------------------
 
@@ -490,6 +505,12 @@ class ScopedMemory(MemoryReader):
             )
         return id
 
+    def _trace_update(self, update: Callable[[], Record]) -> Record:
+        with trace(self.settings, "update_memory", scope=self.scope) as span:
+            record = update()
+            _describe_records(span, [record])
+            return record
+
     def _add_scope(self, record: str | NewRecord | Mapping[str, Any]) -> NewRecord | Mapping[str, Any]:
         if isinstance(record, str):
             return NewRecord(content=record, scope=self.scope)
@@ -598,6 +619,16 @@ class ReadOnlyPages(Pages):
         raise InvalidInput(
             f"pages such as {MEMORY} and {HISTORY} are everybody's and cannot be changed from within "
             f"{self._scope!r}: save a record instead, which stays in that scope"
+        )
+
+
+def _describe_records(span: OperationSpan, records: Sequence[Record]) -> None:
+    span.set("gen_ai.memory.record.count", len(records))
+    if len(records) == 1:
+        span.set("gen_ai.memory.record.id", records[0].id)
+    if span.has_content:
+        span.set_content(
+            "gen_ai.memory.records", [{"id": each.id, "content": each.content} for each in records]
         )
 
 

@@ -50,6 +50,7 @@ from reverie.domain.record import Origin, Record
 from reverie.domain.scope import validate_scope, visible_scopes
 from reverie.domain.text import timestamps, validation
 from reverie.files.profile import Profile
+from reverie.llm.telemetry import trace
 from reverie.repositories.pages import Pages, commit_with_notes, daily_note_changes
 from reverie.repositories.receipts import PendingReceipts
 from reverie.repositories.working_memory import WorkingMemory
@@ -334,24 +335,23 @@ class Session:
             soft_tokens: The soft budget; None takes the setting (and never more than the hard budget).
             hard_tokens: The hard budget; None takes the setting (and never less than the soft budget).
             record_shown: Whether what is shown counts as shown; False for a preview.
-            extra_context: What another memory, such as a knowledge graph, gave for the message. It stands last, as
-                quoted data, in at most `rag_tokens` of the hard budget.
+            extra_context: What another memory, such as a knowledge graph, gave; quoted last, in `rag_tokens` at most.
 
         Raises:
             InvalidInput: a budget is negative, or the soft one exceeds the hard one.
         """
         if message is not None and not isinstance(message, str):
-            raise InvalidInput(
-                f"message is {quote_value(message)}: pass a string, or None for the last user turn"
-            )
+            raise InvalidInput(f"message is {quote_value(message)}: pass text or None for the last user turn")
         if not isinstance(extra_context, str):
             raise InvalidInput(f"extra_context is {quote_value(extra_context)}: pass a string")
         message = None if message is None else self._redact(message)  # as it was stored, if it was
         budget = self._build_budget(soft_tokens, hard_tokens)
         started = time.perf_counter()
-        self._look()
-        given = self._gather(message, budget, extra_context)
-        pack = self._redact_pack(build(given))
+        with trace(self._settings, "search_memory", scope=self._scope, session=self.id) as span:
+            self._look()
+            given = self._gather(message, budget, extra_context)
+            pack = self._redact_pack(build(given))
+            span.measure("reverie.pack.tokens", pack.diagnostics.tokens, by="section")
         if record_shown:
             with self._lock:
                 asked = any(turn.position == given.now_at for turn in given.replay)

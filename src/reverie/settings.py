@@ -181,6 +181,8 @@ class Settings:
         preference_directive: The file of the preference prompt; default `pref-dream.md`. RockBot's
             `PreferenceDirectivePath`.
         memory_rules: The file of the enrichment prompt; default `memory-rules.md`.
+        telemetry: Whether spans and metrics go to OpenTelemetry, where the application has configured it
+            (`pip install 'reverie[otel]'`); default no.
 
     Raises:
         InvalidInput: a value is of the wrong type or out of its range, or the soft budget exceeds the hard.
@@ -247,6 +249,7 @@ class Settings:
     dream_directive: str = _define_setting("dream.md", "text", "directive_path")
     preference_directive: str = _define_setting("pref-dream.md", "text", "preference_directive_path")
     memory_rules: str = _define_setting("memory-rules.md", "text", "memory_rules_path")
+    telemetry: bool = _define_setting(False, "flag")
 
     def __new__(cls, *given: object, **named: object) -> Settings:
         if given:

@@ -17,6 +17,7 @@ from reverie.domain.filter import parse_values
 from reverie.domain.record import Origin
 from reverie.domain.scope import EVERY_SCOPE, validate_scope
 from reverie.domain.text.timestamps import Clock, Duration, parse_duration
+from reverie.llm.telemetry import trace
 from reverie.repositories.activity import KEPT_DAYS, ActivityLog, DayActivity
 from reverie.repositories.receipts import ExplainedPack, ReceiptReader
 from reverie.repositories.records import RecordRepository
@@ -247,7 +248,9 @@ class Administration:
         if dry_run:
             return self._eraser.plan(request)
         sessions = self._flush_sessions()
-        report = self._eraser.forget(request)
+        with trace(self._settings, "delete_memory", scope=request.scope or "") as span:
+            report = self._eraser.forget(request)
+            span.set("gen_ai.memory.record.count", len(report.going))
         for each in sessions:
             each._discard_cache()
         return report

@@ -39,6 +39,7 @@ from reverie.domain.record import Kind, Origin
 from reverie.domain.text.timestamps import format_time
 from reverie.llm.messages import ModelFailure, ModelReply, ModelRequest, TokenUsage
 from reverie.llm.protocol import Model
+from reverie.llm.telemetry import ask_model, trace_workflow
 from reverie.repositories.records import NewRecord
 from reverie.settings import Settings
 from reverie.stores.redacting import redact_request
@@ -305,7 +306,7 @@ class ConsolidationCycle:
         """
         names = list(names)
         made: dict[str, Plan] = {}
-        with self._gatherer.keep_records():
+        with trace_workflow(self._settings, "reverie.dream"), self._gatherer.keep_records():
             outcomes = [
                 self._run(name, partial(self._plan_next, name, names, made), dry_run=dry_run)
                 for name in names
@@ -338,6 +339,20 @@ class ConsolidationCycle:
 
     def _run(
         self, name: str, make_plan: Callable[[], Plan], *, dry_run: bool = False, counter: str = ""
+    ) -> PassOutcome:
+        with trace_workflow(self._settings, f"reverie.{name}") as span:
+            outcome = self._run_pass(name, make_plan, dry_run=dry_run, counter=counter)
+            span.set("reverie.outcome", outcome.state)
+            if outcome.plan is not None:
+                span.set("reverie.steps", len(outcome.plan.steps))
+                span.count("reverie.dream.steps", len(outcome.plan.steps), outcome=outcome.state)
+                span.count("reverie.dream.steps", len(outcome.plan.refused), outcome="refused")
+            if outcome.state == "failed":
+                span.fail(outcome.error or "unusable_answer")
+            return outcome
+
+    def _run_pass(
+        self, name: str, make_plan: Callable[[], Plan], *, dry_run: bool, counter: str
     ) -> PassOutcome:
         now = self._clock()
         counter = f"{counter or f'dream.{name}'}.failed"
@@ -383,7 +398,8 @@ class ConsolidationCycle:
         if self.model is None:
             return NO_MODEL
         try:
-            reply = self.model.answer(redact_request(request, self._settings.redactor))
+            request = redact_request(request, self._settings.redactor)
+            reply = ask_model(self._settings, self.model, request)
         except ModelError as error:
             why = str(error)[:_LONGEST_WHY]  # a server may repeat the whole request
             _log.warning("the model gave no answer for %s: %s", request.purpose, why)

@@ -35,6 +35,7 @@ from reverie.interfaces.http.receipts import Receipts
 from reverie.interfaces.http.tokens import Caller, Right, TokenRegistry
 from reverie.interfaces.mcp.threads import CallThreads
 from reverie.interfaces.web import CHALLENGE, LARGEST_BODY, RequestGuard, list_hosts
+from reverie.llm.telemetry import trace_request
 from reverie.memory import Memory
 from reverie.stores.protocol import Store
 
@@ -123,9 +124,14 @@ class HttpServer:
         started = time.perf_counter()
         self.metrics.running += 1
         status = 499  # the client has gone
+        span = trace_request(self.memory.settings, operation.method, operation.path, request.headers)
         try:
-            response = await self._answer(operation, request)
-            status = response.status_code
+            with span:
+                response = await self._answer(operation, request)
+                status = response.status_code
+                span.set("http.response.status_code", status)
+                if status >= 500:
+                    span.fail(str(status))
         finally:
             self.metrics.running -= 1
             self.metrics.record(operation.name, status, time.perf_counter() - started)

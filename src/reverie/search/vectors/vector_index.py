@@ -29,6 +29,8 @@ from reverie.domain.page import Paragraph
 from reverie.domain.passage import SEARCHABLE, Searchable, get_scope
 from reverie.domain.record import Record
 from reverie.llm.embedding import Embedder
+from reverie.llm.telemetry import trace_model
+from reverie.settings import Settings
 from reverie.stores.forks import renew_lock_after_fork
 from reverie.stores.protocol import Store, read_or_none
 
@@ -85,7 +87,7 @@ class _Item(NamedTuple):
 class VectorIndex:
     """Vectors of everything that can be searched. Safe to use from several threads."""
 
-    def __init__(self, store: Store, folder: Path | None, embedder: Embedder) -> None:
+    def __init__(self, store: Store, folder: Path | None, embedder: Embedder, *, settings: Settings) -> None:
         """Follow `store` with vectors in `folder` (None: in memory).
 
         Nothing is opened, and no thread is started, before the first change or search.
@@ -93,6 +95,7 @@ class VectorIndex:
         self._store = store
         self._folder = folder
         self.embedder = embedder
+        self._settings = settings
         self._lock = threading.RLock()
         renew_lock_after_fork(self)
         self._file: VectorFile | None = None
@@ -188,8 +191,10 @@ class VectorIndex:
         """Return one vector for each text; raises `ModelUnavailable` whatever the embedder raises."""
         embed = self.embedder.embed_queries if is_query else self.embedder.embed_passages
         try:
-            vectors = embed(texts)
-            count = len(vectors)
+            with trace_model(self._settings, "embeddings", self.embedder.name) as span:
+                span.set("gen_ai.embeddings.dimension.count", self.embedder.dimension)
+                vectors = embed(texts)
+                count = len(vectors)
         except Exception as error:
             raise ModelUnavailable(
                 f"the embedder {self.embedder.name} failed: {type(error).__name__}: {error}"
