@@ -614,15 +614,17 @@ def modules() -> Iterator[str]:
         yield found.name
 
 
-@pytest.mark.parametrize("module", list(modules()))
-def test_everything_public_has_a_docstring(module: str) -> None:
-    if module == "reverie.search.vectors.vector_file":
-        pytest.importorskip("numpy")
-    file = inspect.getsourcefile(importlib.import_module(module))
-    assert file is not None
-    tree = ast.parse(Path(file).read_text(encoding="utf-8"))
-    assert ast.get_docstring(tree), f"{module} has no docstring"
-    missing = [f"{module}.{name}" for name in _undocumented(tree, importlib.import_module(module))]
+def test_everything_public_has_a_docstring() -> None:
+    missing = []
+    for module in modules():
+        if module == "reverie.search.vectors.vector_file" and importlib.util.find_spec("numpy") is None:
+            continue
+        imported = importlib.import_module(module)
+        file = inspect.getsourcefile(imported)
+        assert file is not None
+        tree = ast.parse(Path(file).read_text(encoding="utf-8"))
+        missing += [module] if not ast.get_docstring(tree) else []
+        missing += [f"{module}.{name}" for name in _undocumented(tree, imported)]
     assert not missing, missing
 
 

@@ -103,7 +103,9 @@ def assert_advice_leads_to_a_sound_memory(whole: Path, folder: Path, number: int
         assert memory._store.turns(session="chat:1") == before._store.turns(session="chat:1")
 
 
-@pytest.mark.parametrize("part", range(6))
+@pytest.mark.parametrize(
+    "part", [0, 2, 4, *(pytest.param(part, marks=pytest.mark.slow) for part in (1, 3, 5))]
+)
 def test_after_a_zeroed_page_the_advice_of_a_command_leads_to_a_sound_memory(
     whole: Path, tmp_path: Path, part: int
 ) -> None:
