@@ -524,11 +524,11 @@ def test_memory_cannot_be_crowded_out_by_untrusted_records(chat, store):
     assert recalled(chat.context()) == [fact.content]
 
 
-def test_at_most_eight_are_recalled(chat, store):
+def test_at_most_twelve_are_recalled(chat, store):
     for number in range(20):
         remember(store, f"harbour {number}", layer="episodic")
     chat.add("user", "harbour?")
-    assert chat.context().diagnostics.candidates == 8
+    assert chat.context().diagnostics.candidates == 12
 
 
 def test_a_first_turn_for_which_nothing_is_found_gets_the_five_most_recent_records(chat, store):
