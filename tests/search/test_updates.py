@@ -132,6 +132,21 @@ def test_a_newer_text_that_shares_half_of_the_question_stays_behind_the_one_that
     assert order([older, match(9, "Chayo 520 daily", {1: 1.0, 2: 1.0})], asked) == [0, 1]
 
 
+def test_two_records_that_are_found_by_their_vectors_alone_keep_their_order() -> None:
+    older, newer = (
+        Matched(Passage(day, pack(tokenize(text)), 4, at=86_400.0 * day), 0.5, dict)
+        for day, text in ((1, "自転車 青い"), (9, "自転 赤い"))
+    )
+    places = order_by_time(
+        [older, newer],
+        ["vehicle"],
+        get_records=lambda keys: [make_record() for _ in keys],
+        count=lambda words: dict.fromkeys(words, 2),
+        passages=2,
+    )
+    assert places == [0, 1]
+
+
 def order(matches: Sequence[Matched], asked: Collection[str]) -> list[int]:
     """Order matches of one category, in which every word is rare."""
     return order_by_time(

@@ -40,9 +40,6 @@ vectors."""
 
 _SHORTEST_MISSPELLED = 4
 _SHORTEST_PART = 4
-_SHORTEST_FOREIGN_PART = 5
-"""Letters of a part, in a query that may be of another language than its words."""
-
 _SHORTEST_COMPOUND = 8
 _SHORTEST_END = 5
 _COMPOSING = frozenset({"da", "de", "et", "fi", "hu", "nl", "no", "sv"})
@@ -59,9 +56,6 @@ _SOUNDS = tuple(
     )
 )  # fmt: skip
 """Spellings of one sound in European languages, replaced in this order."""
-
-_LONGEST_ENDING = 3
-"""Letters that are cut off a word that the table of related words does not have ("radiators")."""
 
 _MOST_UNKNOWN = 8
 """Unknown words of one query for which others are looked for."""
@@ -112,14 +106,14 @@ def expand_query(
     found = []
     for term in query.terms:
         if term.surface and term.kind == "word":
-            neighbours = _get_neighbours(term, query.language, related)
+            neighbours = tuple(related.get(term.surface))
             alternatives = [
                 *_list_forms(term.surface, {DEFAULT, query.language} if held.get(term.token) else WIDESPREAD),
                 *_list_related(neighbours, query.language),
                 *terms_related.get(term.token, ()),
             ]
             if term in unknown:
-                trust = _TRUST_IN_KNOWN if related.get(term.surface) else 1.0
+                trust = _TRUST_IN_KNOWN if neighbours else 1.0
                 alternatives += _list_spellings(term, query.language, collect_words, trust)
                 alternatives += _split(term.surface, query.language, count)
             found.append(alternatives)
@@ -133,18 +127,6 @@ def expand_query(
             for term, alternatives in zip(query.terms, found, strict=True)
         ),
     )
-
-
-def _get_neighbours(term: QueryTerm, language: str, related: WordRelations) -> tuple[tuple[str, float], ...]:
-    """Return what is related to a word, or else to a shorter form of it with the same stem, or to the stem."""
-    word = term.surface
-    if neighbours := tuple(related.get(word)):
-        return neighbours
-    shortest = max(_SHORTEST_MISSPELLED, len(word) - _LONGEST_ENDING)
-    for form in (*(word[:end] for end in range(len(word) - 1, shortest - 1, -1)), term.token):
-        if stem(form, language) == term.token and (neighbours := tuple(related.get(form))):
-            return neighbours
-    return ()
 
 
 def _relate_terms(query: ParsedQuery, related: WordRelations) -> dict[str, list[Alternative]]:
@@ -285,7 +267,7 @@ def _split(
     word: str, language: str, count: Callable[[Sequence[str]], Mapping[str, int]]
 ) -> list[Alternative]:
     """Return the words in use of which an unknown word is composed: both parts, or the longest one."""
-    if len(word) < _SHORTEST_COMPOUND:
+    if len(word) < _SHORTEST_COMPOUND or language not in _COMPOSING:
         return []
     places = range(_SHORTEST_PART, len(word) - _SHORTEST_PART + 1)
     pairs = [
@@ -295,6 +277,5 @@ def _split(
     whole = next((pair for pair in pairs if all(held.get(part) for part in pair)), None)
     if whole is not None:
         return [Alternative(part, _PART, "part") for part in whole]
-    shortest = _SHORTEST_PART if language in _COMPOSING else _SHORTEST_FOREIGN_PART
-    parts = [part for pair in pairs for part in pair if held.get(part) and len(part) > shortest]
+    parts = [part for pair in pairs for part in pair if held.get(part) and len(part) > _SHORTEST_PART]
     return [Alternative(part, _PART, "part") for part in sorted(parts, key=len)[-1:]]

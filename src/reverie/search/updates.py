@@ -199,7 +199,8 @@ def _replaces(
     if newer.score < _SIMILAR * older.score:
         return False
     matched = count([word for word in asked if f" {word} " in older.passage.terms])
-    return any(matched.get(word) == min(matched.values()) for word in shared)
+    rarest = min(matched.values(), default=0)
+    return any(matched.get(word) == rarest for word in shared)
 
 
 def _weigh(word: str) -> float:
