@@ -37,7 +37,8 @@ _NO = re.compile(rf"(?:no|nope|nein|non){_POLITENESS}", re.IGNORECASE)
 
 def list_proposals(store: Store) -> list[Record]:
     """Return the proposals that were not accepted, rejected ones too, the earliest first."""
-    return list(store.find(Filter(archived=True, metadata=PROPOSAL), order="created"))
+    found = store.find(Filter(archived=True, metadata=PROPOSAL))  # in the order that an index has
+    return sorted(found, key=lambda record: record.created_at, reverse=True)
 
 
 def list_open_proposals(store: Store) -> list[Record]:

@@ -26,6 +26,7 @@ from reverie.domain.record import Record
 from reverie.stores.contract.factories import NOW, analyse, make_additions, make_record
 from reverie.stores.sqlite import SQLiteStore
 from reverie.stores.sqlite.migrations import APPLICATION_ID, MIGRATIONS, Migration, prepare
+from reverie.stores.sqlite.where import build_records_where
 
 ROOT = os.geteuid() == 0
 NOBODY = 65534
@@ -547,3 +548,16 @@ def test_an_analyser_that_raises_leaves_nothing_behind(path: Path) -> None:
             store.commit(make_additions(make_record(1), make_record(2)), actor="test", at=NOW)
         assert store.sequence() == 0
         store.commit(make_additions(make_record(1)), actor="test", at=NOW)
+
+
+@pytest.mark.parametrize("wanted", [Filter(alive_at=NOW), Filter(scopes=("",)), Filter(origins=("web",))])
+def test_the_newest_records_are_listed_without_sorting_all(tmp_path: Path, wanted: Filter) -> None:
+    path = tmp_path / "reverie.db"
+    SQLiteStore(path, analyse=analyse).close()
+    where = build_records_where(wanted)
+    with contextlib.closing(sqlite3.connect(path)) as file:
+        steps = file.execute(
+            f"EXPLAIN QUERY PLAN SELECT key FROM records WHERE {where} ORDER BY created_at DESC, key DESC",
+            where.values,
+        ).fetchall()
+    assert [step[3] for step in steps] == ["SCAN records USING INDEX records_created"]

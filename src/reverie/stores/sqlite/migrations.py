@@ -250,6 +250,9 @@ _FIFTH = (
     "CREATE INDEX records_headlines ON records (scope) WHERE parts IS NOT NULL",
 )
 
+# The newest of a hundred thousand are listed without sorting all.
+_SEVENTH = ("CREATE INDEX records_created ON records (created_at)",)
+
 MIGRATIONS: tuple[Migration, ...] = (
     Migration(name="the first tables", statements=_FIRST),
     Migration(name="pages, paragraphs, and a journal that can forget", statements=_SECOND),
@@ -257,6 +260,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     Migration(name="an index of categories", statements=_FOURTH),
     Migration(name="parts of headlines", statements=_FIFTH),
     Migration(name="keys of repetitions in other words", analysed=True),
+    Migration(name="an index of creation times", statements=_SEVENTH),
 )
 """Every step, in order; the position from 1 is its version."""
 
