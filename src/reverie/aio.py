@@ -504,6 +504,7 @@ class AsyncMemory(AsyncScopedMemory):
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
+    flush = _on_thread(Memory.flush)
     close = _on_thread(Memory.close)
 
     @property

@@ -249,8 +249,19 @@ class Memory(ScopedMemory):
         store = SQLiteStore(database, analyse=analyze, create=create, **patience)
         return build(store, path=folder, profile=profile_folder or folder)
 
+    def flush(self) -> bool:
+        """Write the readable files of all changes now, rather than a moment later.
+
+        Nothing else needs it: a change is on the disk when the call that makes it returns.
+
+        Returns:
+            Whether the files show every change, except those that wait for the import of a hand edit. If not,
+            `folder.problems()` says why. True for a memory without files.
+        """
+        return self.folder is None or self.folder.flush()
+
     def close(self) -> None:
-        """Store what is still held, and release the folder. Closing twice is fine.
+        """Store what is still held, write the files, and release the folder. Closing twice is fine.
 
         Raises:
             StoreUnavailable: what sessions were shown last could not be written. The folder is released all

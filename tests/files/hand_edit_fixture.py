@@ -65,9 +65,9 @@ class EditedFolder:
 
     def commit(self, *edits: Change, mirrored: bool = True) -> None:
         """Make a change as the program; `mirrored` is False for a process that is killed before it writes."""
-        rows = self.store.commit(edits, actor="agent", at=self.clock())
+        self.store.commit(edits, actor="agent", at=self.clock())
         if mirrored:
-            self.mirror.notice(rows)
+            self.mirror.write()
 
     def add(self, *values: Value, mirrored: bool = True) -> None:
         self.commit(*(Change(before=None, after=value) for value in values), mirrored=mirrored)

@@ -67,7 +67,8 @@ class MirroredFolder:
 
     def commit_and_mirror(self, edits: Sequence[Change]) -> MirrorReport:
         """Change the store and write the files."""
-        return self.mirror.notice(self.commit(edits))
+        self.commit(edits)
+        return self.mirror.write()
 
     def close(self) -> None:
         self.state.close()

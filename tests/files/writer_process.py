@@ -159,12 +159,12 @@ def write_on_full_disk(folder: Path) -> None:
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     mirrored_folder.commit_and_mirror(make_additions(make_session("long"), make_record(1)))
     for number in range(1, 90):
-        rows = mirrored_folder.commit(
+        mirrored_folder.commit(
             make_additions(make_turn(number - 1, "long", content="word " * 700), make_record(number + 1))
         )
         limit = 20_000 * (number % 4) or resource.RLIM_INFINITY
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
-        mirrored_folder.mirror.notice(rows)
+        mirrored_folder.mirror.write()
         resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     assert mirrored_folder.mirror.failed
 

@@ -1,10 +1,10 @@
 """The readable folder of one memory: when files are written and hand edits imported.
 
-After every change of this process its files are written at once (`notice`). At every turn the files are
-examined (`refresh`): the pages that stand in prompts always, and all others if that takes a third of a
-millisecond. Otherwise the modification times of folders are compared, and all files are scanned in at most a
-fiftieth of the time: by the turn if that takes a few milliseconds, else in the background. Long work, such as
-writing a lost folder again, is done in the background too.
+Files follow the journal on a background thread, a tenth of a second behind, so that many changes are written
+together (`notice`). `flush` does not wait for that, nor do `close` and the end of the interpreter. At every
+turn the files are examined (`refresh`): the pages that stand in prompts always, and all others if that takes a
+third of a millisecond. Otherwise the modification times of folders are compared, and all files are scanned in at
+most a fiftieth of the time: by the turn if that takes a few milliseconds, else on the same thread.
 
 `mirror` writes files, and `hand_edits` imports edits. Nothing here raises because of a file: what cannot be
 read or written is logged, counted, and returned by `problems`.
@@ -12,6 +12,7 @@ read or written is logged, counted, and returned by `problems`.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import logging
 import os
@@ -31,7 +32,7 @@ from reverie.files.disk.state import FileState, StateUnavailable
 from reverie.files.hand_edits.importer import ConflictFile, HandEditImporter, HandEditReport
 from reverie.files.hand_edits.intake import SAVING_S
 from reverie.files.layout import build_page_path
-from reverie.files.mirror.writer import AT_ONCE, MirrorWriter
+from reverie.files.mirror.writer import MirrorReport, MirrorWriter
 from reverie.files.scan import scan
 from reverie.stores.protocol import StoreProblem
 from reverie.stores.writer import StoreWriter
@@ -40,6 +41,12 @@ _log = logging.getLogger("reverie")
 
 FREE_S = 0.0003
 """Maximum duration of a scan of all files that is run at every turn."""
+
+DELAY_S = 0.1
+"""How long changes are collected before their files are written."""
+
+AT_ONCE = 1_000
+"""Number of pending changes that are written while the caller waits; more go to the background."""
 
 QUICK_S = 0.004
 """Maximum duration of a scan that is run at some turns; longer ones run in the background."""
@@ -81,13 +88,15 @@ class MemoryFolder:
         self._wanted: list[str] = []
         self._thread: threading.Thread | None = None
         self._working = False
+        self._hurried = 0
         self._catching_up = False
         self._is_watching = False
+        self._own_sequence = 0
         self._closed = False
         self._trouble = ""
         self._sweeps: deque[float] = deque(maxlen=_SWEEPS)
         self._swept_at = 0.0
-        self._paid_at = 0.0
+        self._retry_at = 0.0
         _OPEN.add(self)
 
     # -- opening and closing -----------------------------------------------------------------------------
@@ -102,38 +111,61 @@ class MemoryFolder:
                 self._schedule_job(_TAKE)
 
     def close(self) -> None:
-        """Finish the current batch of files, and close the state. Closing twice is allowed."""
+        """Write the files of what this process has changed, and close the state. Closing twice is allowed.
+
+        A folder that was lost is written again by the next process, if nothing was changed here.
+        """
         with self._changed:
-            self._closed = True
+            is_closed, self._closed = self._closed, True
+            self._changed.notify_all()
             thread = self._thread
         if thread is not None and thread is not threading.current_thread():
             thread.join()
+        with self._suppress_errors():
+            if not is_closed and self._has_own_changes():
+                self._mirror.write()
         self._state.close()
 
+    # -- keeping the files up to date --------------------------------------------------------------------
+
+    def notice(self, rows: Sequence[JournalEntry]) -> None:
+        """Have the files of changes just made by this process written, at most a moment later.
+
+        What was erased leaves the files before this returns.
+
+        Args:
+            rows: The journal entries of one commit.
+        """
+        if self._closed or not rows:
+            return
+        with self._changed:  # another thread may have published later rows already
+            self._own_sequence = max(self._own_sequence, rows[-1].sequence)
+        self._schedule_job(_WRITE)
+        if any(row.forgotten for row in rows):
+            self.flush()
+
     def flush(self, timeout_s: float = 60.0) -> bool:
-        """Wait until the background has nothing to do.
+        """Write the files of all changes so far, and wait until the background has nothing to do.
 
         Args:
             timeout_s: How long to wait at most, in seconds.
 
         Returns:
-            Whether the background has finished.
+            Whether the files show all changes, except those that wait for the import of a hand edit. If not,
+            `problems` says why, or the time was too short.
         """
-        with self._changed:
-            return self._changed.wait_for(lambda: not (self._wanted or self._working), timeout_s)
-
-    # -- keeping the files up to date --------------------------------------------------------------------
-
-    def notice(self, rows: Sequence[JournalEntry]) -> None:
-        """Write the files of changes just made by this process.
-
-        Args:
-            rows: The journal entries of one commit.
-        """
-        if self._closed or not rows or self._catching_up:  # catching up reaches these too
-            return
-        if not self._mirror.notice(rows).complete:
+        with self._suppress_errors():
+            newest = self._store.sequence()
             self._schedule_job(_WRITE)
+            with self._changed:
+                self._hurried += 1
+                self._changed.notify_all()
+                try:
+                    self._changed.wait_for(lambda: not (self._wanted or self._working), timeout_s)
+                finally:
+                    self._hurried -= 1
+            return self._state.progress().sequence >= newest and not self._mirror.failed
+        return False
 
     def refresh(self) -> None:
         """Import hand edits; called at every turn.
@@ -171,7 +203,7 @@ class MemoryFolder:
             with self._suppress_errors():
                 self._mirror.prepare()
                 if self._mirror.needs_fresh_start():
-                    self._catch_up()
+                    self._write_all()
                 report = self._take_in(paths)
         return report
 
@@ -212,7 +244,7 @@ class MemoryFolder:
         return len(self._mirror.failed)
 
     def problems(self) -> list[StoreProblem]:
-        """Return the files that could not be written or imported."""
+        """Return the files that could not be written or imported, of those that were tried so far."""
         found = [
             StoreProblem(
                 what=f"{path!r} could not be written: {why}" if path else f"no file could be written: {why}",
@@ -242,23 +274,50 @@ class MemoryFolder:
     def _sync(self) -> None:
         self._mirror.prepare()
         if self._mirror.needs_fresh_start() or self._mirror.count_pending_changes() > AT_ONCE:
-            self._catch_up()  # first find out which files are up to date
+            self._write_all()  # first find out which files are up to date
         if not self._closed:
             if self._take_in(None).unfinished:
                 time.sleep(SAVING_S)
                 self._take_in(None)
-            self._mirror.write()
+            self._write_all()
 
     def _follow(self) -> None:
-        """Write what killed processes did not write, and what is due."""
-        behind = self._mirror.count_pending_changes()
-        if behind > AT_ONCE:
+        """Have written what killed processes did not write, and what is due."""
+        if self._mirror.count_pending_changes() or (self._is_time_to_retry() and self._state.due()):
             self._schedule_job(_WRITE)
-        elif behind:
-            self._mirror.write()
-        elif time.monotonic() - self._paid_at > _DUE_EVERY_S and self._state.due():
-            self._mirror.write()
-            self._paid_at = time.monotonic()
+
+    def _write_all(self) -> None:
+        """Write all pending changes, until that is done, others hold the lock, or the folder is closed."""
+        while self._write_some().has_more and not self._closed:
+            pass
+
+    def _write_some(self, *, retry: bool = True) -> MirrorReport:
+        """Write some thousand pending changes.
+
+        Hand edits are not imported while many changes are pending.
+
+        Args:
+            retry: Whether to write files that are due, such as those whose last write has failed.
+        """
+        outcome = MirrorReport()
+        is_long, began = self._mirror.count_pending_changes() > AT_ONCE, time.monotonic()
+        try:
+            self._catching_up = is_long
+            outcome = self._mirror.write(batches=_BATCHES, retry=retry)
+        finally:
+            self._catching_up = is_long and outcome.has_more
+        if retry and (outcome.failed or outcome.edited):
+            now = time.monotonic()
+            self._retry_at = now + max(_DUE_EVERY_S, (now - began) / SHARE)
+        return outcome
+
+    def _is_time_to_retry(self) -> bool:
+        """Return whether files that could not be written may be tried again, which may take long."""
+        return time.monotonic() >= self._retry_at
+
+    def _has_own_changes(self) -> bool:
+        """Return whether changes of this process are pending."""
+        return self._own_sequence > self._state.progress().sequence
 
     def _take_in(self, paths: Iterable[str] | None) -> HandEditReport:
         if paths is None and not self._is_watching and self._estimate_scan_seconds() > FREE_S:
@@ -272,7 +331,7 @@ class MemoryFolder:
             if not report:
                 self._sweeps.append(now - began)
         if report:
-            self._mirror.write()
+            self._write_all()
         return report
 
     def _estimate_scan_seconds(self) -> float:
@@ -307,43 +366,68 @@ class MemoryFolder:
     def _schedule_job(self, job: str) -> None:
         """Have a job done by the background thread; start one if there is none."""
         with self._changed:
-            if self._closed or job in self._wanted:
+            if self._closed:
                 return
-            self._wanted.append(job)
-            if self._thread is None or not self._thread.is_alive():
-                self._thread = threading.Thread(target=self._run_jobs, name="reverie-files", daemon=True)
-                self._thread.start()
+            if job not in self._wanted:
+                self._wanted.append(job)
+            if self._thread is not None or self._start_thread():
+                return
+        self._run_jobs()
+
+    def _start_thread(self) -> bool:
+        """Start the thread, under the lock; return False at the end of the interpreter, which stops threads."""
+        if _is_ending:
+            return False
+        self._thread = threading.Thread(target=self._run_jobs, name="reverie-files", daemon=True)
+        try:
+            self._thread.start()
+        except RuntimeError:
+            self._thread = None
+        return self._thread is not None
 
     def _run_jobs(self) -> None:
-        while True:
+        try:
+            while (job := self._take_job()) is not None:
+                with self._suppress_errors():
+                    if job == _TAKE:
+                        self._watch_folders()
+                        self._sync()
+                    else:
+                        self._write_step()
+        finally:
             with self._changed:
                 self._working = False
-                self._changed.notify_all()
-                if self._closed or not self._wanted:
-                    self._wanted.clear()
+                if self._thread is threading.current_thread():
                     self._thread = None
-                    return
-                job = self._wanted.pop(0)
-                self._working = True
-            with self._suppress_errors():
-                if job == _TAKE:
-                    self._watch_folders()
-                    self._sync()
-                else:
-                    self._catch_up()
+                self._changed.notify_all()
 
-    def _catch_up(self) -> None:
-        """Write all pending changes in batches, until that is done or the folder is closed."""
-        self._catching_up = True
-        try:
-            while not self._closed:
-                outcome = self._mirror.write(batches=_BATCHES)
-                if outcome.complete or "" in outcome.failed:
+    def _write_step(self) -> None:
+        outcome = self._write_some(retry=bool(self._hurried) or self._is_time_to_retry())
+        with self._changed:
+            if (outcome.has_more or (outcome.is_blocked and self._thread is not None)) and (
+                _WRITE not in self._wanted
+            ):
+                self._wanted.append(_WRITE)
+
+    def _take_job(self) -> str | None:
+        """Return the next job; None if there is none, and the thread ends."""
+        with self._changed:
+            self._working = False
+            until = time.monotonic() + DELAY_S
+            while self._wanted == [_WRITE] and self._thread is not None and not self._is_urgent():
+                if not self._changed.wait(until - time.monotonic()):
                     break
-        finally:
-            self._catching_up = False
-        if not self._closed:
-            self._mirror.write()  # what was committed here since the last batch
+            if self._closed:
+                self._wanted.clear()
+            self._working = bool(self._wanted)
+            if not self._working:
+                self._thread = None
+            self._changed.notify_all()
+            return self._wanted.pop(0) if self._working else None
+
+    def _is_urgent(self) -> bool:
+        """Return whether somebody waits for the background."""
+        return bool(self._hurried) or self._closed
 
     def _watch_folders(self) -> None:
         """Record the modification times of all folders, before the files are scanned."""
@@ -366,10 +450,11 @@ class MemoryFolder:
             self._trouble = ""
 
     def _after_fork_in_child(self) -> None:
-        """Reset the thread, which the child does not have, and its lock."""
+        """Reset the thread, which the child does not have, and its lock; what is pending its parent writes."""
         self._changed = threading.Condition()
         self._wanted, self._thread = [], None
         self._working = self._catching_up = False
+        self._hurried = self._own_sequence = 0
 
 
 _OPEN: weakref.WeakSet[MemoryFolder] = weakref.WeakSet()
@@ -378,6 +463,21 @@ _OPEN: weakref.WeakSet[MemoryFolder] = weakref.WeakSet()
 def _after_fork_in_child() -> None:
     for folder in list(_OPEN):
         folder._after_fork_in_child()
+
+
+_is_ending = False
+
+
+@atexit.register
+def _write_at_exit() -> None:
+    """Write the files of memories that nobody has closed, and from now on those of every change at once."""
+    global _is_ending
+    _is_ending = True
+    for folder in list(_OPEN):
+        if not folder._closed and folder._root.is_dir():
+            with folder._suppress_errors():
+                if folder._has_own_changes():
+                    folder.flush()
 
 
 if hasattr(os, "register_at_fork"):  # pragma: no branch

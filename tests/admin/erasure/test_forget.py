@@ -617,6 +617,7 @@ def test_its_files_go_and_one_that_could_not_be_taken_in_is_named(tmp_path: Path
         secret = memory.save(SECRET, category="people").record
         other = memory.save("Bob likes tea").record
         memory.pages.write("MEMORY.md", f"- {QUOTE}\n- Bob\n")
+        assert memory.flush()
         file, broken = folder / f"memory/people/{secret.id}.json", folder / f"memory/{other.id}.json"
         assert SECRET in file.read_text()
         conflict = folder / f"memory/people/{secret.id}.conflict.json"
@@ -778,6 +779,7 @@ def test_a_note_about_a_broken_file_does_not_quote_it(tmp_path: Path) -> None:
     folder = tmp_path / "m"
     with Memory.open(folder) as memory:
         kept = memory.save("Bob likes tea").record
+        assert memory.flush()
         file = folder / f"memory/{kept.id}.json"
         fields = json.loads(file.read_text())
         file.write_text(json.dumps(fields | {"Anna lives in Lisbon": 1}, indent=2))

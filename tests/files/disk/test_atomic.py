@@ -389,5 +389,6 @@ def test_the_file_of_a_session_with_a_long_odd_name_is_written(tmp_path: Path) -
         for name in ("emoji\N{GRINNING FACE}" * 30, "a, b/c" * 30, "%" * 200):
             memory.session(name).add("user", "hello")
         assert memory.folder is not None
+        assert memory.flush()
         assert memory.folder.problems() == []
         assert len(list((tmp_path / "memory" / "sessions").glob("*.jsonl"))) == 3

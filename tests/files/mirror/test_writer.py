@@ -219,8 +219,8 @@ def test_what_was_forgotten_leaves_the_files(mirrored_folder: MirroredFolder) ->
     write_samples(mirrored_folder)
     gone = [make_record(1, category="a/b", tags=("x",)), make_record(4, layer="episodic", kind="event")]
     last = make_turn(1, "telegram:1")
-    rows = mirrored_folder.store.erase(make_removals(*gone, last), actor="owner", at=NOW)
-    mirrored_folder.mirror.notice(rows)
+    mirrored_folder.store.erase(make_removals(*gone, last), actor="owner", at=NOW)
+    mirrored_folder.mirror.write()
     assert_files_match(mirrored_folder)
     text = b"".join(read_all_files(mirrored_folder.root).values())
     assert b"record 1" not in text
@@ -252,18 +252,6 @@ def test_what_another_process_committed_and_did_not_write_is_made_good(
     assert_files_match(mirrored_folder)
 
 
-def test_much_that_is_to_be_made_good_is_left_to_the_background(
-    mirrored_folder: MirroredFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(writer, "AT_ONCE", 10)
-    mirrored_folder.commit_and_mirror(make_additions(make_record(1)))
-    mirrored_folder.commit(make_additions(*(make_record(n) for n in range(100, 120))))
-    assert not mirrored_folder.commit_and_mirror(make_additions(make_record(2))).complete
-    assert not (mirrored_folder.root / "memory/000000000002.json").exists()
-    mirrored_folder.mirror.write()
-    assert_files_match(mirrored_folder)
-
-
 def test_writing_goes_on_where_it_was_left(
     mirrored_folder: MirroredFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -288,11 +276,11 @@ def test_a_turn_added_between_two_batches_is_written_once(
 ) -> None:
     monkeypatch.setattr(writer, "_BATCH", 3)
     mirrored_folder.commit(make_additions(make_session("x"), make_turn(0, "x"), make_turn(1, "x")))
-    rows = mirrored_folder.commit(make_additions(make_turn(2, "x")))
+    mirrored_folder.commit(make_additions(make_turn(2, "x")))
     assert not mirrored_folder.mirror.write(
         batches=1
     ).complete  # the first three changes; the file holds all turns
-    mirrored_folder.mirror.notice(rows)
+    mirrored_folder.mirror.write()
     assert_files_match(mirrored_folder)
     assert mirrored_folder.read("sessions/x.jsonl").count(b"\n") == 4
 
@@ -435,7 +423,7 @@ def test_after_any_changes_and_mishaps_the_files_say_what_the_store_says(
     monkeypatch.setattr(writer, "_BATCH", 5)
     changes = Changes(mirrored_folder, seed)
     for step in range(150):
-        rows = mirrored_folder.commit(changes.one())
+        mirrored_folder.commit(changes.one())
         match changes.random.randrange(10):
             case 0 | 1 | 2:  # killed before its files were written
                 continue
@@ -459,9 +447,9 @@ def test_after_any_changes_and_mishaps_the_files_say_what_the_store_says(
             case 6:
                 mirrored_folder.state.close()
                 mirrored_folder.open()
-                mirrored_folder.mirror.notice(rows)
+                mirrored_folder.mirror.write(retry=False)
             case _:
-                mirrored_folder.mirror.notice(rows)
+                mirrored_folder.mirror.write(retry=False)
         if step % 10 == 0:
             mirrored_folder.mirror.write()
             assert_files_match(mirrored_folder)

@@ -36,6 +36,7 @@ def live(folder: Path, seam: tuple[str, str], at: int) -> None:
             for call in thread.calls():
                 thread._count += 1
                 call()
+                memory.flush()
             for file in sorted((folder / "memory").rglob("*.md")):
                 file.write_text(f"{file.read_text()}\n- by hand {file.name}\n")
             memory.folder.refresh()

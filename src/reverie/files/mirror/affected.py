@@ -18,13 +18,11 @@ class FileGrowth:
 
     Attributes:
         name: The id of the session, or the name of the log.
-        begun: The session, if it was added before any of its turns.
         added: The new turns or paragraphs, in order.
         only: Whether there are no other changes.
     """
 
     name: str
-    begun: SessionState | None = None
     added: list[Turn | Paragraph] = field(default_factory=list)
     only: bool = True
 
@@ -39,7 +37,7 @@ class AffectedFiles:
         arrived: The ids of records, by path, that did not stand there before.
         pages: The last state of each changed page, by path; None if it was removed.
         growing: Sessions and logs, by path.
-        erased: The kinds of values of which some were erased, so that nothing says which.
+        erased: The kinds of values of which some lost earlier versions, so that nothing says where they stood.
         last: The number of the last entry that affects each path.
     """
 
@@ -56,8 +54,9 @@ def find_affected_files(rows: Iterable[JournalEntry]) -> AffectedFiles:
     """Return the files that journal entries, in their order, affect."""
     affected = AffectedFiles()
     for row in rows:
-        if row.edit is None:
+        if row.forgotten:
             affected.erased.add(row.subject)
+        if row.edit is None:
             continue
         before, after = row.edit.before, row.edit.after
         for value in (before, after):
@@ -81,12 +80,10 @@ def find_affected_files(rows: Iterable[JournalEntry]) -> AffectedFiles:
 
 
 def _record_growth(growth: FileGrowth, value: Turn | SessionState | Paragraph, *, is_new: bool) -> None:
-    if not is_new or (isinstance(value, SessionState) and (growth.begun or growth.added)):
-        growth.only = False
-    elif isinstance(value, SessionState):
-        growth.begun = value
-    else:
+    if is_new and not isinstance(value, SessionState):
         growth.added.append(value)
+    else:
+        growth.only = False
 
 
 def _get_file_id(value: Value) -> str:

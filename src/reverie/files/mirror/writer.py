@@ -1,16 +1,16 @@
-"""Mirror of the store in files, written after each change.
+"""Mirror of the store in files, which follows the journal.
 
-The mirror follows the journal. The entries since the number in `files.db` decide which files are affected.
-Their content is read from the store as it is now, so order and repetition do not matter. What a killed
-process did not write, the next one writes. Where the folder or `files.db` was lost, the journal is followed
-from its beginning, and only what differs is written.
+The entries since the number in `files.db` decide which files are affected. Up to the newest entry, they hold
+the content; otherwise it is read from the store as it is now, so order and repetition do not matter. What a
+killed process did not write, the next one writes. Where the folder or `files.db` was lost, the journal is
+followed from its beginning, and only what differs is written.
 
 Before a file is replaced or removed it is read. If its checksum is that of its `FileRecord`, it may go. So may an
 earlier content, or what an interrupted append left. Anything else is a hand edit: the file is left as it is,
 and stays due until it was imported. `disk.atomic` keeps an edit that comes in the very moment of the step.
 
 A failed write raises nothing to the author of the change, which is in the store already. It is logged,
-counted, and tried again with the next change.
+counted, and tried again with a later change.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from reverie.domain.change import JournalEntry, Subject
+from reverie.domain.change import Subject
 from reverie.domain.conversation import Turn
 from reverie.domain.errors import StoreCorrupt, StoreError
 from reverie.domain.record import Record
@@ -45,7 +45,6 @@ from reverie.files.expected import (
     is_earlier_version_prefix,
     render_expected_content,
     render_record_content,
-    render_session_content,
 )
 from reverie.files.layout import (
     MEMORY,
@@ -68,15 +67,11 @@ _log = logging.getLogger("reverie")
 FILES_FAILED = "files.failed"
 """Name of the store's counter of files that could not be written."""
 
-AT_ONCE = 1_000
-"""Number of pending changes that are written while the caller waits; more go to the background."""
-
 _GROWING: frozenset[Form] = frozenset({"session", "log", "episodic"})
 _BATCH = 250
 _DUE_AT_ONCE = 100
 _PAUSE_S = 0.002
 _TOLD = 3
-_NOTICE_PATIENCE_S = 0.5
 _TOPS = (MEMORY, SESSIONS)
 _FORMS: Mapping[Subject, frozenset[Form]] = {
     "record": frozenset({"record", "episodic"}),
@@ -97,6 +92,7 @@ class MirrorReport:
         edited: Files left as they are because they contain hand edits.
         failed: Reasons, by path, why files could not be read or written.
         complete: Whether all other files show all changes.
+        is_blocked: Whether others held the lock for too long.
     """
 
     written: int = 0
@@ -104,6 +100,12 @@ class MirrorReport:
     edited: list[str] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
     complete: bool = True
+    is_blocked: bool = False
+
+    @property
+    def has_more(self) -> bool:
+        """Return whether more can be written at once."""
+        return not (self.complete or self.is_blocked or "" in self.failed)
 
 
 class MirrorWriter:
@@ -132,41 +134,13 @@ class MirrorWriter:
 
     # -- writing -----------------------------------------------------------------------------------------
 
-    def notice(self, rows: Sequence[JournalEntry]) -> MirrorReport:
-        """Write the files of changes just made by this process.
-
-        Args:
-            rows: The journal entries of one commit.
-
-        Returns:
-            The result; it is not `complete` when so much else is pending that `write` should be called in the
-            background.
-        """
-        outcome = MirrorReport()
-        with self._suppress_errors(outcome), self._state.lock(_NOTICE_PATIENCE_S) as ledger:
-            self._prepare(ledger)
-            first, last = rows[0].sequence, rows[-1].sequence
-            done = ledger.progress.sequence
-            if done == first - 1:
-                self._take(ledger, find_affected_files(rows), outcome)
-                ledger.advance(MirrorProgress(last, compute_stamp(rows[-1])))
-            elif last - done > AT_ONCE:
-                outcome.complete = False
-            elif last > done:
-                run = _WriteProgress()
-                while not self._follow(ledger, run, outcome):
-                    pass
-            if self.failed:
-                self._retry(ledger, outcome)
-        self._report_failures(outcome)
-        return outcome
-
-    def write(self, *, batches: int | None = None) -> MirrorReport:
+    def write(self, *, batches: int | None = None, retry: bool = True) -> MirrorReport:
         """Write the files of all pending changes, and those that are due.
 
         Args:
             batches: How many batches of some hundred changes at most; None for all. The lock is released
                 between them.
+            retry: Whether to write files that are due, such as those whose last write has failed.
         """
         outcome, run = MirrorReport(complete=False), _WriteProgress()
         with self._suppress_errors(outcome):
@@ -179,7 +153,10 @@ class MirrorWriter:
                         self._recover(ledger, outcome)
                     self._prepare(ledger)
                     run.batches += 1
-                    if self._follow(ledger, run, outcome) and self._write_some_due(ledger, run, outcome):
+                    run.is_fresh |= not ledger.progress.sequence
+                    if self._follow(ledger, run, outcome) and (
+                        not retry or self._write_some_due(ledger, run, outcome)
+                    ):
                         outcome.complete = True
                         break
         self._report_failures(outcome)
@@ -226,7 +203,10 @@ class MirrorWriter:
                 for places in (affected.places, affected.pages, affected.growing):
                     places.pop(path, None)
         affected.erased -= {subject for subject in affected.erased if run.compared.get(subject, 0) >= newest}
-        self._take_present(ledger, affected, outcome)
+        if rows[-1].sequence == newest and not run.is_fresh:
+            self._take(ledger, affected, outcome)
+        else:
+            self._take_present(ledger, affected, outcome)
         whole = (path for path in affected.last if parse_form(path) != "episodic")  # a day is patched
         run.shown.update(dict.fromkeys(whole, newest))
         run.compared.update(dict.fromkeys(affected.erased, newest))
@@ -234,7 +214,7 @@ class MirrorWriter:
         return rows[-1].sequence >= newest
 
     def _take(self, ledger: LockedFileState, affected: AffectedFiles, outcome: MirrorReport) -> None:
-        """Write the files of the last changes, whose entries contain all that is needed."""
+        """Write the files of the newest changes, whose entries contain all that is needed."""
         for path, ids in affected.places.items():
             new = affected.arrived.get(path) == ids and parse_form(path) == "episodic"
             if not new or not self._append_to_day(
@@ -345,15 +325,7 @@ class MirrorWriter:
     ) -> bool:
         """Append what is new to a file; return False if that is not enough, or not certain."""
         known = ledger.find(path)
-        if not growth.only:
-            return False
-        if growth.begun is not None:
-            turns = [value for value in growth.added if isinstance(value, Turn)]
-            if known is not None or not _follow_on(turns, 0):
-                return False
-            self._write(ledger, path, render_session_content(growth.begun, turns), outcome)
-            return True
-        if known is None or known.pieces < 0:
+        if known is None or known.pieces < 0 or not growth.only:
             return False
         if parse_form(path) == "session":
             turns = [value for value in growth.added if isinstance(value, Turn)]
@@ -530,17 +502,11 @@ class MirrorWriter:
 
     def _write_some_due(self, ledger: LockedFileState, run: _WriteProgress, outcome: MirrorReport) -> bool:
         """Write some more of the files that are due; return whether these were the last."""
+        run.tried.update(outcome.edited, outcome.failed)
         due = [path for path in ledger.due() if path not in run.tried]
         self._write_due(ledger, due[:_DUE_AT_ONCE], outcome)
         run.tried.update(due[:_DUE_AT_ONCE])
         return len(due) <= _DUE_AT_ONCE
-
-    def _retry(self, ledger: LockedFileState, outcome: MirrorReport) -> None:
-        """Write again what failed before, until something fails again."""
-        for path in [path for path in self.failed if path]:
-            if path in outcome.failed:
-                return
-            self._write_due(ledger, [path], outcome)
 
     # -- after failures ----------------------------------------------------------------------------------
 
@@ -601,7 +567,7 @@ class MirrorWriter:
         try:
             yield
         except StateBusy:
-            outcome.complete = False
+            outcome.complete, outcome.is_blocked = False, True
         except StoreCorrupt as error:  # users of the store get this error, with advice
             _log.info("files not written: %s", error)
             self.failed[""] = outcome.failed[""] = str(error)
@@ -616,9 +582,9 @@ class MirrorWriter:
         new = {path: why for path, why in outcome.failed.items() if path not in self.failed}
         self.failed.update(outcome.failed)
         for path, why in list(new.items())[:_TOLD]:
-            _log.warning("%s not written, tried again with the next change: %s", path or "files", why)
+            _log.warning("%s not written, tried again with a later change: %s", path or "files", why)
         if len(new) > _TOLD:
-            _log.warning("%d more files not written, tried again with the next change", len(new) - _TOLD)
+            _log.warning("%d more files not written, tried again with a later change", len(new) - _TOLD)
         if not new:
             return
         try:
@@ -633,12 +599,15 @@ class _WriteProgress:
 
     Attributes:
         batches: Number of batches of the journal.
+        is_fresh: Whether the state was lost, so that the files are compared with the store and not with the
+            journal, of which a part may be missing.
         shown: The last change that each path shows.
         compared: The last change that all files of a kind of value show.
         tried: Due files that were tried.
     """
 
     batches: int = 0
+    is_fresh: bool = False
     shown: dict[str, int] = field(default_factory=dict)
     compared: dict[Subject, int] = field(default_factory=dict)
     tried: set[str] = field(default_factory=set)
