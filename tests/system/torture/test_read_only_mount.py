@@ -54,6 +54,7 @@ def test_a_folder_on_a_read_only_mount_can_be_read(tmp_path: Path, state: str) -
     memory = Memory.open(folder)
     memory.save("Likes tea")
     memory.session("cli:1").add("user", "Where is the tea?")
+    assert memory.flush()
     if state == "closed":
         memory.close()
     if in_namespace(f"{mount} true").returncode:
