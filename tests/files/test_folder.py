@@ -21,6 +21,7 @@ from reverie import Memory, Settings
 from reverie.domain.change import Change, JournalEntry
 from reverie.domain.page import HISTORY
 from reverie.files import folder
+from reverie.files.disk.state import FileState
 from reverie.files.folder import MemoryFolder
 from reverie.files.mirror import writer
 from reverie.stores.contract.factories import (
@@ -502,6 +503,49 @@ def test_what_was_erased_leaves_the_files_at_once(late: KeptFolder) -> None:
     late.change_store(make_additions(make_record(60)))
     rows = late.store.erase(make_removals(make_record(2), make_record(60)), actor="owner", at=NOW)
     late.folder.notice(rows)
+    assert_files_match(late)
+
+
+def test_earlier_words_and_places_leave_the_files_at_once(late: KeptFolder) -> None:
+    late.change_store(make_additions(make_record(60, content="Words to be forgotten")))
+    assert late.folder.flush()
+    late.change_store(make_additions(make_record(61, content="Words to be forgotten too")))
+    for number in (60, 61):
+        (record,) = late.store.records([f"{number:012x}"])
+        later = replace(record, content=f"Other words {number}", category="elsewhere")
+        late.folder.notice(late.store.erase(make_change(record, later), actor="owner", at=NOW))
+        assert_files_match(late)
+    assert b"forgotten" not in b"".join(read_all_files(late.root).values())
+
+
+def test_closing_writes_changes_that_were_published_out_of_order(late: KeptFolder) -> None:
+    first, second = (late.commit(make_additions(make_record(number))) for number in (60, 61))
+    late.folder.notice(first)
+    assert late.folder.flush()
+    third = late.commit(make_additions(make_record(62)))
+    late.folder.notice(third)
+    late.folder.notice(second)
+    late.folder.close()
+    late.open()
+    assert (late.root / "memory/00000000003e.json").exists()
+    assert_files_match(late)
+
+
+def test_nobody_waits_for_ever_for_another_who_writes_files(
+    late: KeptFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folder, "DELAY_S", 0.01)
+    real = FileState.lock
+    monkeypatch.setattr(FileState, "lock", lambda state, patience_s=0.0: real(state, 0.05))
+    other = FileState(late.root)
+    with real(other):
+        late.change_store(make_additions(make_record(60)))
+        late.folder._write_all()
+        assert not late.folder.flush(0.3)
+        late.folder.refresh()
+        assert not (late.root / "memory/00000000003c.json").exists()
+    other.close()
+    assert late.folder.flush()
     assert_files_match(late)
 
 
