@@ -1,0 +1,24 @@
+"""Fixtures of the tests of files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.files.kept_folder_fixture import KeptFolder, large, middle, small
+from tests.files.mirror_fixture import write_samples
+
+
+@pytest.fixture(params=[small, middle, large])
+def kept_folder(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[KeptFolder]:
+    request.param(monkeypatch)
+    opened = KeptFolder(tmp_path / "memory")
+    write_samples(opened)
+    opened.folder.sync(wait=False)
+    assert opened.folder.flush()
+    yield opened
+    opened.close()

@@ -1,0 +1,81 @@
+"""A memory's folder that is kept by a `MemoryFolder`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from reverie.domain.change import Change, JournalEntry
+from reverie.files import folder
+from reverie.files.folder import MemoryFolder
+from reverie.stores.contract.factories import (
+    NOW,
+)
+from reverie.stores.writer import StoreWriter
+from tests.files.mirror_fixture import (
+    MirroredFolder,
+)
+
+
+class KeptFolder(MirroredFolder):
+    """A memory's folder that is kept by a `MemoryFolder`."""
+
+    def open(self) -> None:
+        super().open()
+        self.told: list[JournalEntry] = []
+        self.folder = MemoryFolder(
+            self.root, StoreWriter(store=self.store, clock=lambda: NOW, publish=self.told.extend)
+        )
+
+    def commit_and_mirror(self, edits: Sequence[Change]) -> None:  # type: ignore[override]
+        """Change the store and have the files written now."""
+        self.change_store(edits)
+        self.folder.flush()
+
+    def change_store(self, edits: Sequence[Change]) -> None:
+        """Change the store; the files follow."""
+        self.folder.notice(self.commit(edits))
+
+    def close(self) -> None:
+        self.folder.close()
+        super().close()
+
+    def edit(self, path: str, old: str, new: str) -> None:
+        """As an editor that saves by renaming."""
+        file = self.root / path
+        text = file.read_text()
+        assert old in text
+        other = file.with_name(f".{file.name}.swp")
+        other.write_text(text.replace(old, new))
+        other.rename(file)
+
+    def edit_in_place(self, path: str, old: str, new: str) -> None:
+        file = self.root / path
+        text = file.read_text()
+        assert old in text
+        file.write_text(text.replace(old, new))
+
+    def content(self, number: int) -> str:
+        (found,) = self.store.records([f"{number:012x}"])
+        return found.content
+
+
+def small(patch: pytest.MonkeyPatch) -> None:
+    """All files are looked at at every turn."""
+    patch.setattr(folder, "FREE_S", 60.0)
+    patch.setattr(folder, "QUICK_S", 60.0)
+
+
+def middle(patch: pytest.MonkeyPatch) -> None:
+    """As with a thousand files: all of them are looked at by a turn, but not by every turn."""
+    patch.setattr(folder, "FREE_S", -1.0)
+    patch.setattr(folder, "QUICK_S", 60.0)
+    patch.setattr(folder, "SHARE", 1e-6)
+
+
+def large(patch: pytest.MonkeyPatch) -> None:
+    """As with very many files: all of them are looked at in the background only."""
+    patch.setattr(folder, "FREE_S", -1.0)
+    patch.setattr(folder, "QUICK_S", -1.0)
+    patch.setattr(folder, "SHARE", 1e-6)

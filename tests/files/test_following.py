@@ -1,0 +1,247 @@
+"""Files follow the store on a thread: nothing is lost, and nothing erased remains."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reverie import Memory
+from reverie.files import folder
+from reverie.files.disk.state import FileState
+from reverie.files.mirror import writer
+from reverie.stores.contract.factories import (
+    NOW,
+    make_additions,
+    make_change,
+    make_record,
+    make_removals,
+    make_session,
+    make_turn,
+)
+from tests.files.kept_folder_fixture import KeptFolder
+from tests.files.mirror_fixture import (
+    assert_files_match,
+    make_page,
+    make_paragraph,
+    read_all_files,
+)
+
+
+@pytest.fixture
+def late(kept_folder: KeptFolder, monkeypatch: pytest.MonkeyPatch) -> KeptFolder:
+    """A folder whose files are not written before somebody asks for them."""
+    monkeypatch.setattr(folder, "DELAY_S", 600.0)
+    return kept_folder
+
+
+def test_a_change_does_not_wait_for_its_file_which_follows_by_itself(kept_folder: KeptFolder) -> None:
+    began = time.monotonic()
+    with kept_folder.state.lock():  # nobody can write files now
+        kept_folder.change_store(make_additions(make_record(60)))
+        assert time.monotonic() - began < folder.DELAY_S * 50
+        assert not (kept_folder.root / "memory/00000000003c.json").exists()
+    deadline = time.monotonic() + 20
+    while not (kept_folder.root / "memory/00000000003c.json").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert kept_folder.folder.flush()
+    assert_files_match(kept_folder)
+
+
+def test_changes_that_follow_each_other_are_written_in_one_step(
+    late: KeptFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[int] = []
+    real = late.folder._mirror.write
+
+    def count(**options: Any) -> writer.MirrorReport:
+        outcome = real(**options)
+        steps.append(outcome.written)
+        return outcome
+
+    monkeypatch.setattr(late.folder._mirror, "write", count)
+    for number in range(60, 90):
+        late.change_store(make_additions(make_record(number)))
+    page = make_page()
+    for number in range(20):
+        late.change_store(make_change(page, page := make_page(f"Version {number}\n")))
+    assert steps == []
+    assert late.folder.flush()
+    assert steps == [31]
+    assert_files_match(late)
+
+
+def test_a_file_that_is_not_written_yet_was_not_deleted(late: KeptFolder) -> None:
+    late.change_store(make_additions(make_record(60), make_record(61, layer="episodic"), make_paragraph(7)))
+    late.change_store(make_additions(make_session("late"), make_turn(0, "late")))
+    assert late.folder.take_in().taken == []
+    late.folder.refresh()
+    assert [each.archived for each in late.store.records([f"{60:012x}", f"{61:012x}"])] == [False, False]
+    assert late.folder.flush()
+    assert_files_match(late)
+
+
+def test_a_file_deleted_while_its_new_text_waits_is_written_with_it(late: KeptFolder) -> None:
+    late.change_store(make_change(make_record(2), replace(make_record(2), importance=0.9)))
+    (late.root / "memory/000000000002.json").unlink()
+    late.folder.sync()
+    (found,) = late.store.records([make_record(2).id])
+    assert (found.archived, found.importance) == (False, 0.9)
+    assert_files_match(late)
+
+
+def test_an_edit_of_the_old_text_while_a_new_one_waits_is_merged(late: KeptFolder) -> None:
+    late.change_store(make_change(make_record(2), replace(make_record(2), importance=0.9)))
+    late.change_store(make_change(make_page(), make_page("# Memory\n- by the program\n")))
+    late.edit("memory/000000000002.json", "Content of record 2", "By hand")
+    late.edit("memory/MEMORY.md", "# Memory", "# My memory")
+    late.folder.sync()
+    (found,) = late.store.records([make_record(2).id])
+    assert (found.content, found.importance) == ("By hand", 0.9)
+    assert late.store.pages(["MEMORY.md"])[0].content == "# My memory\n- by the program\n"
+    assert late.folder.conflicts() == []
+    assert_files_match(late)
+
+
+def test_an_edit_of_what_a_waiting_text_changes_too_is_a_conflict(late: KeptFolder) -> None:
+    late.change_store(make_change(make_record(2), replace(make_record(2), content="By the program")))
+    late.edit("memory/000000000002.json", "Content of record 2", "By hand")
+    assert late.folder.flush()  # the thread comes first, and leaves the file alone
+    assert "By hand" in late.read("memory/000000000002.json").decode()
+    late.folder.sync()
+    (conflict,) = late.folder.conflicts()
+    assert late.content(2) == "By hand"
+    assert "By the program" in (late.root / conflict.path).read_text()
+    (late.root / conflict.path).unlink()
+    late.folder.sync()
+    assert_files_match(late)
+
+
+def test_closing_writes_what_was_changed_here(late: KeptFolder) -> None:
+    late.change_store(make_additions(*(make_record(number) for number in range(100, 3_000))))
+    late.folder.close()
+    late.open()
+    assert_files_match(late)
+
+
+def test_what_was_erased_leaves_the_files_at_once(late: KeptFolder) -> None:
+    late.change_store(make_additions(make_record(60)))
+    rows = late.store.erase(make_removals(make_record(2), make_record(60)), actor="owner", at=NOW)
+    late.folder.notice(rows)
+    assert_files_match(late)
+
+
+def test_earlier_words_and_places_leave_the_files_at_once(late: KeptFolder) -> None:
+    late.change_store(make_additions(make_record(60, content="Words to be forgotten")))
+    assert late.folder.flush()
+    late.change_store(make_additions(make_record(61, content="Words to be forgotten too")))
+    for number in (60, 61):
+        (record,) = late.store.records([f"{number:012x}"])
+        later = replace(record, content=f"Other words {number}", category="elsewhere")
+        late.folder.notice(late.store.erase(make_change(record, later), actor="owner", at=NOW))
+        assert_files_match(late)
+    assert b"forgotten" not in b"".join(read_all_files(late.root).values())
+
+
+def test_closing_writes_changes_that_were_published_out_of_order(late: KeptFolder) -> None:
+    first, second = (late.commit(make_additions(make_record(number))) for number in (60, 61))
+    late.folder.notice(first)
+    assert late.folder.flush()
+    third = late.commit(make_additions(make_record(62)))
+    late.folder.notice(third)
+    late.folder.notice(second)
+    late.folder.close()
+    late.open()
+    assert (late.root / "memory/00000000003e.json").exists()
+    assert_files_match(late)
+
+
+def test_nobody_waits_for_ever_for_another_who_writes_files(
+    late: KeptFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folder, "DELAY_S", 0.01)
+    real = FileState.lock
+    monkeypatch.setattr(FileState, "lock", lambda state, patience_s=0.0: real(state, 0.05))
+    other = FileState(late.root)
+    with real(other):
+        late.change_store(make_additions(make_record(60)))
+        late.folder._write_all()
+        assert not late.folder.flush(0.3)
+        late.folder.refresh()
+        assert not (late.root / "memory/00000000003c.json").exists()
+    other.close()
+    assert late.folder.flush()
+    assert_files_match(late)
+
+
+def test_flush_says_that_files_could_not_be_written(
+    late: KeptFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folder, "_DUE_EVERY_S", 600.0)
+    real = late.folder._mirror.disk.create
+
+    def refuse(*args: object, **options: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(late.folder._mirror.disk, "create", refuse)
+    late.change_store(make_additions(make_record(60)))
+    assert not late.folder.flush()
+    assert "No space left" in late.folder.problems()[0].what
+    monkeypatch.setattr(late.folder._mirror.disk, "create", real)
+    assert late.folder.flush()
+    assert late.folder.problems() == []
+    assert_files_match(late)
+
+
+def test_a_fork_takes_no_work_along(late: KeptFolder) -> None:
+    late.change_store(make_additions(make_record(60)))
+    child = os.fork()
+    if child == 0:
+        threads = [each for each in threading.enumerate() if each.name == "reverie-files"]
+        late.folder.close()
+        os._exit(1 if threads or (late.root / "memory/00000000003c.json").exists() else 0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert len([each for each in threading.enumerate() if each.name == "reverie-files"]) == 1
+    assert late.folder.flush()
+    assert_files_match(late)
+
+
+_UNCLOSED = """
+import atexit, os, signal, sys
+from reverie import Memory
+atexit.register(lambda: memory.save("Ends with a nod"))
+memory = Memory.open(sys.argv[1])
+assert memory.flush()
+memory.save("Begins with a bow")
+if sys.argv[2:] == ["killed"]:
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def run_unclosed(root: Path, *options: str) -> set[str]:
+    """Run a program that closes nothing; return what its files say then."""
+    command = [sys.executable, "-W", "error", "-c", _UNCLOSED, os.fspath(root), *options]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    assert ran.stderr == ""
+    files = (root / "memory").rglob("*.json") if (root / "memory").exists() else ()
+    return {json.loads(file.read_text())["content"] for file in files}
+
+
+def test_the_end_of_a_program_that_closed_nothing_writes_its_files(tmp_path: Path) -> None:
+    assert run_unclosed(tmp_path) == {"Begins with a bow", "Ends with a nod"}
+
+
+def test_what_a_killed_process_did_not_write_is_there_when_the_memory_is_opened(tmp_path: Path) -> None:
+    assert run_unclosed(tmp_path, "killed") == set()
+    with Memory.open(tmp_path):
+        (file,) = (tmp_path / "memory").rglob("*.json")
+        assert json.loads(file.read_text())["content"] == "Begins with a bow"
