@@ -40,9 +40,11 @@ lint: $(STAMP)  ## Formatting, style, types, layers, structure, generated refere
 	$(BIN)/python scripts/generate_async.py --check
 	$(BIN)/python scripts/check_structure.py
 	$(BIN)/python scripts/generate_reference.py --check
+	$(BIN)/python scripts/generate_typescript.py --check
 
-docs: $(STAMP)  ## Write docs/reference/api.md from the docstrings.
+docs: $(STAMP)  ## Write docs/reference/api.md from the docstrings, and the client in TypeScript from the HTTP API.
 	$(BIN)/python scripts/generate_reference.py
+	$(BIN)/python scripts/generate_typescript.py
 
 coverage: $(STAMP)  ## Line and branch coverage of the everyday tests.
 	$(PYTEST) -m "not slow" --cov --cov-report=term:skip-covered

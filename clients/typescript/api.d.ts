@@ -1,0 +1,722 @@
+// Written by scripts/generate_typescript.py from the description of the HTTP API. Do not edit.
+
+import type { Options, Result } from "./index.js";
+
+/** Activity of the last days, the earliest first. */
+export interface ActivityOutput {
+  items: DayOutput[];
+}
+
+/** Turns as they were added. */
+export interface AddedTurns {
+  items: Turn[];
+}
+
+/** Result of applying a plan. */
+export interface AppliedPlan {
+  plan: string;
+  batch: number | null;
+  changes: number;
+}
+
+/** A change of several records in one transaction. */
+export interface BulkChange {
+  ids: string[];
+  action: "archive" | "label" | "vouch";
+  tags?: string[];
+  reason?: string;
+}
+
+/** Message and budget of a prompt; see Session.context. */
+export interface ContextInput {
+  message?: string | null;
+  soft_tokens?: number | null;
+  hard_tokens?: number | null;
+  record_shown?: boolean;
+  extra_context?: string;
+}
+
+/** Number of things removed. */
+export interface Count {
+  removed: number;
+}
+
+/** Activity of one day. */
+export interface DayOutput {
+  day: string;
+  counts: { [name: string]: number };
+  median_and_p95: { [name: string]: (number | null)[] };
+}
+
+/** A value of working memory; ttl of null keeps it, without ttl it lives as long as usual. */
+export interface EntryInput {
+  data: string;
+  ttl?: string | number | null;
+  category?: string | null;
+  tags?: string[];
+}
+
+/** Values of working memory. */
+export interface EntryList {
+  items: EntryOutput[];
+}
+
+/** A value of working memory. */
+export interface EntryOutput {
+  key: string;
+  data: string;
+  stored_at: string;
+  expires_at: string | null;
+  category: string | null;
+  tags: string[];
+}
+
+/** Contents of a prompt, with the texts as they were then. */
+export interface ExplainedReceipt {
+  session: string;
+  position: number;
+  at: string;
+  sequence: number;
+  asked: boolean;
+  soft_tokens: number;
+  hard_tokens: number;
+  total: number;
+  tokens: { [name: string]: number };
+  cut: string[];
+  replayed_messages: number;
+  replayed_tokens: number;
+  standing: ReceiptLineOutput[];
+  left_out: number;
+  erased: number;
+  question: string | null;
+  lines: ReceiptLineOutput[];
+}
+
+/** The user's rating of an answer. */
+export interface FeedbackInput {
+  turn: string;
+  thumb: "up" | "down";
+  note?: string;
+}
+
+/** Content to erase, named in one way; see Memory.admin. */
+export interface ForgetInput {
+  ids?: string[];
+  session?: string | null;
+  scope?: string | null;
+  match?: string | null;
+  turns?: boolean;
+}
+
+/** Content to erase, with the digest of its preview. */
+export interface ForgetOrder {
+  ids?: string[];
+  session?: string | null;
+  scope?: string | null;
+  match?: string | null;
+  turns?: boolean;
+  digest: string;
+}
+
+/** Content that is erased, and remains that still contain it. */
+export interface ForgetOutput {
+  done: boolean;
+  counts: { [name: string]: number };
+  going: { [name: string]: string }[];
+  left: { [name: string]: string }[];
+  pending: string[];
+  notes: string[];
+  digest: string;
+}
+
+/** Hits, best first; empty if nothing is relevant. */
+export interface Hits {
+  hits: { [name: string]: unknown }[];
+}
+
+/** A change; before and after are None where it was erased. */
+export interface JournalItem {
+  sequence: number;
+  batch: number;
+  at: string;
+  actor: string;
+  reason: string;
+  subject: string;
+  id: string | null;
+  change: string;
+  before: { [name: string]: unknown } | null;
+  after: { [name: string]: unknown } | null;
+}
+
+/** Changes in their order; next is the after of the next page, or its before with newest_first. */
+export interface JournalPage {
+  items: JournalItem[];
+  next: number | null;
+}
+
+/** A line of a page, or a paragraph of a log. */
+export interface LineInput {
+  text: string;
+  at?: string | null;
+}
+
+/** Answer of /livez. */
+export interface Live {
+  status: "ok";
+  version: string;
+}
+
+/** A token that was just created; token is shown once. */
+export interface NewToken {
+  id: string;
+  label: string;
+  scope: string;
+  rights: ("read" | "write" | "review" | "forget" | "admin")[];
+  origin: "owner" | "agent" | "tool" | "web" | "import";
+  created_at: string;
+  expires_at: string | null;
+  revoked_at: string | null;
+  last_used_at: string | null;
+  token: string;
+}
+
+/** The whole text of a page. */
+export interface PageInput {
+  content: string;
+}
+
+/** A page or a log; paragraphs of a log, characters of a page. */
+export interface PageItem {
+  name: string;
+  paragraphs: number | null;
+  characters: number | null;
+  updated_at: string;
+}
+
+/** All pages and logs. */
+export interface PageList {
+  items: PageItem[];
+}
+
+/** A page or a log with its text. */
+export interface PageText {
+  name: string;
+  content: string;
+}
+
+/** Outcome of a pass. */
+export interface PassResult {
+  state: "applied" | "planned" | "skipped" | "failed";
+  why: string;
+  batch: number | null;
+}
+
+/** Decision on groups of steps of a plan; on all open ones if none is named. */
+export interface PlanDecision {
+  verdict: "accept" | "reject" | "later";
+  groups?: number[] | null;
+  reason?: string;
+}
+
+/** Passes to plan; see Memory.dreams. */
+export interface PlanInput {
+  name?: string;
+  session?: string | null;
+  keep?: number | null;
+  output?: string | null;
+  step?: string;
+  scope?: string;
+  origin?: "owner" | "agent" | "tool" | "web" | "import";
+}
+
+/** Plans that wait or were decided, the newest first. */
+export interface PlanList {
+  items: PlanOutput[];
+}
+
+/** A plan; applied is the number by which it can be undone. */
+export interface PlanOutput {
+  id: string;
+  name: string;
+  made_at: string;
+  steps: PlanStepOutput[];
+  groups: StepGroupOutput[];
+  decided: boolean;
+  refused: { [name: string]: string }[];
+  notes: string[];
+  skipped: string;
+  failed: string;
+  usage: { [name: string]: number };
+  applied: number | null;
+}
+
+/** One proposed change. */
+export interface PlanStepOutput {
+  why: string;
+  sources: string[];
+  subject: string;
+  id: string;
+  before: { [name: string]: unknown } | null;
+  after: { [name: string]: unknown } | null;
+}
+
+/** An error (RFC 9457); detail says what is wrong and what to do. */
+export interface Problem {
+  type: string;
+  title: string;
+  status: number;
+  detail: string;
+  instance?: string;
+  errors?: { pointer: string; detail: string }[];
+}
+
+/** Target layer of a promotion. */
+export interface Promotion {
+  to?: string;
+}
+
+/** Decision on a proposal. */
+export interface ProposalDecision {
+  verdict: "accept" | "reject" | "later";
+  reason?: string;
+}
+
+/** Records that passes propose. */
+export interface ProposalList {
+  items: MemoryRecord[];
+}
+
+/** Answer of /readyz. */
+export interface Ready {
+  status: "ok";
+  sequence: number;
+}
+
+/** A candidate of a prompt, with what it said then; content is None where nobody can tell. */
+export interface ReceiptLineOutput {
+  id: string;
+  type: string;
+  verdict: string;
+  score: number;
+  tokens: number;
+  recent: boolean;
+  shown_at: number | null;
+  parts: { [name: string]: number };
+  state: string;
+  content: string | null;
+  scope: string;
+}
+
+/** Receipts of prompts, the newest first. */
+export interface ReceiptList {
+  items: ReceiptOutput[];
+}
+
+/** Contents of a prompt, in numbers. */
+export interface ReceiptOutput {
+  session: string;
+  position: number;
+  at: string;
+  sequence: number;
+  asked: boolean;
+  soft_tokens: number;
+  hard_tokens: number;
+  total: number;
+  tokens: { [name: string]: number };
+  cut: string[];
+  replayed_messages: number;
+  replayed_tokens: number;
+  standing: unknown[];
+  left_out: number;
+  erased: number;
+}
+
+/** One thing remembered for the long term. A value: changing it makes another. */
+export interface MemoryRecord {
+  id: string;
+  content: string;
+  created_at: string;
+  updated_at: string;
+  last_seen_at: string;
+  category?: string | null;
+  kind?: "fact" | "preference" | "decision" | "constraint" | "project_fact" | "task_state" | "command_result" | "failure" | "fix" | "finding" | "insight" | "lesson" | "anti_pattern" | "event";
+  layer?: "episodic" | "semantic" | "procedural";
+  tags?: string[];
+  confidence?: number;
+  importance?: number;
+  source?: string;
+  references?: string[];
+  origin?: "owner" | "agent" | "tool" | "web" | "import";
+  scope?: string;
+  pinned?: boolean;
+  seen_count?: number;
+  valid_from?: string | null;
+  valid_to?: string | null;
+  expires_at?: string | null;
+  metadata?: { [name: string]: string };
+  archived_at?: string | null;
+  archive_reason?: string;
+  parts?: string[];
+}
+
+/** Records to save together: all or none. */
+export interface RecordBatch {
+  records: RecordInput[];
+}
+
+/** A record to save; see Memory.save. */
+export interface RecordInput {
+  content: string;
+  category?: string | null;
+  kind?: "fact" | "preference" | "decision" | "constraint" | "project_fact" | "task_state" | "command_result" | "failure" | "fix" | "finding" | "insight" | "lesson" | "anti_pattern" | "event" | null;
+  layer?: "episodic" | "semantic" | "procedural" | null;
+  tags?: string[];
+  confidence?: number;
+  importance?: number;
+  source?: string;
+  references?: string[];
+  origin?: "owner" | "agent" | "tool" | "web" | "import";
+  pinned?: boolean;
+  valid_from?: string | null;
+  valid_to?: string | null;
+  ttl?: string | number | null;
+  metadata?: { [name: string]: string };
+  created_at?: string | null;
+  draft?: boolean;
+}
+
+/** Page of a list of records, those created last first. */
+export interface RecordPage {
+  items: MemoryRecord[];
+  next: string | null;
+}
+
+/** New values of fields; those that are not given stay (RFC 7396). */
+export interface RecordPatch {
+  content?: string | null;
+  category?: string | null;
+  kind?: "fact" | "preference" | "decision" | "constraint" | "project_fact" | "task_state" | "command_result" | "failure" | "fix" | "finding" | "insight" | "lesson" | "anti_pattern" | "event" | null;
+  layer?: "episodic" | "semantic" | "procedural" | null;
+  tags?: string[] | null;
+  confidence?: number | null;
+  importance?: number | null;
+  source?: string | null;
+  references?: string[] | null;
+  origin?: "owner" | "agent" | "tool" | "web" | "import" | null;
+  pinned?: boolean | null;
+  valid_from?: string | null;
+  valid_to?: string | null;
+  expires_at?: string | null;
+  metadata?: { [name: string]: string | null } | null;
+}
+
+/** Result of a save. */
+export interface SavedRecord {
+  record: MemoryRecord;
+  outcome: "created" | "reinforced";
+}
+
+/** Results of a batch, in its order. */
+export interface SavedRecords {
+  results: SavedRecord[];
+}
+
+/** Live records of each scope. */
+export interface ScopeCounts {
+  scopes: { [name: string]: number };
+}
+
+/** A search; see Memory.search. */
+export interface SearchInput {
+  category?: string[];
+  tags?: string[];
+  kind?: ("fact" | "preference" | "decision" | "constraint" | "project_fact" | "task_state" | "command_result" | "failure" | "fix" | "finding" | "insight" | "lesson" | "anti_pattern" | "event")[];
+  layer?: ("episodic" | "semantic" | "procedural")[];
+  origin?: ("owner" | "agent" | "tool" | "web" | "import")[];
+  created_after?: string | null;
+  created_before?: string | null;
+  valid_at?: string | null;
+  query?: string | null;
+  sources?: ("records" | "turns" | "pages")[];
+  limit?: number;
+  min_score?: number;
+  mode?: "words" | "literal" | "regex";
+  unit?: "turn" | "session";
+  session?: string[];
+  role?: ("user" | "assistant" | "system" | "tool")[];
+}
+
+/** Changes of a session. A metadata value of null removes the item. */
+export interface SessionInput {
+  status?: "active" | "paused" | "terminated" | null;
+  metadata?: { [name: string]: string | null };
+}
+
+/** A session. */
+export interface SessionItem {
+  session: SessionState;
+  turns: number;
+  last_at: string;
+}
+
+/** Page of a list of sessions, the latest active first. */
+export interface SessionPage {
+  items: SessionItem[];
+  next: string | null;
+}
+
+/** State of a session, apart from its turns. */
+export interface SessionState {
+  id: string;
+  created_at: string;
+  status?: "active" | "paused" | "terminated";
+  scope?: string;
+  window_start?: number;
+  summary?: string;
+  metadata?: { [name: string]: string };
+}
+
+/** Options for shortening the window of a session; see Memory.dreams. */
+export interface SessionWindowInput {
+  kind: "digest" | "compact" | "trim";
+  keep?: number | null;
+}
+
+/** Numbers of steps that are made together; batch is the number by which they can be undone. */
+export interface StepGroupOutput {
+  state: string;
+  steps: number[];
+  reason: string;
+  batch: number | null;
+}
+
+/** A token to create. */
+export interface TokenInput {
+  label: string;
+  scope?: string;
+  rights?: ("read" | "write" | "review" | "forget" | "admin")[];
+  origin?: "owner" | "agent" | "tool" | "web" | "import";
+  expires?: string | null;
+}
+
+/** All tokens, the newest first. */
+export interface TokenList {
+  items: TokenOutput[];
+}
+
+/** A token, without its secret. */
+export interface TokenOutput {
+  id: string;
+  label: string;
+  scope: string;
+  rights: ("read" | "write" | "review" | "forget" | "admin")[];
+  origin: "owner" | "agent" | "tool" | "web" | "import";
+  created_at: string;
+  expires_at: string | null;
+  revoked_at: string | null;
+  last_used_at: string | null;
+}
+
+/** One call of a tool that an assistant turn asks for. */
+export interface ToolCall {
+  id: string;
+  name: string;
+  arguments?: string;
+}
+
+/** A call of a tool. */
+export interface ToolCallInput {
+  id: string;
+  name: string;
+  arguments?: string;
+}
+
+/** One message of a conversation. */
+export interface Turn {
+  id: string;
+  session: string;
+  position: number;
+  role: "user" | "assistant" | "system" | "tool";
+  content: string;
+  at: string;
+  speaker?: string;
+  tool_calls?: ToolCall[];
+  tool_call_id?: string;
+  metadata?: { [name: string]: string };
+  scope?: string;
+}
+
+/** Turns to add one after the other: all or none. */
+export interface TurnBatch {
+  turns: TurnInput[];
+}
+
+/** A turn to add; see Session.add. */
+export interface TurnInput {
+  role: "user" | "assistant" | "system" | "tool";
+  content: string;
+  speaker?: string;
+  at?: string | null;
+  tool_calls?: ToolCallInput[];
+  tool_call_id?: string;
+  metadata?: { [name: string]: string };
+}
+
+/** Page of the turns of a session, by position. */
+export interface TurnPage {
+  items: Turn[];
+  next: string | null;
+}
+
+/** Changes to undo, named in one of three ways; see History.undo. */
+export interface UndoInput {
+  changes?: number[] | null;
+  batch?: number | null;
+  since?: number | string | null;
+  dry_run?: boolean;
+}
+
+/** Changes that were undone; differences only in a dry run. */
+export interface UndoOutput {
+  changes: number[];
+  differences: { [name: string]: unknown }[];
+  left: { [name: string]: unknown }[];
+  made: number[];
+  dry_run: boolean;
+}
+
+/** One method for each operation of the HTTP API. */
+export interface Api {
+  /** Say that the process answers. */
+  getLiveness(options?: Options): Promise<Result<Live>>;
+  /** Return counters in the text format of Prometheus. */
+  getMetrics(options?: Options): Promise<Result<string>>;
+  /** Return this description. */
+  describeApi(options?: Options): Promise<Result<{ [name: string]: unknown }>>;
+  /** Say whether the store can be read and written. */
+  getReadiness(options?: Options): Promise<Result<Ready>>;
+  /** Return what was done on each of the last days. */
+  getActivity(options?: { days?: number } & Options): Promise<Result<ActivityOutput>>;
+  /** Return the number of live records of each category. */
+  listCategories(options?: { scope?: string } & Options): Promise<Result<{ [name: string]: number }>>;
+  /** Compare the store, the journal, the search index and the files; repair nothing. */
+  diagnose(options?: Options): Promise<Result<{ [name: string]: unknown }>>;
+  /** Erase content for good, as its preview said. */
+  forget(body: ForgetOrder, options?: Options): Promise<Result<ForgetOutput>>;
+  /** Return what an erasure would remove, and what would be left. */
+  previewErasure(body: ForgetInput, options?: Options): Promise<Result<ForgetOutput>>;
+  /** List changes in their order, or the newest first. */
+  listChanges(options?: { scope?: string; after?: number; before?: number; limit?: number; id?: string; actor?: string; subject?: "record" | "turn" | "session" | "page" | "paragraph"; newest_first?: boolean } & Options): Promise<Result<JournalPage>>;
+  /** List receipts of the prompts that were made, the newest first. */
+  listPacks(options?: { scope?: string; limit?: number } & Options): Promise<Result<ReceiptList>>;
+  /** List all pages and logs. */
+  listPages(options?: Options): Promise<Result<PageList>>;
+  /** Return the text of a page or a log. */
+  getPage(name: string, options?: Options): Promise<Result<PageText>>;
+  /** Write a page as a whole; an existing one needs If-Match. */
+  writePage(name: string, body: PageInput, options?: { ifMatch?: string } & Options): Promise<Result<PageText>>;
+  /** Remove a page; undo brings it back. */
+  deletePage(name: string, options: { ifMatch: string } & Options): Promise<Result<Count>>;
+  /** Add a line to the end of a page, or a paragraph to the end of a log. */
+  appendToPage(name: string, body: LineInput, options?: { idempotencyKey?: string } & Options): Promise<Result<PageText>>;
+  /** Plan what a pass would change now; the plan waits, and nothing is changed before it is decided. */
+  makePlan(body: PlanInput, options?: Options): Promise<Result<PlanOutput>>;
+  /** List the plans that wait or were decided, the newest first. */
+  listPlans(options?: Options): Promise<Result<PlanList>>;
+  /** Return a plan; what a decided one said is not kept. */
+  getPlan(id: string, options?: Options): Promise<Result<PlanOutput>>;
+  /** Make all changes of a plan that are not decided yet, all of them or none. */
+  applyPlan(id: string, options?: { idempotencyKey?: string } & Options): Promise<Result<AppliedPlan>>;
+  /** Accept, reject or put off groups of steps of a plan; accepted ones are made at once. */
+  decidePlan(id: string, body: PlanDecision, options?: Options): Promise<Result<PlanOutput>>;
+  /** List the records that passes propose and nobody has decided, the earliest first. */
+  listProposals(options?: Options): Promise<Result<ProposalList>>;
+  /** Accept, reject or put off a proposal. */
+  decideOnProposal(id: string, body: ProposalDecision, options?: Options): Promise<Result<MemoryRecord>>;
+  /** Save a record, or reinforce the one that says the same. */
+  saveRecord(body: RecordInput, options?: { scope?: string; idempotencyKey?: string } & Options): Promise<Result<SavedRecord>>;
+  /** List records, those created last first. */
+  listRecords(options?: { scope?: string; limit?: number; cursor?: string; category?: string[]; tags?: string[]; kind?: ("fact" | "preference" | "decision" | "constraint" | "project_fact" | "task_state" | "command_result" | "failure" | "fix" | "finding" | "insight" | "lesson" | "anti_pattern" | "event")[]; layer?: ("episodic" | "semantic" | "procedural")[]; origin?: ("owner" | "agent" | "tool" | "web" | "import")[]; created_after?: string; created_before?: string; valid_at?: string; archived?: boolean; pinned?: boolean; as_of?: number | string } & Options): Promise<Result<RecordPage>>;
+  /** Save several records in one transaction. */
+  saveRecords(body: RecordBatch, options?: { scope?: string; idempotencyKey?: string } & Options): Promise<Result<SavedRecords>>;
+  /** Archive, label or vouch for several records in one transaction, which one undo takes back. */
+  changeRecords(body: BulkChange, options?: { scope?: string } & Options): Promise<Result<RecordPage>>;
+  /** Return a record, archived or not. */
+  getRecord(id: string, options?: { scope?: string; as_of?: number | string } & Options): Promise<Result<MemoryRecord>>;
+  /** Change fields of a record; null removes a value (RFC 7396). */
+  updateRecord(id: string, body: RecordPatch, options: { scope?: string; ifMatch: string } & Options): Promise<Result<MemoryRecord>>;
+  /** Take a record out of search; it can be restored. */
+  archiveRecord(id: string, options: { scope?: string; reason?: string; ifMatch: string } & Options): Promise<Result<MemoryRecord>>;
+  /** Return where a record comes from, and its later changes. */
+  getRecordBlame(id: string, options?: { scope?: string } & Options): Promise<Result<{ [name: string]: unknown }>>;
+  /** Return the difference between two versions of a record; by default that of its last change. */
+  getRecordDiff(id: string, options?: { scope?: string; a?: number | string; b?: number | string } & Options): Promise<Result<{ [name: string]: unknown }>>;
+  /** List the changes of a record, the oldest first. */
+  getRecordHistory(id: string, options?: { scope?: string } & Options): Promise<Result<JournalPage>>;
+  /** Protect a record from decay and from every automatic change. */
+  pinRecord(id: string, options?: { scope?: string } & Options): Promise<Result<MemoryRecord>>;
+  /** Copy a record to a scope around its own. */
+  promoteRecord(id: string, body: Promotion, options?: { scope?: string } & Options): Promise<Result<SavedRecord>>;
+  /** Bring an archived record back into search. */
+  restoreRecord(id: string, options?: { scope?: string } & Options): Promise<Result<MemoryRecord>>;
+  /** Allow decay and automatic changes again. */
+  unpinRecord(id: string, options?: { scope?: string } & Options): Promise<Result<MemoryRecord>>;
+  /** Return the number of live records of each scope within that of the token. */
+  listScopes(options?: Options): Promise<Result<ScopeCounts>>;
+  /** List the values of working memory. */
+  listEntries(options?: { scope?: string } & Options): Promise<Result<EntryList>>;
+  /** Return a value of working memory. */
+  getEntry(key: string, options?: { scope?: string } & Options): Promise<Result<EntryOutput>>;
+  /** Store a value of working memory, in place of what was there. */
+  setEntry(key: string, body: EntryInput, options?: { scope?: string } & Options): Promise<Result<EntryOutput>>;
+  /** Remove a value of working memory. */
+  deleteEntry(key: string, options?: { scope?: string } & Options): Promise<Result<Count>>;
+  /** Return what answers a query, best first; nothing if nothing is relevant. */
+  search(body: SearchInput, options?: { scope?: string; as_of?: number | string } & Options): Promise<Result<Hits>>;
+  /** List sessions, the latest active first. */
+  listSessions(options?: { scope?: string; limit?: number; cursor?: string } & Options): Promise<Result<SessionPage>>;
+  /** Return the state of a session. */
+  getSession(id: string, options?: { scope?: string } & Options): Promise<Result<SessionState>>;
+  /** Pause, resume or terminate a session, or set its metadata. */
+  changeSession(id: string, body: SessionInput, options?: { scope?: string } & Options): Promise<Result<SessionState>>;
+  /** Remove a session and its turns; undo brings them back. */
+  deleteSession(id: string, options?: { scope?: string } & Options): Promise<Result<Count>>;
+  /** Shorten the window of a session; its turns stay stored. */
+  shortenWindow(id: string, body: SessionWindowInput, options?: { scope?: string } & Options): Promise<Result<PassResult>>;
+  /** Save what a session concluded, by rule and without a model. */
+  concludeSession(id: string, options?: { scope?: string } & Options): Promise<Result<SavedRecords>>;
+  /** Return what goes into the prompt of a session now. */
+  buildContext(id: string, body: ContextInput, options?: { scope?: string } & Options): Promise<Result<{ [name: string]: unknown }>>;
+  /** Note what the user thinks of an answer. */
+  rateAnswer(id: string, body: FeedbackInput, options?: { scope?: string } & Options): Promise<Result<Turn>>;
+  /** List receipts of the prompts of a session, the newest first. */
+  listPacksOfSession(id: string, options?: { scope?: string; limit?: number } & Options): Promise<Result<ReceiptList>>;
+  /** Return what the prompt for one turn was made of: each line, its source, score and verdict. */
+  getPack(id: string, position: string, options?: { scope?: string } & Options): Promise<Result<ExplainedReceipt>>;
+  /** Add turns at the end of a session, in one transaction. */
+  addTurns(id: string, body: TurnBatch, options?: { scope?: string; idempotencyKey?: string } & Options): Promise<Result<AddedTurns>>;
+  /** List the turns of a session by position. */
+  listTurns(id: string, options?: { scope?: string; limit?: number; cursor?: string } & Options): Promise<Result<TurnPage>>;
+  /** List the values of working memory. */
+  listEntriesOfSession(id: string, options?: { scope?: string } & Options): Promise<Result<EntryList>>;
+  /** Return a value of working memory. */
+  getEntryOfSession(id: string, key: string, options?: { scope?: string } & Options): Promise<Result<EntryOutput>>;
+  /** Store a value of working memory, in place of what was there. */
+  setEntryOfSession(id: string, key: string, body: EntryInput, options?: { scope?: string } & Options): Promise<Result<EntryOutput>>;
+  /** Remove a value of working memory. */
+  deleteEntryOfSession(id: string, key: string, options?: { scope?: string } & Options): Promise<Result<Count>>;
+  /** Return how much can be seen from a scope. */
+  getStats(options?: { scope?: string } & Options): Promise<Result<{ [name: string]: unknown }>>;
+  /** Return how much the memory holds, in all scopes. */
+  getAllStats(options?: Options): Promise<Result<{ [name: string]: unknown }>>;
+  /** Return the number of live records that have each tag. */
+  listTags(options?: { scope?: string } & Options): Promise<Result<{ [name: string]: number }>>;
+  /** List all tokens, the newest first. */
+  listTokens(options?: Options): Promise<Result<TokenList>>;
+  /** Create a token; it is shown once. */
+  createToken(body: TokenInput, options?: Options): Promise<Result<NewToken>>;
+  /** Revoke a token. */
+  revokeToken(id: string, options?: Options): Promise<Result<TokenOutput>>;
+  /** Take changes back, all of them in one transaction. */
+  undo(body: UndoInput, options?: { scope?: string; idempotencyKey?: string } & Options): Promise<Result<UndoOutput>>;
+}
