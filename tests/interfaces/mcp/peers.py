@@ -131,8 +131,14 @@ class Wire:
             fcntl.ioctl(self.process.stdout, termios.FIONREAD, unread)
 
     def answer(self, id: Any) -> dict[str, Any]:
-        """The answer to a request, whatever else is said before it."""
-        while (heard := self.hear()).get("id") != id or "method" in heard:
+        """The answer to a request, or with None to what has no id, whatever else is said before it."""
+        while (heard := self.hear_answer()).get("id") != id:
+            pass
+        return heard
+
+    def hear_answer(self) -> dict[str, Any]:
+        """The next answer to any request, whatever the server tells of by itself before it."""
+        while "method" in (heard := self.hear()):
             pass
         return heard
 

@@ -133,8 +133,7 @@ def test_a_line_that_is_no_message_is_answered_and_the_server_goes_on(
     wire: Wire, line: bytes, code: int, id: object
 ) -> None:
     wire.raw(line + b"\n")
-    heard = wire.hear()
-    assert (heard["error"]["code"], heard["id"]) == (code, id)
+    assert wire.answer(id)["error"]["code"] == code
     still_serves(wire)
 
 
@@ -168,8 +167,7 @@ def test_a_message_that_is_too_long_is_refused_and_not_kept(wire: Wire) -> None:
     for _ in range(40):
         wire.raw(piece)
     wire.raw(b"\n")
-    heard = wire.hear()
-    assert (heard["error"]["code"], heard["id"]) == (INVALID_REQUEST, None)
+    assert wire.answer(None)["error"]["code"] == INVALID_REQUEST
     still_serves(wire)
 
 
@@ -195,14 +193,13 @@ def test_a_cancelled_call_gets_no_answer_and_holds_up_nothing(wire: Wire, hostil
         wire.call("save_memory", {"content": "Bob likes coffee"}, id="slow")
         wire.say("notifications/cancelled", {"requestId": "slow"})
         wire.say("ping", id="after")
-        heard = wire.hear()
-        assert heard["id"] == "after"
+        assert wire.hear_answer()["id"] == "after"
     finally:
         other.rollback()
         other.close()
     for number in range(3):
         wire.say("ping", id=f"later {number}")
-        assert wire.hear()["id"] == f"later {number}"  # and not the answer to the call
+        assert wire.hear_answer()["id"] == f"later {number}"  # and not the answer to the call
     still_serves(wire)
 
 
