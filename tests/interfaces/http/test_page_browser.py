@@ -299,3 +299,17 @@ def test_the_page_is_seen_as_a_scope(page: Any, memory: Memory) -> None:
     assert "rook" not in page.locator("main").inner_text()
     page.get_by_role("link", name="Leave").click()
     page.wait_for_url("**/records")
+
+
+def test_cards_are_gone_through_with_keys(page: Any, memory: Memory) -> None:
+    for text in ("We decided on Postgres", "We decided on Rust"):
+        memory.save(text, kind="decision", layer="episodic")
+    plan = memory.dreams.keep_plan(memory.dreams.plan("promote"))
+    page.goto(f"/review/{plan.id}")
+    for key in ("j", "j", "k", "j"):
+        page.keyboard.press(key)
+    assert page.evaluate("document.activeElement.id") == "card-1"
+    page.keyboard.press("r")
+    page.wait_for_function("document.querySelector('#card-1').classList.contains('settled')")
+    (kept,) = memory.dreams.kept_plans()
+    assert [group.state for group in kept.groups] == ["waiting", "rejected"]

@@ -141,7 +141,7 @@ def test_a_plan_is_decided_card_by_card_and_each_can_be_taken_back(
     assert path in find_links(see(client, "/review"), "/review/")
     page = see(client, path)
     assert page.text.count("We decided on") >= 3
-    assert [each["data-key"] for each in page.find("button") if "data-key" in each] == ["a", "s", "r"]
+    assert [each["data-key"] for each in page.find("button") if "data-key" in each] == 3 * ["a", "s", "r"]
     accepted = send(client, path, group="0", verdict="accept")
     assert "Done." in accepted.text
     assert [record.layer for record in memory.list()].count("semantic") == 1

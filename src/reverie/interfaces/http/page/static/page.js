@@ -1,13 +1,20 @@
 // Everything on the page works without this file.
 
-// An element with data-key="a" is pressed by the key a.
+// An element with data-key="a" is pressed by the key a, in the card that has the focus if there is one; j and k go to
+// the next and the previous card.
 document.addEventListener("keydown", (event) => {
   const busy = event.target.closest("input, textarea, select, [contenteditable]");
   if (busy || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
-  const target = document.querySelector(`[data-key="${CSS.escape(event.key)}"]`);
+  const card = document.activeElement.closest("[data-card]");
+  const wanted = `[data-key="${CSS.escape(event.key)}"]`;
+  const cards = [...document.querySelectorAll("[data-card]")];
+  const step = { j: 1, k: -1 }[event.key];
+  const target = step && cards.length
+    ? cards[Math.min(Math.max(cards.indexOf(card) + step, 0), cards.length - 1)]
+    : card?.querySelector(wanted) ?? document.querySelector(wanted);
   if (!target) return;
   event.preventDefault();
-  if (target.matches("input, textarea, select")) target.focus();
+  if (target.matches("input, textarea, select, [data-card]")) target.focus();
   else target.click();
 });
 
