@@ -10,7 +10,7 @@ export TMPDIR := $(or $(TMPDIR),$(if $(wildcard /dev/shm),/dev/shm,/tmp))
 unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(BIN)/python -m pytest -q -n auto --dist worksteal
 
-.PHONY: demo test test-slow lint docs coverage torture load nights bench scale versions clean setup
+.PHONY: demo test test-slow lint docs coverage torture load nights bench scale versions image sbom clean setup
 
 setup: $(STAMP)
 
@@ -64,6 +64,13 @@ load: $(STAMP)  ## A server under mixed requests of 64 connections: errors, time
 nights: $(STAMP)  ## Hostile models at night, and what a prompt cache keeps. NIGHTS=100 SEED=2 FEED=locomo.json to vary.
 	$(BIN)/python -m tests.system.nights --nights $(or $(NIGHTS),1000) --seed $(or $(SEED),1) $(if $(FEED),--feed $(FEED))
 	$(BIN)/python -m benchmarks.cache
+
+image:  ## The container image `reverie`, where podman, buildah or docker runs.
+	@sh scripts/build_image.sh
+
+sbom: $(STAMP)  ## dist/reverie.cdx.json: what the wheel installs with its extras for servers, as CycloneDX.
+	@$(BIN)/python -m build --wheel --outdir dist . >/dev/null
+	@sh scripts/build_sbom.sh $(VENV) dist
 
 versions: $(STAMP)  ## Integrations at the lowest and highest releases allowed. NAMES="openai-agents" for some.
 	@scripts/check_versions.sh $(NAMES)
