@@ -13,7 +13,7 @@ import pytest
 from reverie import Memory, Settings
 from reverie.domain.errors import InvalidInput, MissingExtra, ModelUnavailable
 from reverie.llm.messages import ModelReply, ModelRequest, TokenUsage
-from reverie.llm.telemetry import CONTENT_VARIABLE, trace
+from reverie.stores.telemetry import CONTENT_VARIABLE, trace
 
 pytest.importorskip("opentelemetry.sdk")
 
@@ -231,7 +231,7 @@ def test_nothing_is_imported_while_it_is_off() -> None:
 
 
 def test_without_the_package_the_memory_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    from reverie.llm import telemetry
+    from reverie.stores import telemetry
 
     telemetry._get_interface.cache_clear()
     monkeypatch.setitem(sys.modules, "opentelemetry", None)

@@ -19,8 +19,8 @@ from reverie.domain.errors import InvalidInput, ModelError, ReverieError, StoreE
 from reverie.domain.text import escaping, validation
 from reverie.llm.messages import ChatMessage, ModelReply, ModelRequest, TokenUsage
 from reverie.llm.protocol import Answering, Model, OnText, resolve_model
-from reverie.llm.telemetry import ask_model
 from reverie.session import Session
+from reverie.stores.telemetry import ask_model
 from reverie.tools import Tool, Toolset
 from reverie.tools.large_results import LargeResultStore, add_working_tools
 

@@ -22,7 +22,6 @@ from reverie.domain.text.ids import NewId
 from reverie.domain.text.timestamps import Clock
 from reverie.files.disk.paths import resolve_path
 from reverie.files.profile import Profile
-from reverie.llm.telemetry import require_telemetry
 from reverie.repositories.activity import ActivityLog
 from reverie.repositories.records import RecordRepository
 from reverie.scoped import MemoryParts, ScopedMemory, SessionPool
@@ -41,6 +40,7 @@ from reverie.stores.protocol import Store
 from reverie.stores.redacting import RedactingStore, keep_secrets_from_log
 from reverie.stores.sqlite import SQLiteStore
 from reverie.stores.sqlite.connections import is_on_read_only_mount
+from reverie.stores.telemetry import require_telemetry
 from reverie.stores.writer import StoreWriter, discard_rows
 
 if TYPE_CHECKING:

@@ -24,12 +24,12 @@ from reverie.domain.scope import (
     visible_scopes,
 )
 from reverie.domain.text.timestamps import Clock
-from reverie.llm.telemetry import trace
 from reverie.repositories.activity import ActivityLog
 from reverie.search.hits import SOURCES, Hit, SearchMode, Source, Unit
 from reverie.search.searcher import Searcher, SearchRequest, validate_count
 from reverie.settings import Settings
 from reverie.stores.protocol import Store
+from reverie.stores.telemetry import trace
 
 Order = Literal["newest", "oldest", "created"]
 """Order of a list of records: last changed first, last changed last, or last created first."""

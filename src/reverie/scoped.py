@@ -21,7 +21,6 @@ from reverie.domain.record import PROMOTED_FROM, UNTRUSTED, Kind, Layer, Origin,
 from reverie.domain.scope import EVERY_SCOPE, validate_scope, visible_scopes
 from reverie.domain.text import validation
 from reverie.domain.text.timestamps import Clock, Duration
-from reverie.llm.telemetry import OperationSpan, trace
 from reverie.reader import MemoryReader, validate_text
 from reverie.repositories.activity import ActivityLog
 from reverie.repositories.pages import Pages, find_notes_from_turns
@@ -38,6 +37,7 @@ from reverie.search.searcher import Searcher
 from reverie.session import Session
 from reverie.settings import Settings
 from reverie.stores.forks import renew_lock_after_fork
+from reverie.stores.telemetry import OperationSpan, trace
 from reverie.stores.writer import StoreWriter
 
 if TYPE_CHECKING:

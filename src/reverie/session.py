@@ -50,7 +50,6 @@ from reverie.domain.record import Origin, Record
 from reverie.domain.scope import validate_scope, visible_scopes
 from reverie.domain.text import timestamps, validation
 from reverie.files.profile import Profile
-from reverie.llm.telemetry import trace
 from reverie.repositories.pages import Pages, commit_with_notes, daily_note_changes
 from reverie.repositories.receipts import PendingReceipts
 from reverie.repositories.working_memory import WorkingMemory
@@ -58,6 +57,7 @@ from reverie.search.hits import Hit
 from reverie.settings import Settings
 from reverie.stores.forks import renew_lock_after_fork
 from reverie.stores.redacting import get_redactor, redact_value
+from reverie.stores.telemetry import trace
 from reverie.stores.writer import StoreWriter
 
 _log = logging.getLogger("reverie")

@@ -17,7 +17,6 @@ from reverie.domain.filter import parse_values
 from reverie.domain.record import Origin
 from reverie.domain.scope import EVERY_SCOPE, validate_scope
 from reverie.domain.text.timestamps import Clock, Duration, parse_duration
-from reverie.llm.telemetry import trace
 from reverie.repositories.activity import KEPT_DAYS, ActivityLog, DayActivity
 from reverie.repositories.receipts import ExplainedPack, ReceiptReader
 from reverie.repositories.records import RecordRepository
@@ -26,6 +25,7 @@ from reverie.search.searcher import validate_count
 from reverie.settings import Settings
 from reverie.stores.protocol import Store, StoreProblem
 from reverie.stores.redacting import unwrap
+from reverie.stores.telemetry import trace
 from reverie.stores.writer import StoreWriter
 
 if TYPE_CHECKING:

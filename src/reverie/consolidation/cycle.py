@@ -39,10 +39,10 @@ from reverie.domain.record import Kind, Origin
 from reverie.domain.text.timestamps import format_time
 from reverie.llm.messages import ModelFailure, ModelReply, ModelRequest, TokenUsage
 from reverie.llm.protocol import Model
-from reverie.llm.telemetry import ask_model, trace_workflow
 from reverie.repositories.records import NewRecord
 from reverie.settings import Settings
 from reverie.stores.redacting import redact_request
+from reverie.stores.telemetry import ask_model, trace_workflow
 from reverie.stores.writer import StoreWriter
 
 _log = logging.getLogger("reverie")

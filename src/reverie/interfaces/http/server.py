@@ -35,9 +35,9 @@ from reverie.interfaces.http.receipts import Receipts
 from reverie.interfaces.http.tokens import Caller, Right, TokenRegistry
 from reverie.interfaces.mcp.threads import CallThreads
 from reverie.interfaces.web import CHALLENGE, LARGEST_BODY, RequestGuard, list_hosts
-from reverie.llm.telemetry import trace_request
 from reverie.memory import Memory
 from reverie.stores.protocol import Store
+from reverie.stores.telemetry import trace_request
 
 BODY_S = 30
 """Seconds within which the body of a request must arrive."""

@@ -29,10 +29,10 @@ from reverie.domain.page import Paragraph
 from reverie.domain.passage import SEARCHABLE, Searchable, get_scope
 from reverie.domain.record import Record
 from reverie.llm.embedding import Embedder
-from reverie.llm.telemetry import trace_model
 from reverie.settings import Settings
 from reverie.stores.forks import renew_lock_after_fork
 from reverie.stores.protocol import Store, read_or_none
+from reverie.stores.telemetry import trace_model
 
 if TYPE_CHECKING:
     from reverie.search.vectors.vector_file import Neighbours, VectorFile

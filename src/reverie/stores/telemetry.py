@@ -15,10 +15,11 @@ from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from functools import cache
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from reverie.domain.errors import MissingExtra
 from reverie.domain.secrets import build_redactor
+from reverie.settings import Settings
 
 if TYPE_CHECKING:
     from reverie.llm.messages import ModelReply, ModelRequest
@@ -40,20 +41,6 @@ _LABELS = (
     "http.response.status_code",
 )
 """Attributes of a span that are those of its duration too: few values each."""
-
-
-class TelemetrySettings(Protocol):
-    """What is read of `reverie.Settings`."""
-
-    @property
-    def telemetry(self) -> bool:
-        """Whether anything is recorded."""
-        ...
-
-    @property
-    def secret_patterns(self) -> tuple[str, ...]:
-        """Patterns of further secrets."""
-        ...
 
 
 class OperationSpan:
@@ -90,12 +77,12 @@ _OFF = OperationSpan()
 
 
 def trace(
-    settings: TelemetrySettings, operation: str, target: str = "", *, scope: str = "", session: str = ""
+    settings: Settings, operation: str, target: str = "", *, scope: str = "", session: str = ""
 ) -> OperationSpan:
     """Return the span of an operation of the memory.
 
     Args:
-        settings: TelemetrySettings of the memory.
+        settings: Settings of the memory.
         operation: Name of the operation in the semantic conventions.
         target: Name of what is called, for the span's own name.
         scope: Scope of the memory. It appears as a hash, since it often names a person.
@@ -112,7 +99,7 @@ def trace(
     return span
 
 
-def trace_model(settings: TelemetrySettings, operation: str, name: str) -> OperationSpan:
+def trace_model(settings: Settings, operation: str, name: str) -> OperationSpan:
     """Return the span of a call of a model or an embedder, which is named `provider:model`."""
     if not settings.telemetry:
         return _OFF
@@ -124,16 +111,14 @@ def trace_model(settings: TelemetrySettings, operation: str, name: str) -> Opera
     return span
 
 
-def trace_workflow(settings: TelemetrySettings, name: str) -> OperationSpan:
+def trace_workflow(settings: Settings, name: str) -> OperationSpan:
     """Return the span of a dream or one of its passes."""
     span = trace(settings, "invoke_workflow", name)
     span.set("gen_ai.workflow.name", name)
     return span
 
 
-def trace_request(
-    settings: TelemetrySettings, method: str, route: str, headers: Mapping[str, str]
-) -> OperationSpan:
+def trace_request(settings: Settings, method: str, route: str, headers: Mapping[str, str]) -> OperationSpan:
     """Return the span of a request to the HTTP server; it belongs to the trace that the headers name."""
     if not settings.telemetry:
         return _OFF
@@ -144,7 +129,7 @@ def trace_request(
 
 
 def ask_model(
-    settings: TelemetrySettings, model: Model, request: ModelRequest, *, on_text: OnText | None = None
+    settings: Settings, model: Model, request: ModelRequest, *, on_text: OnText | None = None
 ) -> ModelReply:
     """Ask a model within a span; errors are those of `Model.answer`."""
     with trace_model(settings, "chat", model.name) as span:
@@ -183,7 +168,7 @@ class _RecordedSpan(OperationSpan):
 
     def __init__(
         self,
-        settings: TelemetrySettings,
+        settings: Settings,
         name: str,
         kind: str,
         duration: str,
