@@ -152,7 +152,7 @@ def main() -> int:
     wrong: list[Wrong] = []
     rounds = 0
     with (
-        _base(asked.folder) as base,
+        _base(asked.store) as base,
         ExitStack() as ending,
     ):
         Path(base).chmod(0o755)
