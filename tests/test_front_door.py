@@ -10,7 +10,7 @@ from reverie import Memory, MemoryReader, ScopedMemory, Snapshot
 from reverie.admin.administration import Administration
 from reverie.admin.history import History
 
-MOST_MEMBERS = 36
+MOST_MEMBERS = 37
 
 
 def list_members(cls: type) -> list[str]:

@@ -44,6 +44,7 @@ def connect(served: Served, **options: object) -> RemoteMemory:
 NOT_REMOTE = {
     "open": "opens a folder",
     "folder": "is about files",
+    "flush": "is about files",
     "path": "is about files",
     "admin": "is in reach by `request`",
     "dreams": "is in reach by `request`",
