@@ -13,7 +13,9 @@ from reverie.domain.conversation import ToolCall, Turn
 from reverie.domain.record import Record
 from reverie.evals.rules.scripted_verifier import answer_check
 from reverie.llm.messages import ModelReply, ModelRequest
+from reverie.memory import Memory
 from reverie.search.hits import Explanation, Hit
+from reverie.search.index.search_index import SearchIndex
 from reverie.stores.contract.factories import (
     NOW,
     make_entry,
@@ -27,6 +29,7 @@ __all__ = [
     "NOW",
     "MovableClock",
     "believe",
+    "get_search_index",
     "make_entry",
     "make_hit",
     "make_page",
@@ -50,6 +53,12 @@ class MovableClock:
     def move(self, **by: float) -> None:
         """Move the clock forward by a `timedelta`, such as `days=3`."""
         self.now += timedelta(**by)
+
+
+def get_search_index(memory: Memory) -> SearchIndex:
+    """Return the index of a memory that keeps it in memory or in a folder."""
+    assert isinstance(memory._index, SearchIndex)
+    return memory._index
 
 
 def make_hit(value: Record | Turn, score: float = 0.5, *matched: str) -> Hit:

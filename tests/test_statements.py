@@ -47,9 +47,15 @@ def memory(tmp_path: Path, statements: list[str]) -> Iterator[Memory]:
         yield opened
 
 
+def begin(memory: Memory, statements: list[str]) -> None:
+    """Count from here, when the thread that writes files has nothing left to read."""
+    memory.flush()
+    statements.clear()
+
+
 def test_a_search_over_six_records_takes_six_statements(memory: Memory, statements: list[str]) -> None:
     for question in ("green tea", "when does the office close?"):
-        statements.clear()
+        begin(memory, statements)
         hits = memory.search(question)
         assert hits
         assert len(statements) <= 6, statements
@@ -62,19 +68,19 @@ def test_a_context_takes_twelve_statements_and_a_few_more_when_something_has_cha
     chat = memory.session("cli:1")
     chat.add("user", "What tea does Alice like?")
     for most in (16, 12):  # headlines are read once
-        statements.clear()
+        begin(memory, statements)
         pack = chat.context()
         assert [hit.content for hit in pack.hits] == [RECORDS[0]]
         assert len(statements) <= most, statements
     chat.add("assistant", "Green tea.")
     chat.add("user", "And when does the Berlin office close?")
-    statements.clear()
+    begin(memory, statements)
     assert chat.context().hits
     assert len(statements) <= 16, statements
 
 
 def test_a_question_is_answered_from_one_state(memory: Memory, statements: list[str]) -> None:
-    statements.clear()
+    begin(memory, statements)
     memory.session("cli:1").context("green tea")
     inside = statements[statements.index("BEGIN") :]
     assert inside[-1] == "ROLLBACK"

@@ -31,7 +31,7 @@ from reverie.search.analyzer import analyze
 from reverie.search.index.inverted_index import IndexedPassage
 from reverie.search.index.tantivy_index import IndexBatch
 from reverie.stores.contract.factories import NOW
-from tests.factories import make_paragraph
+from tests.factories import get_search_index, make_paragraph
 
 SECRET = "marzipan"
 """Stands in everything that is remembered here, and in nothing that a doctor may say."""
@@ -473,7 +473,7 @@ def test_where_no_memory_ever_was_there_is_nothing_to_say(tmp_path: Path) -> Non
 def indexed(folder: Path) -> Path:
     """Make a commit of the index; its folder."""
     with Memory.open(folder) as memory:
-        memory._index.fold()
+        get_search_index(memory).fold()
     return next((folder / "index").iterdir())
 
 
@@ -503,7 +503,7 @@ def test_an_index_that_lacks_and_has_too_much_is_built_again(whole: Path, folder
     indexed(folder)
     with Memory.open(folder) as memory:
         memory.search("crate")
-        committed = memory._index._committed
+        committed = get_search_index(memory)._committed
         gone = memory.search("hall 9", mode="literal")[0].record
         (row,) = memory.history.log(gone.id)
         after = memory._store.sequence()

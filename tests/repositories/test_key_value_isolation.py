@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from reverie import Memory
 from reverie.repositories.key_value import KeyValueStore
 from reverie.repositories.key_value_codec import Namespace, PutItem, build_category, decode_category
-from tests.factories import MovableClock
+from tests.factories import MovableClock, get_search_index
 from tests.profiles import examples
 
 WORDS = ["tea", "teas", "green", "garden", "gardens", "harbour", "ferry", "nine", "2024-05-01", "the"]
@@ -67,7 +67,7 @@ def test_no_change_elsewhere_changes_a_byte_of_an_answer(
                 else:
                     shelf.put(namespace, key, {"text": text})
                 if is_committed:
-                    memory._index.fold()
+                    get_search_index(memory).fold()
                 assert _ask(shelf, asked) == expected
 
 
@@ -78,12 +78,12 @@ def test_an_erased_item_of_another_namespace_leaves_an_answer_as_it_is(memory: M
     expected = _ask(shelf, ["green tea", "harbour"])
     for key in ("k", "l"):
         shelf.put(("users", "a-b"), key, {"text": "green tea of a zither"})
-    memory._index.fold()
+    get_search_index(memory).fold()
     found = shelf.get(("users", "a-b"), "k")
     assert found is not None
     memory.admin.forget(found.record)
     assert _ask(shelf, ["green tea", "harbour"]) == expected
-    memory._index.fold()
+    get_search_index(memory).fold()
     assert _ask(shelf, ["green tea", "harbour"]) == expected
 
 

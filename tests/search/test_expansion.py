@@ -16,6 +16,7 @@ from reverie.memory import Memory
 from reverie.search import expansion
 from reverie.search.expansion import compute_distance, expand_query
 from reverie.search.query import parse_query
+from tests.factories import get_search_index
 
 
 def test_the_examples_in_the_docstrings_hold() -> None:
@@ -148,7 +149,7 @@ def test_words_of_another_scope_are_no_alternatives(tmp_path: Path) -> None:
 def test_words_near_an_unknown_one_are_found_in_the_commit(tmp_path: Path, question: str, text: str) -> None:
     with Memory.open(tmp_path) as memory:
         memory.save(text)
-        memory._index.fold()
+        get_search_index(memory).fold()
         [hit] = memory.search(question)
         assert hit.explanation.stands_for
 

@@ -12,7 +12,7 @@ import pytest
 
 from reverie import EVERY_SCOPE, Change, InvalidInput, Memory, Settings
 from reverie.search.hits import SOURCES
-from tests.factories import MovableClock
+from tests.factories import MovableClock, get_search_index
 
 
 def contents(hits: list[object]) -> list[str]:
@@ -464,7 +464,7 @@ def test_records_and_turns_are_found_the_same_whatever_the_history_says(memory: 
     before = found()
     tell(memory, *(f"[2025-06-02 10:{n}] Green tea green tea fact 3" for n in range(10, 60)))
     assert found() == before
-    memory._index.fold()
+    get_search_index(memory).fold()
     assert found() == before
 
 

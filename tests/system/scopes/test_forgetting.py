@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from reverie import EVERY_SCOPE, InvalidInput, Memory, NotFound, Record, Turn
-from tests.factories import MovableClock
+from tests.factories import MovableClock, get_search_index
 
 SECRET = "Zorblatt is the name of my first horse"
 
@@ -66,7 +66,7 @@ def test_all_that_is_somebodys_goes_from_every_byte(tmp_path: Path, clock: Movab
         with pytest.raises(NotFound, match="nothing belongs to the scope 'user:zoe-quux'"):
             memory.admin.forget(scope="user:zoe-quux")
         assert memory.admin.check() == []
-        memory._index.fold()
+        get_search_index(memory).fold()
     for file in (tmp_path / "memory").rglob("*"):
         name = file.name.lower()
         assert "zoe" not in name

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from reverie import Memory, NotFound
 from reverie.search.hits import SOURCES
-from tests.factories import MovableClock
+from tests.factories import MovableClock, get_search_index
 from tests.profiles import examples
 from tests.system.scopes.world import WORDS, Deed, World, do, opened, seen
 
@@ -141,7 +141,7 @@ def test_candidates_scores_and_reasons_do_not_depend_on_what_others_hold(
                     bob.save_many([{"content": text} for text in others[part::4]])
                     bob.session("chat:1").add_many([{"role": "user", "content": text} for text in others])
                     if part % 2:
-                        memory._index.fold()
+                        get_search_index(memory).fold()
                 world.acting = "alice"
                 alice.save_many([{"content": text, "tags": [str(part)]} for text in here[part::4]])
                 if part == 2:
@@ -149,7 +149,7 @@ def test_candidates_scores_and_reasons_do_not_depend_on_what_others_hold(
                         [{"role": "user", "content": text, "speaker": "Alice"} for text in here]
                     )
             if not crowded:
-                memory._index.fold()
+                get_search_index(memory).fold()
             queries = (
                 "deploy",
                 "kitten Lisbon",

@@ -16,6 +16,7 @@ from typing import Any
 from reverie import Memory, ReverieError, ScopedMemory
 from reverie.domain.record import FIL
 from reverie.search.hits import SOURCES
+from tests.factories import get_search_index
 
 WORDS = (
     "deploy",
@@ -119,7 +120,7 @@ def _write(world: World, scoped: ScopedMemory, text: str) -> None:
 
 
 def _fold(world: World, scoped: ScopedMemory) -> None:
-    world.memory._index.fold()
+    get_search_index(world.memory).fold()
 
 
 def _delete(world: World, scoped: ScopedMemory, session: str) -> None:

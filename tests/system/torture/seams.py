@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from reverie import Memory
+from tests.factories import get_search_index
 from tests.system.torture.worker import SEAMS, Thread, arm
 
 TIMES = 4
@@ -40,7 +41,7 @@ def live(folder: Path, seam: tuple[str, str], at: int) -> None:
             for file in sorted((folder / "memory").rglob("*.md")):
                 file.write_text(f"{file.read_text()}\n- by hand {file.name}\n")
             memory.folder.refresh()
-            memory._index.fold()
+            get_search_index(memory).fold()
 
 
 def main() -> None:

@@ -16,6 +16,7 @@ import pytest
 
 from reverie import InvalidInput, Memory, StoreUnavailable
 from reverie.domain.text.timestamps import parse_time
+from tests.factories import get_search_index
 
 SURROGATE = "\ud800"
 EARLY = datetime.min.replace(tzinfo=timezone(timedelta(hours=5)))
@@ -27,7 +28,7 @@ def memory(tmp_path: Path) -> Iterator[Memory]:
     with Memory.open(tmp_path / "memory") as opened:
         opened.save_many({"content": f"Crate {n} stands in hall {n * 3}"} for n in range(250))
         opened.session("chat:1").add("user", "where is crate 7?")
-        opened._index.fold()
+        get_search_index(opened).fold()
         yield opened
         assert opened.admin.check() == []
 

@@ -29,6 +29,7 @@ from reverie.domain.text import tokenizer
 from reverie.search.analyzer import analyze
 from reverie.search.hits import SOURCES
 from reverie.search.index.search_index import SearchIndex
+from tests.factories import get_search_index
 from tests.system.torture.scanning import found_in, indexed, tables, words_in
 
 SECONDS = float(os.environ.get("REVERIE_TORTURE_SECONDS", "0"))
@@ -155,9 +156,9 @@ class Writer:
             self.repeated(secret.text)
             self.conversation(f"chat:{self.chance.randrange(3)}", secret.text)
             if self.chance.random() < 0.5:
-                self.memory._index.fold()
+                get_search_index(self.memory).fold()
         self.memory.delete_session("chat:2")
-        self.memory._index.fold()
+        get_search_index(self.memory).fold()
         for _ in range(3):
             self.record(self.sentence())
         by_id, by_session, by_text = secrets
@@ -167,6 +168,7 @@ class Writer:
 OTHER = """
 import json, sys
 from reverie import Memory
+from tests.factories import get_search_index
 with Memory.open(sys.argv[1]) as memory:
     chats = {}
     for line in sys.stdin:

@@ -17,6 +17,7 @@ from reverie.domain.change import Change
 from reverie.search.index import tantivy_index
 from reverie.search.index.inverted_index import IndexedPassage
 from reverie.search.index.tantivy_index import TantivyIndex
+from tests.factories import get_search_index
 
 NOW = datetime(2040, 1, 1, tzinfo=UTC)
 FRUIT = ("apple", "pear", "quince", "plum", "fig")
@@ -50,16 +51,16 @@ def just_before_the_writer(monkeypatch: pytest.MonkeyPatch, act: Callable[[], An
 def test_two_that_fold_at_once_count_nothing_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     one, other = memory(tmp_path / "m"), memory(tmp_path / "m")
     one.save_many(texts(0, 600))
-    one._index.fold()
+    get_search_index(one).fold()
     one.save_many(texts(600, 700))
     assert scores(one) == scores(other)
 
     def meanwhile() -> None:
         other.save_many(texts(700, 760))
-        assert other._index.fold()
+        assert get_search_index(other).fold()
 
     just_before_the_writer(monkeypatch, meanwhile)
-    one._index.fold()
+    get_search_index(one).fold()
     one.search("crate")
     assert one._index.frequencies("record", ["crate"], None) == {"crate": 760}
     one.close()
@@ -91,7 +92,7 @@ def test_what_changes_during_a_build_is_counted_once(tmp_path: Path, monkeypatch
         return Change(before=record, after=replace(record, archived_at=NOW, archive_reason="sold"))
 
     with memory(tmp_path / "m") as one, memory(tmp_path / "m") as other:
-        leaves = one._index._iterate_leaves
+        leaves = get_search_index(one)._iterate_leaves
 
         def meanwhile() -> Iterator[IndexedPassage]:
             other._store.commit([Change(before=None, after=late), archived(gone)], actor="other", at=NOW)

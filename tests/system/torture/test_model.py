@@ -16,6 +16,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
 
 from reverie import EVERY_SCOPE, InvalidInput, Memory, NotFound, Settings
 from reverie.domain.scope import visible_scopes
+from tests.factories import get_search_index
 
 SECONDS = float(os.environ.get("REVERIE_TORTURE_SECONDS", "0"))
 EXAMPLES = int(60 + 5 * SECONDS)
@@ -166,7 +167,7 @@ class Model(RuleBasedStateMachine):
     @rule(how=st.sampled_from(("reopen", "fold", "lose the index")))
     def disturb(self, how: str) -> None:
         if how == "fold":
-            self.memory._index.fold()
+            get_search_index(self.memory).fold()
             return
         if how == "lose the index":
             shutil.rmtree(self.folder / "memory" / "index", ignore_errors=True)
@@ -256,7 +257,7 @@ def test_the_same_question_has_the_same_answer_after_opening_again(texts: list[s
                 ]
                 answers.append([(hit.id, hit.score) for hit in hits])
                 if n == 1:
-                    memory._index.fold()
+                    get_search_index(memory).fold()
         assert answers[0] == answers[1] == answers[2]
 
 

@@ -71,14 +71,14 @@ CREATE FUNCTION reverie.claim_work(lasting interval, of_memory text, OUT of_spac
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 BEGIN
+    WITH due AS MATERIALIZED (  -- a plan may run a mere subquery once for every row of `work`
+        SELECT s.id, s.name FROM reverie.work d JOIN reverie.space s ON s.id = d.space
+        WHERE d.due_at <= clock_timestamp() AND d.expires_at <= clock_timestamp()
+            AND s.name NOT LIKE '% (being copied)' AND (of_memory IS NULL OR s.name = of_memory)
+        ORDER BY d.due_at LIMIT 1 FOR UPDATE SKIP LOCKED
+    )
     UPDATE reverie.work AS w SET claim = w.claim + 1, due_at = clock_timestamp() + lasting
-        FROM (
-            SELECT s.id, s.name FROM reverie.work d JOIN reverie.space s ON s.id = d.space
-            WHERE d.due_at <= clock_timestamp() AND d.expires_at <= clock_timestamp()
-                AND s.name NOT LIKE '% (being copied)' AND (of_memory IS NULL OR s.name = of_memory)
-            ORDER BY d.due_at LIMIT 1 FOR UPDATE SKIP LOCKED
-        ) AS due
-        WHERE w.space = due.id RETURNING w.space, due.name, w.claim INTO of_space, name, number;
+        FROM due WHERE w.space = due.id RETURNING w.space, due.name, w.claim INTO of_space, name, number;
 END $$;
 
 -- Whoever may change memories may do their background work.
