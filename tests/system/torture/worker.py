@@ -344,10 +344,11 @@ def become(user: int) -> None:
 
 
 def opened(folder: str, clock: Callable[[], datetime] | None) -> Memory:
-    """The memory, as soon as it can be opened."""
+    """The memory, as soon as it can be opened, without vectors: their model loads for as long as a process lives."""
+    given: dict[str, Any] = {} if clock is None else {"clock": clock}
     while True:
         try:
-            return Memory.open(folder) if clock is None else Memory.open(folder, clock=clock)
+            return Memory.open(folder, embedder="none", **given)
         except StoreUnavailable as error:
             say("refused", "open", type(error).__name__, str(error))
             time.sleep(_BUSY_WAIT_S)
