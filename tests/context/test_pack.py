@@ -133,6 +133,7 @@ def test_no_content_can_begin_a_line_of_the_text(found, kept):
 
 
 @given(hits(), st.integers(0, 30))
+@example([hit(record(1, ":")), hit(turn(2, content=":"))], 0)  # without a word
 def test_a_second_pack_leaves_out_what_the_first_showed_while_its_turn_is_replayed(found, age):
     replay = [turn(n) for n in range(max(0, age - 19), age + 1)]
     first = packed(candidates=found)

@@ -546,7 +546,9 @@ def _judge(
         elif hit.id in standing_ids or _is_shown_page(hit, words_of_pages):
             verdict = "in every prompt"
         elif (hit.turn is not None and hit.turn.id in replayed) or (
-            hit.record is not None and f" {_fold_words(hit.content)} " in f" {words_of_turns} "
+            hit.record is not None
+            and (words := _fold_words(hit.content))
+            and f" {words} " in f" {words_of_turns} "
         ):
             verdict = "in the replayed turns"
         elif shown_at is not None:
