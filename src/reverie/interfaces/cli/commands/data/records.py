@@ -56,6 +56,7 @@ _where = combine_options(
 
 _REDACTED = "[redacted: "
 
+
 @click.command(cls=Command)
 @click.argument("text", nargs=-1, required=True)
 @click.option("--category", metavar="PATH", help="Category path, such as user-preferences/style.")
