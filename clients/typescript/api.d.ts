@@ -27,6 +27,17 @@ export interface BulkChange {
   reason?: string;
 }
 
+/** Two records of which only one seems to hold. */
+export interface Conflict {
+  records: MemoryRecord[];
+  differing: string[];
+}
+
+/** Conflicts, those of the newest records first. */
+export interface ConflictList {
+  items: Conflict[];
+}
+
 /** Message and budget of a prompt; see Session.context. */
 export interface ContextInput {
   message?: string | null;
@@ -482,6 +493,22 @@ export interface SessionWindowInput {
   keep?: number | null;
 }
 
+/** The two records of a conflict as they are now. */
+export interface SettledConflict {
+  holds: MemoryRecord;
+  other: MemoryRecord;
+}
+
+/** Decision about two records that contradict each other. */
+export interface Settlement {
+  holds: string;
+  other: string;
+  verdict: "ended" | "wrong" | "both";
+  content?: string | null;
+  versions?: unknown[] | null;
+  reason?: string;
+}
+
 /** Numbers of steps that are made together; batch is the number by which they can be undone. */
 export interface StepGroupOutput {
   state: string;
@@ -599,6 +626,10 @@ export interface Api {
   getActivity(options?: { days?: number } & Options): Promise<Result<ActivityOutput>>;
   /** Return the number of live records of each category. */
   listCategories(options?: { scope?: string } & Options): Promise<Result<{ [name: string]: number }>>;
+  /** List pairs of records of which only one seems to hold, among the newest of a scope. */
+  listConflicts(options?: { scope?: string } & Options): Promise<Result<ConflictList>>;
+  /** Say which of two records holds; the other one ends, is archived as wrong, or holds too. */
+  settleConflict(body: Settlement, options?: { scope?: string } & Options): Promise<Result<SettledConflict>>;
   /** Compare the store, the journal, the search index and the files; repair nothing. */
   diagnose(options?: Options): Promise<Result<{ [name: string]: unknown }>>;
   /** Erase content for good, as its preview said. */
