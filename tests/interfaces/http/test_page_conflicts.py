@@ -79,7 +79,12 @@ def test_the_one_that_holds_ends_the_other(client: TestClient, memory: Memory) -
 
 def test_one_that_was_never_true_is_archived(client: TestClient, memory: Memory) -> None:
     older, newer = save_both(memory)
-    body = {"holds": older, "other": newer, "verdict": "wrong", "content": "Deploys happen on Tuesdays at ten"}
+    body = {
+        "holds": older,
+        "other": newer,
+        "verdict": "wrong",
+        "content": "Deploys happen on Tuesdays at ten",
+    }
     assert client.post(SETTLE, json=body).status_code == 200
     assert [record.content for record in memory.list()] == ["Deploys happen on Tuesdays at ten"]
     archived = memory.get(newer)
@@ -141,7 +146,9 @@ def send(client: TestClient, view: str, **fields: str) -> tuple[int, Page]:
 
 def find_view(client: TestClient) -> str:
     """Return the address of the only conflict that the page lists."""
-    (link,) = {each["href"] for each in see(client, "/conflicts").find("a") if "/pair" in each.get("href", "")}
+    (link,) = {
+        each["href"] for each in see(client, "/conflicts").find("a") if "/pair" in each.get("href", "")
+    }
     return link
 
 

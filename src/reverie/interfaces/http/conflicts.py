@@ -82,7 +82,9 @@ def settle_conflict(call: Call) -> Answer:
     if given.holds == given.other:
         raise InvalidInput("holds and other are the same record: name two")
     if given.verdict == "both" and given.content is not None:
-        raise InvalidInput("content is for a conflict that one record settles: leave it out, or the verdict 'both'")
+        raise InvalidInput(
+            "content is for a conflict that one record settles: leave it out, or the verdict 'both'"
+        )
     ids = (given.holds, given.other)
     for name in ids:
         get_changeable(call, name)
