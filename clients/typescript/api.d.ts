@@ -27,15 +27,15 @@ export interface BulkChange {
   reason?: string;
 }
 
-/** Two records of which only one seems to hold. */
-export interface Conflict {
-  records: MemoryRecord[];
-  differing: string[];
-}
-
 /** Conflicts, those of the newest records first. */
 export interface ConflictList {
-  items: Conflict[];
+  items: ConflictPair[];
+}
+
+/** Two records of which only one seems to hold. */
+export interface ConflictPair {
+  records: MemoryRecord[];
+  differing: string[];
 }
 
 /** Message and budget of a prompt; see Session.context. */

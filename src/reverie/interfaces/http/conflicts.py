@@ -7,15 +7,17 @@ from dataclasses import replace
 from datetime import datetime
 from itertools import islice
 from types import MappingProxyType
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from reverie.consolidation.planning.similar_records import SimilarRecords
 from reverie.domain.errors import InvalidInput
 from reverie.domain.headlines import detach_changed
 from reverie.domain.record import Record
 from reverie.domain.similarity.specifics import extract_specifics
-from reverie.interfaces.http import schemas
 from reverie.interfaces.http.conditions import compute_etag
-from reverie.interfaces.http.operations import Answer, Call, OperationList
+from reverie.interfaces.http.operations import Answer, Call, Form, OperationList
 from reverie.interfaces.http.problems import Problem
 from reverie.interfaces.http.records import get_changeable
 
@@ -33,7 +35,52 @@ _MOST_DIFFERING = 2
 """Specifics of each record that the other lacks; records with more of them speak of different things."""
 
 
-@OPERATIONS.add("GET", "/v1/conflicts", "read", answer=schemas.ConflictList)
+class ConflictPair(Form):
+    """Two records of which only one seems to hold.
+
+    Attributes:
+        records: The newer one, then the older one.
+        differing: What one says and the other does not.
+    """
+
+    records: Annotated[list[Record], Field(min_length=2, max_length=2)]
+    differing: list[str]
+
+
+class ConflictList(Form):
+    """Conflicts, those of the newest records first."""
+
+    items: list[ConflictPair]
+
+
+class Settlement(Form):
+    """Decision about two records that contradict each other.
+
+    Attributes:
+        holds: Id of the record that holds.
+        other: Id of the other one.
+        verdict: `ended` if the other one held until now, `wrong` if it never did, `both` if it holds too.
+        content: New text of the record that holds; None to leave it.
+        versions: ETags of both as they were read, so that neither has changed since; None to take any.
+        reason: Reason for the journal.
+    """
+
+    holds: str
+    other: str
+    verdict: Literal["ended", "wrong", "both"]
+    content: str | None = None
+    versions: tuple[str, str] | None = None
+    reason: str = ""
+
+
+class SettledConflict(Form):
+    """The two records of a conflict as they are now."""
+
+    holds: Record
+    other: Record
+
+
+@OPERATIONS.add("GET", "/v1/conflicts", "read", answer=ConflictList)
 def list_conflicts(call: Call) -> Answer:
     """List pairs of records of which only one seems to hold, among the newest of a scope."""
     records = [
@@ -73,12 +120,10 @@ def _is_settled(one: Record, other: Record) -> bool:
     )
 
 
-@OPERATIONS.add(
-    "POST", "/v1/conflicts/settle", "write", body=schemas.Settlement, answer=schemas.SettledConflict
-)
+@OPERATIONS.add("POST", "/v1/conflicts/settle", "write", body=Settlement, answer=SettledConflict)
 def settle_conflict(call: Call) -> Answer:
     """Say which of two records holds; the other one ends, is archived as wrong, or holds too."""
-    given: schemas.Settlement = call.body
+    given: Settlement = call.body
     if given.holds == given.other:
         raise InvalidInput("holds and other are the same record: name two")
     if given.verdict == "both" and given.content is not None:

@@ -153,51 +153,6 @@ class BulkChange(Form):
     reason: str = ""
 
 
-class Conflict(Form):
-    """Two records of which only one seems to hold.
-
-    Attributes:
-        records: The newer one, then the older one.
-        differing: What one says and the other does not.
-    """
-
-    records: Annotated[list[Record], Field(min_length=2, max_length=2)]
-    differing: list[str]
-
-
-class ConflictList(Form):
-    """Conflicts, those of the newest records first."""
-
-    items: list[Conflict]
-
-
-class Settlement(Form):
-    """Decision about two records that contradict each other.
-
-    Attributes:
-        holds: Id of the record that holds.
-        other: Id of the other one.
-        verdict: `ended` if the other one held until now, `wrong` if it never did, `both` if it holds too.
-        content: New text of the record that holds; None to leave it.
-        versions: ETags of both as they were read, so that neither has changed since; None to take any.
-        reason: Reason for the journal.
-    """
-
-    holds: str
-    other: str
-    verdict: Literal["ended", "wrong", "both"]
-    content: str | None = None
-    versions: tuple[str, str] | None = None
-    reason: str = ""
-
-
-class SettledConflict(Form):
-    """The two records of a conflict as they are now."""
-
-    holds: Record
-    other: Record
-
-
 class ReasonQuery(ScopeQuery):
     """Query of a change that takes a reason for the journal."""
 
