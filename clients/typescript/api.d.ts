@@ -143,6 +143,7 @@ export interface ForgetOutput {
 /** Hits, best first; empty if nothing is relevant. */
 export interface Hits {
   hits: { [name: string]: unknown }[];
+  left_out?: LeftOutHit[];
 }
 
 /** A change; before and after are None where it was erased. */
@@ -163,6 +164,13 @@ export interface JournalItem {
 export interface JournalPage {
   items: JournalItem[];
   next: number | null;
+}
+
+/** A hit that was left out. */
+export interface LeftOutHit {
+  hit: { [name: string]: unknown };
+  why: "archived" | "filtered" | "repeated" | "floor" | "rank";
+  fields: string[];
 }
 
 /** A line of a page, or a paragraph of a log. */
@@ -453,6 +461,7 @@ export interface SearchInput {
   min_score?: number;
   mode?: "words" | "literal" | "regex";
   unit?: "turn" | "session";
+  left_out?: number;
   session?: string[];
   role?: ("user" | "assistant" | "system" | "tool")[];
 }

@@ -280,3 +280,28 @@ def test_stored_text_is_shown_as_text_in_every_view(client: TestClient, memory: 
     assert "alert(1)" in see(client, f"/review/{plan.id}").text
     assert receipt.session == session
     assert proposed.content == text
+
+
+def test_a_search_tells_what_it_left_out_and_why(client: TestClient, memory: Memory) -> None:
+    memory.save("Alice drinks black tea", kind="preference")
+    old = memory.save("Alice drinks green tea in the garden").record
+    memory.archive(old.id)
+    memory.save("Alice drinks tea at work", kind="fact")
+    shown = see(client, "/records?q=what+tea+does+Alice+drink&kind=preference").text
+    found, left = shown.split("Left out (2)")
+    assert "black tea" in found
+    assert "at work" not in found
+    assert "A filter keeps it out: kind" in " ".join(left.split())
+    assert "It is archived." in left
+    body = {"query": "what tea does Alice drink", "left_out": 5}
+    assert [each["why"] for each in client.post("/v1/search", json=body).json()["left_out"]] == ["archived"]
+    assert "left_out" not in client.post("/v1/search", json={"query": "tea"}).json()
+
+
+def test_an_empty_search_tells_what_came_nearest(client: TestClient, memory: Memory) -> None:
+    for number in range(40):
+        memory.save(f"Alice drinks tea number {number} with honey and lemon in the winter garden")
+    question = "which honey does the beekeeper of the neighbouring village sell at the market on Saturdays"
+    shown = see(client, f"/records?q={question.replace(' ', '+')}").text
+    assert "Nothing relevant was found" in shown
+    assert "It has too little of the question." in shown

@@ -24,6 +24,7 @@ from reverie.interfaces.http.operations import Answer, Call, OperationList, Scop
 from reverie.interfaces.http.problems import Problem
 from reverie.reader import MemoryReader
 from reverie.repositories.records import NewRecord, SaveResult, describe_missing_record
+from reverie.search.left_out import find_left_out
 
 OPERATIONS = OperationList()
 
@@ -330,17 +331,19 @@ def search(call: Call) -> Answer:
         raise Problem(403, "A regular expression can take very long, so it needs the right admin. Use words.")
     filters = _build_filters(asked)
     filters |= {name: value for name in ("session", "role") if (value := getattr(asked, name))}
+    given: dict[str, Any] = {
+        name: getattr(asked, name) for name in ("sources", "limit", "min_score", "mode", "unit")
+    }
     with reading(call) as reader:
-        hits = reader.search(
-            asked.query,
-            sources=asked.sources,
-            limit=asked.limit,
-            min_score=asked.min_score,
-            mode=asked.mode,
-            unit=asked.unit,
-            **filters,
-        )
-    return Answer({"hits": [hit.to_dict() for hit in hits]})
+        hits = reader.search(asked.query, **given, **filters)
+        answer: dict[str, Any] = {"hits": [hit.to_dict() for hit in hits]}
+        if asked.left_out and asked.query:
+            request, sources = reader._parse_search(asked.query, **given, **filters)
+            others = find_left_out(reader._searcher, request, sources, hits, most=asked.left_out)
+            answer["left_out"] = [
+                {"hit": each.hit.to_dict(), "why": each.why, "fields": [*each.fields]} for each in others
+            ]
+    return Answer(answer)
 
 
 @OPERATIONS.add("GET", "/v1/categories", "read", query=ScopeQuery, answer=dict[str, int])
