@@ -8,7 +8,8 @@ from typing import Any
 
 from reverie.domain.errors import NotFound
 from reverie.domain.text.tokenizer import STOP_WORDS, tokenize
-from reverie.interfaces.http import conversations
+from reverie.domain.text.validation import estimate_tokens
+from reverie.interfaces.http import conversations, records
 from reverie.interfaces.http.operations import Call, ScopeQuery
 from reverie.interfaces.http.page.charts import build_shares
 from reverie.interfaces.http.page.rendering import TEXTS
@@ -18,6 +19,7 @@ from reverie.interfaces.http.schemas import Number
 VIEWS: list[PageView] = []
 
 _LISTED = 100
+_MOST_UNCONSIDERED = 10
 _NO_SESSION = "page:what-if"
 """Session of a prompt that is tried without one; nothing is stored in it."""
 
@@ -97,6 +99,7 @@ def inspect_prompt(call: Call) -> Screen | Redirect:
             body={"message": query.message, **asked},
         ).body
         lines = [_describe_candidate(each, pack["query"]) for each in pack["candidates"]]
+        lines += _list_unconsidered(call, pack)
         values |= {
             "pack": pack,
             "budget": _build_budget(pack["diagnostics"]["tokens"], pack["hard_tokens"]),
@@ -136,6 +139,33 @@ def _describe_candidate(candidate: dict[str, Any], question: str) -> dict[str, A
         "scope": value.get("scope", ""),
         "path": _find_path(candidate["type"], candidate["id"]),
     }
+
+
+def _list_unconsidered(call: Call, pack: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return lines of what is no candidate: what is archived, or has too little of the message."""
+    if not pack["query"]:
+        return []
+    body = {"query": pack["query"], "sources": ["records", "turns"], "left_out": _MOST_UNCONSIDERED}
+    known = {each["id"] for each in pack["candidates"]}
+    return [
+        {
+            "id": hit["id"],
+            "type": hit["type"],
+            "verdict": each["why"],
+            "score": hit["score"],
+            "tokens": estimate_tokens(hit["content"]),
+            "shown_at": None,
+            "recent": False,
+            "content": hit["content"],
+            "state": "unchanged",
+            "parts": {},
+            "matched": _find_shared_words(pack["query"], hit["content"]),
+            "scope": (hit.get("record") or hit["turn"])["scope"],
+            "path": _find_path(hit["type"], hit["id"]),
+        }
+        for each in perform(call, records.search, body=body).body["left_out"]
+        if each["why"] in ("archived", "floor") and (hit := each["hit"])["id"] not in known
+    ]
 
 
 def _sort_lines(lines: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
