@@ -19,6 +19,7 @@ from reverie.interfaces.http.schemas import Number
 VIEWS: list[PageView] = []
 
 _LISTED = 100
+_MOST_COMPARED = 200
 _MOST_UNCONSIDERED = 10
 _NO_SESSION = "page:what-if"
 """Session of a prompt that is tried without one; nothing is stored in it."""
@@ -77,6 +78,7 @@ def show_prompt(call: Call) -> Screen | Redirect:
             "budget": _build_budget(receipt["tokens"], receipt["hard_tokens"]),
             **_sort_lines(lines),
             "standing": receipt["standing"],
+            "since": _compare_with_previous(call, receipt),
         },
     )
 
@@ -106,6 +108,43 @@ def inspect_prompt(call: Call) -> Screen | Redirect:
             **_sort_lines(lines),
         }
     return Screen(template="inspect.html", title=TEXTS["prompts"]["inspect"], values=values)
+
+
+def _compare_with_previous(call: Call, receipt: dict[str, Any]) -> dict[str, Any] | None:
+    """Return what differs from the prompt before in its session; None if none is kept."""
+    kept = perform(call, conversations.list_packs_of_session, limit=_MOST_COMPARED).body["items"]
+    earlier = [each["position"] for each in kept if each["position"] < receipt["position"]]
+    if not earlier:
+        return None
+    position = max(earlier)
+    path = {"id": call.path["id"], "position": str(position)}
+    previous = perform(call, conversations.get_pack, path=path).body
+    was, now = _read_places(previous), _read_places(receipt)
+    verdicts = {line["id"]: line["verdict"] for line in receipt["lines"]}
+    names = dict.fromkeys([*previous["tokens"], *receipt["tokens"]])
+    return {
+        "position": position,
+        "at": previous["at"],
+        "lines": [
+            *(
+                {**line, "change": place}
+                for place, line in now.values()
+                if was.get(line["id"], ("", {}))[0] != place
+            ),
+            *(
+                {**line, "change": "gone", "verdict": verdicts.get(line["id"], "not found")}
+                for _, line in was.values()
+                if line["id"] not in now
+            ),
+        ],
+        "tokens": [(name, previous["tokens"].get(name, 0), receipt["tokens"].get(name, 0)) for name in names],
+    }
+
+
+def _read_places(receipt: dict[str, Any]) -> dict[str, tuple[str, dict[str, Any]]]:
+    """Return the lines of a prompt by id, each with whether it was recalled or stands in every prompt."""
+    recalled = {line["id"]: ("new", line) for line in receipt["lines"] if line["verdict"] == "selected"}
+    return recalled | {line["id"]: ("standing", line) for line in receipt["standing"]}
 
 
 # -- lines -----------------------------------------------------------------------------------------------
