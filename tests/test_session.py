@@ -547,6 +547,18 @@ def test_a_first_turn_for_which_nothing_is_found_gets_the_five_most_recent_recor
     assert chat.context().hits == []
 
 
+def test_recent_records_stand_beside_the_weak_hits_of_a_first_turn(chat, store, start):
+    for number in range(7):
+        remember(store, f"fact {number}")
+    remember(store, "The harbour is in Oslo")
+    chat.add("user", "which port do the big ships of this company use when they come back home from abroad?")
+    pack = chat.context()
+    recent = ["fact 6", "fact 5", "fact 4", "fact 3"]
+    assert [hit.content for hit in pack.hits] == ["The harbour is in Oslo", *recent]
+    assert pack.text.index(render.RECORDS_HEADER) < pack.text.index(render.RECENT_HEADER)
+    assert recalled(start("cli:9").context("which harbour?")) == ["The harbour is in Oslo"]
+
+
 def test_the_first_turn_after_a_summary_is_no_first_turn(chat, store):
     remember(store, "fact")
     chat.add("user", "hello there")

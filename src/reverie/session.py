@@ -389,8 +389,8 @@ class Session:
                     cursor=self._store.cursor,
                 )  # fmt: skip
                 is_first = not state.summary and all(turn.position >= now_at for turn in window)
-                if is_first and not any(hit.is_trusted for hit in hits):
-                    recent = retrieve_recent(self._recaller, settings, scopes, now=now)
+                if is_first:
+                    recent = retrieve_recent(self._recaller, settings, scopes, hits, standing=ids, now=now)
                 notes = drop_replayed(standing.notes, replayed_ids)
                 standing = replace(standing, records=records, notes=notes)
             else:

@@ -108,7 +108,8 @@ class Settings:
         semantic_top_k: The same for semantic records; default 10. `semanticTopK`.
         procedural_top_k: The same for procedural records; default 4. `proceduralTopK`.
         recall_limit: What is recalled for a message at most, 0 to 100; default 12.
-        fallback_limit: Records given on a first turn for which nothing is found, 0 to 100; default 5.
+        fallback_limit: Records given on a first turn for which nothing, or only a weak match, is found, 0 to 100;
+            default 5.
         min_relevance: Relevance below which nothing is recalled, 0 to 1; None takes recall's own.
         promotion_enabled: Whether confident finds are promoted; default yes. `promotionEnabled`.
         promotion_min_confidence: Confidence from which they are, 0 to 1; default .75.

@@ -161,7 +161,7 @@ def test_the_same_thing_found_twice_goes_in_once():
 def test_recent_records_say_that_they_are_only_recent():
     pack = packed(recent=[record(1), record(2, "Likes tea", origin="web")])
     assert pack.text == f"{escaping.NOTICE}\n\n{render.RECENT_HEADER}\n{render.render_record(record(1))}"
-    assert "recent; nothing was found on the first turn" in pack.explain()
+    assert "recent; little was found on the first turn" in pack.explain()
     assert [choice.recent for choice in pack.choices] == [True, True]
 
 

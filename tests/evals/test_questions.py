@@ -13,6 +13,7 @@ from reverie.evals.recall.questions import (
     QuestionResult,
     ask_fts5,
     ask_questions,
+    divide_persona,
     read_personas,
     summarize,
 )
@@ -108,6 +109,27 @@ def test_the_figures_of_finding_nothing() -> None:
     assert figures["empty"] == 0.5
     assert figures["recall@5"] == 0.5
     assert "prompt" not in figures
+
+
+def test_small_memories_are_asked_what_they_hold_and_what_they_do_not() -> None:
+    for persona in read_personas(COLLECTION):
+        parts = divide_persona(persona, 10)
+        assert all(8 <= len(part.events) <= 12 for part in parts)
+        facts = [event["id"] for part in parts for _, event in part.events]
+        assert sorted(facts) == sorted(event["id"] for _, event in persona.events if "turns" not in event)
+        for part in parts:
+            ids = {event["id"] for _, event in part.events}
+            kinds = {question.type == "nothing" for question in part.questions}
+            assert kinds == {True, False}
+            for question in part.questions:
+                assert bool(question.answers) == (question.type != "nothing")
+                assert question.answers | question.outdated <= ids
+        asked = {question.id for part in parts for question in part.questions if question.answers}
+        assert asked == {
+            question.id
+            for question in persona.questions
+            if question.type != "instruction" and question.answers & set(facts)
+        }
 
 
 def test_a_file_that_is_no_persona_is_named(tmp_path: Path) -> None:

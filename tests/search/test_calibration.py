@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from reverie.domain.passage import Passage
 from reverie.domain.text.tokenizer import pack, tokenize
 from reverie.search import calibration
-from reverie.search.calibration import apply_relevance_floor
+from reverie.search.calibration import apply_relevance_floor, compute_floor
 from reverie.search.query import ParsedQuery, parse_query
 from reverie.search.ranking import RankedPassage, TermStatistics, rank
 
@@ -82,3 +82,17 @@ def test_a_floor_of_nothing_lets_everything_pass_and_one_of_certainty_nothing() 
 def test_it_is_all_or_nothing(question: str, floor: float) -> None:
     ranked, query = found(question)
     assert apply_relevance_floor(ranked, query, floor=floor) in ([], ranked)
+
+
+def test_the_floor_grows_with_the_cube_of_the_memory_up_to_its_full_height() -> None:
+    assert compute_floor(calibration.LARGE) == compute_floor(10_000) == calibration.FLOOR
+    assert compute_floor(calibration.LARGE // 2) == calibration.FLOOR / 8
+    assert compute_floor(0) == 0.0
+
+
+def test_a_weak_match_counts_in_a_small_memory_and_not_in_a_large_one() -> None:
+    question = "Which water polo team won the regional championship final in Lisbon on Sunday?"
+    ranked, query = found(question)
+    assert 0.0 < ranked[0].relevance < calibration.FLOOR
+    assert apply_relevance_floor(ranked, query, floor=compute_floor(len(MEMORY))) == ranked
+    assert apply_relevance_floor(ranked, query, floor=compute_floor(1_000)) == []

@@ -76,6 +76,21 @@ def test_nothing_relevant_is_an_answer(memory: Memory) -> None:
     assert memory.search("who won the chess tournament in Reykjavik") == []
 
 
+def test_a_handful_of_memories_answers_questions_in_other_words(memory: Memory) -> None:
+    for text in (
+        "My accountant is Mrs Okafor",
+        "My dentist is Dr Lin in Oxford Street",
+        "The car is a blue Volvo from 2014",
+        "Standup is at half past nine",
+        "I am allergic to hazelnuts",
+    ):
+        memory.save(text)
+    assert contents(memory.search("who does my taxes?"))[0] == "My accountant is Mrs Okafor"
+    assert contents(memory.search("who looks after my teeth?"))[0].startswith("My dentist")
+    assert contents(memory.search("what do I drive?"))[0].startswith("The car")
+    assert memory.search("whose passport expires in July?") == []
+
+
 def test_freshness_never_lifts_what_is_irrelevant(memory: Memory, clock: MovableClock) -> None:
     memory.save("The invoice printer needs blue toner", importance=0.1, confidence=0.3)
     clock.move(days=900)

@@ -110,7 +110,7 @@ class CandidateDecision:
         verdict: `selected`, or why it was left out.
         line: As it stands, or would stand, in the prompt.
         tokens: What the line costs.
-        recent: Whether it stands here for being recent, because nothing was found on the first turn.
+        recent: Whether it stands here for being recent, because little was found on the first turn.
         shown_at: The position of the replayed turn for which it was already shown; None otherwise.
     """
 
@@ -356,7 +356,7 @@ class PackInput:
         standing: Profile, pages, summary, notes.
         entries: Working memory; expired entries are left out of the pack.
         shown: What the session has been shown before.
-        recent: Records for a first turn without hits.
+        recent: Records for a first turn without hits, or with weak ones.
         related: Text of another memory for the message; quoted like everything that is remembered.
         related_tokens: Its largest number of tokens; it stands last, and takes what the others leave.
         sequence: Number of the newest change when it was gathered.
@@ -658,7 +658,7 @@ def _render_inventory(lines: Sequence[str], count: int, room: int) -> str:
 
 def _to_hit(record: Record) -> Hit:
     return Hit(
-        score=0.0, explanation=Explanation(note="recent; nothing was found on the first turn"), record=record
+        score=0.0, explanation=Explanation(note="recent; little was found on the first turn"), record=record
     )
 
 

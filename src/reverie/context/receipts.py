@@ -42,7 +42,7 @@ class ReceiptLine:
         verdict: `selected`, or why it was left out.
         score: 0 to 1.
         tokens: What its line costs.
-        recent: Whether it stands there for being recent, because nothing was found on the first turn.
+        recent: Whether it stands there for being recent, because little was found on the first turn.
         shown_at: The position of the replayed turn for which it was already shown; None otherwise.
         parts: The parts of its score by name, for a line that went in.
     """
@@ -104,8 +104,19 @@ class PackReceipt:
         """Return the receipt as JSON has it."""
         return to_json_object(
             self,
-            *("session", "position", "at", "sequence", "asked", "soft_tokens", "hard_tokens", "total"),
-            *("tokens", "cut", "replayed_messages", "replayed_tokens", "standing", "left_out", "erased"),
+            *(
+                "session",
+                "position",
+                "at",
+                "sequence",
+                "asked",
+                "soft_tokens",
+                "hard_tokens",
+                "total",
+                "tokens",
+                "cut",
+            ),
+            *("replayed_messages", "replayed_tokens", "standing", "left_out", "erased"),
         )
 
 

@@ -21,7 +21,7 @@ RECORDS_HEADER = "Recalled from long-term memory (relevant to this message):"
 """RockBot's header."""
 
 RECENT_HEADER = "Recalled from long-term memory (most recent):"
-"""The header when nothing was found on the first turn, and the newest records are given instead."""
+"""The header of the newest records, which are given when little was found on the first turn."""
 
 STANDING_HEADER = "Preferences and rules (from long-term memory):"
 """Header of records that stand in every prompt, whatever is asked."""

@@ -15,6 +15,7 @@ from reverie.domain.conversation import ROLES, Role
 from reverie.domain.filter import Filter
 from reverie.domain.record import ORIGINS, STANDING, UNTRUSTED, Record
 from reverie.domain.text import validation
+from reverie.search.calibration import FLOOR
 from reverie.search.hits import Hit
 from reverie.settings import Settings
 
@@ -96,19 +97,32 @@ def retrieve(
 
 
 def retrieve_recent(
-    recaller: Retriever, settings: Settings, scopes: tuple[str, ...], *, now: datetime
+    recaller: Retriever,
+    settings: Settings,
+    scopes: tuple[str, ...],
+    hits: Sequence[Hit],
+    *,
+    standing: frozenset[str],
+    now: datetime,
 ) -> list[Record]:
-    """Return the trusted records changed last, for a first turn for which nothing is found.
+    """Return the trusted records changed last for a first turn for which nothing, or only a weak match is found.
 
     Args:
         recaller: What searches.
         settings: The settings.
         scopes: Whose memory is seen.
+        hits: What was found for the turn.
+        standing: Ids of records that stand in every prompt.
         now: The moment.
     """
-    limit = settings.fallback_limit
+    trusted = [hit for hit in hits if hit.is_trusted]
+    limit = settings.fallback_limit - len(trusted)
+    if limit <= 0 or any(hit.score >= FLOOR for hit in trusted):
+        return []
+    known = standing.union(hit.id for hit in hits)
     allowed = Filter(scopes=scopes, origins=_TRUSTED, alive_at=now, valid_at=now)
-    return recaller.recent(allowed=allowed, limit=limit) if limit else []
+    records = recaller.recent(allowed=allowed, limit=limit + len(known))
+    return [record for record in records if record.id not in known][:limit]
 
 
 def retrieve_standing(recaller: Retriever, settings: Settings, scopes: tuple[str, ...]) -> list[Record]:

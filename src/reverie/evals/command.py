@@ -224,9 +224,18 @@ attacks_command = _build_command(
     "--data", metavar="FOLDER", help="The personas.  [default: `evaluation/questions` in the checkout]"
 )
 @click.option("--sealed", is_flag=True, help="Ask the personas that are kept for final figures.")
+@click.option(
+    "--size",
+    type=click.IntRange(1, 1_000),
+    metavar="N",
+    help="Divide the facts of each persona into memories of about N; each is asked what it answers and what another"
+    " one answers.",
+)
 @_EMBEDDER
 @_JSON
-def questions_command(data: str | None, sealed: bool, embedder: str, out: str | None) -> None:
+def questions_command(
+    data: str | None, sealed: bool, size: int | None, embedder: str, out: str | None
+) -> None:
     """Measure recall of everyday facts with natural questions, beside SQLite's FTS5.
 
     Each persona's facts and conversations are put into a new memory, and its questions are asked as a
@@ -238,7 +247,8 @@ def questions_command(data: str | None, sealed: bool, embedder: str, out: str | 
     from reverie.evals.recall.questions import run
     from reverie.evals.rules.harness import CHECKOUT_DATA
 
-    _run_and_exit(lambda: run(data or CHECKOUT_DATA / "questions", sealed=sealed, embedder=embedder, out=out))
+    folder = data or CHECKOUT_DATA / "questions"
+    _run_and_exit(lambda: run(folder, sealed=sealed, size=size, embedder=embedder, out=out))
 
 
 @click.command("month", context_settings=_HELP)

@@ -161,8 +161,7 @@ class MemoryFolder:
                 self._hurried += 1
                 self._changed.notify_all()
                 try:
-                    if not self._changed.wait_for(lambda: not (self._wanted or self._working), timeout_s):
-                        return False  # the background has the state locked
+                    self._changed.wait_for(lambda: not (self._wanted or self._working), timeout_s)
                 finally:
                     self._hurried -= 1
             return self._state.progress().sequence >= newest and not self._mirror.failed

@@ -16,6 +16,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Protocol
 
+from reverie.domain.text.calendar_words import MONTHS, WEEKDAYS
 from reverie.domain.text.languages import DEFAULT, WIDESPREAD
 from reverie.domain.text.tokenizer import STOP_WORDS, stem, tokenize_as
 from reverie.search.query import Alternative, ParsedQuery, QueryTerm
@@ -30,6 +31,13 @@ _SPELLING = 0.9
 _PART = 0.6
 _RELATED = 0.6
 """Factor of similarities from the table. On the open questions .3 gives recall@5 .675, .5 to .7 .685, .9 .681."""
+
+_SAME_SENSE = 0.5
+"""Share of the words related to a stem that must be related to the word, too: "stage" is no sense of "staging"."""
+
+_CALENDAR = {
+    word: (unit, number) for unit, names in enumerate((MONTHS, WEEKDAYS)) for word, number in names.items()
+}
 
 _OWN = 0.9
 """Similarity from which a word is a synonym that the user wrote down."""
@@ -106,7 +114,7 @@ def expand_query(
     found = []
     for term in query.terms:
         if term.surface and term.kind == "word":
-            neighbours = tuple(related.get(term.surface))
+            neighbours = _get_neighbours(term, related)
             alternatives = [
                 *_list_forms(term.surface, {DEFAULT, query.language} if held.get(term.token) else WIDESPREAD),
                 *_list_related(neighbours, query.language),
@@ -143,6 +151,21 @@ def _relate_terms(query: ParsedQuery, related: WordRelations) -> dict[str, list[
                 _list_related(tuple(related.get(word)), query.language)
             )
     return alternatives
+
+
+def _get_neighbours(term: QueryTerm, related: WordRelations) -> tuple[tuple[str, float], ...]:
+    """Return what is related to a word, and to its stem if that is known in the same sense ("taxes", "tax").
+
+    Names of other months and weekdays are not: "July" never stands for "April".
+    """
+    neighbours = tuple(related.get(term.surface))
+    if meant := _CALENDAR.get(term.surface):
+        return tuple(each for each in neighbours if _CALENDAR.get(each[0], meant) == meant)
+    if not neighbours or term.token == term.surface:
+        return neighbours
+    of_stem = related.get(term.token)
+    shared = {word for word, _ in neighbours}.intersection(word for word, _ in of_stem)
+    return (*neighbours, *of_stem) if len(shared) >= _SAME_SENSE * len(of_stem) else neighbours
 
 
 @lru_cache(maxsize=2_000)

@@ -162,7 +162,7 @@ class Searcher:
             settings: The constants of ranking.
             vectors: What finds candidates that say the same in other words; None searches by words alone.
             related: Related words; None takes the shipped table.
-            floor: The relevance below which the best hit is none, 0 to 1; None takes `calibration.FLOOR`.
+            floor: The relevance below which the best hit is none, 0 to 1; None takes that of `calibration`.
             weights: What relevance, recency, importance, confidence and kind count for.
             zone: Where the days of the owner begin and end.
         """
@@ -174,7 +174,7 @@ class Searcher:
         self._related = related or load_related_words(None)
         self._weights = weights
         self._zone = zone
-        self._floor = calibration.FLOOR if floor is None else floor
+        self._floor = floor
         self._pages = PageIndex(store)
         self._headlines = HeadlineIndex(store)
         self._measures: dict[
@@ -393,8 +393,11 @@ class Searcher:
             self._settings if near is None else replace(self._settings, rule=0.0)
         )  # the fusion has its own
         ranked = rank(query, passages, statistics=statistics, settings=settings, limit=most)
+        floor = self._floor
+        if floor is None:
+            floor = calibration.compute_floor(measure.passages) if subject == "record" else calibration.FLOOR
         relevant: Sequence[RankedPassage | FusedPassage] = calibration.apply_relevance_floor(
-            ranked, query, passages=measure.passages, floor=self._floor
+            ranked, query, passages=measure.passages, floor=floor
         )
         if near is not None:
             relevant = fusion.fuse(
@@ -403,7 +406,7 @@ class Searcher:
                 near,
                 has_words=bool(relevant),
                 is_request=query.is_request,
-                floor=self._floor,
+                floor=floor,
             )
         by_key = {passage.key: passage for passage in passages}
         now = self._clock().timestamp()

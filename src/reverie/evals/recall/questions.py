@@ -14,7 +14,7 @@ import sqlite3
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -153,6 +153,36 @@ def _read_persona(file: Path) -> Persona:
         raise InvalidInput(f"{file}: not a persona ({type(error).__name__}: {error})") from None
 
 
+def divide_persona(persona: Persona, size: int) -> list[Persona]:
+    """Return small memories of about `size` facts each, which are asked what they answer and what another answers.
+
+    Each has every n-th fact, and no conversations. It gets the questions that its facts answer, and those that the
+    facts of the memory before it answer and its own do not, as questions of the type `nothing`. Questions that ask
+    for something to be done are left out, since rules stand in every prompt.
+    """
+    facts = [(at, event) for at, event in persona.events if "turns" not in event]
+    count = max(1, round(len(facts) / size))
+    parts = [facts[start::count] for start in range(count)]
+    held = [frozenset(fact["id"] for _, fact in part) for part in parts]
+    asked = [
+        [each for each in persona.questions if each.type != "instruction" and each.answers & ids]
+        for ids in held
+    ]
+    divided = []
+    for number, part in enumerate(parts):
+        ids = held[number]
+        own = [
+            replace(each, answers=each.answers & ids, outdated=each.outdated & ids) for each in asked[number]
+        ]
+        others = [
+            replace(each, type="nothing", answers=frozenset(), outdated=frozenset())
+            for each in asked[number - 1]
+            if not (each.answers | each.outdated) & ids
+        ]
+        divided.append(replace(persona, events=tuple(part), questions=(*own, *others)))
+    return divided
+
+
 def ask_questions(persona: Persona, *, embedder: str = NO_EMBEDDER) -> list[QuestionResult]:
     """Fill a new memory with what a persona says, and ask it the persona's questions."""
     now = persona.today
@@ -266,6 +296,7 @@ def run(
     folder: str | Path,
     *,
     sealed: bool = False,
+    size: int | None = None,
     embedder: str = NO_EMBEDDER,
     out: str | Path | None = None,
     console: Console | None = None,
@@ -275,6 +306,7 @@ def run(
     Args:
         folder: The collection.
         sealed: Whether to ask the personas that are kept for final figures, in place of the others.
+        size: Facts of one memory; None puts all facts and conversations of a persona into one.
         embedder: The embedder of the memories, as in the setting.
         out: A file for all figures as JSON.
         console: The destination; None for standard output.
@@ -284,6 +316,8 @@ def run(
     """
     file = check_output_file(out)
     personas = read_personas(folder, sealed=sealed)
+    if size is not None:
+        personas = [part for persona in personas for part in divide_persona(persona, size)]
     engines = {
         "Reverie": [result for persona in personas for result in ask_questions(persona, embedder=embedder)],
         "FTS5": [result for persona in personas for result in ask_fts5(persona)],

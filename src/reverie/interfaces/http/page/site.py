@@ -20,7 +20,6 @@ from reverie.interfaces.http import changes, problems
 from reverie.interfaces.http.operations import Call, ScopeQuery
 from reverie.interfaces.http.page import (
     activity,
-    conflicts,
     conversations,
     documents,
     erasure,
@@ -46,7 +45,6 @@ GROUPS = (
     conversations,
     prompts,
     review,
-    conflicts,
     activity,
     documents,
     erasure,
@@ -62,7 +60,6 @@ NAVIGATION = (
     ("/trust", "trust"),
     ("/prompts", "prompts"),
     ("/review", "review"),
-    ("/conflicts", "conflicts"),
     ("/activity", "activity"),
     ("/pages", "pages"),
     ("/scopes", "scopes"),
