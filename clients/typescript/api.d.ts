@@ -606,7 +606,7 @@ export interface Api {
   /** Return what an erasure would remove, and what would be left. */
   previewErasure(body: ForgetInput, options?: Options): Promise<Result<ForgetOutput>>;
   /** List changes in their order, or the newest first. */
-  listChanges(options?: { scope?: string; after?: number; before?: number; limit?: number; id?: string; actor?: string; subject?: "record" | "turn" | "session" | "page" | "paragraph"; newest_first?: boolean } & Options): Promise<Result<JournalPage>>;
+  listChanges(options?: { scope?: string; after?: number; before?: number; since?: string; until?: string; limit?: number; id?: string; actor?: string; subject?: "record" | "turn" | "session" | "page" | "paragraph"; newest_first?: boolean } & Options): Promise<Result<JournalPage>>;
   /** List receipts of the prompts that were made, the newest first. */
   listPacks(options?: { scope?: string; limit?: number } & Options): Promise<Result<ReceiptList>>;
   /** List all pages and logs. */

@@ -10,7 +10,7 @@ export const OPERATIONS = {
   diagnose: {"method": "GET", "path": "/v1/doctor"},
   forget: {"method": "POST", "path": "/v1/forget", "body": "application/json"},
   previewErasure: {"method": "POST", "path": "/v1/forget/preview", "body": "application/json"},
-  listChanges: {"method": "GET", "path": "/v1/journal", "query": ["scope", "after", "before", "limit", "id", "actor", "subject", "newest_first"]},
+  listChanges: {"method": "GET", "path": "/v1/journal", "query": ["scope", "after", "before", "since", "until", "limit", "id", "actor", "subject", "newest_first"]},
   listPacks: {"method": "GET", "path": "/v1/packs", "query": ["scope", "limit"]},
   listPages: {"method": "GET", "path": "/v1/pages"},
   getPage: {"method": "GET", "path": "/v1/pages/{name}"},

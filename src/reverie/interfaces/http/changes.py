@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import time
+from bisect import bisect_left
 from collections.abc import AsyncIterator, Mapping
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -19,6 +21,7 @@ from reverie.domain.text.json_values import to_json_object
 from reverie.interfaces.http import schemas
 from reverie.interfaces.http.operations import Answer, Call, OperationList, answer_reference
 from reverie.interfaces.http.problems import Problem
+from reverie.stores.protocol import Store
 
 OPERATIONS = OperationList()
 
@@ -55,6 +58,16 @@ def is_row_visible(call: Call, row: JournalEntry) -> bool:
     return scope in call.view._scopes if call.view._scopes is not None else True
 
 
+def _find_first(store: Store, moment: datetime) -> int:
+    """Return the number of the first change at that time or later, by the order of the journal."""
+
+    def is_reached(number: int) -> bool:
+        rows = store.journal(after=number - 1, limit=1)
+        return not rows or rows[0].at >= moment
+
+    return bisect_left(range(store.sequence() + 1), True, lo=1, key=is_reached)
+
+
 def _is_scoped(call: Call) -> bool:
     return bool(call.caller.scope) or call.query.scope not in ("", EVERY_SCOPE)
 
@@ -64,6 +77,11 @@ def list_changes(call: Call) -> Answer:
     """List changes in their order, or the newest first."""
     query: schemas.JournalQuery = call.query
     after, until = query.after, None if query.before is None else query.before - 1
+    if query.since is not None:
+        after = max(after, _find_first(call.server.store, query.since) - 1)
+    if query.until is not None:
+        last = _find_first(call.server.store, query.until) - 1
+        until = last if until is None else min(until, last)
     is_filtered = _is_scoped(call) or bool(query.actor or query.subject)
     rows: list[JournalEntry] = []
     scanned, is_last = 0, False

@@ -370,10 +370,14 @@ class JournalQuery(ScopeQuery):
 
     Attributes:
         before: Only changes with a smaller number.
+        since: Only changes from the first one at this time or later.
+        until: Only changes before the first one at this time or later.
     """
 
     after: Number = 0
     before: Number | None = None
+    since: AwareDatetime | None = None
+    until: AwareDatetime | None = None
     limit: Limit = 50
     id: str | None = None
     actor: str | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, get_args
 
 from reverie.domain.change import Subject
@@ -13,7 +13,7 @@ from reverie.interfaces.http import changes
 from reverie.interfaces.http.operations import Call, ScopeQuery
 from reverie.interfaces.http.page.differences import compare_values
 from reverie.interfaces.http.page.rendering import TEXTS
-from reverie.interfaces.http.page.views import PageView, Redirect, Screen, perform, view
+from reverie.interfaces.http.page.views import PageView, Redirect, Screen, perform, read_time, view
 from reverie.interfaces.http.schemas import Number
 
 VIEWS: list[PageView] = []
@@ -31,6 +31,8 @@ class TimelineQuery(ScopeQuery):
     id: str | None = None
     subject: Subject | None = None
     before: Number | None = None
+    since: str = ""
+    until: str = ""
 
 
 class UndoQuery(ScopeQuery):
@@ -88,6 +90,8 @@ def show_timeline(call: Call) -> Screen | Redirect:
         id=query.id,
         subject=query.subject,
         before=query.before,
+        since=read_time(query.since, "since"),
+        until=_read_end(query.until),
     ).body
     batches, following = build_batches(answer["items"]), answer["next"]
     shown = batches[:_MOST_SHOWN]
@@ -105,6 +109,13 @@ def show_timeline(call: Call) -> Screen | Redirect:
             "subjects": get_args(Subject),
         },
     )
+
+
+def _read_end(text: str) -> datetime | None:
+    """Return the time before which changes are shown; a day is shown to its end."""
+    moment = read_time(text, "until")
+    is_day = moment is not None and len(text.strip()) == len("2026-11-20")
+    return moment + timedelta(days=1) if moment is not None and is_day else moment
 
 
 # -- undo ------------------------------------------------------------------------------------------------
