@@ -71,7 +71,7 @@ def fill(memory: Memory, records: int) -> None:
 
 def list_addresses(memory: Memory) -> list[str]:
     """Return an address of every view that shows something."""
-    record = memory.list(limit=1)[0]
+    record, other = memory.list(limit=2)
     session = quote(memory.sessions(limit=1)[0].state.id, safe="")
     receipt = memory.admin.receipts(limit=1)[0]
     plan = memory.dreams.keep_plan(memory.dreams.plan("promote"))
@@ -82,6 +82,7 @@ def list_addresses(memory: Memory) -> list[str]:
         "/prompts/{id:path}/{position:int}": f"/prompts/{session}/{receipt.position}",
         "/review/{id}": f"/review/{plan.id}",
         "/pages/{name:path}": "/pages/MEMORY.md",
+        "/conflicts/pair": f"/conflicts/pair?first={record.id}&second={other.id}",
         "/undo": None,
         "/inspect": None,
     }

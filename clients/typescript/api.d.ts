@@ -27,6 +27,17 @@ export interface BulkChange {
   reason?: string;
 }
 
+/** Conflicts, those of the newest records first. */
+export interface ConflictList {
+  items: ConflictPair[];
+}
+
+/** Two records of which only one seems to hold. */
+export interface ConflictPair {
+  records: MemoryRecord[];
+  differing: string[];
+}
+
 /** Message and budget of a prompt; see Session.context. */
 export interface ContextInput {
   message?: string | null;
@@ -132,6 +143,7 @@ export interface ForgetOutput {
 /** Hits, best first; empty if nothing is relevant. */
 export interface Hits {
   hits: { [name: string]: unknown }[];
+  left_out?: LeftOutHit[];
 }
 
 /** A change; before and after are None where it was erased. */
@@ -152,6 +164,13 @@ export interface JournalItem {
 export interface JournalPage {
   items: JournalItem[];
   next: number | null;
+}
+
+/** A hit that was left out. */
+export interface LeftOutHit {
+  hit: { [name: string]: unknown };
+  why: "archived" | "filtered" | "repeated" | "floor" | "rank";
+  fields: string[];
 }
 
 /** A line of a page, or a paragraph of a log. */
@@ -442,6 +461,7 @@ export interface SearchInput {
   min_score?: number;
   mode?: "words" | "literal" | "regex";
   unit?: "turn" | "session";
+  left_out?: number;
   session?: string[];
   role?: ("user" | "assistant" | "system" | "tool")[];
 }
@@ -480,6 +500,22 @@ export interface SessionState {
 export interface SessionWindowInput {
   kind: "digest" | "compact" | "trim";
   keep?: number | null;
+}
+
+/** The two records of a conflict as they are now. */
+export interface SettledConflict {
+  holds: MemoryRecord;
+  other: MemoryRecord;
+}
+
+/** Decision about two records that contradict each other. */
+export interface Settlement {
+  holds: string;
+  other: string;
+  verdict: "ended" | "wrong" | "both";
+  content?: string | null;
+  versions?: unknown[] | null;
+  reason?: string;
 }
 
 /** Numbers of steps that are made together; batch is the number by which they can be undone. */
@@ -599,6 +635,10 @@ export interface Api {
   getActivity(options?: { days?: number } & Options): Promise<Result<ActivityOutput>>;
   /** Return the number of live records of each category. */
   listCategories(options?: { scope?: string } & Options): Promise<Result<{ [name: string]: number }>>;
+  /** List pairs of records of which only one seems to hold, among the newest of a scope. */
+  listConflicts(options?: { scope?: string } & Options): Promise<Result<ConflictList>>;
+  /** Say which of two records holds; the other one ends, is archived as wrong, or holds too. */
+  settleConflict(body: Settlement, options?: { scope?: string } & Options): Promise<Result<SettledConflict>>;
   /** Compare the store, the journal, the search index and the files; repair nothing. */
   diagnose(options?: Options): Promise<Result<{ [name: string]: unknown }>>;
   /** Erase content for good, as its preview said. */

@@ -7,6 +7,8 @@ export const OPERATIONS = {
   getReadiness: {"method": "GET", "path": "/readyz"},
   getActivity: {"method": "GET", "path": "/v1/activity", "query": ["days"]},
   listCategories: {"method": "GET", "path": "/v1/categories", "query": ["scope"]},
+  listConflicts: {"method": "GET", "path": "/v1/conflicts", "query": ["scope"]},
+  settleConflict: {"method": "POST", "path": "/v1/conflicts/settle", "query": ["scope"], "body": "application/json"},
   diagnose: {"method": "GET", "path": "/v1/doctor"},
   forget: {"method": "POST", "path": "/v1/forget", "body": "application/json"},
   previewErasure: {"method": "POST", "path": "/v1/forget/preview", "body": "application/json"},

@@ -192,17 +192,9 @@ class MemoryReader:
         Raises:
             InvalidInput: an argument is not of its form, or a filter fits none of the sources.
         """
-        where = parse_sources(sources)
-        allowed = build_filter(filters, SearchFilters, scopes=self._scopes)
-        validate_choice(unit, get_args(Unit), name="unit")
-        if "turns" not in where and (allowed.only_turns or unit == "session"):
-            raise InvalidInput(f"session, role and unit restrict turns, and sources is {where}: add 'turns'")
-        if "records" not in where and allowed.only_records:
-            raise InvalidInput(f"a filter restricts records, and sources is {where}: add 'records'")
-        request = SearchRequest(text=query, allowed=allowed, limit=limit, min_score=min_score, mode=mode)
-        if allowed.sessions:
-            names = tuple(self._resolve_session(each) for each in allowed.sessions)
-            request = replace(request, allowed=replace(allowed, sessions=names))
+        request, where = self._parse_search(
+            query, sources=sources, limit=limit, min_score=min_score, mode=mode, unit=unit, **filters
+        )
         started = time.perf_counter()
         with trace(self.settings, "search_memory", scope=self.scope) as span:
             hits = self._searcher.search(request, where, unit=unit)
@@ -218,6 +210,31 @@ class MemoryReader:
         if self._activity is not None and query is not None:
             self._activity.note_search(len(hits), time.perf_counter() - started)
         return hits
+
+    def _parse_search(
+        self,
+        query: str | None,
+        *,
+        sources: Source | Sequence[Source] = "records",
+        limit: int = 10,
+        min_score: float = 0.0,
+        mode: SearchMode = "words",
+        unit: Unit = "turn",
+        **filters: Unpack[SearchFilters],
+    ) -> tuple[SearchRequest, Sequence[Source]]:
+        """Return the arguments of a search as its request and its sources."""
+        where = parse_sources(sources)
+        allowed = build_filter(filters, SearchFilters, scopes=self._scopes)
+        validate_choice(unit, get_args(Unit), name="unit")
+        if "turns" not in where and (allowed.only_turns or unit == "session"):
+            raise InvalidInput(f"session, role and unit restrict turns, and sources is {where}: add 'turns'")
+        if "records" not in where and allowed.only_records:
+            raise InvalidInput(f"a filter restricts records, and sources is {where}: add 'records'")
+        request = SearchRequest(text=query, allowed=allowed, limit=limit, min_score=min_score, mode=mode)
+        if allowed.sessions:
+            names = tuple(self._resolve_session(each) for each in allowed.sessions)
+            request = replace(request, allowed=replace(allowed, sessions=names))
+        return request, where
 
     # -- conversations -----------------------------------------------------------------------------------
 

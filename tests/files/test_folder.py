@@ -263,8 +263,10 @@ def test_much_that_is_missing_is_written_in_the_background(tmp_path: Path, slow:
     for number in range(1, 60):
         kept_folder.commit(make_additions(make_record(number)))
     kept_folder.folder.start()
+    began = time.monotonic()
     assert not kept_folder.folder.flush(0.01)
-    kept_folder.commit_and_mirror(make_additions(make_record(100)))  # does not wait
+    assert time.monotonic() - began < 10, "the background holds the state for 20 s"
+    kept_folder.change_store(make_additions(make_record(100)))  # does not wait
     kept_folder.folder.refresh()
     slow()
     assert kept_folder.folder.flush()
@@ -287,7 +289,7 @@ def test_closing_does_not_wait_for_all_of_it_and_the_next_goes_on(
     closing.join(30)
     assert not closing.is_alive()
     assert len(read_all_files(kept_folder.root)) < 100
-    kept_folder.commit_and_mirror(make_additions(make_record(500)))  # after closing, nothing happens
+    kept_folder.change_store(make_additions(make_record(500)))  # after closing, nothing happens
     kept_folder.folder.refresh()
     kept_folder.folder.sync()
     kept_folder.open()

@@ -17,7 +17,7 @@ from reverie.domain import provenance
 from reverie.domain.conversation import SIGNAL, Turn, set_signal
 from reverie.domain.errors import ReverieError
 from reverie.domain.page import MEMORY
-from reverie.domain.record import STANDING, SUMMARY_TAG, Kind, Origin, Record
+from reverie.domain.record import SUMMARY_TAG, Kind, Origin, Record
 from reverie.domain.text import ids
 from reverie.domain.text.escaping import NOTICE, unquoted_text
 from reverie.domain.text.timestamps import Clock
@@ -234,7 +234,7 @@ class RuleLearner:
                         layer="episodic",
                         tags=(*kinds[1:], *named[0]),
                         confidence=CONFIDENCE[kinds[0]][0 if is_owner else 1],
-                        importance=rules.rate_importance(sentence) if _KINDS[kinds[0]] in STANDING else 0.5,
+                        importance=rules.rate_importance(sentence, _KINDS[kinds[0]]),
                         source=_build_source(turn),
                         references=(turn.id, *named[1]),
                         origin=turn.origin if is_owner else _determine_origin(exchange),

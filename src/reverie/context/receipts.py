@@ -104,19 +104,8 @@ class PackReceipt:
         """Return the receipt as JSON has it."""
         return to_json_object(
             self,
-            *(
-                "session",
-                "position",
-                "at",
-                "sequence",
-                "asked",
-                "soft_tokens",
-                "hard_tokens",
-                "total",
-                "tokens",
-                "cut",
-            ),
-            *("replayed_messages", "replayed_tokens", "standing", "left_out", "erased"),
+            *("session", "position", "at", "sequence", "asked", "soft_tokens", "hard_tokens", "total"),
+            *("tokens", "cut", "replayed_messages", "replayed_tokens", "standing", "left_out", "erased"),
         )
 
 

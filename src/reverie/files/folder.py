@@ -161,7 +161,8 @@ class MemoryFolder:
                 self._hurried += 1
                 self._changed.notify_all()
                 try:
-                    self._changed.wait_for(lambda: not (self._wanted or self._working), timeout_s)
+                    if not self._changed.wait_for(lambda: not (self._wanted or self._working), timeout_s):
+                        return False  # the background has the state locked
                 finally:
                     self._hurried -= 1
             return self._state.progress().sequence >= newest and not self._mirror.failed

@@ -93,6 +93,7 @@ WRONG: dict[str, tuple[list[str], str]] = {
     "a very long text": (["remember", "x" * 100_001], "100,001 characters"),
     "a very long question": (["recall", "port " * 20_000], "characters"),
     "a command there is not": (["xyzzy"], "No such command 'xyzzy'; see"),
+    "a command by another name": (["search", "x"], "No such command 'search'; did you mean 'recall'? see"),
     "a command that is nearly there": (["recal"], "did you mean 'recall'? see `reverie --help`"),
     "an option there is not": (["recall", "port", "--fast"], "--fast"),
     "one id too many": (["show", "aaaaaaaaaaaa", "bbbbbbbbbbbb"], "1 more than expected"),

@@ -98,6 +98,8 @@ def list_addresses(ids: dict[str, str]) -> list[str]:
         "/review",
         f"/review/{ids['plan']}",
         "/activity?days=7",
+        "/conflicts",
+        f"/conflicts/pair?first={record}&second={ids['archived']}",
         "/trust",
         "/scopes",
         "/records?as_of=2",

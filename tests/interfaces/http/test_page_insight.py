@@ -96,7 +96,8 @@ def test_every_verdict_has_words() -> None:
     from reverie.interfaces.http.page.rendering import TEXTS
 
     texts = TEXTS["prompts"]
-    assert set(texts["verdicts"]) == set(texts["reasons"]) == set(get_args(Verdict))
+    unconsidered = {"archived", "floor"}
+    assert set(texts["verdicts"]) == set(texts["reasons"]) == {*get_args(Verdict), *unconsidered}
     assert set(texts["sections"]) == {*get_args(SectionName), "notice"}
 
 
@@ -280,3 +281,76 @@ def test_stored_text_is_shown_as_text_in_every_view(client: TestClient, memory: 
     assert "alert(1)" in see(client, f"/review/{plan.id}").text
     assert receipt.session == session
     assert proposed.content == text
+
+
+def test_a_search_tells_what_it_left_out_and_why(client: TestClient, memory: Memory) -> None:
+    memory.save("Alice drinks black tea", kind="preference")
+    old = memory.save("Alice drinks green tea in the garden").record
+    memory.archive(old.id)
+    memory.save("Alice drinks tea at work", kind="fact")
+    shown = see(client, "/records?q=what+tea+does+Alice+drink&kind=preference").text
+    found, left = shown.split("Left out (2)")
+    assert "black tea" in found
+    assert "at work" not in found
+    assert "A filter keeps it out: kind" in " ".join(left.split())
+    assert "It is archived." in left
+    body = {"query": "what tea does Alice drink", "left_out": 5}
+    assert [each["why"] for each in client.post("/v1/search", json=body).json()["left_out"]] == ["archived"]
+    assert "left_out" not in client.post("/v1/search", json={"query": "tea"}).json()
+
+
+def test_an_empty_search_tells_what_came_nearest(client: TestClient, memory: Memory) -> None:
+    for number in range(40):
+        memory.save(f"Alice drinks tea number {number} with honey and lemon in the winter garden")
+    question = "which honey does the beekeeper of the neighbouring village sell at the market on Saturdays"
+    shown = see(client, f"/records?q={question.replace(' ', '+')}").text
+    assert "Nothing relevant was found" in shown
+    assert "It has too little of the question." in shown
+
+
+def test_a_tried_prompt_tells_what_is_archived_or_too_far(client: TestClient, memory: Memory) -> None:
+    memory.save("Alice drinks black tea")
+    old = memory.save("Alice drinks green tea in the garden").record
+    memory.archive(old.id)
+    left = see(client, "/inspect?message=what+tea+does+Alice+drink").text.split("Left out (1)")[1]
+    assert "Alice drinks green tea in the garden" in left
+    assert "It is archived." in left
+    for number in range(40):
+        memory.save(f"Alice drinks tea number {number} with honey and lemon in the winter garden")
+    question = "which honey does the beekeeper of the neighbouring village sell at the market on Saturdays"
+    page = see(client, f"/inspect?message={question.replace(' ', '+')}").text
+    assert "It has too little of the message" in page
+
+
+def test_a_prompt_is_compared_with_the_one_before(client: TestClient, memory: Memory) -> None:
+    tea = memory.save("Alice drinks black tea in the afternoon").record
+    memory.save("The staging database is called polar")
+    session = memory.session("telegram:1")
+    for question in ("When does Alice drink tea?", "What is the staging database called?", "Who sings?"):
+        session.add("user", question)
+        session.context()
+        session.add("assistant", "Noted")
+        memory.update(tea.id, pinned=True)
+    first = see(client, "/prompts/telegram:1/0").text
+    assert "Since the previous prompt" not in first
+    page = see(client, "/prompts/telegram:1/2")
+    change = " ".join(page.text.split("Since the previous prompt")[1].split())
+    assert "new The staging database is called polar" in change
+    assert "in every prompt Alice drinks black tea" in change
+    last = " ".join(see(client, "/prompts/telegram:1/4").text.split("Since the previous prompt")[1].split())
+    assert "gone The staging database is called polar" in last
+    assert [each for each in page.find("a", href="/prompts/telegram:1/0")]
+    rows = re.findall(r"(Recalled|In every prompt) (\d+) (\d+)", change)
+    assert {name for name, *_ in rows} == {"Recalled", "In every prompt"}
+    assert [int(before) for name, before, _ in rows if name == "In every prompt"] == [0]
+
+
+def test_a_prompt_that_changed_nothing_says_so(client: TestClient, memory: Memory) -> None:
+    memory.save("Alice drinks black tea in the afternoon", pinned=True)
+    session = memory.session("telegram:1")
+    for _ in range(2):
+        session.add("user", "What do we do now?")
+        session.context()
+        session.add("assistant", "Noted")
+    text = see(client, "/prompts/telegram:1/2").text
+    assert "The same lines as in the previous prompt." in text

@@ -115,6 +115,7 @@ def remember(view: PassInput, window: WindowInput) -> Flow[Remembered]:
         return Remembered()
     labels = label_turns(spoken)
     known = _select_known(view.records, spoken)
+    known_kinds = {_compute_key(record.content): record.kind for record in reversed(view.records)}
     parts = yield from ask_in_parts(
         list(labels), lambda names: _build_request(view, window, labels, names, known)
     )
@@ -133,7 +134,7 @@ def remember(view: PassInput, window: WindowInput) -> Flow[Remembered]:
         for proposal in proposals if isinstance(proposals, list) else ():
             if len(taken) >= len(spoken):
                 break
-            record, why = _read_proposal(view, proposal, labels, context)
+            record, why = _read_proposal(view, proposal, labels, context, known_kinds)
             if record is not None:
                 taken.append(record)
             else:
@@ -180,9 +181,16 @@ def _collect_names(records: Sequence[Record]) -> list[str]:
 
 
 def _read_proposal(
-    view: PassInput, proposal: Any, labels: Mapping[str, Turn], context: Sequence[Evidence]
+    view: PassInput,
+    proposal: Any,
+    labels: Mapping[str, Turn],
+    context: Sequence[Evidence],
+    known_kinds: Mapping[str, Kind],
 ) -> tuple[NewRecord | None, str]:
-    """Return the record that a model proposes, or why there is none."""
+    """Return the record that a model proposes, or why there is none.
+
+    A record in the same words as a known one has its kind, so that the known one is reinforced.
+    """
     given = proposal if isinstance(proposal, Mapping) else {"content": proposal}
     content = to_text(given.get("content"))
     cited = [labels[name.lower()] for name in to_ids(given.get("turns")) if name.lower() in labels]
@@ -195,11 +203,11 @@ def _read_proposal(
     ):
         return None, why
     last = cited[-1]
-    kind = _find_known_kind(view.records, content) or _read_kind(to_text(given.get("kind")), content)
+    kind = known_kinds.get(_compute_key(content)) or _read_kind(to_text(given.get("kind")), content)
     record = NewRecord(
         content=content,
         kind=kind,
-        importance=rules.rate_importance(content) if kind in STANDING else 0.5,
+        importance=rules.rate_importance(content, kind),
         category=_read_category(to_text(given.get("category"))),
         confidence=0.8,
         source=f"session:{last.session}"[:200],
@@ -211,12 +219,9 @@ def _read_proposal(
     return record, ""
 
 
-def _find_known_kind(records: Sequence[Record], content: str) -> Kind | None:
-    """Return the kind of a record in the same words, so that it is reinforced; None where there is none."""
-    key = compute_keys(normalize_cached(content))[0]
-    return next(
-        (each.kind for each in records if compute_keys(normalize_cached(each.content))[0] == key), None
-    )
+def _compute_key(content: str) -> str:
+    """Return the key that two records in the same words have."""
+    return compute_keys(normalize_cached(content))[0]
 
 
 def _read_kind(text: str, content: str) -> Kind:

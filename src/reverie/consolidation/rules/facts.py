@@ -12,6 +12,7 @@ from typing import Literal
 
 from reverie.consolidation.rules.sentences import is_self_contained, strip_quotations
 from reverie.consolidation.rules.wording import Lazy
+from reverie.domain.record import STANDING, Kind
 from reverie.domain.text.calendar_words import MONTHS, WEEKDAYS, fold_text
 from reverie.domain.word_lists import parse_word_set
 
@@ -489,13 +490,17 @@ _ABOUT_ANSWERS = Lazy(
 _IMPORTANT, _ORDINARY = 0.7, 0.5
 
 
-def rate_importance(rule: str) -> float:
-    """Return the importance of a preference or constraint; instructions, names and health come first in prompts.
+def rate_importance(statement: str, kind: Kind) -> float:
+    """Return the importance of a statement: instructions, names and health come first in prompts.
 
-    >>> rate_importance("Call the user Bea."), rate_importance("Bea likes tea.")
-    (0.7, 0.5)
+    Only preferences and constraints are rated, since only they stand in every prompt.
+
+    >>> [rate_importance(each, "preference") for each in ("Call the user Bea.", "Bea likes tea.")]
+    [0.7, 0.5]
     """
-    plain = fold_text(rule)
+    if kind not in STANDING:
+        return _ORDINARY
+    plain = fold_text(statement)
     patterns = (_INSTRUCTION, _IMPERATIVE, _ABOUT_ANSWERS, _HEALTH, _HEALTH_OF_ANYBODY, _NAME_OF_SPEAKER)
     return _IMPORTANT if any(pattern.search(plain) for pattern in patterns) else _ORDINARY
 

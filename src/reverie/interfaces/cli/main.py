@@ -134,6 +134,9 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
 }
 """Every command: its module and function, and its line in `reverie --help`."""
 
+_OTHER_NAMES = {"save": "remember", "add": "remember", "search": "recall", "find": "recall", "get": "show"}
+_OTHER_NAMES |= dict.fromkeys(("delete", "remove", "rm"), "archive")
+
 
 class ReverieGroup(click.Group):
     """Group that imports commands on demand, and turns errors into messages and exit codes."""
@@ -159,7 +162,9 @@ class ReverieGroup(click.Group):
         name = args[0]
         names = self.list_commands(ctx)
         if name not in names and not name.startswith("-"):
-            close = difflib.get_close_matches(name, names, n=1)
+            close = (
+                [_OTHER_NAMES[name]] if name in _OTHER_NAMES else difflib.get_close_matches(name, names, n=1)
+            )
             ctx.fail(f"No such command {name!r}" + (f"; did you mean {close[0]!r}?" if close else ""))
         return super().resolve_command(ctx, args)
 

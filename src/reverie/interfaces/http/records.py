@@ -24,6 +24,7 @@ from reverie.interfaces.http.operations import Answer, Call, OperationList, Scop
 from reverie.interfaces.http.problems import Problem
 from reverie.reader import MemoryReader
 from reverie.repositories.records import NewRecord, SaveResult, describe_missing_record
+from reverie.search.left_out import find_left_out
 
 OPERATIONS = OperationList()
 
@@ -165,7 +166,7 @@ def get_record(call: Call) -> Answer:
 )
 def update_record(call: Call) -> Answer:
     """Change fields of a record; null removes a value (RFC 7396)."""
-    record = _get_changeable(call)
+    record = get_changeable(call)
     is_bound = check_match(call, record.to_dict())
     changes = {name: getattr(call.body, name) for name in call.body.model_fields_set}
     for name in ("tags", "references"):
@@ -191,7 +192,7 @@ def update_record(call: Call) -> Answer:
 )
 def archive_record(call: Call) -> Answer:
     """Take a record out of search; it can be restored."""
-    record = _get_changeable(call)
+    record = get_changeable(call)
     expected = record if check_match(call, record.to_dict()) else None
     with refusing_changed():
         archived = call.view.archive(record.id, reason=call.query.reason, expected=expected)
@@ -201,7 +202,7 @@ def archive_record(call: Call) -> Answer:
 @OPERATIONS.add("POST", "/v1/records/{id}/restore", "write", answer=Record)
 def restore_record(call: Call) -> Answer:
     """Bring an archived record back into search."""
-    record = _get_changeable(call)
+    record = get_changeable(call)
     return answer_value(call, call.view.restore(record.id).to_dict())
 
 
@@ -219,7 +220,7 @@ def unpin_record(call: Call) -> Answer:
 
 def _set_pinned(call: Call, pinned: bool) -> Answer:
     call.require_trust()
-    record = _get_changeable(call)
+    record = get_changeable(call)
     return answer_value(call, call.view.update(record.id, pinned=pinned).to_dict())
 
 
@@ -242,7 +243,7 @@ def change_records(call: Call) -> Answer:
     """Archive, label or vouch for several records in one transaction, which one undo takes back."""
     given: schemas.BulkChange = call.body
     for name in given.ids:
-        _get_changeable(call, name)
+        get_changeable(call, name)
     if given.action == "vouch" and call.caller.limit_origin("owner") != "owner":
         raise Problem(
             403, f"This token speaks for {call.caller.origin!r}, and only the owner can vouch for a record."
@@ -265,7 +266,7 @@ def change_records(call: Call) -> Answer:
     return Answer({"items": [record.to_dict() for record in changed], "next": None})
 
 
-def _get_changeable(call: Call, id: str | None = None) -> Record:
+def get_changeable(call: Call, id: str | None = None) -> Record:
     """Return the record of that id, or that the path names.
 
     Raises:
@@ -330,17 +331,19 @@ def search(call: Call) -> Answer:
         raise Problem(403, "A regular expression can take very long, so it needs the right admin. Use words.")
     filters = _build_filters(asked)
     filters |= {name: value for name in ("session", "role") if (value := getattr(asked, name))}
+    given: dict[str, Any] = {
+        name: getattr(asked, name) for name in ("sources", "limit", "min_score", "mode", "unit")
+    }
     with reading(call) as reader:
-        hits = reader.search(
-            asked.query,
-            sources=asked.sources,
-            limit=asked.limit,
-            min_score=asked.min_score,
-            mode=asked.mode,
-            unit=asked.unit,
-            **filters,
-        )
-    return Answer({"hits": [hit.to_dict() for hit in hits]})
+        hits = reader.search(asked.query, **given, **filters)
+        answer: dict[str, Any] = {"hits": [hit.to_dict() for hit in hits]}
+        if asked.left_out and asked.query:
+            request, sources = reader._parse_search(asked.query, **given, **filters)
+            others = find_left_out(reader._searcher, request, sources, hits, most=asked.left_out)
+            answer["left_out"] = [
+                {"hit": each.hit.to_dict(), "why": each.why, "fields": [*each.fields]} for each in others
+            ]
+    return Answer(answer)
 
 
 @OPERATIONS.add("GET", "/v1/categories", "read", query=ScopeQuery, answer=dict[str, int])

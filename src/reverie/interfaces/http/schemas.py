@@ -170,7 +170,11 @@ class Promotion(Form):
 
 
 class SearchInput(RecordFilter):
-    """A search; see `Memory.search`."""
+    """A search; see `Memory.search`.
+
+    Attributes:
+        left_out: How many to tell of what was left out, and as many archived ones.
+    """
 
     query: str | None = None
     sources: Annotated[tuple[Literal["records", "turns", "pages"], ...], Field(min_length=1)] = ("records",)
@@ -178,14 +182,33 @@ class SearchInput(RecordFilter):
     min_score: Annotated[float, Field(ge=0, le=1)] = 0.0
     mode: Literal["words", "literal", "regex"] = "words"
     unit: Literal["turn", "session"] = "turn"
+    left_out: Annotated[int, Field(ge=0, le=50)] = 0
     session: Texts = ()
     role: tuple[Role, ...] = ()
 
 
+class LeftOutHit(Form):
+    """A hit that was left out.
+
+    Attributes:
+        why: `archived`; `filtered`, by the `fields`; `repeated` by a hit; below the `floor`, so that nothing was
+            found; or behind the last hit in `rank`.
+    """
+
+    hit: dict[str, Any]
+    why: Literal["archived", "filtered", "repeated", "floor", "rank"]
+    fields: list[str]
+
+
 class Hits(Form):
-    """Hits, best first; empty if nothing is relevant."""
+    """Hits, best first; empty if nothing is relevant.
+
+    Attributes:
+        left_out: What was left out, if it was asked for.
+    """
 
     hits: list[dict[str, Any]]
+    left_out: list[LeftOutHit] = Field(default_factory=list)
 
 
 class DiffQuery(ScopeQuery):

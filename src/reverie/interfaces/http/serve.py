@@ -17,7 +17,16 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from reverie.domain.errors import InvalidInput
-from reverie.interfaces.http import administration, changes, conversations, health, pages, records, reviews
+from reverie.interfaces.http import (
+    administration,
+    changes,
+    conflicts,
+    conversations,
+    health,
+    pages,
+    records,
+    reviews,
+)
 from reverie.interfaces.http.operations import Answer, Call, Empty, Operation
 from reverie.interfaces.http.problems import refuse
 from reverie.interfaces.http.protocol import ProtocolEndpoint
@@ -48,6 +57,7 @@ OPERATIONS = (
         answers={200: dict[str, Any]},
     ),
     *records.OPERATIONS,
+    *conflicts.OPERATIONS,
     *conversations.OPERATIONS,
     *pages.OPERATIONS,
     *changes.OPERATIONS,

@@ -28,10 +28,8 @@ from reverie.stores.codec import (
     to_document,
 )
 from reverie.stores.protocol import StoreProblem
-from reverie.stores.sqlite.reading import fetch_rows_tolerantly
+from reverie.stores.sqlite.reading import fetch_rows_tolerantly, iter_rows_tolerantly
 from reverie.stores.sqlite.where import SEARCHED
-
-_BATCH = 500
 
 RESTORE = (
     "bring back a backup with `reverie recover`, or make a new database of the folder's files with "
@@ -137,13 +135,10 @@ def _check_things(file: sqlite3.Connection, table: TableCodec[Any], sound: bool)
     fingerprint = "it.fingerprint" if table is RECORDS else "NULL"
     sql = (
         f"SELECT it.key, {fingerprint}, ({LATEST_DOCUMENT.format(key='it.key', before='')}), "
-        f"{table.selected} FROM {table.source} WHERE it.key > ? ORDER BY it.key LIMIT {_BATCH}"
+        f"{table.selected} FROM {table.source} WHERE it.key > ? ORDER BY it.key LIMIT ?"
     )
-    last = -1
-    while rows := fetch_rows_tolerantly(file, sql, (last,)):
-        for key, stored_fingerprint, document, *row in rows:
-            yield from _check_thing(table, key, stored_fingerprint, document, row, sound)
-        last = rows[-1][0]
+    for key, stored_fingerprint, document, *row in iter_rows_tolerantly(file, sql):
+        yield from _check_thing(table, key, stored_fingerprint, document, row, sound)
 
 
 def _check_thing(
@@ -255,21 +250,18 @@ def _check_chain(file: sqlite3.Connection) -> Iterator[StoreProblem]:
     sql = (
         f"SELECT {columns}, CASE WHEN change.key = change.sequence THEN NULL "
         f"ELSE ({LATEST_DOCUMENT.format(key='change.key', before='AND sequence < change.sequence')}) END "
-        f"FROM journal AS change WHERE change.sequence > ? ORDER BY change.sequence LIMIT {_BATCH}"
+        f"FROM journal AS change WHERE change.sequence > ? ORDER BY change.sequence LIMIT ?"
     )
-    last = 0
-    while rows := fetch_rows_tolerantly(file, sql, (last,)):
-        for *row, earlier in rows:
-            sequence, before = row[0], row[7]
-            try:
-                decode_journal_entry(row)
-            except UnreadableRow as error:
-                yield _report(f"change {sequence} in the journal cannot be read: {error}", repairable=False)
-                continue
-            if before is not None and before != earlier:
-                what = f"change {sequence} in the journal does not follow the one before"
-                yield _report(what, repairable=False)
-        last = rows[-1][0]
+    for *row, earlier in iter_rows_tolerantly(file, sql):
+        sequence, before = row[0], row[7]
+        try:
+            decode_journal_entry(row)
+        except UnreadableRow as error:
+            yield _report(f"change {sequence} in the journal cannot be read: {error}", repairable=False)
+            continue
+        if before is not None and before != earlier:
+            what = f"change {sequence} in the journal does not follow the one before"
+            yield _report(what, repairable=False)
 
 
 def _check_counters(file: sqlite3.Connection) -> Iterator[StoreProblem]:

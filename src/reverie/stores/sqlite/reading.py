@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
 from reverie.domain.change import JournalEntry
@@ -31,6 +31,8 @@ logger = logging.getLogger("reverie")
 
 T = TypeVar("T", Record, Turn, Page, Paragraph)
 
+_BATCH = 500
+
 _INTEGER, _FLOAT, _TEXT = frozenset({int}), frozenset({float}), frozenset({str})
 _PASSAGE_TYPES = (
     _INTEGER, _TEXT, _INTEGER, _INTEGER | {type(None)}, _INTEGER, _TEXT, _FLOAT, _TEXT, _TEXT,
@@ -46,6 +48,20 @@ def fetch_rows_tolerantly(file: sqlite3.Connection, sql: str, values: Sequence[A
         return file.execute(sql, values).fetchall()
     finally:
         file.text_factory = str
+
+
+def iter_rows_tolerantly(file: sqlite3.Connection, sql: str) -> Iterator[Row]:
+    """Yield the rows of a query in batches, so that the tables may be written in between.
+
+    Args:
+        file: The connection.
+        sql: A query whose first column is a key of 0 or more, in its order. Its two parameters are the key
+            after which to begin and the largest number of rows.
+    """
+    last = -1
+    while rows := fetch_rows_tolerantly(file, sql, (last, _BATCH)):
+        yield from rows
+        last = rows[-1][0]
 
 
 def _decode_text_or_bytes(stored: bytes) -> str | bytes:

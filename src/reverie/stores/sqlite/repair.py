@@ -39,12 +39,11 @@ from reverie.stores.sqlite.integrity import (
     is_contradicted,
     is_journal_sound,
 )
-from reverie.stores.sqlite.reading import fetch_rows_tolerantly
+from reverie.stores.sqlite.reading import fetch_rows_tolerantly, iter_rows_tolerantly
 
 _TABLES: tuple[TableCodec[Any], ...] = (SESSIONS, RECORDS, PAGES, TURNS, PARAGRAPHS)
 """Sessions before their turns."""
 
-_BATCH = 500
 _NOT_SEARCHED: Row = (0, "", "", "", "")
 
 
@@ -91,17 +90,14 @@ def _iter_analyses(file: sqlite3.Connection, table: TableCodec[Any]) -> Iterator
     columns = "".join(f"it.{name}, " for name in ANALYSIS_COLUMNS)
     sql = (
         f"SELECT it.key, {columns}{table.selected} FROM {table.source} WHERE it.key > ? "
-        f"ORDER BY it.key LIMIT {_BATCH}"
+        "ORDER BY it.key LIMIT ?"
     )
-    last = -1
-    while rows := fetch_rows_tolerantly(file, sql, (last,)):
-        for key, *row in rows:
-            try:
-                value = table.decode(row[len(ANALYSIS_COLUMNS) :])
-            except UnreadableRow:
-                continue  # the check of the file reports it
-            yield key, tuple(row[: len(ANALYSIS_COLUMNS)]), value
-        last = rows[-1][0]
+    for key, *row in iter_rows_tolerantly(file, sql):
+        try:
+            value = table.decode(row[len(ANALYSIS_COLUMNS) :])
+        except UnreadableRow:
+            continue  # the check of the file reports it
+        yield key, tuple(row[: len(ANALYSIS_COLUMNS)]), value
 
 
 def _restore_missing_rows(file: sqlite3.Connection, table: TableCodec[Any], analyse: Analyse) -> None:
@@ -146,17 +142,14 @@ def _iter_rows(
     columns = "".join(f"it.{name}, " for name in derived)
     sql = (
         f"SELECT it.key, ({LATEST_DOCUMENT.format(key='it.key', before='')}), {columns}{table.selected} "
-        f"FROM {table.source} WHERE it.key > ? ORDER BY it.key LIMIT {_BATCH}"
+        f"FROM {table.source} WHERE it.key > ? ORDER BY it.key LIMIT ?"
     )
-    last = -1
-    while rows := fetch_rows_tolerantly(file, sql, (last,)):
-        for key, document, *row in rows:
-            own = row[len(derived) :]
-            value, journaled = decode_row_or_none(table, own), decode_document_or_none(table, document)
-            if value is None and is_contradicted(table, own, document):
-                journaled = None
-            yield key, tuple(row[: len(derived)]), value, journaled
-        last = rows[-1][0]
+    for key, document, *row in iter_rows_tolerantly(file, sql):
+        own = row[len(derived) :]
+        value, journaled = decode_row_or_none(table, own), decode_document_or_none(table, document)
+        if value is None and is_contradicted(table, own, document):
+            journaled = None
+        yield key, tuple(row[: len(derived)]), value, journaled
 
 
 def _list_derived_columns(table: TableCodec[Any]) -> tuple[str, ...]:

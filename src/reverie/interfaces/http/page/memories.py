@@ -29,6 +29,7 @@ from reverie.interfaces.http.schemas import Texts
 VIEWS: list[PageView] = []
 
 _MOST_HITS = 30
+_MOST_LEFT_OUT = 5
 _ARCHIVED = {"": False, "yes": True, "all": None}
 _BLANK = {"content": "", "kind": "", "category": "", "tags": []}
 _CHOICES = {"kinds": KINDS, "origins": ORIGINS, "layers": LAYERS}
@@ -63,7 +64,7 @@ def show_memories(call: Call) -> Screen | Redirect:
     query: MemoriesQuery = call.query
     filters = {name: getattr(query, name) for name in ("kind", "layer", "origin", "category", "tags")}
     as_of, valid_at = read_moment(query.as_of, "as_of"), read_time(query.valid_at, "valid_at")
-    hits, listed, following = None, [], None
+    hits, left_out, listed, following = None, [], [], None
     if query.q:
         body = {name: list(value) for name, value in filters.items()}
         body |= {"query": query.q, "mode": query.mode, "limit": _MOST_HITS}  # type: ignore[dict-item]
@@ -71,9 +72,10 @@ def show_memories(call: Call) -> Screen | Redirect:
             body["valid_at"] = format_time(valid_at)  # type: ignore[assignment]
         if query.sources:
             body["sources"] = list(query.sources)
-        hits = [
-            _describe_hit(hit) for hit in perform(call, records.search, body=body, as_of=as_of).body["hits"]
-        ]
+        body |= {"left_out": _MOST_LEFT_OUT}  # type: ignore[dict-item]
+        found = perform(call, records.search, body=body, as_of=as_of).body
+        hits = [_describe_hit(hit) for hit in found["hits"]]
+        left_out = [{**_describe_hit(each.pop("hit")), **each} for each in found["left_out"]]
     else:
         page = perform(
             call,
@@ -91,6 +93,7 @@ def show_memories(call: Call) -> Screen | Redirect:
         values={
             "query": query.model_dump(),
             "hits": hits,
+            "left_out": left_out,
             "records": listed,
             "following": following,
             "categories": sorted(filter(None, perform(call, records.list_categories).body)),

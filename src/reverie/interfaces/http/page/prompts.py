@@ -8,7 +8,8 @@ from typing import Any
 
 from reverie.domain.errors import NotFound
 from reverie.domain.text.tokenizer import STOP_WORDS, tokenize
-from reverie.interfaces.http import conversations
+from reverie.domain.text.validation import estimate_tokens
+from reverie.interfaces.http import conversations, records
 from reverie.interfaces.http.operations import Call, ScopeQuery
 from reverie.interfaces.http.page.charts import build_shares
 from reverie.interfaces.http.page.rendering import TEXTS
@@ -18,6 +19,8 @@ from reverie.interfaces.http.schemas import Number
 VIEWS: list[PageView] = []
 
 _LISTED = 100
+_MOST_COMPARED = 200
+_MOST_UNCONSIDERED = 10
 _NO_SESSION = "page:what-if"
 """Session of a prompt that is tried without one; nothing is stored in it."""
 
@@ -75,6 +78,7 @@ def show_prompt(call: Call) -> Screen | Redirect:
             "budget": _build_budget(receipt["tokens"], receipt["hard_tokens"]),
             **_sort_lines(lines),
             "standing": receipt["standing"],
+            "since": _compare_with_previous(call, receipt),
         },
     )
 
@@ -97,12 +101,50 @@ def inspect_prompt(call: Call) -> Screen | Redirect:
             body={"message": query.message, **asked},
         ).body
         lines = [_describe_candidate(each, pack["query"]) for each in pack["candidates"]]
+        lines += _list_unconsidered(call, pack)
         values |= {
             "pack": pack,
             "budget": _build_budget(pack["diagnostics"]["tokens"], pack["hard_tokens"]),
             **_sort_lines(lines),
         }
     return Screen(template="inspect.html", title=TEXTS["prompts"]["inspect"], values=values)
+
+
+def _compare_with_previous(call: Call, receipt: dict[str, Any]) -> dict[str, Any] | None:
+    """Return what differs from the prompt before in its session; None if none is kept."""
+    kept = perform(call, conversations.list_packs_of_session, limit=_MOST_COMPARED).body["items"]
+    earlier = [each["position"] for each in kept if each["position"] < receipt["position"]]
+    if not earlier:
+        return None
+    position = max(earlier)
+    path = {"id": call.path["id"], "position": str(position)}
+    previous = perform(call, conversations.get_pack, path=path).body
+    was, now = _read_places(previous), _read_places(receipt)
+    verdicts = {line["id"]: line["verdict"] for line in receipt["lines"]}
+    names = dict.fromkeys([*previous["tokens"], *receipt["tokens"]])
+    return {
+        "position": position,
+        "at": previous["at"],
+        "lines": [
+            *(
+                {**line, "change": place}
+                for place, line in now.values()
+                if was.get(line["id"], ("", {}))[0] != place
+            ),
+            *(
+                {**line, "change": "gone", "verdict": verdicts.get(line["id"], "not found")}
+                for _, line in was.values()
+                if line["id"] not in now
+            ),
+        ],
+        "tokens": [(name, previous["tokens"].get(name, 0), receipt["tokens"].get(name, 0)) for name in names],
+    }
+
+
+def _read_places(receipt: dict[str, Any]) -> dict[str, tuple[str, dict[str, Any]]]:
+    """Return the lines of a prompt by id, each with whether it was recalled or stands in every prompt."""
+    recalled = {line["id"]: ("new", line) for line in receipt["lines"] if line["verdict"] == "selected"}
+    return recalled | {line["id"]: ("standing", line) for line in receipt["standing"]}
 
 
 # -- lines -----------------------------------------------------------------------------------------------
@@ -136,6 +178,33 @@ def _describe_candidate(candidate: dict[str, Any], question: str) -> dict[str, A
         "scope": value.get("scope", ""),
         "path": _find_path(candidate["type"], candidate["id"]),
     }
+
+
+def _list_unconsidered(call: Call, pack: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return lines of what is no candidate: what is archived, or has too little of the message."""
+    if not pack["query"]:
+        return []
+    body = {"query": pack["query"], "sources": ["records", "turns"], "left_out": _MOST_UNCONSIDERED}
+    known = {each["id"] for each in pack["candidates"]}
+    return [
+        {
+            "id": hit["id"],
+            "type": hit["type"],
+            "verdict": each["why"],
+            "score": hit["score"],
+            "tokens": estimate_tokens(hit["content"]),
+            "shown_at": None,
+            "recent": False,
+            "content": hit["content"],
+            "state": "unchanged",
+            "parts": {},
+            "matched": _find_shared_words(pack["query"], hit["content"]),
+            "scope": (hit.get("record") or hit["turn"])["scope"],
+            "path": _find_path(hit["type"], hit["id"]),
+        }
+        for each in perform(call, records.search, body=body).body["left_out"]
+        if each["why"] in ("archived", "floor") and (hit := each["hit"])["id"] not in known
+    ]
 
 
 def _sort_lines(lines: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:

@@ -9,7 +9,7 @@ from reverie.domain.similarity.grounding import find_injection
 from reverie.interfaces.http import records, schemas
 from reverie.interfaces.http.conditions import compute_etag
 from reverie.interfaces.http.operations import Call, ScopeQuery
-from reverie.interfaces.http.page.rendering import TEXTS
+from reverie.interfaces.http.page.rendering import TEXTS, build_link
 from reverie.interfaces.http.page.views import (
     Fields,
     PageView,
@@ -67,7 +67,12 @@ def _find_marks(content: str) -> list[str]:
 
 @view(VIEWS, "POST", "/selection", right="write")
 def preview_selection(call: Call) -> Screen | Redirect:
-    """Show what would be done with the records that were checked."""
+    """Show what would be done with the records that were checked; two can be compared."""
+    if call.body.get("action") == "compare":
+        ids = [*dict.fromkeys(call.body.list("ids"))]
+        if len(ids) != 2:
+            raise Problem(422, TEXTS["conflicts"]["two"])
+        return Redirect(build_link("/conflicts/pair", call.query.model_dump(), first=ids[0], second=ids[1]))
     return _draw(call, _read_records(call))
 
 

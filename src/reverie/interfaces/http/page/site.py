@@ -20,6 +20,7 @@ from reverie.interfaces.http import changes, problems
 from reverie.interfaces.http.operations import Call, ScopeQuery
 from reverie.interfaces.http.page import (
     activity,
+    conflicts,
     conversations,
     documents,
     erasure,
@@ -45,6 +46,7 @@ GROUPS = (
     conversations,
     prompts,
     review,
+    conflicts,
     activity,
     documents,
     erasure,
@@ -60,6 +62,7 @@ NAVIGATION = (
     ("/trust", "trust"),
     ("/prompts", "prompts"),
     ("/review", "review"),
+    ("/conflicts", "conflicts"),
     ("/activity", "activity"),
     ("/pages", "pages"),
     ("/scopes", "scopes"),

@@ -11,14 +11,23 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ValidationError
 
-from reverie.interfaces.http import administration, changes, conversations, pages, problems, records, reviews
+from reverie.interfaces.http import (
+    administration,
+    changes,
+    conflicts,
+    conversations,
+    pages,
+    problems,
+    records,
+    reviews,
+)
 from reverie.interfaces.http.operations import Answer, Call, Operation, ScopeQuery
 from reverie.interfaces.http.problems import Problem
 from reverie.interfaces.http.tokens import Right
 
 OPERATION_OF: Mapping[Callable[[Call], Answer], Operation] = {
     each.run: each
-    for module in (records, conversations, pages, changes, reviews, administration)
+    for module in (records, conflicts, conversations, pages, changes, reviews, administration)
     for each in module.OPERATIONS
 }
 """Operation that each function of the API is."""

@@ -54,6 +54,8 @@ _where = combine_options(
 
 # -- saving ------------------------------------------------------------------------------------------
 
+_REDACTED = "[redacted: "
+
 
 @click.command(cls=Command)
 @click.argument("text", nargs=-1, required=True)
@@ -102,6 +104,8 @@ def remember(
     message = f"{known if saved.outcome == 'reinforced' else 'Remembered'}: {record.id} ({where})"
     document = {"outcome": saved.outcome, "record": record} if as_json else None
     output.print_result(message, as_json=document, quiet=context.quiet, brief=record.id)
+    if record.content.count(_REDACTED) > content.count(_REDACTED):
+        output.print_message(f"A secret in it is not stored: {record.content}", quiet=context.quiet)
 
 
 # -- finding -----------------------------------------------------------------------------------------

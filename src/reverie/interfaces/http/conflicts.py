@@ -1,0 +1,182 @@
+"""Operations on records that contradict each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime
+from itertools import islice
+from types import MappingProxyType
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from reverie.consolidation.planning.similar_records import SimilarRecords
+from reverie.domain.errors import InvalidInput
+from reverie.domain.headlines import detach_changed
+from reverie.domain.record import Record
+from reverie.domain.similarity.specifics import extract_specifics
+from reverie.interfaces.http.conditions import compute_etag
+from reverie.interfaces.http.operations import Answer, Call, Form, OperationList
+from reverie.interfaces.http.problems import Problem
+from reverie.interfaces.http.records import get_changeable
+
+OPERATIONS = OperationList()
+
+MOST_COMPARED = 500
+"""Records of a scope that are compared with each other, the newest."""
+
+COMPATIBLE = "compatible_with"
+"""Metadata of a record that holds beside others: their ids."""
+
+_MOST_LISTED = 50
+_LEAST_ALIKE = 0.5
+_MOST_DIFFERING = 2
+"""Specifics of each record that the other lacks; records with more of them speak of different things."""
+
+
+class ConflictPair(Form):
+    """Two records of which only one seems to hold.
+
+    Attributes:
+        records: The newer one, then the older one.
+        differing: What one says and the other does not.
+    """
+
+    records: Annotated[list[Record], Field(min_length=2, max_length=2)]
+    differing: list[str]
+
+
+class ConflictList(Form):
+    """Conflicts, those of the newest records first."""
+
+    items: list[ConflictPair]
+
+
+class Settlement(Form):
+    """Decision about two records that contradict each other.
+
+    Attributes:
+        holds: Id of the record that holds.
+        other: Id of the other one.
+        verdict: `ended` if the other one held until now, `wrong` if it never did, `both` if it holds too.
+        content: New text of the record that holds; None to leave it.
+        versions: ETags of both as they were read, so that neither has changed since; None to take any.
+        reason: Reason for the journal.
+    """
+
+    holds: str
+    other: str
+    verdict: Literal["ended", "wrong", "both"]
+    content: str | None = None
+    versions: tuple[str, str] | None = None
+    reason: str = ""
+
+
+class SettledConflict(Form):
+    """The two records of a conflict as they are now."""
+
+    holds: Record
+    other: Record
+
+
+@OPERATIONS.add("GET", "/v1/conflicts", "read", answer=ConflictList)
+def list_conflicts(call: Call) -> Answer:
+    """List pairs of records of which only one seems to hold, among the newest of a scope."""
+    records = [
+        record
+        for record in call.view.list(limit=MOST_COMPARED, order="created")
+        if record.scope == call.view.scope and record.valid_to is None and record.kind != "event"
+    ]
+    items = [
+        {"records": [newer.to_dict(), older.to_dict()], "differing": differing}
+        for newer, older, differing in islice(find_conflicts(records), _MOST_LISTED)
+    ]
+    return Answer({"items": items})
+
+
+def find_conflicts(records: list[Record]) -> Iterator[tuple[Record, Record, list[str]]]:
+    """Yield pairs of records, the newer one first, that say different things in almost the same words.
+
+    Args:
+        records: Records of one scope, the newest first.
+    """
+    similar = SimilarRecords(records)
+    places = {record.id: place for place, record in enumerate(records)}
+    for newer in records:
+        for older in similar.find(newer, most=3, least=_LEAST_ALIKE):
+            if places[older.id] < places[newer.id] or _is_settled(newer, older):
+                continue
+            own, other = extract_specifics(newer.content), extract_specifics(older.content)
+            added, lacking = own.find_missing_from(other), other.find_missing_from(own)
+            if 0 < len(added) <= _MOST_DIFFERING and 0 < len(lacking) <= _MOST_DIFFERING:
+                yield newer, older, sorted(added | lacking)
+
+
+def _is_settled(one: Record, other: Record) -> bool:
+    return (
+        other.id in one.metadata.get(COMPATIBLE, "").split()
+        or one.id in other.metadata.get(COMPATIBLE, "").split()
+    )
+
+
+@OPERATIONS.add("POST", "/v1/conflicts/settle", "write", body=Settlement, answer=SettledConflict)
+def settle_conflict(call: Call) -> Answer:
+    """Say which of two records holds; the other one ends, is archived as wrong, or holds too."""
+    given: Settlement = call.body
+    if given.holds == given.other:
+        raise InvalidInput("holds and other are the same record: name two")
+    if given.verdict == "both" and given.content is not None:
+        raise InvalidInput(
+            "content is for a conflict that one record settles: leave it out, or the verdict 'both'"
+        )
+    ids = (given.holds, given.other)
+    for name in ids:
+        get_changeable(call, name)
+    now = call.memory._clock()
+    settle = {"ended": _end, "wrong": _archive, "both": _leave}[given.verdict]
+
+    def change(record: Record) -> Record:
+        place = ids.index(record.id)
+        if given.versions and given.versions[place] != compute_etag(record.to_dict()):
+            raise Problem(412, "One of the two has changed since it was read. Read both again.")
+        if place == 1:
+            return settle(record, given.holds, now)
+        link = {"ended": "supersedes", "both": COMPATIBLE}.get(given.verdict)
+        after = record if link is None else _add_link(record, link, given.other)
+        if given.content is None:
+            return after
+        origin = call.caller.limit_origin(record.origin)
+        return detach_changed(record, replace(after, content=given.content.strip(), origin=origin))
+
+    reason = given.reason or {"both": "both hold"}.get(given.verdict, "settle a conflict")
+    changed = {
+        record.id: record.to_dict()
+        for record in call.view._parts.records.change(ids, change, reason=reason, touch=True)
+    }
+    return Answer({"holds": changed[given.holds], "other": changed[given.other]})
+
+
+def _end(record: Record, holds: str, now: datetime) -> Record:
+    """Return a record that held until now."""
+    ended = _add_link(record, "superseded_by", holds, alone=True)
+    return replace(ended, valid_to=now if record.valid_to is None else min(record.valid_to, now))
+
+
+def _archive(record: Record, holds: str, now: datetime) -> Record:
+    """Return a record that was never true."""
+    if record.archived:
+        return record
+    return replace(record, archived_at=now, archive_reason=f"wrong: {holds} holds")
+
+
+def _leave(record: Record, holds: str, now: datetime) -> Record:
+    """Return a record that holds too."""
+    del holds, now
+    return record
+
+
+def _add_link(record: Record, name: str, id: str, *, alone: bool = False) -> Record:
+    known = [] if alone else record.metadata.get(name, "").split()
+    text = " ".join(dict.fromkeys((*known, id)))
+    return replace(record, metadata=MappingProxyType({**record.metadata, name: text}))
