@@ -20,6 +20,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import psycopg
@@ -36,6 +37,8 @@ from reverie.stores.postgres.work import WorkQueue
 
 _STEPS = (0.125, 0.25, 0.5, 1.0)
 _TABLES = "&index=tables"
+_QUIET = Settings(embedder=None, dream_interval=None)
+"""Nothing works beside a search: an embedding model that is installed would take both processor cores."""
 _SIZES = (
     "SELECT sum(pg_table_size(c.oid)) FILTER (WHERE c.relname LIKE 'thing%'), "
     "sum(pg_indexes_size(c.oid)) FILTER (WHERE c.relname LIKE 'thing%'), "
@@ -108,7 +111,7 @@ def measure(loader: Loader, memories: int, cache: Path, samples: int) -> list[fl
     for number in range(min(10, samples)):
         memory = chance.randrange(memories)
         folder = cache / str(number)
-        with Memory.open(loader.url(memory), settings=Settings(index_cache=str(folder))) as opened:
+        with Memory.open(loader.url(memory), settings=replace(_QUIET, index_cache=str(folder))) as opened:
             question = ask(loader, chance, memory)
             firsts.append(time_call(lambda m=opened, q=question: m.search(q)))
             searches += [time_call(lambda m=opened, q=question: m.search(q)) for _ in range(3)]
@@ -152,7 +155,7 @@ def measure_tables(loader: Loader, memories: int, chance: random.Random, samples
     firsts, times, cpu = [], [], []
     for _ in range(max(10, samples // 2)):
         memory = chance.randrange(memories)
-        with Memory.open(loader.url(memory) + _TABLES) as opened:
+        with Memory.open(loader.url(memory) + _TABLES, settings=_QUIET) as opened:
             question = ask(loader, chance, memory)
             firsts.append(time_call(lambda m=opened, q=question: m.search(q)))
             for _ in range(10):

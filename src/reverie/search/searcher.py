@@ -456,16 +456,14 @@ class Searcher:
         known = {entry.passage.key: entry for entry in scored}
         head = {entry.passage.key for entry in scored[: updates.COMPARED]}
         keys: dict[int, None] = {}
-        for entry in scored[: updates.LOOKED_UP]:
-            words = updates.list_rare_words(
-                entry.passage, lambda words: self._count_words("record", words, question), passages
-            )
-            if words:
-                rare = CandidateQuery(words=[(word, 1.0) for word in words])
-                allowed, category = question.allowed, question.isolated_category
-                sharing = self._index.search_any(
-                    "record", rare, allowed, updates.FOLLOWERS + 1, category=category
-                )
+        rare = updates.list_rare_words(
+            [entry.passage for entry in scored[: updates.LOOKED_UP]],
+            lambda words: self._count_words("record", words, question),
+            passages,
+        )
+        if queries := [CandidateQuery(words=[(word, 1.0) for word in words]) for words in rare if words]:
+            allowed, category, limit = question.allowed, question.isolated_category, updates.FOLLOWERS + 1
+            for sharing in self._index.search_each("record", queries, allowed, limit, category=category):
                 keys.update(dict.fromkeys(sharing))
         found = {
             passage.key: passage

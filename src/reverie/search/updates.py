@@ -129,7 +129,7 @@ def order_by_time(
             if not _may_replace(newer, matches[older]):
                 continue
             if older not in words:
-                words[older] = list_rare_words(matches[older].passage, count, passages)
+                (words[older],) = list_rare_words([matches[older].passage], count, passages)
             shared = [word for word in words[older] if f" {word} " in newer.passage.terms]
             if not shared and not _matches_the_same(newer, matches[older]):
                 continue
@@ -147,21 +147,19 @@ def order_by_time(
 
 
 def list_rare_words(
-    passage: Passage, count: Callable[[Sequence[str]], Mapping[str, int]], passages: int
-) -> list[str]:
-    """Return the words of a short passage that another one has, and hardly any more.
+    texts: Sequence[Passage], count: Callable[[Sequence[str]], Mapping[str, int]], passages: int
+) -> list[list[str]]:
+    """Return the words of each short passage that another one has, and hardly any more.
 
     Args:
-        passage: The passage.
+        texts: The passages; long ones have no such words.
         count: Gives how many records of the searched scopes have each token.
         passages: How many records the searched scopes have.
     """
-    if passage.length > _LONGEST:
-        return []
-    words = _list_words(passage)
-    held = count(words)
+    words = [[] if text.length > _LONGEST else _list_words(text) for text in texts]
+    held = count(list(dict.fromkeys(word for each in words for word in each)))
     most = max(_HOLDERS, min(_MOST_HOLDERS, _RARE * passages))
-    return [word for word in words if 2 <= held[word] <= most]
+    return [[word for word in each if 2 <= held[word] <= most] for each in words]
 
 
 def _count_shared(one: Passage, other: Passage) -> int:

@@ -1,4 +1,4 @@
-"""A proxy before a PostgreSQL server that cuts the connection in the middle of a commit."""
+"""A proxy before a PostgreSQL server that counts replies, and cuts the connection in the middle of a commit."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 _MARK = b"reverie.change_things"
+_READY = b"Z\0\0\0\5"
 Cut = Literal["request", "reply"]
 
 
@@ -19,6 +20,9 @@ class CuttingProxy:
 
     Args:
         server: The folder of the server's socket.
+
+    Attributes:
+        replies: How many times the server has answered.
     """
 
     def __init__(self, server: Path) -> None:
@@ -26,6 +30,7 @@ class CuttingProxy:
         self.folder = Path(tempfile.mkdtemp(prefix="rvpx", dir=server.parent))
         self.cuts: list[Cut] = []
         self.has_cut: list[Cut] = []
+        self.replies = 0
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(str(self.folder / ".s.PGSQL.5432"))
         self._listener.listen()
@@ -73,6 +78,7 @@ class CuttingProxy:
             while data := upstream.recv(1 << 20):
                 if not answering.is_set():
                     break  # the server has committed, and nobody hears of it
+                self.replies += data[-6:-1] == _READY
                 client.sendall(data)
         _end(client, upstream)
 

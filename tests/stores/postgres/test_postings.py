@@ -26,6 +26,7 @@ from reverie.stores.postgres import PostgresStore
 from reverie.stores.postgres.address import parse_postgres_url
 from tests.factories import MovableClock
 from tests.profiles import examples
+from tests.stores.postgres.proxy import CuttingProxy
 from tests.stores.postgres.server import PostgresServer
 from tests.stores.postgres.test_memory import ENDS, SUBJECTS, VERBS, fill, search_everything
 
@@ -199,6 +200,21 @@ def test_programs_without_tables_maintain_them_too(url: str, tmp_path: Path) -> 
             memory.history.undo(memory.history.log(newest_first=True)[0])
             assert by_tables.search("tokenizer")[0].id == saved.id
             assert memory.admin.check() == []
+
+
+def test_a_search_asks_the_server_a_few_times(postgres: PostgresServer, url: str) -> None:
+    proxy = CuttingProxy(postgres.folder)
+    by_proxy = url.replace(str(postgres.folder), str(proxy.folder)) + TABLES
+    quiet = Settings(embedder=None, dream_interval=None)
+    with closing(proxy), Memory.open(by_proxy, settings=quiet) as memory:
+        for number in range(40):
+            memory.save(f"{SUBJECTS[number % 10]} {VERBS[number % 8]} {ENDS[number % 7]} {number}")
+        memory.search("tea")
+        before = proxy.replies
+        assert len(memory.search("Who moved the piano to the blue house?")) > 5
+        # To begin; two that count words of the question; how much there is; candidates; two for what followed the
+        # first hits; reading the hits; to end.
+        assert proxy.replies - before <= 9
 
 
 # -- kept apart, forgotten, checked, copied ------------------------------------------------------------

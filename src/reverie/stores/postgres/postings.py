@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from reverie.domain.filter import Filter
-from reverie.domain.passage import Among, Searchable, TermWeight
+from reverie.domain.passage import Among, Passage, Searchable, TermWeight
 from reverie.stores.postgres.connections import PostgresConnections
 from reverie.stores.postgres.where import (
     Conditions,
@@ -33,6 +33,14 @@ _KEYS = (
     "FROM reverie.thing AS t WHERE t.space = p.space AND t.subject = %(subject)s AND t.key = p.key AND t.searched)"
 )
 _LARGEST_KEY = (1 << 63) - 1
+
+PASSAGE = (
+    "it.key, it.terms, it.length, it.thread, CASE it.subject WHEN 'turn' THEN it.position::integer ELSE 0 END, "
+    "it.voice, it.at / 1e6::double precision, it.cues, it.dates, coalesce(it.importance, 0.5), "
+    "coalesce(it.confidence, 0.8), CASE it.subject WHEN 'record' THEN it.kind ELSE it.subject END, "
+    "coalesce(it.pinned, false), it.expires_at / 1e6::double precision"
+)
+"""The columns of a `Passage`."""
 
 
 class PostingTables:
@@ -77,47 +85,63 @@ class PostingTables:
     def find_heaviest(
         self,
         subject: Searchable,
-        weights: Sequence[TermWeight],
+        queries: Sequence[Sequence[TermWeight]],
         allowed: Filter,
         limit: int,
         *,
         is_brief: bool,
-    ) -> list[int]:
-        """Return the keys of passages by the sum of the weights of what they have, the newest first of equals.
+    ) -> list[list[int]]:
+        """Return for each query the keys of passages by the sum of the weights of what they have.
+
+        The newest come first of equals. In a `viewing` block the passages are remembered for `PostgresStore.passages`,
+        which is asked for them next.
 
         Args:
             subject: Records, turns, or paragraphs.
-            weights: What to look for.
+            queries: What to look for, each on its own.
             allowed: What the result is restricted to.
-            limit: At most so many.
+            limit: At most so many for a query.
             is_brief: Whether the sum counts times the brevity of the passage.
         """
+        weights = [(number, each) for number, query in enumerate(queries) for each in query]
+        keys: list[list[int]] = [[] for _ in queries]
         if not weights:
-            return []
+            return keys
         postings = Conditions(self._space, table="p")
         if allowed.scopes is not None:
             postings.add("p.scope = ANY (%s::text[])", list(allowed.scopes))
         passages = _BUILDERS[subject](self._space, allowed)
         brevity = "max(p.brevity)" if is_brief else "1"
+        view = self._connections.view
+        columns = "it.key" if view is None else PASSAGE
         # `OFFSET 0` keeps the inner query as it is: only passages that may be among the best are looked at.
         rows = self._connections.rows(
-            "SELECT best.key FROM ("
+            "SELECT q.number, found.* FROM generate_series(0, %s) AS q (number) CROSS JOIN LATERAL ("
+            "SELECT held.* FROM ("
             f"SELECT p.key, sum(w.weight * p.emphasis) * {brevity} AS figure "
-            "FROM unnest(%s::text[], %s::text[], %s::bigint[]) AS w (field, token, weight) "
+            "FROM unnest(%s::integer[], %s::text[], %s::text[], %s::integer[]) AS w (number, field, token, weight) "
             "JOIN reverie.posting AS p ON p.field = w.field AND p.token = w.token "
-            f"WHERE {postings} GROUP BY p.key ORDER BY figure DESC, p.key DESC) AS best "
-            f"JOIN LATERAL (SELECT FROM reverie.thing AS it WHERE it.key = best.key AND {passages} OFFSET 0) "
-            "AS held ON true ORDER BY best.figure DESC, best.key DESC LIMIT %s",
+            f"WHERE w.number = q.number AND {postings} "
+            "GROUP BY p.key ORDER BY figure DESC, p.key DESC) AS best JOIN LATERAL ("
+            f"SELECT {columns} FROM reverie.thing AS it WHERE it.key = best.key AND {passages} OFFSET 0) "
+            "AS held ON true ORDER BY best.figure DESC, best.key DESC LIMIT %s) AS found",
             (
-                [_name_field(subject, each.among) for each in weights],
-                [each.token for each in weights],
-                [each.weight for each in weights],
+                len(queries) - 1,
+                [number for number, _ in weights],
+                [_name_field(subject, each.among) for _, each in weights],
+                [each.token for _, each in weights],
+                [each.weight for _, each in weights],
                 *postings.values,
                 *passages.values,
                 limit,
             ),
         )
-        return [int(key) for (key,) in rows]
+        known = {} if view is None else view.memo.setdefault("passages", {})
+        for number, *fields in rows:
+            keys[number].append(fields[0])
+            if view is not None:
+                known[subject, fields[0]] = Passage._make(fields)
+        return keys
 
     def list_similar_words(self, subject: Searchable, word: str, scopes: Collection[str] | None) -> set[str]:
         """Return the words of some scopes (None: of all) that have this one in them, or about as many letters."""

@@ -34,7 +34,7 @@ from reverie.stores.postgres.changes import CHANGE, build_parameters, build_refu
 from reverie.stores.postgres.check import find_problems
 from reverie.stores.postgres.connections import ChangeRefused, PostgresConnections, Row
 from reverie.stores.postgres.health import read_status
-from reverie.stores.postgres.postings import PostingTables
+from reverie.stores.postgres.postings import PASSAGE, PostingTables
 from reverie.stores.postgres.schema import open_space
 from reverie.stores.postgres.scrubbing import describe_remains, rewrite_tables
 from reverie.stores.postgres.where import Conditions, build_record_conditions, build_turn_conditions
@@ -45,13 +45,6 @@ logger = logging.getLogger("reverie")
 T = TypeVar("T", Record, Turn, SessionState, Page, Paragraph)
 
 _BATCH = 500
-_PASSAGE = (
-    "it.key, it.terms, it.length, it.thread, CASE it.subject WHEN 'turn' THEN it.position::integer ELSE 0 END, "
-    "it.voice, it.at / 1e6::double precision, it.cues, it.dates, coalesce(it.importance, 0.5), "
-    "coalesce(it.confidence, 0.8), CASE it.subject WHEN 'record' THEN it.kind ELSE it.subject END, "
-    "coalesce(it.pinned, false), it.expires_at / 1e6::double precision"
-)
-_FIELDS_OF_PASSAGE = len(Passage._fields)
 
 
 class PostgresStore:
@@ -407,6 +400,15 @@ class PostgresStore:
 
     def passages(self, subject: Searchable, keys: Sequence[int], *, around: int = 0) -> list[Passage]:
         """Return live passages by key, in any order; unknown and archived ones are left out."""
+        view = self._connections.view
+        known: dict[tuple[str, int], Passage] = (
+            {} if view is None or around else view.memo.get("passages", {})
+        )
+        found = [known[subject, key] for key in keys if (subject, key) in known]
+        keys = [key for key in keys if (subject, key) not in known]
+        if not keys:
+            self._connections.refuse_closed()
+            return found
         where = self._build_where(subject)
         where.add("it.searched")
         if around and subject == "turn":
@@ -418,14 +420,14 @@ class PostgresStore:
                 around,
                 around,
                 self._space,
-                list(keys),
+                keys,
             )
         else:
-            where.add("it.key = ANY (%s::bigint[])", list(keys))
+            where.add("it.key = ANY (%s::bigint[])", keys)
         rows = self._connections.rows(
-            f"SELECT {_PASSAGE} FROM reverie.thing AS it WHERE {where}", where.values
+            f"SELECT {PASSAGE} FROM reverie.thing AS it WHERE {where}", where.values
         )
-        return list(map(Passage._make, rows))
+        return found + list(map(Passage._make, rows))
 
     def live(
         self, subject: Searchable, *, after: int = 0, limit: int = 1000
@@ -435,7 +437,7 @@ class PostgresStore:
             where = self._build_where(subject)
             where.add("it.searched AND it.key > %s", after)
             rows = self._connections.rows(
-                f"SELECT {_PASSAGE}, it.body::text FROM reverie.thing AS it WHERE {where} "
+                f"SELECT {PASSAGE}, it.body::text FROM reverie.thing AS it WHERE {where} "
                 "ORDER BY it.key LIMIT %s",
                 (*where.values, limit),
             )
