@@ -54,7 +54,7 @@ def test_what_ranks_behind_the_last_hit_is_named(memory: Memory) -> None:
 
 
 def test_what_is_too_far_from_the_question_is_named(memory: Memory) -> None:
-    for number in range(40):
+    for number in range(120):
         memory.save(f"Alice drinks tea number {number} with honey and lemon in the winter garden")
     question = (
         "which honey does the beekeeper of the neighbouring village sell at the market on Saturday mornings"

@@ -300,7 +300,7 @@ def test_a_search_tells_what_it_left_out_and_why(client: TestClient, memory: Mem
 
 
 def test_an_empty_search_tells_what_came_nearest(client: TestClient, memory: Memory) -> None:
-    for number in range(40):
+    for number in range(120):
         memory.save(f"Alice drinks tea number {number} with honey and lemon in the winter garden")
     question = "which honey does the beekeeper of the neighbouring village sell at the market on Saturdays"
     shown = see(client, f"/records?q={question.replace(' ', '+')}").text
@@ -315,7 +315,7 @@ def test_a_tried_prompt_tells_what_is_archived_or_too_far(client: TestClient, me
     left = see(client, "/inspect?message=what+tea+does+Alice+drink").text.split("Left out (1)")[1]
     assert "Alice drinks green tea in the garden" in left
     assert "It is archived." in left
-    for number in range(40):
+    for number in range(120):
         memory.save(f"Alice drinks tea number {number} with honey and lemon in the winter garden")
     question = "which honey does the beekeeper of the neighbouring village sell at the market on Saturdays"
     page = see(client, f"/inspect?message={question.replace(' ', '+')}").text
