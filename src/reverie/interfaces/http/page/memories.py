@@ -30,6 +30,7 @@ VIEWS: list[PageView] = []
 
 _MOST_HITS = 30
 _MOST_LEFT_OUT = 5
+_LISTED = 50
 _ARCHIVED = {"": False, "yes": True, "all": None}
 _BLANK = {"content": "", "kind": "", "category": "", "tags": []}
 _CHOICES = {"kinds": KINDS, "origins": ORIGINS, "layers": LAYERS}
@@ -62,46 +63,66 @@ class MemoryQuery(ScopeQuery):
 def show_memories(call: Call) -> Screen | Redirect:
     """Show a list of records, or what a search finds."""
     query: MemoriesQuery = call.query
-    filters = {name: getattr(query, name) for name in ("kind", "layer", "origin", "category", "tags")}
-    as_of, valid_at = read_moment(query.as_of, "as_of"), read_time(query.valid_at, "valid_at")
     hits, left_out, listed, following = None, [], [], None
     if query.q:
-        body = {name: list(value) for name, value in filters.items()}
-        body |= {"query": query.q, "mode": query.mode, "limit": _MOST_HITS}  # type: ignore[dict-item]
-        if valid_at is not None:
-            body["valid_at"] = format_time(valid_at)  # type: ignore[assignment]
-        if query.sources:
-            body["sources"] = list(query.sources)
-        body |= {"left_out": _MOST_LEFT_OUT}  # type: ignore[dict-item]
-        found = perform(call, records.search, body=body, as_of=as_of).body
+        found = find_memories(call, limit=_MOST_HITS, left_out=_MOST_LEFT_OUT)
         hits = [_describe_hit(hit) for hit in found["hits"]]
         left_out = [{**_describe_hit(each.pop("hit")), **each} for each in found["left_out"]]
     else:
-        page = perform(
-            call,
-            records.list_records,
-            archived=_ARCHIVED[query.archived],
-            cursor=query.cursor,
-            as_of=as_of,
-            valid_at=valid_at,
-            **filters,
-        ).body
+        page = list_memories(call, limit=_LISTED, cursor=query.cursor)
         listed, following = page["items"], page["next"]
     return Screen(
         template="memories.html",
         title=TEXTS["memories"]["title"],
         values={
             "query": query.model_dump(),
+            "own_query": query.model_dump(exclude_defaults=True),
             "hits": hits,
             "left_out": left_out,
             "records": listed,
             "following": following,
             "categories": sorted(filter(None, perform(call, records.list_categories).body)),
-            "is_filtered": any(filters.values()) or bool(query.archived or query.as_of or query.valid_at),
-            "may_select": is_allowed(call, "write") and as_of is None,
+            "is_filtered": any(_list_filters(query).values())
+            or bool(query.archived or query.as_of or query.valid_at),
+            "may_select": is_allowed(call, "write") and not query.as_of,
             **_CHOICES,
         },
     )
+
+
+def find_memories(call: Call, *, limit: int, left_out: int = 0) -> dict[str, Any]:
+    """Return what the search of a query finds."""
+    query: MemoriesQuery = call.query
+    body: dict[str, Any] = {name: list(value) for name, value in _list_filters(query).items()}
+    body |= {"query": query.q, "mode": query.mode, "limit": limit, "left_out": left_out}
+    if (valid_at := read_time(query.valid_at, "valid_at")) is not None:
+        body["valid_at"] = format_time(valid_at)
+    if query.sources:
+        body["sources"] = list(query.sources)
+    found: dict[str, Any] = perform(
+        call, records.search, body=body, as_of=read_moment(query.as_of, "as_of")
+    ).body
+    return found
+
+
+def list_memories(call: Call, *, limit: int, cursor: str | None) -> dict[str, Any]:
+    """Return the records of a query without words, from a cursor on."""
+    query: MemoriesQuery = call.query
+    page: dict[str, Any] = perform(
+        call,
+        records.list_records,
+        archived=_ARCHIVED[query.archived],
+        limit=limit,
+        cursor=cursor,
+        as_of=read_moment(query.as_of, "as_of"),
+        valid_at=read_time(query.valid_at, "valid_at"),
+        **_list_filters(query),
+    ).body
+    return page
+
+
+def _list_filters(query: MemoriesQuery) -> dict[str, Texts]:
+    return {name: getattr(query, name) for name in ("kind", "layer", "origin", "category", "tags")}
 
 
 def _describe_hit(hit: dict[str, Any]) -> dict[str, Any]:

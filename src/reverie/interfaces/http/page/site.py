@@ -24,6 +24,7 @@ from reverie.interfaces.http.page import (
     conversations,
     documents,
     erasure,
+    exports,
     memories,
     overview,
     prompts,
@@ -33,13 +34,14 @@ from reverie.interfaces.http.page import (
     upkeep,
 )
 from reverie.interfaces.http.page.rendering import STATIC, STATIC_VERSION, TEXTS, build_link, draw, draw_time
-from reverie.interfaces.http.page.views import Fields, PageView, Redirect, Screen
+from reverie.interfaces.http.page.views import Download, Fields, PageView, Redirect, Screen
 from reverie.interfaces.http.problems import Problem
 from reverie.interfaces.http.schemas import EventsQuery
 from reverie.interfaces.http.server import HttpServer, choose_request_id, parse_query, read_body
 
 GROUPS = (
     overview,
+    exports,
     memories,
     selection,
     timeline,
@@ -200,6 +202,11 @@ class Site:
             if shown.done is not None:
                 target += f"{'&' if '?' in target else '?'}done={shown.done}"
             return RedirectResponse(target, 303, headers=HEADERS)
+        if isinstance(shown, Download):
+            named = {"Content-Disposition": f'attachment; filename="{shown.name}"'}
+            return Response(
+                shown.content, media_type=shown.media_type, headers={**HEADERS, **named, **shown.headers}
+            )
         return self._draw(
             shown,
             request,

@@ -81,18 +81,7 @@ def _find_path(item: dict[str, Any], value: dict[str, Any]) -> tuple[str, str]:
 def show_timeline(call: Call) -> Screen | Redirect:
     """Show what was changed, the newest first."""
     query: TimelineQuery = call.query
-    answer = perform(
-        call,
-        changes.list_changes,
-        limit=_MOST_ROWS,
-        newest_first=True,
-        actor=query.actor,
-        id=query.id,
-        subject=query.subject,
-        before=query.before,
-        since=read_time(query.since, "since"),
-        until=_read_end(query.until),
-    ).body
+    answer = list_matching_changes(call, limit=_MOST_ROWS, before=query.before)
     batches, following = build_batches(answer["items"]), answer["next"]
     shown = batches[:_MOST_SHOWN]
     if following and len(shown) == len(batches) > 1:
@@ -109,6 +98,24 @@ def show_timeline(call: Call) -> Screen | Redirect:
             "subjects": get_args(Subject),
         },
     )
+
+
+def list_matching_changes(call: Call, *, limit: int, before: int | None) -> dict[str, Any]:
+    """Return the changes of a query, the newest first, before a number."""
+    query: TimelineQuery = call.query
+    page: dict[str, Any] = perform(
+        call,
+        changes.list_changes,
+        limit=limit,
+        newest_first=True,
+        actor=query.actor,
+        id=query.id,
+        subject=query.subject,
+        before=before,
+        since=read_time(query.since, "since"),
+        until=_read_end(query.until),
+    ).body
+    return page
 
 
 def _read_end(text: str) -> datetime | None:

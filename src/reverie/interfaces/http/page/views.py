@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -63,6 +63,29 @@ class Redirect:
     done: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Download:
+    """A file to be kept.
+
+    Attributes:
+        name: Name of the file.
+        media_type: Media type of its content.
+        content: What is in it.
+        headers: Further headers.
+    """
+
+    name: str
+    media_type: str
+    content: bytes
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+Shown: TypeAlias = Screen | Redirect | Download
+"""Result of a view."""
+
+_Show = TypeVar("_Show", bound=Callable[[Call], Shown])
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageView:
     """One view or one action of the page.
@@ -80,7 +103,7 @@ class PageView:
     method: Literal["GET", "POST"]
     path: str
     name: str
-    run: Callable[[Call], Screen | Redirect]
+    run: Callable[[Call], Shown]
     right: Right
     query: type[BaseModel] = ScopeQuery
     is_whole: bool = False
@@ -107,10 +130,10 @@ class Fields:
 
 def view(
     views: list[PageView], method: Literal["GET", "POST"], path: str, *, right: Right, **options: Any
-) -> Callable[[Callable[[Call], Screen | Redirect]], Callable[[Call], Screen | Redirect]]:
+) -> Callable[[_Show], _Show]:
     """Return a decorator that adds a function to a list of views."""
 
-    def add(run: Callable[[Call], Screen | Redirect]) -> Callable[[Call], Screen | Redirect]:
+    def add(run: _Show) -> _Show:
         name = f"page_{run.__name__}"
         views.append(PageView(method=method, path=path, name=name, run=run, right=right, **options))
         return run
