@@ -121,7 +121,7 @@ def list_memories(call: Call, *, limit: int, cursor: str | None) -> dict[str, An
     return page
 
 
-def _list_filters(query: MemoriesQuery) -> dict[str, Texts]:
+def _list_filters(query: MemoriesQuery) -> dict[str, Any]:
     return {name: getattr(query, name) for name in ("kind", "layer", "origin", "category", "tags")}
 
 
