@@ -14,7 +14,7 @@ from reverie.domain.passage import Passage
 from reverie.domain.text.tokenizer import pack, tokenize
 from reverie.memory import Memory
 from reverie.search import updates
-from reverie.search.updates import Matched, order_by_time
+from reverie.search.updates import Matched, RareWords, order_by_time
 from reverie.stores.contract.factories import make_record
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -139,10 +139,9 @@ def test_two_records_that_are_found_by_their_vectors_alone_keep_their_order() ->
     )
     places = order_by_time(
         [older, newer],
-        ["vehicle"],
+        {"vehicle": 0},
         get_records=lambda keys: [make_record() for _ in keys],
-        count=lambda words: dict.fromkeys(words, 2),
-        passages=2,
+        rare_words=RareWords(lambda words: dict.fromkeys(words, 2), 2),
     )
     assert places == [0, 1]
 
@@ -151,10 +150,9 @@ def order(matches: Sequence[Matched], asked: Collection[str]) -> list[int]:
     """Order matches of one category, in which every word is rare."""
     return order_by_time(
         matches,
-        asked,
+        dict.fromkeys(asked, 1),
         get_records=lambda keys: [make_record() for _ in keys],
-        count=lambda words: dict.fromkeys(words, 1),
-        passages=len(matches),
+        rare_words=RareWords(lambda words: dict.fromkeys(words, 1), len(matches)),
     )
 
 

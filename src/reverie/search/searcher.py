@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, tzinfo
+from functools import partial
 from itertools import accumulate, islice
 from operator import attrgetter
 from typing import TYPE_CHECKING, assert_never, get_args
@@ -423,8 +424,10 @@ class Searcher:
         self, scored: list[_Scored], query: ParsedQuery, question: SearchRequest
     ) -> list[_Scored]:
         """Return the hits with what is newer before what it seems to replace; it gets the score of that."""
+        count = partial(self._count_words, "record", question=question)
+        rare_words = updates.RareWords(count, self._measure("record", question).passages)
         head = scored[: updates.COMPARED]
-        head += self._find_followers(scored, question)
+        head += self._find_followers(scored, rare_words, question)
         order = updates.order_by_time(
             [
                 updates.Matched(
@@ -432,10 +435,9 @@ class Searcher:
                 )
                 for entry in head
             ],
-            query.tokens,
+            count(query.tokens),
             get_records=lambda keys: read_or_none(self._store.records, keys),
-            count=lambda words: self._count_words("record", words, question),
-            passages=self._measure("record", question).passages,
+            rare_words=rare_words,
         )
         if order == sorted(order):
             return scored
@@ -450,21 +452,19 @@ class Searcher:
         ordered += [entry for entry in scored if entry.passage.key not in known]
         return sorted(ordered, key=lambda entry: -entry.score.total)
 
-    def _find_followers(self, scored: Sequence[_Scored], question: SearchRequest) -> list[_Scored]:
+    def _find_followers(
+        self, scored: Sequence[_Scored], rare_words: updates.RareWords, question: SearchRequest
+    ) -> list[_Scored]:
         """Return newer records that share a rare word with one of the first hits and do not stand at the head."""
-        passages = self._measure("record", question).passages
         known = {entry.passage.key: entry for entry in scored}
         head = {entry.passage.key for entry in scored[: updates.COMPARED]}
-        keys: dict[int, None] = {}
-        rare = updates.list_rare_words(
-            [entry.passage for entry in scored[: updates.LOOKED_UP]],
-            lambda words: self._count_words("record", words, question),
-            passages,
-        )
-        if queries := [CandidateQuery(words=[(word, 1.0) for word in words]) for words in rare if words]:
-            allowed, category, limit = question.allowed, question.isolated_category, updates.FOLLOWERS + 1
-            for sharing in self._index.search_each("record", queries, allowed, limit, category=category):
-                keys.update(dict.fromkeys(sharing))
+        first = rare_words.of([entry.passage for entry in scored[: updates.LOOKED_UP]])
+        words = dict.fromkeys(word for each in first for word in each)
+        if not words:
+            return []
+        rare = CandidateQuery(words=[(word, 1.0) for word in words])
+        allowed, category = question.allowed, question.isolated_category
+        keys = self._index.search_any("record", rare, allowed, updates.FOLLOWERS, category=category)
         found = {
             passage.key: passage
             for passage in self._store.passages("record", [key for key in keys if key not in known])

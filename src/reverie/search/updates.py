@@ -8,7 +8,7 @@ for the past.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from reverie.domain.passage import Passage
@@ -20,8 +20,8 @@ __all__ = [
     "FOLLOWERS",
     "LOOKED_UP",
     "Matched",
+    "RareWords",
     "asks_for_past",
-    "list_rare_words",
     "order_by_time",
 ]
 
@@ -34,8 +34,8 @@ _HEAD = 5
 LOOKED_UP = 3
 """Hits at the head of the list whose rare words are looked up, to find a newer record that stands behind."""
 
-FOLLOWERS = 4
-"""Records that are looked up for one hit, at most."""
+FOLLOWERS = 12
+"""Records that are looked up by these words, at most."""
 
 _LONGEST = 60
 """Tokens; what is longer tells of several things, and shares words with anything."""
@@ -103,34 +103,60 @@ def asks_for_past(text: str) -> bool:
     return _PAST.search(text) is not None
 
 
+class RareWords:
+    """The words of short passages that another passage has, and hardly any more. For one query."""
+
+    def __init__(self, count: Callable[[Sequence[str]], Mapping[str, int]], passages: int) -> None:
+        """Take how the words of the searched scopes are counted.
+
+        Args:
+            count: Gives how many records of the searched scopes have each token.
+            passages: How many records the searched scopes have.
+        """
+        self._count = count
+        self._most = max(_HOLDERS, min(_MOST_HOLDERS, _RARE * passages))
+        self._known: dict[int, list[str]] = {}
+
+    def of(self, passages: Sequence[Passage]) -> list[list[str]]:
+        """Return those of each passage, counted at once; none for a long one."""
+        unknown = {
+            passage.key: _list_words(passage) if passage.length <= _LONGEST else []
+            for passage in passages
+            if passage.key not in self._known
+        }
+        if words := list(dict.fromkeys(word for each in unknown.values() for word in each)):
+            held = self._count(words)
+            unknown = {
+                key: [word for word in each if 2 <= held[word] <= self._most] for key, each in unknown.items()
+            }
+        self._known |= unknown
+        return [self._known[passage.key] for passage in passages]
+
+
 def order_by_time(
     matches: Sequence[Matched],
-    asked: Collection[str],
+    asked: Mapping[str, int],
     *,
     get_records: Callable[[Sequence[int]], Sequence[Record | None]],
-    count: Callable[[Sequence[str]], Mapping[str, int]],
-    passages: int,
+    rare_words: RareWords,
 ) -> list[int]:
     """Return the places of the matches, best first, with what is newer before what it seems to replace.
 
     Args:
         matches: Best first.
-        asked: The tokens of the query.
+        asked: The tokens of the query, and how many records of the searched scopes have each.
         get_records: Gives the records of passages by their keys; None for one that has gone. Called at most once.
-        count: Gives how many records of the searched scopes have each token.
-        passages: How many records the searched scopes have.
+        rare_words: The rare words of passages.
     """
     order = list(range(len(matches)))
-    words: dict[int, list[str]] = {}
     records: Sequence[Record | None] = ()
     for place in range(1, len(matches)):
         newer = matches[place]
         for older in order[: min(_HEAD, order.index(place))]:
             if not _may_replace(newer, matches[older]):
                 continue
-            if older not in words:
-                (words[older],) = list_rare_words([matches[older].passage], count, passages)
-            shared = [word for word in words[older] if f" {word} " in newer.passage.terms]
+            (rare,) = rare_words.of([matches[older].passage])
+            shared = [word for word in rare if f" {word} " in newer.passage.terms]
             if not shared and not _matches_the_same(newer, matches[older]):
                 continue
             records = records or get_records([match.passage.key for match in matches])
@@ -139,27 +165,11 @@ def order_by_time(
                 continue
             of_category = tokenize(one.category or "")
             shared = [word for word in shared if word not in of_category]
-            if _replaces(newer, matches[older], shared, asked, count):
+            if _replaces(newer, matches[older], shared, asked):
                 order.remove(place)
                 order.insert(order.index(older), place)
                 break
     return order
-
-
-def list_rare_words(
-    texts: Sequence[Passage], count: Callable[[Sequence[str]], Mapping[str, int]], passages: int
-) -> list[list[str]]:
-    """Return the words of each short passage that another one has, and hardly any more.
-
-    Args:
-        texts: The passages; long ones have no such words.
-        count: Gives how many records of the searched scopes have each token.
-        passages: How many records the searched scopes have.
-    """
-    words = [[] if text.length > _LONGEST else _list_words(text) for text in texts]
-    held = count(list(dict.fromkeys(word for each in words for word in each)))
-    most = max(_HOLDERS, min(_MOST_HOLDERS, _RARE * passages))
-    return [[word for word in each if 2 <= held[word] <= most] for each in words]
 
 
 def _count_shared(one: Passage, other: Passage) -> int:
@@ -179,13 +189,7 @@ def _is_content(word: str) -> bool:
     return len(word) > 1 and _HIRAGANA.search(word) is None
 
 
-def _replaces(
-    newer: Matched,
-    older: Matched,
-    shared: Sequence[str],
-    asked: Collection[str],
-    count: Callable[[Sequence[str]], Mapping[str, int]],
-) -> bool:
+def _replaces(newer: Matched, older: Matched, shared: Sequence[str], asked: Mapping[str, int]) -> bool:
     """Return whether a newer record tells of the same thing as an older one, with which it shares some rare words."""
     if _count_shared(newer.passage, older.passage) > 1 and _matches_the_same(newer, older):
         return True
@@ -196,7 +200,7 @@ def _replaces(
         return True
     if newer.score < _SIMILAR * older.score:
         return False
-    matched = count([word for word in asked if f" {word} " in older.passage.terms])
+    matched = {word: number for word, number in asked.items() if f" {word} " in older.passage.terms}
     rarest = min(matched.values(), default=0)
     return any(matched.get(word) == rarest for word in shared)
 

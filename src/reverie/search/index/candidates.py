@@ -58,18 +58,6 @@ class CandidateIndex(Protocol):
         """Return the keys of passages that may answer best (see `SearchIndex.search_any`)."""
         ...
 
-    def search_each(
-        self,
-        subject: Searchable,
-        queries: Sequence[CandidateQuery],
-        allowed: Filter,
-        limit: int,
-        *,
-        category: str | None = None,
-    ) -> list[list[int]]:
-        """Return what `search_any` does for each of several queries."""
-        ...
-
     def alike(self, cues: Sequence[str], allowed: Filter, limit: int) -> tuple[list[int], int]:
         """Return the keys of records that share cues, and up to which journal row (see `SearchIndex.alike`)."""
         ...

@@ -157,18 +157,6 @@ class SearchIndex:
                 + fresh
             )
 
-    def search_each(
-        self,
-        subject: Searchable,
-        queries: Sequence[CandidateQuery],
-        allowed: Filter,
-        limit: int,
-        *,
-        category: str | None = None,
-    ) -> list[list[int]]:
-        """Return what `search_any` does for each of several queries."""
-        return [self.search_any(subject, query, allowed, limit, category=category) for query in queries]
-
     def alike(self, cues: Sequence[str], allowed: Filter, limit: int) -> tuple[list[int], int]:
         """Return the keys of records that may say the same as another: they share some of its cues.
 

@@ -59,30 +59,16 @@ class TableIndex:
         category: str | None = None,
     ) -> list[int]:
         """Return the keys of at most `limit` passages that may answer best (see `SearchIndex.search_any`)."""
-        return self.search_each(subject, [query], allowed, limit, category=category)[0]
-
-    def search_each(
-        self,
-        subject: Searchable,
-        queries: Sequence[CandidateQuery],
-        allowed: Filter,
-        limit: int,
-        *,
-        category: str | None = None,
-    ) -> list[list[int]]:
-        """Return what `search_any` does for each of several queries, which the database is asked at once."""
-        words = [word for query in queries for word, _ in query.words]
-        frequencies = self.frequencies(subject, words, allowed.scopes, category)
+        frequencies = self.frequencies(subject, [word for word, _ in query.words], allowed.scopes, category)
         passages = self._store.measure(subject, allowed.scopes, category=category).passages
-        weights = [compute_rarities(query, passages, frequencies) for query in queries]
+        weights = compute_rarities(query, passages, frequencies)
         return self._postings.find_heaviest(subject, weights, allowed, limit, is_brief=True)
 
     def alike(self, cues: Sequence[str], allowed: Filter, limit: int) -> tuple[list[int], int]:
         """Return the keys of records that share some of the cues, and up to which journal row that is all."""
         sequence = self._store.sequence()  # first: what is written meanwhile is not in the answer for certain
         weights = [TermWeight(among="cues", token=cue, weight=1) for cue in cues]
-        (keys,) = self._postings.find_heaviest("record", [weights], allowed, limit, is_brief=False)
-        return keys, sequence
+        return self._postings.find_heaviest("record", weights, allowed, limit, is_brief=False), sequence
 
     def frequencies(
         self,

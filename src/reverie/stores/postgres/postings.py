@@ -85,28 +85,26 @@ class PostingTables:
     def find_heaviest(
         self,
         subject: Searchable,
-        queries: Sequence[Sequence[TermWeight]],
+        weights: Sequence[TermWeight],
         allowed: Filter,
         limit: int,
         *,
         is_brief: bool,
-    ) -> list[list[int]]:
-        """Return for each query the keys of passages by the sum of the weights of what they have.
+    ) -> list[int]:
+        """Return the keys of passages by the sum of the weights of what they have, the newest first of equals.
 
-        The newest come first of equals. In a `viewing` block the passages are remembered for `PostgresStore.passages`,
+        In a `viewing` block the passages are remembered for `PostgresStore.passages`,
         which is asked for them next.
 
         Args:
             subject: Records, turns, or paragraphs.
-            queries: What to look for, each on its own.
+            weights: What to look for.
             allowed: What the result is restricted to.
-            limit: At most so many for a query.
+            limit: At most so many.
             is_brief: Whether the sum counts times the brevity of the passage.
         """
-        weights = [(number, each) for number, query in enumerate(queries) for each in query]
-        keys: list[list[int]] = [[] for _ in queries]
         if not weights:
-            return keys
+            return []
         postings = Conditions(self._space, table="p")
         if allowed.scopes is not None:
             postings.add("p.scope = ANY (%s::text[])", list(allowed.scopes))
@@ -116,32 +114,25 @@ class PostingTables:
         columns = "it.key" if view is None else PASSAGE
         # `OFFSET 0` keeps the inner query as it is: only passages that may be among the best are looked at.
         rows = self._connections.rows(
-            "SELECT q.number, found.* FROM generate_series(0, %s) AS q (number) CROSS JOIN LATERAL ("
-            "SELECT held.* FROM ("
-            f"SELECT p.key, sum(w.weight * p.emphasis) * {brevity} AS figure "
-            "FROM unnest(%s::integer[], %s::text[], %s::text[], %s::integer[]) AS w (number, field, token, weight) "
+            f"SELECT held.* FROM (SELECT p.key, sum(w.weight * p.emphasis) * {brevity} AS figure "
+            "FROM unnest(%s::text[], %s::text[], %s::bigint[]) AS w (field, token, weight) "
             "JOIN reverie.posting AS p ON p.field = w.field AND p.token = w.token "
-            f"WHERE w.number = q.number AND {postings} "
-            "GROUP BY p.key ORDER BY figure DESC, p.key DESC) AS best JOIN LATERAL ("
+            f"WHERE {postings} GROUP BY p.key ORDER BY figure DESC, p.key DESC) AS best JOIN LATERAL ("
             f"SELECT {columns} FROM reverie.thing AS it WHERE it.key = best.key AND {passages} OFFSET 0) "
-            "AS held ON true ORDER BY best.figure DESC, best.key DESC LIMIT %s) AS found",
+            "AS held ON true ORDER BY best.figure DESC, best.key DESC LIMIT %s",
             (
-                len(queries) - 1,
-                [number for number, _ in weights],
-                [_name_field(subject, each.among) for _, each in weights],
-                [each.token for _, each in weights],
-                [each.weight for _, each in weights],
+                [_name_field(subject, each.among) for each in weights],
+                [each.token for each in weights],
+                [each.weight for each in weights],
                 *postings.values,
                 *passages.values,
                 limit,
             ),
         )
-        known = {} if view is None else view.memo.setdefault("passages", {})
-        for number, *fields in rows:
-            keys[number].append(fields[0])
-            if view is not None:
-                known[subject, fields[0]] = Passage._make(fields)
-        return keys
+        if view is not None:
+            known = view.memo.setdefault("passages", {})
+            known.update(((subject, row[0]), Passage._make(row)) for row in rows)
+        return [int(row[0]) for row in rows]
 
     def list_similar_words(self, subject: Searchable, word: str, scopes: Collection[str] | None) -> set[str]:
         """Return the words of some scopes (None: of all) that have this one in them, or about as many letters."""
