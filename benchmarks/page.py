@@ -2,8 +2,8 @@
 
     python -m benchmarks.page [--records 10000] [--times 5] [--folder FOLDER]
 
-The page is asked in this process, so the times are those of the server alone; each is the fastest of some, since other
-work only adds to them. A view answers at once, so its first byte is its last. One record in ten is archived, one in
+The page is asked in this process, after the server has warmed up, so the times are those of the server alone; each is
+the fastest of some, since other work only adds to them. A view answers at once, so its first byte is its last. One record in ten is archived, one in
 fifty came from the web, and there is a conversation of ten turns for a hundred records. With `--folder`, the memory is
 made there if there is none, and kept.
 """
@@ -21,7 +21,7 @@ from starlette.testclient import TestClient
 from benchmarks.texts import Texts
 from reverie import Memory, Settings
 from reverie.interfaces.http.page.site import GROUPS
-from reverie.interfaces.http.serve import build_application
+from reverie.interfaces.http.serve import build_application, warm_up
 from reverie.interfaces.http.server import HttpServer
 from reverie.stores.contract.factories import make_additions, make_record
 
@@ -32,6 +32,7 @@ _ADDRESSES = (
     "/records?q={words}&sources=records&sources=turns",
     "/records?kind=decision",
     "/records?archived=yes",
+    "/records.csv?kind=decision",
     "/timeline?subject=turn",
     "/inspect?message={words}",
     "/undo?batch={batch}",
@@ -87,7 +88,7 @@ def list_addresses(memory: Memory) -> list[str]:
         "/inspect": None,
     }
     views = [view.path for group in GROUPS for view in group.VIEWS if view.method == "GET"]
-    bare = [address for path in views if (address := examples.get(path, path))]
+    bare = [address for path in views if (address := examples.get(path, path)) and "{form}" not in address]
     words = quote(" ".join(record.content.split()[:6]))
     return [*bare, *(each.format(words=words, batch=memory._store.sequence()) for each in _ADDRESSES)]
 
@@ -120,7 +121,11 @@ def main() -> None:
             if is_new:
                 fill(memory, asked.records)
                 print(f"filled in {time.process_time() - spent:.0f} s of processor time", flush=True)
-            application = build_application(HttpServer(memory), host="127.0.0.1")
+            server = HttpServer(memory)
+            spent = time.process_time()
+            warm_up(server)
+            print(f"warm after {1000 * (time.process_time() - spent):.0f} ms of processor time", flush=True)
+            application = build_application(server, host="127.0.0.1")
             with TestClient(application, base_url=BASE) as client:
                 print("| view | first ms | ms | processor ms | kB |\n| :-- | --: | --: | --: | --: |")
                 for address in list_addresses(memory):

@@ -11,8 +11,11 @@ import pytest
 from reverie import Memory, Settings
 from reverie.interfaces.http import live_stats
 from reverie.interfaces.http.live_stats import LiveStats
+from reverie.interfaces.http.serve import warm_up
+from reverie.interfaces.http.server import HttpServer
 from reverie.reader import MemoryReader
 from tests.factories import MovableClock
+from tests.interfaces.http.conftest import serve_here
 
 
 @pytest.fixture
@@ -86,3 +89,37 @@ def test_what_expires_counts_for_some_minutes_and_then_never_again(
     assert stats.read(memory) == memory.stats()
     memory.archive(record.id)
     assert stats.read(memory) == memory.stats()
+
+
+def test_a_server_that_is_warm_counts_and_compiles_nothing_for_its_first_views(memory: Memory) -> None:
+    pytest.importorskip("jinja2")
+    from reverie.interfaces.http.page import rendering
+
+    memory.save("Alice drinks black tea", kind="preference")
+    server = HttpServer(memory)
+    rendering._ENVIRONMENT.cache.clear()
+    warm_up(server)
+    assert "search" not in memory.admin.activity(days=1)[0].counts
+    templates = len(rendering._ENVIRONMENT.cache)
+    assert templates == len(list((rendering.FOLDER / "templates").iterdir()))
+    counted: list[str] = []
+
+    def note(what: str, wanted: object) -> dict[str, int]:
+        counted.append(what)
+        return {}
+
+    memory._store.tally = note  # type: ignore[attr-defined,method-assign]
+    with serve_here(server) as client:
+        for path in ("/", "/records", "/inspect?message=tea"):
+            assert client.get(path).status_code == 200
+    assert counted == []
+    assert len(rendering._ENVIRONMENT.cache) == templates
+
+
+def test_a_warm_up_that_fails_is_logged_and_harms_nothing(
+    memory: Memory, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = HttpServer(memory)
+    memory.close()
+    warm_up(server)
+    assert "Traceback" in caplog.text

@@ -23,7 +23,7 @@ from reverie.interfaces.http.records import get_changeable
 
 OPERATIONS = OperationList()
 
-MOST_COMPARED = 500
+MOST_COMPARED = 250
 """Records of a scope that are compared with each other, the newest."""
 
 COMPATIBLE = "compatible_with"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import socket
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
@@ -17,6 +18,8 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from reverie.domain.errors import InvalidInput
+from reverie.domain.filter import Filter
+from reverie.domain.scope import EVERY_SCOPE
 from reverie.interfaces.http import (
     administration,
     changes,
@@ -33,6 +36,8 @@ from reverie.interfaces.http.protocol import ProtocolEndpoint
 from reverie.interfaces.http.server import LAST_CALLS_S, HttpServer, ShowError, create_application
 from reverie.interfaces.signals import handle_signals
 from reverie.interfaces.web import create_web_server, is_loopback
+from reverie.search.hits import SOURCES
+from reverie.search.searcher import SearchRequest
 
 _log = logging.getLogger("reverie.http")
 
@@ -109,9 +114,33 @@ async def _run(server: HttpServer, sock: socket.socket, app: ASGIApp) -> None:
         web.should_exit = True
 
     with handle_signals(stop):
-        await web.serve([sock])
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(server.threads.run, partial(warm_up, server))
+            await web.serve([sock])
+            tasks.cancel_scope.cancel()
     if not server.threads.drain(LAST_CALLS_S):
         _log.warning("some calls were still running when the server stopped")
+
+
+def warm_up(server: HttpServer) -> None:
+    """Read, count and compile what the first requests need; on a thread, beside them."""
+    memory = server.memory
+    wanted = SearchRequest(text="What was decided about tomorrow?", allowed=Filter(scopes=memory._scopes))
+    steps: list[Callable[[], object]] = [
+        lambda: server.stats.read(memory.scoped(EVERY_SCOPE)),
+        lambda: server.stats.read(memory),
+        lambda: memory._searcher.search(wanted, SOURCES),
+    ]
+    if find_spec("jinja2") is not None:
+        from reverie.interfaces.http.page.rendering import compile_templates
+
+        steps += compile_templates()
+    try:
+        for step in steps:
+            if not server.stopping:
+                step()
+    except Exception:  # noqa: BLE001 - the outermost handler: it is logged, and requests do without
+        _log.exception("the server could not warm up, so the first requests take longer")
 
 
 def build_application(

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -96,6 +97,11 @@ def _create_environment() -> Environment:
 
 
 _ENVIRONMENT = _create_environment()
+
+
+def compile_templates() -> list[Callable[[], object]]:
+    """Return functions that compile a template each, which otherwise its first view does."""
+    return [partial(_ENVIRONMENT.get_template, name) for name in _ENVIRONMENT.list_templates()]
 
 
 def draw(template: str, **values: Any) -> str:
