@@ -3,9 +3,9 @@
     python -m benchmarks.page [--records 10000] [--times 5] [--folder FOLDER]
 
 The page is asked in this process, after the server has warmed up, so the times are those of the server alone; each is
-the fastest of some, since other work only adds to them. A view answers at once, so its first byte is its last. One record in ten is archived, one in
-fifty came from the web, and there is a conversation of ten turns for a hundred records. With `--folder`, the memory is
-made there if there is none, and kept.
+the fastest of some, since other work only adds to them. A view answers at once, so its first byte is its last. One
+record in ten is archived, one in fifty came from the web, and there is a conversation of ten turns for a hundred
+records. With `--folder`, the memory is made there if there is none, and kept.
 """
 
 from __future__ import annotations
