@@ -40,10 +40,12 @@ class TableIndex:
         self._lock = threading.RLock()
         renew_lock_after_fork(self)
         self._counts: dict[tuple[_Selection, str], int] = {}
+        self._passages: dict[_Selection, int] = {}
         self._counted_at = 0
 
     def _reset_after_fork(self) -> None:
         self._counts.clear()
+        self._passages.clear()
 
     def reading(self) -> AbstractContextManager[None]:
         """Do nothing: what `Store.reading` shows is one state of the postings too."""
@@ -60,7 +62,7 @@ class TableIndex:
     ) -> list[int]:
         """Return the keys of at most `limit` passages that may answer best (see `SearchIndex.search_any`)."""
         frequencies = self.frequencies(subject, [word for word, _ in query.words], allowed.scopes, category)
-        passages = self._store.measure(subject, allowed.scopes, category=category).passages
+        passages = self._count_passages(subject, allowed.scopes, category)
         weights = compute_rarities(query, passages, frequencies)
         return self._postings.find_heaviest(subject, weights, allowed, limit, is_brief=True)
 
@@ -85,9 +87,7 @@ class TableIndex:
         selection = (subject, None if scopes is None else tuple(scopes), category)
         sequence = self._store.sequence()
         with self._lock:
-            if self._counted_at != sequence or len(self._counts) > _MOST_COUNTS:
-                self._counted_at = sequence
-                self._counts.clear()
+            self._forget_older(sequence)
             counts = {
                 word: self._counts[selection, word] for word in words if (selection, word) in self._counts
             }
@@ -99,6 +99,29 @@ class TableIndex:
                     if self._counted_at == sequence:
                         self._counts.update(((selection, word), counts[word]) for word in unknown)
         return {word: counts[word] for word in words}
+
+    def _count_passages(
+        self, subject: Searchable, scopes: Collection[str] | None, category: str | None
+    ) -> int:
+        """Return how many live passages some scopes have, remembered until the memory changes."""
+        selection = (subject, None if scopes is None else tuple(scopes), category)
+        sequence = self._store.sequence()
+        with self._lock:
+            self._forget_older(sequence)
+            known = self._passages.get(selection)
+        if known is None:
+            known = self._store.measure(subject, selection[1], category=category).passages
+            if self._store.sequence() == sequence:
+                with self._lock:
+                    if self._counted_at == sequence:
+                        self._passages[selection] = known
+        return known
+
+    def _forget_older(self, sequence: int) -> None:
+        if self._counted_at != sequence or len(self._counts) + len(self._passages) > _MOST_COUNTS:
+            self._counted_at = sequence
+            self._counts.clear()
+            self._passages.clear()
 
     def collect_words(
         self, subject: Searchable, word: str, allowed: Filter, *, category: str | None = None

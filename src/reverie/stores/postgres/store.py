@@ -580,11 +580,14 @@ class PostgresStore:
             self._connections.refuse_closed()
             return []
         where = self._build_where(subject)
-        where.add(
-            "(it.id = ANY (%s::text[]) OR it.key = ANY (%s::bigint[]))",
-            [name for name in wanted if isinstance(name, str)],
-            [name for name in wanted if not isinstance(name, str)],
-        )
+        names = [name for name in wanted if isinstance(name, str)]
+        keys = [name for name in wanted if not isinstance(name, str)]
+        if not names:
+            where.add("it.key = ANY (%s::bigint[])", keys)
+        elif not keys:
+            where.add("it.id = ANY (%s::text[])", names)
+        else:
+            where.add("(it.id = ANY (%s::text[]) OR it.key = ANY (%s::bigint[]))", names, keys)
         rows = self._connections.rows(
             f"SELECT it.key, it.id, it.body::text FROM reverie.thing AS it WHERE {where}", where.values
         )
