@@ -12,12 +12,15 @@ from contextlib import closing
 from datetime import timedelta
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from reverie.domain.errors import InvalidInput, NotFound, StoreIncompatible, StoreUnavailable
 from reverie.domain.filter import Filter
 from reverie.stores.contract.factories import NOW, analyse, make_additions, make_record, make_removals
 from reverie.stores.postgres import PostgresStore, is_postgres_url, migrations
 from reverie.stores.postgres.address import parse_postgres_url
+from tests.profiles import examples
 from tests.stores.postgres.proxy import CuttingProxy
 from tests.stores.postgres.server import OWNER, RUNNER, PostgresServer
 
@@ -364,7 +367,30 @@ def test_a_text_that_cannot_be_stored_is_refused(postgres: PostgresServer, name:
         for text in ("nul \x00", "lone \ud800"):
             with pytest.raises(InvalidInput, match="NUL"):
                 store.cursor(text)
+            with pytest.raises(InvalidInput, match="NUL"):
+                store.tombstones([text])
         assert store.sequence() == 0
+
+
+@settings(
+    max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    texts=st.lists(
+        st.one_of(
+            st.none(),
+            st.text(alphabet="ab\"\\{}, \n'éNUL"),
+            st.text(st.characters(codec="utf-8", exclude_characters="\0")),
+        )
+    ),
+    numbers=st.lists(st.integers(-(1 << 63), (1 << 63) - 1)),
+)
+def test_lists_reach_the_server_as_they_are(
+    postgres: PostgresServer, texts: list[str | None], numbers: list[int]
+) -> None:
+    with closing(open_store(postgres.url("lists"))) as store:
+        answer = store._connections.call("SELECT %s::text[], %s::bigint[]", (texts, numbers))
+        assert answer == (texts, numbers)
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")

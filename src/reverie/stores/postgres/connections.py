@@ -22,7 +22,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from reverie.domain.errors import StoreError, StoreUnavailable
-from reverie.stores.postgres.driver import is_connection_lost, load_pool, load_psycopg, translate_error
+from reverie.stores.postgres.driver import (
+    build_adapters,
+    is_connection_lost,
+    load_pool,
+    load_psycopg,
+    translate_error,
+)
 from reverie.stores.protocol import refuse_nested_change
 
 if TYPE_CHECKING:
@@ -99,7 +105,7 @@ def _acquire_pool(connection: str, patience: float) -> psycopg_pool.ConnectionPo
         if pool is None:
             pool = load_pool().ConnectionPool(
                 connection,
-                kwargs=_CONNECTION,
+                kwargs=_CONNECTION | {"context": build_adapters()},
                 min_size=0,
                 max_size=_MOST_CONNECTIONS,
                 open=False,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ from reverie.domain.errors import InvalidInput, MissingExtra, StoreCorrupt, Stor
 
 if TYPE_CHECKING:
     import psycopg
+    from psycopg.adapt import AdaptersMap
 
 _INSTALL = "a memory in PostgreSQL needs psycopg: pip install 'reverie[postgres]'"
 _UNAVAILABLE = {
@@ -56,6 +58,30 @@ def load_pool() -> Any:
     except ImportError as error:
         raise MissingExtra(_INSTALL) from error
     return psycopg_pool
+
+
+@cache
+def build_adapters() -> AdaptersMap:
+    """Return the adapters of psycopg with a quicker one for lists of texts and numbers.
+
+    psycopg's own one looks up the type of each element, which took a third of the processor time of a save.
+    """
+    psycopg = load_psycopg()
+
+    class ListDumper(psycopg.adapt.Dumper):  # type: ignore[misc, name-defined]
+        def dump(self, obj: Sequence[str | float | None]) -> bytes:
+            text = ",".join("NULL" if item is None else f'"{_escape(str(item))}"' for item in obj)
+            if "\0" in text:
+                raise psycopg.DataError("a text in a list has a NUL character")
+            return f"{{{text}}}".encode()
+
+    adapters: AdaptersMap = psycopg.adapt.AdaptersMap(psycopg.adapters)
+    adapters.register_dumper(list, ListDumper)
+    return adapters
+
+
+def _escape(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"')
 
 
 def is_connection_lost(error: psycopg.Error) -> bool:
