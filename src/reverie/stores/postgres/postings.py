@@ -115,7 +115,7 @@ class PostingTables:
         # `OFFSET 0` keeps the inner query as it is: only passages that may be among the best are looked at.
         rows = self._connections.rows(
             f"SELECT held.* FROM (SELECT p.key, sum(w.weight * p.emphasis) * {brevity} AS figure "
-            "FROM unnest(%s::text[], %s::text[], %s::bigint[]) AS w (field, token, weight) "
+            "FROM unnest(%s::text[], %s::text[], %s::integer[]) AS w (field, token, weight) "
             "JOIN reverie.posting AS p ON p.field = w.field AND p.token = w.token "
             f"WHERE {postings} GROUP BY p.key ORDER BY figure DESC, p.key DESC) AS best JOIN LATERAL ("
             f"SELECT {columns} FROM reverie.thing AS it WHERE it.key = best.key AND {passages} OFFSET 0) "
