@@ -20,10 +20,11 @@ class OnServer:
     """Memories of a server, one for each folder that a test opens a store at."""
 
     server: ClassVar[PostgresServer]
+    options: ClassVar[str] = ""
 
     def open_store(self, place: Path) -> Store:
         memory = hashlib.sha256(str(place).encode()).hexdigest()
-        return PostgresStore(self.server.url(memory), analyse=analyse)
+        return PostgresStore(self.server.url(memory) + self.options, analyse=analyse)
 
 
 class On18(OnServer):
@@ -47,6 +48,16 @@ class TestPostgres15Store(On15, StoreContract):
     pass
 
 
+@pytest.mark.slow
+class TestPostgresStoreWithPostings(On18, StoreContract):
+    options = "&index=tables"
+
+
+@pytest.mark.slow
+class TestPostgres15StoreWithPostings(On15, StoreContract):
+    options = "&index=tables"
+
+
 class PostgresMachine(OnServer, StoreStateMachine):
     pass
 
@@ -62,6 +73,15 @@ def _bound(machine: type[StoreStateMachine], *, examples: int, steps: int) -> ty
     return case
 
 
+class PostingsMachine(PostgresMachine):
+    options = "&index=tables"
+
+
 @pytest.mark.slow
 class TestPostgresMachine(On18, _bound(PostgresMachine, examples=40, steps=30)):  # type: ignore[misc]
+    pass
+
+
+@pytest.mark.slow
+class TestPostingsMachine(On18, _bound(PostingsMachine, examples=20, steps=30)):  # type: ignore[misc]
     pass

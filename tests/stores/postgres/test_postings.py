@@ -26,11 +26,18 @@ from reverie.stores.postgres import PostgresStore
 from reverie.stores.postgres.address import parse_postgres_url
 from tests.factories import MovableClock
 from tests.profiles import examples
+from tests.stores.postgres.conftest import start_or_skip
 from tests.stores.postgres.proxy import CuttingProxy
 from tests.stores.postgres.server import PostgresServer
 from tests.stores.postgres.test_memory import ENDS, SUBJECTS, VERBS, fill, search_everything
 
 TABLES = "&index=tables"
+
+
+@pytest.fixture(params=[18, pytest.param(15, marks=pytest.mark.slow)])
+def postgres(request: pytest.FixtureRequest) -> PostgresServer:
+    """PostgreSQL 18, and the oldest version that is supported."""
+    return start_or_skip(request, request.param)
 
 
 @pytest.fixture
