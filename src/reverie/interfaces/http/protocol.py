@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 import anyio
 from anyio.abc import TaskGroup
 from starlette.datastructures import Headers
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from reverie.interfaces.http import problems
 from reverie.interfaces.http.problems import Problem
 from reverie.interfaces.http.server import HttpServer
 from reverie.interfaces.http.tokens import Caller
+from reverie.stores.telemetry import trace_request
 
 if TYPE_CHECKING:
     from reverie.interfaces.mcp.server import MemoryServer
@@ -44,10 +45,21 @@ class ProtocolEndpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request, or refuse it."""
+        headers = Headers(scope=scope)
+        with trace_request(self._server.memory.settings, scope["method"], "/mcp", headers) as span:
+
+            async def send_traced(message: Message) -> None:
+                if message["type"] == "http.response.start":
+                    span.set("http.response.status_code", message["status"])
+                    if message["status"] >= 500:
+                        span.fail(str(message["status"]))
+                await send(message)
+
+            await self._serve(scope, headers, receive, send_traced)
+
+    async def _serve(self, scope: Scope, headers: Headers, receive: Receive, send: Send) -> None:
         try:
-            caller = await self._server.threads.run(
-                lambda: self._server.authenticate(Headers(scope=scope), right="read")
-            )
+            caller = await self._server.threads.run(lambda: self._server.authenticate(headers, right="read"))
             self._server.count_request(caller)
             app = await self._open(caller)
         except Exception as error:  # noqa: BLE001 - the outermost handler of a request: it is logged and reported

@@ -8,8 +8,9 @@ import re
 import secrets
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from typing import Any, TypeAlias
@@ -56,6 +57,17 @@ _PROBE = "http.probe"
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
 _TRACE = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
 _log = logging.getLogger("reverie.http")
+
+
+@dataclass(slots=True)
+class ObservedRequest:
+    """Request that is counted.
+
+    Attributes:
+        status: Status of its answer; 499 while there is none, since then the client has gone.
+    """
+
+    status: int = 499
 
 
 class HttpServer:
@@ -121,22 +133,36 @@ class HttpServer:
 
     async def answer(self, operation: Operation, request: Request) -> Response:
         """Answer one request."""
-        started = time.perf_counter()
-        self.metrics.running += 1
-        status = 499  # the client has gone
-        span = trace_request(self.memory.settings, operation.method, operation.path, request.headers)
-        try:
-            with span:
-                response = await self._answer(operation, request)
-                status = response.status_code
-                span.set("http.response.status_code", status)
-                if status >= 500:
-                    span.fail(str(status))
-        finally:
-            self.metrics.running -= 1
-            self.metrics.record(operation.name, status, time.perf_counter() - started)
+        with self.observe(operation.name, operation.method, operation.path, request.headers) as observed:
+            response = await self._answer(operation, request)
+            observed.status = response.status_code
         response.headers["X-Request-ID"] = choose_request_id(request)
         return response
+
+    @contextmanager
+    def observe(
+        self, name: str, method: str, route: str, headers: Mapping[str, str]
+    ) -> Iterator[ObservedRequest]:
+        """Count and trace one request; the body of the `with` statement sets its status.
+
+        Args:
+            name: Name in the metrics.
+            method: HTTP method.
+            route: Path with its parameters in braces.
+            headers: Headers, which may name a trace.
+        """
+        started = time.perf_counter()
+        self.metrics.running += 1
+        observed = ObservedRequest()
+        try:
+            with trace_request(self.memory.settings, method, route, headers) as span:
+                yield observed
+                span.set("http.response.status_code", observed.status)
+                if observed.status >= 500:
+                    span.fail(str(observed.status))
+        finally:
+            self.metrics.running -= 1
+            self.metrics.record(name, observed.status, time.perf_counter() - started)
 
     async def _answer(self, operation: Operation, request: Request) -> Response:
         try:

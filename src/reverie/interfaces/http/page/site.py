@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -150,16 +149,9 @@ class Site:
 
     async def answer(self, view: PageView, request: Request) -> Response:
         """Answer a request for a view."""
-        server = self._server
-        started = time.perf_counter()
-        server.metrics.running += 1
-        status = 499  # the client has gone
-        try:
+        with self._server.observe(view.name, view.method, view.path, request.headers) as observed:
             response = await self._answer(view, request)
-            status = response.status_code
-        finally:
-            server.metrics.running -= 1
-            server.metrics.record(view.name, status, time.perf_counter() - started)
+            observed.status = response.status_code
         response.headers["X-Request-ID"] = choose_request_id(request)
         return response
 
