@@ -166,3 +166,21 @@ def test_every_hit_keeps_a_place(values: list[tuple[str, float, float]]) -> None
         for key, (word, at, score) in enumerate(sorted(values, key=lambda value: -value[2]))
     ]
     assert sorted(order(matches, ["word"])) == list(range(len(matches)))
+
+
+def test_what_ended_a_fact_stands_before_it_though_it_has_no_word_of_the_question(tmp_path: Path) -> None:
+    texts = [
+        "The project is called Bluebird",
+        "The main branch is deployed on Mondays",
+        "Bluebird was renamed to Kestrel",
+        "Kestrel was renamed to Merlin",
+    ]
+    question = "what is our project called?"
+    with remember(tmp_path, texts) as memory:
+        first = memory.search(question)[0]
+        assert first.content == texts[3]
+        assert first.explanation.note == "holds now in place of a hit"
+        assert texts[3] in memory.session("s").context(question).text
+        assert memory.search("what was our project called before?")[0].content == texts[0]
+        memory.archive(first.id)
+        assert memory.search(question)[0].content != texts[3]

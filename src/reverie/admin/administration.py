@@ -17,11 +17,11 @@ from reverie.domain.filter import parse_values
 from reverie.domain.record import Origin
 from reverie.domain.scope import EVERY_SCOPE, validate_scope
 from reverie.domain.text.timestamps import Clock, Duration, parse_duration
+from reverie.domain.text.validation import validate_count
 from reverie.repositories.activity import KEPT_DAYS, ActivityLog, DayActivity
 from reverie.repositories.receipts import ExplainedPack, ReceiptReader
 from reverie.repositories.records import RecordRepository
 from reverie.search.index.candidates import CandidateIndex
-from reverie.search.searcher import validate_count
 from reverie.settings import Settings
 from reverie.stores.protocol import Store, StoreProblem
 from reverie.stores.redacting import unwrap

@@ -108,6 +108,9 @@ ROUGH = "rough"
 KEPT = "kept"
 """Metadata of a record that stores a key-value item: the item's namespace and key."""
 
+SUPERSEDED_BY = "superseded_by"
+"""Metadata of a record that a later one ended: the id of that one."""
+
 SUMMARY_TAG = "session-summary"
 """The label of what stands for a whole session."""
 

@@ -19,10 +19,10 @@ from reverie.aio import AsyncMemory, AsyncScopedMemory
 from reverie.context.retrieval import query_from_message
 from reverie.domain.errors import InvalidInput, MissingExtra, ReverieError
 from reverie.domain.record import Origin
+from reverie.domain.text.validation import validate_count
 from reverie.repositories.key_value import KeyValueStore, parse_minutes
 from reverie.repositories.key_value_codec import Item as StoredItem
 from reverie.repositories.key_value_codec import Namespace, Place, PutItem
-from reverie.search.searcher import validate_count
 
 try:
     from langgraph.store.base import (

@@ -30,8 +30,8 @@ from reverie.domain.page import Paragraph
 from reverie.domain.record import Record
 from reverie.domain.text.json_values import to_json_object
 from reverie.domain.text.timestamps import format_time
+from reverie.domain.text.validation import validate_count
 from reverie.search.page_index import PageIndex
-from reverie.search.searcher import validate_count
 from reverie.stores.protocol import Store
 
 KEPT = timedelta(days=30)

@@ -33,6 +33,7 @@ from reverie.domain.record import (
     NOTHING,
     PROPOSAL,
     ROUGH,
+    SUPERSEDED_BY,
     UNTRUSTED,
     Kind,
     Layer,
@@ -324,7 +325,7 @@ class RecordRepository:
                     old,
                     valid_to=since,
                     updated_at=max(old.updated_at, self._clock()),
-                    metadata=MappingProxyType({**old.metadata, "superseded_by": new.id}),
+                    metadata=MappingProxyType({**old.metadata, SUPERSEDED_BY: new.id}),
                 ),
             )
             for old in found

@@ -18,20 +18,19 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, assert_never, get_args
 
 from reverie.domain.conversation import Turn
-from reverie.domain.errors import InvalidInput, quote_value
+from reverie.domain.errors import InvalidInput
 from reverie.domain.filter import (
     Filter,
     is_paragraph_allowed,
     is_record_allowed,
     is_turn_allowed,
-    is_valid_at,
     validate_filter,
 )
 from reverie.domain.page import HISTORY, Paragraph
 from reverie.domain.passage import CandidateQuery, CollectionStats, Passage, Searchable
 from reverie.domain.record import STANDING, Record, validate_choice, validate_fraction
 from reverie.domain.text.timestamps import Clock
-from reverie.domain.text.validation import validate_text
+from reverie.domain.text.validation import validate_count, validate_text
 from reverie.search import calibration, fusion, scoring, updates
 from reverie.search.expansion import expand_query
 from reverie.search.fusion import FusedPassage
@@ -84,7 +83,6 @@ _GATHERED = 0.3
 everything else loses from .5 on."""
 _MOST_GATHERED = 12
 _DATE_WEIGHT = 0.6
-_NOT_HOLDING = 0.5  # what the score of a record counts for that held before, or will hold later
 _MOST_MEASURES = 1_000
 
 _TYPES = ("record", "session", "turn", "paragraph")
@@ -336,14 +334,17 @@ class Searcher:
             return []
         query = self._expand(query, subject, question)
         pool = max(POOL, question.limit + _MORE_THAN_WANTED)
+        is_current = subject == "record" and not query.dates and not updates.asks_for_past(query.text)
         folds = subject == "record" and not question.repeats and not self._headlines.is_empty()
         wanted = replace(question, limit=question.limit + _MORE_THAN_WANTED) if folds else question
         while True:
             scored, full = self._score_passages(subject, query, question, pool)
+            if is_current:
+                scored = self._put_current_first(scored, query, question)
             firsts: dict[int | None, _Scored] = {}
             for entry in scored:
                 firsts.setdefault(distinct(entry.passage), entry)
-            hits = self._load(subject, list(firsts.values()), wanted)
+            hits = self._load(subject, list(firsts.values()), wanted, current=is_current)
             if subject == "record" and query.is_sentence:
                 hits = self._gather(hits, query, wanted)
             if folds:
@@ -416,8 +417,6 @@ class Searcher:
             for entry in relevant
         ]
         scored.sort(key=lambda entry: (-entry.score.total, -entry.passage.at, -entry.passage.key))
-        if subject == "record" and not query.dates and not updates.asks_for_past(query.text):
-            scored = self._put_current_first(scored, query, question)
         return scored, is_full
 
     def _put_current_first(
@@ -475,24 +474,31 @@ class Searcher:
             if key not in head and (key in known or key in found)
         ]
 
-    def _load(self, subject: Searchable, scored: Sequence[_Scored], question: SearchRequest) -> list[Hit]:
+    def _load(
+        self, subject: Searchable, scored: Sequence[_Scored], question: SearchRequest, *, current: bool
+    ) -> list[Hit]:
         """Return the first `limit` hits with their values, without repeats and values that may not be seen.
 
-        Of what several scopes say in the same words, the one that is named first in the filter is taken.
+        Of what several scopes say in the same words, the one that is named first in the filter is taken. What ended
+        a hit stands before it if the question is about what is `current`.
         """
         found: list[tuple[float, _Scored, FoundValue]] = []
         ranks: dict[str, int] = {}
         places = {scope: place for place, scope in enumerate(question.allowed.scopes or ())}
         step = question.limit + (_SPARE if len(places) < 2 else _SPARE_BESIDE_WIDER)
         now = None if question.allowed.valid_at is not None else self._clock()
+        ended = False
         for start in range(0, len(scored), step):
             batch = [
                 entry for entry in scored[start : start + step] if entry.score.total >= question.min_score
             ]
             for entry, value in zip(batch, self._load_values(subject, batch), strict=True):
-                if value is None or value.id in question.exclude or not _is_allowed(question.allowed, value):
+                if value is None or not _is_allowed(question, value):
                     continue
-                score = entry.score.total * (_NOT_HOLDING if _is_not_holding(value, now) else 1.0)
+                score = entry.score.total
+                if updates.is_not_holding(value, now):
+                    score *= updates.NOT_HOLDING
+                    ended = current
                 if score < question.min_score:
                     continue
                 text = _get_identity(value)
@@ -503,13 +509,18 @@ class Searcher:
                     found[ranks[text]] = score, entry, value
             if len(found) >= question.limit or len(batch) < step:
                 break
+        found.sort(key=lambda one: -one[0])
+        if len(places) < 2 and not ended:
+            return [_build_hit(*one, now) for one in found[: question.limit]]
+        hits = [_build_hit(*one, now) for one in found]
+        if ended and now is not None:
+            hits = updates.put_successors_first(
+                hits, now, partial(read_or_none, self._store.records), partial(_is_allowed, question)
+            )
         if len(places) > 1:
-            hits = [_build_hit(*one, now) for one in found]
             hits = limit_wider_scopes(hits, places)
             hits.sort(key=lambda hit: (-hit.score, rank_scope(get_value(hit), places)))
-            return hits[: question.limit]
-        found.sort(key=lambda one: -one[0])
-        return [_build_hit(*one, now) for one in found[: question.limit]]
+        return hits[: question.limit]
 
     def _gather(self, hits: list[Hit], query: ParsedQuery, question: SearchRequest) -> list[Hit]:
         """Return the hits with other records that belong to them, at a fixed share of the best score.
@@ -612,13 +623,6 @@ def validate_question(question: SearchRequest) -> SearchRequest:
     return question
 
 
-def validate_count(value: object, *, name: str, least: int = 1, most: int = 1_000_000_000) -> int:
-    """Return `value` if it is a whole number from `least` to `most`; raises `InvalidInput` otherwise."""
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise InvalidInput(f"{name} is {quote_value(value)}: it is a whole number from {least} to {most:,}")
-    return value
-
-
 def _build_wanted(subject: Searchable, query: ParsedQuery) -> CandidateQuery:
     words: dict[str, float] = {}
     for term in query.wanted(turns=subject == "turn"):
@@ -634,11 +638,14 @@ def _restrict_to_alive(allowed: Filter, now: datetime) -> Filter:
     return allowed if allowed.alive_at is not None else replace(allowed, alive_at=now)
 
 
-def _is_allowed(allowed: Filter, value: FoundValue) -> bool:
+def _is_allowed(question: SearchRequest, value: FoundValue) -> bool:
     """Return whether the value passes the filter now: neighbors were never filtered, and time has passed.
 
     A headline is found through its parts only.
     """
+    allowed = question.allowed
+    if value.id in question.exclude:
+        return False
     if isinstance(value, Record):
         return is_record_allowed(allowed, value) and not value.is_headline
     return (
@@ -660,11 +667,6 @@ def _score(
     )
 
 
-def _is_not_holding(value: FoundValue, now: datetime | None) -> bool:
-    """Return whether it is a record that held before, or will hold later; without a time nothing is."""
-    return now is not None and isinstance(value, Record) and not is_valid_at(value, now)
-
-
 def _build_hit(score: float, entry: _Scored, value: FoundValue, now: datetime | None) -> Hit:
     ranked = entry.ranked
     matches = ranked.list_matches()
@@ -679,7 +681,7 @@ def _build_hit(score: float, entry: _Scored, value: FoundValue, now: datetime | 
 
 
 def _build_note(entry: _Scored, value: FoundValue, now: datetime | None) -> str:
-    if _is_not_holding(value, now):
+    if updates.is_not_holding(value, now):
         return "does not hold now: it did before, or will later"
     return "" if entry.score.relevance else "newer than the next hit, and shares its rare words"
 

@@ -9,21 +9,30 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from typing import NamedTuple
 
+from reverie.domain.filter import is_valid_at
 from reverie.domain.passage import Passage
-from reverie.domain.record import Record
+from reverie.domain.record import SUPERSEDED_BY, Record
 from reverie.domain.text.tokenizer import STOP_WORDS, tokenize
+from reverie.search.hits import Explanation, Hit
 
 __all__ = [
     "COMPARED",
     "FOLLOWERS",
     "LOOKED_UP",
+    "NOT_HOLDING",
     "Matched",
     "RareWords",
     "asks_for_past",
+    "is_not_holding",
     "order_by_time",
+    "put_successors_first",
 ]
+
+NOT_HOLDING = 0.5
+"""What the score of a record counts for that held before, or will hold later."""
 
 COMPARED = 12
 """Hits at the head of the list among which a newer one is looked for."""
@@ -72,6 +81,9 @@ _MOST_HOLDERS = 8
 
 _LATER = 3_600.0
 """Seconds that must lie between them: what is saved within an hour is usually told at once."""
+
+_MOST_ENDED = 8
+"""Records that ended each other and are followed from one to the next, at most."""
 
 _SHORTEST_SHARED = 3
 _HIRAGANA = re.compile("[\u3040-\u309f]")
@@ -133,6 +145,11 @@ class RareWords:
         return [self._known[passage.key] for passage in passages]
 
 
+def is_not_holding(value: object, now: datetime | None) -> bool:
+    """Return whether it is a record that held before, or will hold later; without a time nothing is."""
+    return now is not None and isinstance(value, Record) and not is_valid_at(value, now)
+
+
 def order_by_time(
     matches: Sequence[Matched],
     asked: Mapping[str, int],
@@ -170,6 +187,41 @@ def order_by_time(
                 order.insert(order.index(older), place)
                 break
     return order
+
+
+def put_successors_first(
+    hits: Sequence[Hit],
+    now: datetime,
+    get_records: Callable[[Sequence[str]], Sequence[Record | None]],
+    is_wanted: Callable[[Record], bool],
+) -> list[Hit]:
+    """Return the hits with what holds now before each record that it ended, whether it was found or not.
+
+    Args:
+        hits: Best first; of what does not hold now the score counts `NOT_HOLDING`.
+        now: The moment.
+        get_records: Gives records by their ids; None for one that is missing.
+        is_wanted: Whether a record may be shown.
+    """
+    found = {hit.id: hit for hit in hits}
+    for hit in hits:
+        record = hit.record
+        for _ in range(_MOST_ENDED):
+            if record is None or is_valid_at(record, now):
+                break
+            ended_by = record.metadata.get(SUPERSEDED_BY)
+            if ended_by in found:
+                record = found[ended_by].record
+            else:
+                (record,) = get_records([ended_by]) if ended_by else (None,)
+        if record is None or record is hit.record or not is_valid_at(record, now) or not is_wanted(record):
+            continue
+        score = min(1.0, hit.score / NOT_HOLDING)
+        known = found.get(record.id)
+        if known is None or known.score < score:
+            why = known.explanation if known else Explanation(note="holds now in place of a hit")
+            found[record.id] = Hit(score=score, explanation=why, record=record)
+    return sorted(found.values(), key=lambda hit: -hit.score)
 
 
 def _count_shared(one: Passage, other: Passage) -> int:

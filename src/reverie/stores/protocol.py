@@ -28,6 +28,7 @@ from reverie.domain.record import Record
 
 _log = logging.getLogger("reverie")
 
+Key = TypeVar("Key", int, str | int)
 Thing = TypeVar("Thing")
 Order = Literal["updated", "created"]
 
@@ -470,7 +471,7 @@ def refuse_nested_change(is_reading: bool) -> None:
         raise RuntimeError("a store cannot be changed inside its reading() block: end the block first")
 
 
-def read_or_none(read: Callable[[Sequence[int]], Sequence[Thing]], keys: Sequence[int]) -> list[Thing | None]:
+def read_or_none(read: Callable[[Sequence[Key]], Sequence[Thing]], keys: Sequence[Key]) -> list[Thing | None]:
     """Return the values of some keys in order; None for one that is missing or unreadable.
 
     An unreadable row does not affect the others: it is logged, and `check` names it.
@@ -488,7 +489,7 @@ def read_or_none(read: Callable[[Sequence[int]], Sequence[Thing]], keys: Sequenc
     return [_read_one_or_none(read, key) for key in keys]
 
 
-def _read_one_or_none(read: Callable[[Sequence[int]], Sequence[Thing]], key: int) -> Thing | None:
+def _read_one_or_none(read: Callable[[Sequence[Key]], Sequence[Thing]], key: Key) -> Thing | None:
     try:
         values = read([key])
     except StoreCorrupt as error:

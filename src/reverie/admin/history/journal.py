@@ -24,7 +24,7 @@ from reverie.domain.page import Page, Paragraph, is_log
 from reverie.domain.passage import SEARCHABLE
 from reverie.domain.record import Record
 from reverie.domain.text import timestamps
-from reverie.search.searcher import validate_count
+from reverie.domain.text.validation import validate_count
 from reverie.stores.protocol import Store
 from reverie.stores.scanning import iter_rows_backwards, iter_rows_forwards
 

@@ -18,7 +18,7 @@ from reverie.domain.category import validate_category
 from reverie.domain.change import Change
 from reverie.domain.errors import InvalidInput
 from reverie.domain.headlines import build_headline, compute_parts_version, explain_mismatch
-from reverie.domain.record import Record, normalize_labels, validate_record
+from reverie.domain.record import SUPERSEDED_BY, Record, normalize_labels, validate_record
 from reverie.domain.similarity.invention import find_inventions
 from reverie.llm.messages import TokenUsage
 
@@ -317,7 +317,7 @@ class PlanBuilder:
             record,
             valid_to=since,
             updated_at=self._compute_update_time(record),
-            metadata=MappingProxyType({**record.metadata, "superseded_by": by.id}),
+            metadata=MappingProxyType({**record.metadata, SUPERSEDED_BY: by.id}),
         )
         self._take(
             Change(before=record, after=validate_record(after)), f"{by.id} changed it", (record.id, by.id)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from reverie.domain.errors import InvalidInput
+from reverie.domain.errors import InvalidInput, quote_value
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _UNSTORABLE = re.compile(r"[\x00\ud800-\udfff]")
@@ -93,3 +93,10 @@ def strip_terminal_codes(text: str) -> str:
 def clean_text(text: str) -> str:
     """Return `text` with lone surrogates and control characters replaced by spaces."""
     return _CONTROL.sub(" ", _SURROGATE.sub(" ", text))
+
+
+def validate_count(value: object, *, name: str, least: int = 1, most: int = 1_000_000_000) -> int:
+    """Return `value` if it is a whole number from `least` to `most`; raises `InvalidInput` otherwise."""
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise InvalidInput(f"{name} is {quote_value(value)}: it is a whole number from {least} to {most:,}")
+    return value
