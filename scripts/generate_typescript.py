@@ -21,8 +21,9 @@ NOTE = "// Written by scripts/generate_typescript.py from the description of the
 NAMES = {"Record": "MemoryRecord"}
 """Names of schemas that TypeScript has itself."""
 STREAM = "text/event-stream"
-HEADERS = {"If-Match": "ifMatch", "Idempotency-Key": "idempotencyKey"}
+HEADERS = {"If-Match": "ifMatch", "If-None-Match": "ifNoneMatch", "Idempotency-Key": "idempotencyKey"}
 """Headers that a caller passes, and the names of their options."""
+CONDITION = HEADERS["If-None-Match"]
 SIMPLE = {"string": "string", "integer": "number", "number": "number", "boolean": "boolean", "null": "null"}
 
 
@@ -81,7 +82,8 @@ def render_types(description: dict[str, Any]) -> str:
         lines += ["}", ""]
     lines += ["/** One method for each operation of the HTTP API. */", "export interface Api {"]
     for _, path, operation in iterate_operations(description):
-        lines += [*render_comment(operation["summary"], "  "), f"  {render_method(path, operation)};"]
+        lines += render_comment(operation["summary"], "  ")
+        lines += [f"  {method};" for method in render_methods(path, operation)]
     return "\n".join([*lines, "}", ""])
 
 
@@ -91,29 +93,41 @@ def render_comment(text: str, indent: str) -> list[str]:
     return [f"{indent}/** {first} */"] if first else []
 
 
-def render_method(path: str, operation: dict[str, Any]) -> str:
-    """Return the signature of the method for an operation."""
+def render_methods(path: str, operation: dict[str, Any]) -> list[str]:
+    """Return the signatures of the method for an operation; with the version that the caller has, data may be null."""
     arguments = [f"{name}: string" for name in re.findall(r"\{(\w+)\}", path)]
     for content in operation.get("requestBody", {}).get("content", {}).values():
         arguments.append(f"body: {render_type(content['schema'])}")
-    options = []
-    is_optional = "?"
+    options = {}
     for each in operation["parameters"]:
-        name = HEADERS.get(each["name"], each["name"]) if each["in"] == "header" else each["name"]
         if each["in"] == "query" or each["name"] in HEADERS:
-            mark = "" if each["required"] else "?"
-            is_optional = is_optional and mark
-            options.append(f"{name}{mark}: {render_type(each['schema'])}")
-    own = f"{{ {'; '.join(options)} }} & Options" if options else "Options"
-    arguments.append(f"options{is_optional}: {own}")
-    answers = dict.fromkeys(
-        render_type(content["schema"])
-        for status, answer in operation["responses"].items()
-        if status.startswith("2")
-        for content in answer["content"].values()
+            name = HEADERS.get(each["name"], each["name"]) if each["in"] == "header" else each["name"]
+            options[name] = f"{'' if each['required'] else '?'}: {render_type(each['schema'])}"
+    answers = " | ".join(
+        dict.fromkeys(
+            render_type(content["schema"])
+            for status, answer in operation["responses"].items()
+            if status.startswith("2")
+            for content in answer["content"].values()
+        )
     )
     name = to_camel_case(operation["operationId"])
-    return f"{name}({', '.join(arguments)}): Promise<Result<{' | '.join(answers)}>>"
+    methods = []
+    if CONDITION in options:  # first, since the other one takes the option too
+        given = options | {CONDITION: options[CONDITION].removeprefix("?")}
+        methods.append(_render_overload(name, arguments, given, f"{answers} | null"))
+    options.pop(CONDITION, None)
+    return [*methods, _render_overload(name, arguments, options, answers)]
+
+
+def _render_overload(name: str, arguments: list[str], options: dict[str, str], answers: str) -> str:
+    own = (
+        f"{{ {'; '.join(each + kind for each, kind in options.items())} }} & Options"
+        if options
+        else "Options"
+    )
+    mark = "?" if all(kind.startswith("?") for kind in options.values()) else ""
+    return f"{name}({', '.join([*arguments, f'options{mark}: {own}'])}): Promise<Result<{answers}>>"
 
 
 def render_type(schema: dict[str, Any]) -> str:

@@ -652,6 +652,7 @@ export interface Api {
   /** List all pages and logs. */
   listPages(options?: Options): Promise<Result<PageList>>;
   /** Return the text of a page or a log. */
+  getPage(name: string, options: { ifNoneMatch: string } & Options): Promise<Result<PageText | null>>;
   getPage(name: string, options?: Options): Promise<Result<PageText>>;
   /** Write a page as a whole; an existing one needs If-Match. */
   writePage(name: string, body: PageInput, options?: { ifMatch?: string } & Options): Promise<Result<PageText>>;
@@ -682,6 +683,7 @@ export interface Api {
   /** Archive, label or vouch for several records in one transaction, which one undo takes back. */
   changeRecords(body: BulkChange, options?: { scope?: string } & Options): Promise<Result<RecordPage>>;
   /** Return a record, archived or not. */
+  getRecord(id: string, options: { scope?: string; as_of?: number | string; ifNoneMatch: string } & Options): Promise<Result<MemoryRecord | null>>;
   getRecord(id: string, options?: { scope?: string; as_of?: number | string } & Options): Promise<Result<MemoryRecord>>;
   /** Change fields of a record; null removes a value (RFC 7396). */
   updateRecord(id: string, body: RecordPatch, options: { scope?: string; ifMatch: string } & Options): Promise<Result<MemoryRecord>>;
@@ -706,6 +708,7 @@ export interface Api {
   /** List the values of working memory. */
   listEntries(options?: { scope?: string } & Options): Promise<Result<EntryList>>;
   /** Return a value of working memory. */
+  getEntry(key: string, options: { scope?: string; ifNoneMatch: string } & Options): Promise<Result<EntryOutput | null>>;
   getEntry(key: string, options?: { scope?: string } & Options): Promise<Result<EntryOutput>>;
   /** Store a value of working memory, in place of what was there. */
   setEntry(key: string, body: EntryInput, options?: { scope?: string } & Options): Promise<Result<EntryOutput>>;
@@ -716,6 +719,7 @@ export interface Api {
   /** List sessions, the latest active first. */
   listSessions(options?: { scope?: string; limit?: number; cursor?: string } & Options): Promise<Result<SessionPage>>;
   /** Return the state of a session. */
+  getSession(id: string, options: { scope?: string; ifNoneMatch: string } & Options): Promise<Result<SessionState | null>>;
   getSession(id: string, options?: { scope?: string } & Options): Promise<Result<SessionState>>;
   /** Pause, resume or terminate a session, or set its metadata. */
   changeSession(id: string, body: SessionInput, options?: { scope?: string } & Options): Promise<Result<SessionState>>;
@@ -740,6 +744,7 @@ export interface Api {
   /** List the values of working memory. */
   listEntriesOfSession(id: string, options?: { scope?: string } & Options): Promise<Result<EntryList>>;
   /** Return a value of working memory. */
+  getEntryOfSession(id: string, key: string, options: { scope?: string; ifNoneMatch: string } & Options): Promise<Result<EntryOutput | null>>;
   getEntryOfSession(id: string, key: string, options?: { scope?: string } & Options): Promise<Result<EntryOutput>>;
   /** Store a value of working memory, in place of what was there. */
   setEntryOfSession(id: string, key: string, body: EntryInput, options?: { scope?: string } & Options): Promise<Result<EntryOutput>>;

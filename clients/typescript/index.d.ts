@@ -5,13 +5,15 @@ export * from "./api.js";
 /** What every operation takes. */
 export interface Options {
   signal?: AbortSignal;
+  /** Number of a change, as of `sequence` of a result, that the server must have seen; it waits for two seconds. */
+  afterSequence?: number;
 }
 
 /** An answer: its body, and what its headers say. */
 export interface Result<T> {
   data: T;
   status: number;
-  /** Version of a record, session, page or entry, for `ifMatch`; null where it has none. */
+  /** Version of a record, session, page or entry, for `ifMatch` and `ifNoneMatch`; null where it has none. */
   etag: string | null;
   /** Number of the newest change, where the operation may have made one. */
   sequence: number | null;

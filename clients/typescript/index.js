@@ -3,6 +3,7 @@
 import { OPERATIONS } from "./api.js";
 
 const LONGEST_PAUSE_MS = 2_000;
+const UNCHANGED = 304;
 const BUSY = new Set([502, 503, 504]);
 
 /** An error that the server answered; `detail` says what is wrong and what to do. */
@@ -80,6 +81,7 @@ export class Reverie {
       const value = options[option] ?? (option === "idempotencyKey" ? crypto.randomUUID() : undefined);
       if (value !== undefined) headers[header] = value;
     }
+    if (options.afterSequence !== undefined) headers["Reverie-After"] = String(options.afterSequence);
     const isRepeatable = operation.method === "GET" || "Idempotency-Key" in headers;
     const sent = operation.body ? JSON.stringify(body) : undefined;
     const attempts = new Attempts(isRepeatable ? this.#settings.patienceMs : 0);
@@ -88,7 +90,7 @@ export class Reverie {
       const signal = options.signal ? AbortSignal.any([timeout, options.signal]) : timeout;
       try {
         const response = await this.#send(operation.method, path, headers, sent, signal);
-        if (!response.ok) throw await readProblem(response);
+        if (!response.ok && response.status !== UNCHANGED) throw await readProblem(response);
         return await readResult(response);
       } catch (error) {
         options.signal?.throwIfAborted();
@@ -158,7 +160,8 @@ async function readResult(response) {
   const isJson = (response.headers.get("content-type") ?? "").includes("json");
   let data;
   try {
-    data = isJson ? await response.json() : await response.text();
+    if (response.status === UNCHANGED) data = null;
+    else data = isJson ? await response.json() : await response.text();
   } catch (error) {
     throw new ReverieUnavailable("The answer broke off.", error);
   }
