@@ -184,3 +184,18 @@ def test_what_ended_a_fact_stands_before_it_though_it_has_no_word_of_the_questio
         assert memory.search("what was our project called before?")[0].content == texts[0]
         memory.archive(first.id)
         assert memory.search(question)[0].content != texts[3]
+
+
+def test_what_ended_a_fact_stands_before_it_among_several_scopes(tmp_path: Path) -> None:
+    now = [START]
+    with Memory.open(tmp_path, clock=lambda: now[0]) as memory:
+        alice = memory.scoped("user:alice")
+        memory.save("The project of the company is called Bluebird")
+        alice.save("The project is called Robin")
+        alice.save("The project of the garden is called Fern")
+        now[0] += timedelta(days=30)
+        alice.save("Robin was renamed to Wren")
+        memory.save("Bluebird was renamed to Kestrel")
+        found = [hit.content for hit in alice.search("what is our project called?")]
+        assert found.index("Robin was renamed to Wren") < found.index("The project is called Robin")
+        assert "Bluebird was renamed to Kestrel" in found

@@ -219,7 +219,8 @@ def put_successors_first(
         score = min(1.0, hit.score / NOT_HOLDING)
         known = found.get(record.id)
         if known is None or known.score < score:
-            why = known.explanation if known else Explanation(note="holds now in place of a hit")
+            own = Explanation(parts=hit.explanation.parts, note="holds now in place of a hit")
+            why = known.explanation if known else own
             found[record.id] = Hit(score=score, explanation=why, record=record)
     return sorted(found.values(), key=lambda hit: -hit.score)
 
