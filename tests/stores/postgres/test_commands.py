@@ -45,7 +45,7 @@ def test_tables_are_created_upgraded_and_checked(url: str, tmp_path: Path) -> No
     assert "reverie store create" in missing.output
     assert run(tmp_path, "store", "check", url).exit_code == 3
     made = json.loads(run(tmp_path, "store", "create", url, "--json").output)
-    assert made["steps"] == ["tables", "work", "postings"]
+    assert made["steps"] == ["tables", "work", "postings", "words"]
     assert run(tmp_path, "store", "upgrade", url, "-q").output == ""
     assert json.loads(run(tmp_path, "store", "create", url, "--json").output)["steps"] == []
     assert run(tmp_path, "store", "check", url).output.startswith("Sound: memory 'acme' in postgresql://")

@@ -14,7 +14,7 @@ from reverie.domain.page import HISTORY, Page, Paragraph
 from reverie.domain.passage import Analyse, AnalyzedText
 from reverie.domain.record import Record
 from reverie.domain.text.timestamps import to_microseconds
-from reverie.stores.codec import TABLES, to_document, to_json
+from reverie.stores.codec import TABLES, Row, encode_analyzed_text, to_document, to_json
 from reverie.stores.conflicts import build_conflict
 
 CHANGE = (
@@ -100,6 +100,12 @@ def _analyze(value: Value | None, analyse: Analyse) -> AnalyzedText | None:
     if isinstance(value, Paragraph) and value.page != HISTORY:
         return None
     return analyse(value)
+
+
+def analyze_columns(value: Value, analyse: Analyse) -> Row:
+    """Return the words of a value as their columns; those of a value that is not searched are empty."""
+    analyzed = _analyze(value, analyse)
+    return (0, "", "", "", "") if analyzed is None else encode_analyzed_text(analyzed)
 
 
 def _encode(value: Value | None) -> str | None:

@@ -73,11 +73,16 @@ def find_problems(connections: PostgresConnections, space: int) -> list[StorePro
     return [*missing, *data, *_iterate_right_problems(connections)]
 
 
+def has_damaged_postings(connections: PostgresConnections, space: int) -> bool:
+    """Return whether the postings of a memory that has some differ from its passages."""
+    return bool(connections.rows(_POSTINGS, {"space": space}))
+
+
 def _iterate_data_problems(connections: PostgresConnections, space: int) -> Iterator[StoreProblem]:
     for what, sql in _COUNTED:
         if connections.rows(sql, {"space": space}):
             yield StoreProblem(what=what, fix=_RESTORE)
-    if connections.rows(_POSTINGS, {"space": space}):
+    if has_damaged_postings(connections, space):
         yield StoreProblem(
             what="postings of search: they differ from the passages",
             fix="have them made again with `reverie doctor --fix`",

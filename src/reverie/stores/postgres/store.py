@@ -31,13 +31,14 @@ from reverie.stores.codec import (
 )
 from reverie.stores.postgres.address import parse_postgres_url
 from reverie.stores.postgres.changes import CHANGE, build_parameters, build_refusal, build_row
-from reverie.stores.postgres.check import find_problems
+from reverie.stores.postgres.check import find_problems, has_damaged_postings
 from reverie.stores.postgres.connections import ChangeRefused, PostgresConnections, Row
 from reverie.stores.postgres.health import read_status
 from reverie.stores.postgres.postings import PASSAGE, PostingTables
 from reverie.stores.postgres.schema import open_space
 from reverie.stores.postgres.scrubbing import describe_remains, rewrite_tables
 from reverie.stores.postgres.where import Conditions, build_record_conditions, build_turn_conditions
+from reverie.stores.postgres.words import find_stale_words, renew_words
 from reverie.stores.protocol import Order, ServerStatus, StoreProblem
 
 logger = logging.getLogger("reverie")
@@ -86,9 +87,8 @@ class PostgresStore:
             raise NotFound(f"there is no {address.shown}: open it with create=True to make it")
         self._space, self.identity = found
         self._connections = PostgresConnections(address, space=self._space, patience=patience)
-        postings = PostingTables(self._connections, space=self._space, patience=self._patience)
-        self.repair = postings.rebuild  # nothing else follows from the rest
-        self.postings = postings if address.index == "tables" else None
+        self._tables = PostingTables(self._connections, space=self._space, patience=self._patience)
+        self.postings = self._tables if address.index == "tables" else None
         if self.postings is not None:
             try:
                 self.postings.make()
@@ -564,6 +564,18 @@ class PostgresStore:
         """Return all problems of the stored data; an empty list if there are none."""
         with self._connections.viewing():
             return find_problems(self._connections, self._space)
+
+    def find_stale_analyses(self) -> list[str]:
+        """Return the ids of things whose stored words differ from what the analyzer makes of them."""
+        with self._connections.viewing():
+            return list(find_stale_words(self._connections, self._space, self._analyse))
+
+    def repair(self) -> None:
+        """Make again what follows from the rest: words that the analyzer makes otherwise, and postings that differ."""
+        self._connections.refuse_change()
+        renew_words(self._connections, self._space, self._analyse, patience=self._patience)
+        if has_damaged_postings(self._connections, self._space):
+            self._tables.rebuild()
 
     def close(self) -> None:
         """Close the store. Closing twice is allowed; any other use afterwards raises `StoreUnavailable`."""
