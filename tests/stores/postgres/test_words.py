@@ -77,7 +77,7 @@ def test_words_of_another_analyzer_are_reported_and_made_again(url: str) -> None
 def test_a_thing_that_has_changed_since_keeps_its_words(url: str) -> None:
     with closing(PostgresStore(url, analyse=analyze)) as store:
         store.commit(make_additions(make_record(1)), actor="owner", at=NOW)
-        renew = "SELECT reverie.renew_words(%s, '1s', '{record}', '{1}', ARRAY['{}'], '{3}', '{}', '{}', '{}', '{ old }')"
-        assert store._connections.call(renew, (store._space,)) == (0,)
+        values = "'1s', '{record}', '{1}', ARRAY['{}'], '{3}', '{}', '{}', '{}', '{ old }'"
+        assert store._connections.call(f"SELECT reverie.renew_words(%s, {values})", (store._space,)) == (0,)
         assert store.find_stale_analyses() == []
         assert store.check() == []
