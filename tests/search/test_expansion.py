@@ -56,6 +56,7 @@ def expand(
 @pytest.mark.parametrize(
     ("question", "text", "expected"),
     [
+        ("who is my physiotherapist?", "switched physio to Anneke", "physio"),
         ("did Lindquist call?", "Lindqvist is the plumber", "lindqvist"),
         ("Beatriks", "Beatrix plays the violin", "beatrix"),
         ("postgress version", "We run Postgres 15", "postgr"),

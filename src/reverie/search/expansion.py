@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from math import ceil
 from typing import Protocol
 
 from reverie.domain.text.calendar_words import MONTHS, WEEKDAYS
@@ -64,6 +65,9 @@ _SOUNDS = tuple(
     )
 )  # fmt: skip
 """Spellings of one sound in European languages, replaced in this order."""
+
+_SHORTEST_CLIP, _LEAST_CLIP, _LEAST_CUT = 4, 0.35, 3
+"""Letters of a clipped word, its least share of the whole, and the letters it leaves out at least."""
 
 _MOST_UNKNOWN = 8
 """Unknown words of one query for which others are looked for."""
@@ -124,6 +128,7 @@ def expand_query(
                 trust = _TRUST_IN_KNOWN if neighbours else 1.0
                 alternatives += _list_spellings(term, query.language, collect_words, trust)
                 alternatives += _split(term.surface, query.language, count)
+                alternatives += _clip(term.surface, query.language, count)
             found.append(alternatives)
         else:
             found.append(terms_related.get(term.token, []))
@@ -302,3 +307,13 @@ def _split(
         return [Alternative(part, _PART, "part") for part in whole]
     parts = [part for pair in pairs for part in pair if held.get(part) and len(part) > _SHORTEST_PART]
     return [Alternative(part, _PART, "part") for part in sorted(parts, key=len)[-1:]]
+
+
+def _clip(
+    word: str, language: str, count: Callable[[Sequence[str]], Mapping[str, int]]
+) -> list[Alternative]:
+    """Return the longest word in use with which a long unknown word begins ("physio" for "physiotherapist")."""
+    shortest = max(_SHORTEST_CLIP, ceil(_LEAST_CLIP * len(word)))
+    clips = [stem(word[:end], language) for end in range(len(word) - _LEAST_CUT, shortest - 1, -1)]
+    held = count(clips) if clips else {}
+    return [Alternative(clip, _PART, "part") for clip in clips if held.get(clip)][:1]
