@@ -309,9 +309,7 @@ def _split(
     return [Alternative(part, _PART, "part") for part in sorted(parts, key=len)[-1:]]
 
 
-def _clip(
-    word: str, language: str, count: Callable[[Sequence[str]], Mapping[str, int]]
-) -> list[Alternative]:
+def _clip(word: str, language: str, count: Callable[[Sequence[str]], Mapping[str, int]]) -> list[Alternative]:
     """Return the longest word in use with which a long unknown word begins ("physio" for "physiotherapist")."""
     shortest = max(_SHORTEST_CLIP, ceil(_LEAST_CLIP * len(word)))
     clips = [stem(word[:end], language) for end in range(len(word) - _LEAST_CUT, shortest - 1, -1)]
