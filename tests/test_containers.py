@@ -51,7 +51,7 @@ def test_the_composition_is_valid_by_its_specification() -> None:
     text = re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", COMPOSE.read_text(encoding="utf-8"))
     composition = options.from_yaml(text)
     composition.validate()
-    assert set(composition.service_names()) == {"database", "server", "worker"}
+    assert set(composition.service_names()) == {"database", "setup", "server", "worker"}
 
 
 def test_the_image_runs_as_a_user_without_rights() -> None:
@@ -79,13 +79,18 @@ def test_everything_that_is_copied_is_in_the_context() -> None:
 
 def test_services_have_no_rights_that_they_do_not_need() -> None:
     services = read_services()
-    for name in ("server", "worker"):
+    for name in ("setup", "server", "worker"):
         assert services[name]["user"] == "10001:10001"
         assert services[name]["read_only"] is True
         assert services[name]["cap_drop"] == ["ALL"]
         assert services[name]["depends_on"]["database"]["condition"] == "service_healthy"
     assert services["server"]["ports"] == ["127.0.0.1:8766:8766"]
     assert "ports" not in services["database"]
+    assert "POSTGRES_USER" not in services["database"]["environment"]
+    assert (
+        "./scripts/create_roles.sh:/docker-entrypoint-initdb.d/create_roles.sh:ro"
+        in services["database"]["volumes"]
+    )
     assert "ports" not in services["worker"]
 
 
