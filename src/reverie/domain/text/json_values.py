@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from datetime import date, datetime
+from functools import cache
 from typing import Any
 
 from reverie.domain.text.timestamps import format_time
+
+_PLAIN = frozenset({str, int, float, bool, type(None)})  # looked up first, for lists of many records
+_LISTS = frozenset({tuple, list})
 
 
 def to_json_object(value: Any, *names: str) -> dict[str, Any]:
@@ -17,9 +21,12 @@ def to_json_object(value: Any, *names: str) -> dict[str, Any]:
         value: A dataclass, or with `names` any object.
         names: The attributes; by default all fields of the dataclass.
     """
-    return {
-        name: to_json_value(getattr(value, name)) for name in names or [each.name for each in fields(value)]
-    }
+    return {name: to_json_value(getattr(value, name)) for name in names or _list_fields(type(value))}
+
+
+@cache
+def _list_fields(kind: type) -> tuple[str, ...]:
+    return tuple(each.name for each in fields(kind))
 
 
 def to_json_value(value: Any) -> Any:
@@ -28,8 +35,10 @@ def to_json_value(value: Any) -> Any:
     A dataclass is what its `to_dict` returns, or an object of its fields. A time is text, and so is what JSON has
     nothing for, such as a path.
     """
-    if value is None or isinstance(value, str | int | float):
+    if type(value) in _PLAIN or isinstance(value, str | int | float):
         return value
+    if type(value) in _LISTS:
+        return [to_json_value(each) for each in value]
     if isinstance(value, datetime):
         return format_time(value)
     if isinstance(value, date):

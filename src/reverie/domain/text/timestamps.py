@@ -60,7 +60,8 @@ def parse_time(text: str, *, name: str = "time") -> datetime:
 
 def format_time(moment: datetime) -> str:
     """Return the moment as ISO 8601 in UTC, ending in `Z`; `parse_time` reads it back exactly."""
-    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    in_utc = moment if moment.tzinfo is UTC else moment.astimezone(UTC)
+    return in_utc.isoformat().removesuffix("+00:00") + "Z"
 
 
 def add_duration(moment: datetime, duration: timedelta) -> datetime:

@@ -91,7 +91,7 @@ class Call:
     @cached_property
     def whole(self) -> ScopedMemory:
         """Everybody's scope, with the caller as the author of changes."""
-        return self.memory._acting(self.caller.label)
+        return self.server.acting(self.caller.label)
 
     @cached_property
     def view(self) -> ScopedMemory:

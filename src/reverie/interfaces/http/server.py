@@ -37,6 +37,7 @@ from reverie.interfaces.http.tokens import Caller, Right, TokenRegistry
 from reverie.interfaces.mcp.threads import CallThreads
 from reverie.interfaces.web import CHALLENGE, LARGEST_BODY, RequestGuard, list_hosts
 from reverie.memory import Memory
+from reverie.scoped import ScopedMemory
 from reverie.stores.protocol import Store
 from reverie.stores.telemetry import trace_request
 
@@ -54,6 +55,7 @@ ShowError: TypeAlias = Callable[[Request, Problem], Response | None]
 
 _PROBED_EVERY = timedelta(seconds=10)
 _PROBE = "http.probe"
+_MOST_LABELS = 1_000
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
 _TRACE = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
 _log = logging.getLogger("reverie.http")
@@ -109,6 +111,7 @@ class HttpServer:
         self._writer = writer
         self._probed_at: float | None = None
         self._probing = threading.Lock()
+        self._acting: dict[str, ScopedMemory] = {}
 
     @property
     def store(self) -> Store:
@@ -118,6 +121,15 @@ class HttpServer:
     def sequence(self) -> int:
         """Return the number of the newest change."""
         return self.store.sequence()
+
+    def acting(self, label: str) -> ScopedMemory:
+        """Return everybody's scope with an author of changes."""
+        known = self._acting.get(label)
+        if known is None:
+            if len(self._acting) >= _MOST_LABELS:
+                self._acting.clear()
+            known = self._acting[label] = self.memory._acting(label)
+        return known
 
     def check_writable(self) -> None:
         """Raise `StoreUnavailable` if nothing can be stored; tried at most every ten seconds."""
@@ -324,7 +336,7 @@ def create_application(
         return problem.to_response(instance=request.url.path) if shown is None else shown
 
     app = Starlette(
-        routes=[*others, *(build_route(path, by_method) for path, by_method in methods.items())],
+        routes=[*(build_route(path, by_method) for path, by_method in methods.items()), *others],
         exception_handlers={HTTPException: answer_error, Exception: answer_error},
         lifespan=lifespan or _run_nothing,
     )

@@ -39,6 +39,7 @@ _CURSOR = "http.token."
 _USED = "http.token-used."
 _REQUIRED = "http.token-required"
 _USE_NOTED_EVERY = timedelta(minutes=1)
+_MOST_PARSED = 1_000
 _NO_DIGEST = hashlib.sha256(b"").hexdigest()
 
 
@@ -113,6 +114,8 @@ class TokenRegistry:
         self._store = writer.store
         self._lock = threading.Lock()
         self._used: dict[str, datetime] = {}
+        self._is_required = False
+        self._parsed: dict[str, tuple[str, Token]] = {}
 
     def create(
         self,
@@ -193,8 +196,9 @@ class TokenRegistry:
         return token
 
     def is_required(self) -> bool:
-        """Whether a token was ever created, so that every request needs one."""
-        return self._store.cursor(_REQUIRED) is not None
+        """Whether a token was ever created, so that every request needs one; it stays so for ever."""
+        self._is_required = self._is_required or self._store.cursor(_REQUIRED) is not None
+        return self._is_required
 
     def authenticate(self, text: str) -> Caller | None:
         """Return the holder of a token; None if it is unknown, revoked or expired.
@@ -203,7 +207,7 @@ class TokenRegistry:
         """
         match = _FORM.fullmatch(text)
         stored = None if match is None else self._store.cursor(_CURSOR + match[1])
-        token = None if stored is None or match is None else self._read(match[1], stored)
+        token = None if stored is None or match is None else self._parse_known(match[1], stored)
         expected = _NO_DIGEST if token is None else token.digest
         is_same = hmac.compare_digest(_digest("" if match is None else match[2]), expected)
         now = self._writer.clock()
@@ -222,6 +226,15 @@ class TokenRegistry:
                 return
             self._used[id] = now
         self._set({_USED + id: format_time(now)})
+
+    def _parse_known(self, id: str, text: str) -> Token:
+        """Return a token as the store has it; the text is parsed again only where it has changed."""
+        known = self._parsed.get(id)
+        if known is None or known[0] != text:
+            if len(self._parsed) >= _MOST_PARSED:
+                self._parsed.clear()
+            known = self._parsed[id] = text, self._read(id, text)
+        return known[1]
 
     def _read(self, id: str, text: str) -> Token:
         fields = json.loads(text)
