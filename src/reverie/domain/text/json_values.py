@@ -21,7 +21,10 @@ def to_json_object(value: Any, *names: str) -> dict[str, Any]:
         value: A dataclass, or with `names` any object.
         names: The attributes; by default all fields of the dataclass.
     """
-    return {name: to_json_value(getattr(value, name)) for name in names or _list_fields(type(value))}
+    return {
+        name: each if type(each := getattr(value, name)) in _PLAIN else to_json_value(each)
+        for name in names or _list_fields(type(value))
+    }
 
 
 @cache
