@@ -23,7 +23,7 @@ def to_json_object(value: Any, *names: str) -> dict[str, Any]:
     """
     return {
         name: each if type(each := getattr(value, name)) in _PLAIN else to_json_value(each)
-        for name in names or _list_fields(type(value))
+        for name in names or _list_fields(type(value))  # type: ignore[arg-type]
     }
 
 
