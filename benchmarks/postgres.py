@@ -2,13 +2,15 @@
 
     python -m benchmarks.postgres [--saves 500] [--folder /var/tmp]
 
-Prints milliseconds and, which is what can be compared between machines, ratios. The server is started by this
+Prints milliseconds and, which is what can be compared between machines, ratios. The time of the processor is told apart
+for the client, which is this process, and the server, where the system has `/proc`. The server is started by this
 program in a folder on a real disk, with `fsync`.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import random
 import statistics
 import threading
@@ -44,6 +46,7 @@ def main() -> None:
         with connect(server) as connection:
             connection.execute(_TABLE)
         compare_one_writer(server, options.saves)
+        compare_processors(server, options.saves)
         compare_eight(server, options.saves)
     finally:
         server.remove()
@@ -81,16 +84,47 @@ def compare_one_writer(server: PostgresServer, saves: int) -> None:
               f"with tables for search {tables:.2f} ms, ratio {tables / bare:.2f}")  # fmt: skip
 
 
+def compare_processors(server: PostgresServer, saves: int) -> None:
+    """Print the time of the processor that one insert and one save take in the client and in the server."""
+    with (
+        connect(server) as connection,
+        closing(open_store(server)) as store,
+        closing(open_store(server, "&index=tables")) as searched,
+    ):
+        acts: dict[str, Callable[[int], object]] = {
+            "bare insert": lambda number: insert(connection),
+            "save": lambda number: save(store, number),
+            "save with tables for search": lambda number: save(searched, number),
+        }
+        for name, act in acts.items():
+            for number in range(50):
+                act(number)
+            client, own = time.process_time(), server.read_cpu()
+            for number in range(50, saves + 50):
+                act(number)
+            client, own = time.process_time() - client, server.read_cpu() - own
+            print(
+                f"processor, {name}: client {client / saves * 1000:.2f} ms, server {own / saves * 1000:.2f} ms"
+            )
+
+
 def compare_eight(server: PostgresServer, saves: int) -> None:
     """Let eight writers save into eight memories, and eight insert rows."""
     each = max(1, saves // 4)
     with ExitStack() as stack:
         connections = [stack.enter_context(connect(server)) for _ in range(8)]
         stores = [stack.enter_context(closing(open_store(server))) for _ in range(8)]
-        bare = run_at_once([lambda c=one: [insert(c) for _ in range(each)] for one in connections])
-        saved = run_at_once([lambda s=one: [save(s, n) for n in range(each)] for one in stores])
+        results = []
+        for jobs in (
+            [lambda c=one: [insert(c) for _ in range(each)] for one in connections],
+            [lambda s=one: [save(s, n) for n in range(each)] for one in stores],
+        ):
+            cpu = time.process_time() + server.read_cpu()
+            results.append((run_at_once(jobs), time.process_time() + server.read_cpu() - cpu))
+    (bare, bare_cpu), (saved, saved_cpu) = results
     print(f"eight writers: bare inserts {8 * each / bare:.0f}/s, saves into eight memories {8 * each / saved:.0f}/s, "
-          f"ratio {bare / saved:.2f}")  # fmt: skip
+          f"ratio {bare / saved:.2f}; processor for each insert {bare_cpu / each / 8 * 1000:.2f} ms, for each save "
+          f"{saved_cpu / each / 8 * 1000:.2f} ms, client and server together, of {os.cpu_count()} cores")  # fmt: skip
 
 
 def run_at_once(jobs: list[Callable[[], object]]) -> float:

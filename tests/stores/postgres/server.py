@@ -6,6 +6,7 @@ package (`scripts/install_postgres.sh`).
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import pwd
@@ -148,6 +149,14 @@ class PostgresServer:
         url = f"postgresql://postgres@/{database}?host={self.folder}&port={_PORT}"
         with psycopg.connect(url, autocommit=True) as connection:
             connection.execute(statement)
+
+    def read_cpu(self) -> float:
+        """Return the seconds of the processor that the running processes of the server have taken (Linux)."""
+        nanoseconds = 0
+        for process in self._list_backends():
+            with contextlib.suppress(OSError):
+                nanoseconds += int(Path(f"/proc/{process}/schedstat").read_text().split()[0])
+        return nanoseconds / 1e9
 
     def _list_backends(self) -> list[int]:
         """Return the processes that still work in the folder: each backend has a process group of its own."""
