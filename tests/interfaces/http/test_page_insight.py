@@ -354,3 +354,25 @@ def test_a_prompt_that_changed_nothing_says_so(client: TestClient, memory: Memor
         session.add("assistant", "Noted")
     text = see(client, "/prompts/telegram:1/2").text
     assert "The same lines as in the previous prompt." in text
+
+
+def test_a_plan_that_has_nothing_to_decide_is_not_counted_as_waiting(
+    client: TestClient, memory: Memory
+) -> None:
+    memory.dreams.keep_plan(memory.dreams.plan("promote"))
+    assert "waiting for your decision" not in see(client, "/").text
+    memory.save("We decided on Rust", kind="decision", layer="episodic")
+    memory.dreams.keep_plan(memory.dreams.plan("promote"))
+    assert "1 thing is waiting for your decision" in " ".join(see(client, "/").text.split())
+
+
+def test_changes_are_named_in_words(client: TestClient, memory: Memory) -> None:
+    record = memory.save("We heat to 12 degrees", kind="project_fact").record
+    memory.update(record.id, content="We heat to 10 degrees")
+    memory.archive(record.id, reason="sold")
+    for path in ("/timeline", f"/records/{record.id}"):
+        text = see(client, path).text
+        assert "Saved" in text
+        assert "Edited" in text
+        assert "sold" in text
+    assert "project fact" in see(client, f"/records/{record.id}").text

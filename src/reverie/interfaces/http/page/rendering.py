@@ -66,6 +66,10 @@ def _cut_to_line(text: str, longest: int = 160) -> str:
     return formatting.one_line(text, longest=longest)
 
 
+def _separate_words(name: str) -> str:
+    return name.replace("_", " ")
+
+
 def _show(value: Any) -> Any:
     """Return what stands for a value in a template: text with its unsafe characters visible."""
     return formatting.escape_text(value) if type(value) is str else value
@@ -86,6 +90,7 @@ def _create_environment() -> Environment:
         "size": formatting.format_size,
         "number": "{:,}".format,
         "line": _cut_to_line,
+        "words": _separate_words,
     }
     environment.globals |= {
         "t": TEXTS,
