@@ -51,6 +51,7 @@ _COLUMNS = (
     "records", "memories", "load ms", "table B", "indexes B", "journal B", "postings B", "rest B", "save ms",
     "sequence ms", "claim ms", "first search ms", "search ms", "index B", "save with tables ms",
     "first search by tables ms", "search by tables p50 ms", "p95 ms", "CPU ms",
+    "server CPU ms",
 )  # fmt: skip
 
 
@@ -149,24 +150,27 @@ def time_saves(
 def measure_tables(loader: Loader, memories: int, chance: random.Random, samples: int) -> list[float]:
     """Return the time of the first search of a memory by tables, and the median and 95th of others.
 
-    Each question is asked once, so nothing that was counted for it is remembered. The last figure is the time of the
-    processor in this process, without the server's.
+    Each question is asked once, so nothing that was counted for it is remembered. The last figures are the time of the
+    processor in this process and in the server.
     """
-    firsts, times, cpu = [], [], []
+    firsts, times, cpu, server_cpu = [], [], [], []
     for _ in range(max(10, samples // 2)):
         memory = chance.randrange(memories)
         with Memory.open(loader.url(memory) + _TABLES, settings=_QUIET) as opened:
             question = ask(loader, chance, memory)
             firsts.append(time_call(lambda m=opened, q=question: m.search(q)))
             for _ in range(10):
-                question, began = ask(loader, chance, memory), time.process_time()
+                question = ask(loader, chance, memory)
+                own, began = loader.server.read_cpu(), time.process_time()
                 times.append(time_call(lambda m=opened, q=question: m.search(q)))
                 cpu.append((time.process_time() - began) * 1000)
+                server_cpu.append((loader.server.read_cpu() - own) * 1000)
     return [
         min(firsts),
         statistics.median(times),
         statistics.quantiles(times, n=20)[-1],
         statistics.median(cpu),
+        statistics.median(server_cpu),
     ]
 
 
