@@ -153,8 +153,11 @@ class TableIndex:
         return True
 
     def rebuild(self) -> None:
-        """Make the postings of the memory anew."""
+        """Make the postings of the memory anew, and forget what was counted."""
         self._postings.rebuild()
+        with self._lock:
+            self._counts.clear()
+            self._passages.clear()
 
     def close(self) -> None:
         """Do nothing: the store closes the connections."""
