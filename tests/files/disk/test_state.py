@@ -441,7 +441,7 @@ def test_the_text_of_a_file_is_kept_and_added_to(state: FileState) -> None:
         ledger.put_text(FileRecord(path, len(first), 1, compute_checksum(first)), first)
         assert ledger.read_text(path) == first
         ledger.append_text(FileRecord(path, len(whole), 2, compute_checksum(whole)), b"\nTwo.\n")
-        ledger.copy_text(path, f"{path}.recovered-1")
+        ledger.keep_text(f"{path}.recovered-1", ledger.read_text(path))
         assert ledger.read_text(path) == whole
         ledger.put_text(FileRecord(path, 2, 3, compute_checksum(b"x\n")), b"x\n")
         assert (ledger.read_text(path), ledger.read_text(f"{path}.recovered-1")) == (b"x\n", whole)

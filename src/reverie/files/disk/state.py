@@ -1,8 +1,8 @@
 """State of the mirrored files, in a small SQLite database beside the store.
 
-`files.db` holds the size, time and checksum of every file that was written or imported, and the text that was
-last written to it: the base version of the next hand edit. It also holds the number of the last journal entry
-that the files show. Its write transaction is the lock between the processes that write files.
+`files.db` holds the size, time and checksum of every file that was written or imported. It holds the text that was
+last written to it, the base version of the next hand edit, unless the journal gives that back (`expected.read_base_text`).
+It also holds the number of the last journal entry that the files show. Its write transaction is the lock between the processes that write files.
 
 The database is derived. If it is lost, damaged or of another memory, all files are compared with the store
 once, and a hand edit that nobody has imported yet is merged without its base version. It is therefore written
@@ -164,8 +164,7 @@ class LockedFileState:
     def put_text(self, file: FileRecord, data: bytes) -> None:
         """Set the record of a file, and the text that it has now."""
         self.put([file])
-        self._file.execute("DELETE FROM texts WHERE path = ?", (file.path,))
-        self._file.execute("INSERT INTO texts VALUES (?, 0, ?)", (file.path, data))
+        self.keep_text(file.path, data)
 
     def append_text(self, file: FileRecord, data: bytes) -> None:
         """Set the record of a file to which `data` was appended."""
@@ -185,10 +184,11 @@ class LockedFileState:
             return None
         return text
 
-    def copy_text(self, path: str, other: str) -> None:
-        """Keep the text of one file as the base version of another too."""
-        self._file.execute("DELETE FROM texts WHERE path = ?", (other,))
-        self._file.execute("INSERT INTO texts SELECT ?, part, data FROM texts WHERE path = ?", (other, path))
+    def keep_text(self, path: str, data: bytes | None) -> None:
+        """Set the text of a file, or remove it."""
+        self.drop_texts([path])
+        if data is not None:
+            self._file.execute("INSERT INTO texts VALUES (?, 0, ?)", (path, data))
 
     def drop_texts(self, paths: Iterable[str] | None = None) -> None:
         """Remove the texts of files, or all texts."""

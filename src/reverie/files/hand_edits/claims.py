@@ -14,7 +14,7 @@ from reverie.domain.change import Change
 from reverie.domain.record import Record
 from reverie.domain.text.ids import validate_id
 from reverie.files import parsing
-from reverie.files.expected import is_earlier_version, render_expected_content
+from reverie.files.expected import is_earlier_version, read_base_text, render_expected_content
 from reverie.files.hand_edits.base_versions import (
     ACTOR,
     find_closest_version,
@@ -175,7 +175,7 @@ class RecordImporter:
         """Return the record as its file was last written, at its old place if it was moved."""
         text = file.base
         if file.written is None and ours is not None:
-            text = self._run.ledger.read_text(build_path(ours))
+            text = read_base_text(self._store, self._run.ledger, build_path(ours))
         return (parse_base_records(text, lines=False) or {}).get(record_id)
 
     def _find_base_record(

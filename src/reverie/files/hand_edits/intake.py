@@ -23,7 +23,13 @@ from reverie.domain.text.timestamps import from_microseconds
 from reverie.files import parsing
 from reverie.files.disk.atomic import AtomicFolder, FileStamp, UnsafePath
 from reverie.files.disk.state import FileRecord, LockedFileState, compute_checksum
-from reverie.files.expected import ExpectedContent, is_earlier_version, render_expected_content
+from reverie.files.expected import (
+    ExpectedContent,
+    is_earlier_version,
+    keep_written,
+    read_base_text,
+    render_expected_content,
+)
 from reverie.files.hand_edits.base_versions import ACTOR, OPEN_FOR
 from reverie.files.hand_edits.merge import MergeConflict, MergeDecision
 from reverie.files.hand_edits.redaction import redact_file
@@ -152,6 +158,7 @@ class HandEditRun:
         for start in range(0, len(paths), _CHUNK):
             chunk = [file for path in paths[start : start + _CHUNK] if (file := self._read(path, path))]
             expected = self._render_expected_records(chunk)
+            changed: list[ChangedFile] = []
             for file in chunk:
                 current = FileRecord(file.path, file.stamp.size, file.stamp.mtime_ns, file.checksum)
                 old = file.written
@@ -162,9 +169,10 @@ class HandEditRun:
                     and (content := self._render_expected(file, expected))
                     and content.data == file.data
                 ):
-                    self.ledger.put_text(current._replace(pieces=content.pieces), file.data)
+                    keep_written(self.ledger, current._replace(pieces=content.pieces), file.data)
                 else:
-                    yield file
+                    changed.append(replace(file, base=read_base_text(self.store, self.ledger, file.path)))
+            yield from changed
 
     def read_recovered_files(self, paths: Iterable[str]) -> Iterator[ChangedFile]:
         """Yield the edits that came while their file was replaced."""
@@ -172,7 +180,7 @@ class HandEditRun:
             path = parse_recovered_path(at)
             assert path is not None
             if (file := self._read(path, at)) is not None:
-                yield file
+                yield replace(file, base=self.ledger.read_text(at))
 
     def _read(self, path: str, at: str) -> ChangedFile | None:
         place = parse_path(path)
@@ -200,7 +208,7 @@ class HandEditRun:
             data=redact_file(data, place.form, get_redactor(self.store)),
             stamp=stamp,
             written=self.ledger.find(path) if at == path else FileRecord(path, -1, -1, 0),
-            base=self.ledger.read_text(at),
+            base=None,
             at=at,
             checksum=compute_checksum(data),
         )

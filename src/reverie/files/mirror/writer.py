@@ -43,6 +43,8 @@ from reverie.files.expected import (
     ExpectedContent,
     is_earlier_version,
     is_earlier_version_prefix,
+    keep_written,
+    read_base_text,
     render_expected_content,
     render_record_content,
 )
@@ -412,7 +414,7 @@ class MirrorWriter:
             return
         data, seen = found
         if content is not None and data == content.data:
-            ledger.put_text(_to_written(path, seen, content), content.data)
+            keep_written(ledger, _to_written(path, seen, content), content.data)
         elif known is not None and _has_same_content(known, data):
             self._put(ledger, path, seen, known, content, outcome)
         elif _is_torn(path, data, known, content) or is_earlier_version(self._store, path, data):
@@ -447,7 +449,7 @@ class MirrorWriter:
         if after is None:
             self._defer_to_import(ledger, path, outcome)
         else:
-            ledger.put_text(_to_written(path, after, content), content.data)
+            keep_written(ledger, _to_written(path, after, content), content.data)
             outcome.written += 1
 
     def _create_file(
@@ -457,7 +459,7 @@ class MirrorWriter:
         if after is None:  # somebody else has just made one
             self._defer_to_import(ledger, path, outcome)
         else:
-            ledger.put_text(_to_written(path, after, content), content.data)
+            keep_written(ledger, _to_written(path, after, content), content.data)
             outcome.written += 1
 
     def _defer_to_import(self, ledger: LockedFileState, path: str, outcome: MirrorReport) -> None:
@@ -465,6 +467,8 @@ class MirrorWriter:
         outcome.edited.append(path)
         ledger.mark_due([path])
         if (known := ledger.find(path)) is not None:
+            if ledger.read_text(path) is None:  # the journal may be thinned before the edit can be imported
+                ledger.keep_text(path, read_base_text(self._store, ledger, path))
             ledger.put([known._replace(mtime_ns=-1)])
 
     def _record_recovered(self, ledger: LockedFileState, known: FileRecord | None) -> None:
@@ -472,7 +476,7 @@ class MirrorWriter:
         while self.disk.recovered:
             path, _ = self.disk.recovered.pop()
             if known is not None:
-                ledger.copy_text(known.path, path)
+                ledger.keep_text(path, read_base_text(self._store, ledger, known.path))
             _log.warning("an edit of a file that came while it was replaced is kept as %r", path)
 
     # -- many files --------------------------------------------------------------------------------------
