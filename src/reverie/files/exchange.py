@@ -1,8 +1,8 @@
 """Readable files of a memory that keeps none: written into a folder when asked for, and taken in again.
 
 The folder belongs to one memory, whose identity stands in a file in it. Beside that it is like the folder of any
-memory: `files.db` tells which text was last written to each file, so that an edit is merged with what has changed in the
-memory since.
+memory: `files.db` tells which text was last written to each file, so that an edit is merged with what has changed
+in the memory since.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """State of the mirrored files, in a small SQLite database beside the store.
 
-`files.db` holds the size, time and checksum of every file that was written or imported. It holds the text that was
-last written to it, the base version of the next hand edit, unless the journal gives that back (`expected.read_base_text`).
-It also holds the number of the last journal entry that the files show. Its write transaction is the lock between the processes that write files.
+`files.db` holds the size, time and checksum of every file that was written or imported. It holds the text that
+was last written to it, the base version of the next hand edit, unless the journal gives that back
+(`expected.read_base_text`). It also holds the number of the last journal entry that the files show. Its write
+transaction is the lock between the processes that write files.
 
 The database is derived. If it is lost, damaged or of another memory, all files are compared with the store
 once, and a hand edit that nobody has imported yet is merged without its base version. It is therefore written
