@@ -12,18 +12,16 @@ from typing import NamedTuple
 
 from reverie.domain.change import JournalEntry, Value
 from reverie.domain.conversation import SessionState, Turn
-from reverie.domain.errors import InvalidInput, StoreCorrupt
+from reverie.domain.errors import InvalidInput
 from reverie.domain.filter import Filter
 from reverie.domain.page import HISTORY, Page
 from reverie.domain.record import Record
 from reverie.domain.text.ids import validate_id
 from reverie.domain.text.timestamps import parse_time
-from reverie.files.disk.state import FileRecord, LockedFileState, compute_checksum
 from reverie.files.layout import (
     FileLocation,
     build_path,
     build_session_path,
-    parse_form,
     parse_path,
     render_episodic,
     render_line,
@@ -100,33 +98,14 @@ def select_day_records(store: Store, day: str) -> list[Record]:
     return [record for record in store.find(wanted) if not record.archived]
 
 
-def keep_written(ledger: LockedFileState, file: FileRecord, data: bytes) -> None:
-    """Set the record of a file that has been written as the store says, and its text if that has to be kept.
-
-    The text of a record's own file is one that `read_base_text` makes again from the journal.
-    """
-    if parse_form(file.path) == "record":
-        ledger.put([file])
-        ledger.drop_texts([file.path])
-    else:
-        ledger.put_text(file, data)
-
-
-def read_base_text(store: Store, ledger: LockedFileState, path: str) -> bytes | None:
-    """Return the text that was last written to a file; None if it is not known."""
-    text, place = ledger.read_text(path), parse_path(path)
-    file = ledger.find(path) if text is None else None
-    if file is None or place is None or place.form != "record" or not _is_id(place.name):
-        return text
-    try:
-        for value in _iter_versions(store, place.name):
-            if isinstance(value, Record) and build_path(value) == path:
-                data = render_record(value)
-                if len(data) == file.size and compute_checksum(data) == file.checksum:
-                    return data
-    except StoreCorrupt:  # the merge reads the same entries, and reports it
-        return None
-    return None
+def iter_record_contents(store: Store, path: str) -> Iterator[bytes]:
+    """Yield every content that a file in the form of a record should have had, as far as the journal tells."""
+    place = parse_path(path)
+    if place is None or place.form != "record" or not _is_id(place.name):
+        return
+    for value in _iter_versions(store, place.name):
+        if isinstance(value, Record) and build_path(value) == path:
+            yield render_record(value)
 
 
 def is_earlier_version(store: Store, path: str, data: bytes) -> bool:
@@ -148,12 +127,8 @@ def _is_earlier_version(store: Store, path: str, data: bytes, *, torn: bool) -> 
         return False
     match place.form:
         case "record":
-            versions = _iter_versions(store, place.name) if _is_id(place.name) else iter(())
             return any(
-                isinstance(value, Record)
-                and build_path(value) == path
-                and _is_version_match(render_record(value), data, torn)
-                for value in versions
+                _is_version_match(content, data, torn) for content in iter_record_contents(store, path)
             )
         case "page":
             return any(

@@ -1,6 +1,6 @@
 """Base versions of hand edits: what a person had before them when they began to edit.
 
-A three-way merge needs the base: what differs from it is what the person changed. `expected.read_base_text`
+A three-way merge needs the base: what differs from it is what the person changed. `written_texts.read_base_text`
 gives the text that was last written to a file, and it is parsed here. An editor may have had the file open longer
 than that. So the changes that the program made shortly before (`list_unseen_changes`) are looked up in the
 journal, and `merge` decides whether the person can have seen them.

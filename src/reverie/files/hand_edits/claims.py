@@ -14,7 +14,7 @@ from reverie.domain.change import Change
 from reverie.domain.record import Record
 from reverie.domain.text.ids import validate_id
 from reverie.files import parsing
-from reverie.files.expected import is_earlier_version, read_base_text, render_expected_content
+from reverie.files.expected import is_earlier_version, render_expected_content
 from reverie.files.hand_edits.base_versions import (
     ACTOR,
     find_closest_version,
@@ -41,6 +41,7 @@ from reverie.files.hand_edits.merge import (
 )
 from reverie.files.layout import build_path, parse_path, render_record
 from reverie.files.parsing import Fields
+from reverie.files.written_texts import read_base_text
 
 
 @dataclass(frozen=True, slots=True)

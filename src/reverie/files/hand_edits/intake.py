@@ -26,8 +26,6 @@ from reverie.files.disk.state import FileRecord, LockedFileState, compute_checks
 from reverie.files.expected import (
     ExpectedContent,
     is_earlier_version,
-    keep_written,
-    read_base_text,
     render_expected_content,
 )
 from reverie.files.hand_edits.base_versions import ACTOR, OPEN_FOR
@@ -43,6 +41,7 @@ from reverie.files.layout import (
 from reverie.files.names import build_file_name
 from reverie.files.parsing import BrokenFile
 from reverie.files.scan import CONFLICT
+from reverie.files.written_texts import keep_written, read_base_text
 from reverie.stores.redacting import get_redactor
 from reverie.stores.tombstones import is_forgotten
 from reverie.stores.writer import StoreWriter

@@ -43,8 +43,6 @@ from reverie.files.expected import (
     ExpectedContent,
     is_earlier_version,
     is_earlier_version_prefix,
-    keep_written,
-    read_base_text,
     render_expected_content,
     render_record_content,
 )
@@ -62,6 +60,7 @@ from reverie.files.layout import (
 )
 from reverie.files.mirror.affected import AffectedFiles, FileGrowth, find_affected_files
 from reverie.files.mirror.day_files import get_sort_key, parse_sort_key, patch_episodic_file
+from reverie.files.written_texts import keep_written, read_base_text
 from reverie.stores.protocol import Store
 
 _log = logging.getLogger("reverie")
