@@ -40,6 +40,10 @@ __all__ = ["RankedPassage", "RankingSettings", "TermStatistics", "compute_releva
 USER = "user"
 """The speaker of turns whose user has no name."""
 
+_TOGETHER = 0.35
+"""What several weak alternatives of one word count for together, at most, unless one alone counts more. Without it,
+recall@5 of the shipped questions falls by .005 and what stands in the prompt by .005; at .7, LoCoMo falls by .002."""
+
 _SPREAD = 1 << 32  # thread * _SPREAD + position is one whole number: a turn's place
 
 
@@ -347,12 +351,18 @@ class _Scale:
                     counts[i] = counts.get(i, 0) + count_of(f" {token} ")
                 hits = sorted(counts.items())
         if self.others and (held := present.intersection(self.others)):
-            others = dict(hits)
+            counts = dict(hits)
+            together: dict[int, float] = {}
             for token in held:
                 count = count_of(f" {token} ")
                 for i, factor in self.others[token]:
-                    others[i] = max(factor * count, others.get(i, 0.0))
-            hits = sorted(others.items())
+                    if i in together:
+                        together[i] += factor
+                        counts[i] = max(counts[i], factor * count, min(_TOGETHER, together[i]))
+                    else:
+                        together[i] = factor
+                        counts[i] = max(counts.get(i, 0.0), factor * count)
+            hits = sorted(counts.items())
         return hits
 
     def words(self, counts: Iterable[tuple[int, float]], norm: float) -> float:
