@@ -433,7 +433,7 @@ class Administration:
             self._index,
             vectors=self._vectors,
             folder=self._path,
-            sync=None if self._files is None else self._files.sync,
+            files=self._files,
         )
 
 

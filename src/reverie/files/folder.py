@@ -244,6 +244,18 @@ class MemoryFolder:
         """Number of files that this process could not write and has not written since."""
         return len(self._mirror.failed)
 
+    def find_unwritten(self) -> dict[str, str]:
+        """Return why files do not show the latest changes, by path; the empty path stands for all files."""
+        unwritten: dict[str, str] = {}
+        with self._suppress_errors():
+            newest = self._store.sequence()
+            self.flush()
+            due = {*self._state.due(), ""}
+            unwritten = {path: why for path, why in self._mirror.failed.items() if path in due}
+            if not unwritten and self._state.progress().sequence < newest:
+                unwritten[""] = "others had them locked for too long"
+        return {"": self._trouble} if self._trouble else unwritten
+
     def problems(self) -> list[StoreProblem]:
         """Return the files that could not be written or imported, of those that were tried so far."""
         found = [

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -635,6 +637,33 @@ def test_its_files_go_and_one_that_could_not_be_taken_in_is_named(tmp_path: Path
         memory.folder.sync()
         assert memory.get(secret.id) is None
         assert memory.search("harbour Lisbon") == []
+
+
+def test_files_that_could_not_be_written_are_named_until_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, open_file = tmp_path / "m", os.open
+
+    def refuse(path: str, flags: int, *args: int, **options: int) -> int:
+        """Open a file as on a disk that is full."""
+        if flags & os.O_CREAT and os.fspath(path).startswith(os.fspath(folder / "memory")):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+        return open_file(path, flags, *args, **options)
+
+    with Memory.open(folder) as memory:
+        memory.pages.write("MEMORY.md", f"- {SECRET}\n- Bob likes tea\n")
+        assert memory.flush()
+        monkeypatch.setattr(os, "open", refuse)
+        done = memory.admin.forget(match=SECRET)
+        assert SECRET in (folder / "memory/MEMORY.md").read_text()
+        assert done.pending == (
+            "the file 'memory/MEMORY.md' could not be written: No space left on device",
+        )
+        assert "memory/MEMORY.md" in str(memory.admin.doctor().findings)
+        monkeypatch.undo()
+        assert memory.admin.doctor(fix=True).repaired
+        assert (folder / "memory/MEMORY.md").read_text() == "- Bob likes tea\n"
+        assert "forgetting-unfinished" not in str(memory.admin.doctor().findings)
 
 
 def test_files_that_are_not_kept_up_to_date_any_more_are_looked_through(tmp_path: Path) -> None:

@@ -58,6 +58,7 @@ from reverie.domain.record import Record
 from reverie.domain.scope import is_within
 from reverie.domain.text.shingles import Phrase, PhraseMatcher, collect_text_shingles, normalize_text
 from reverie.files.disk.state import FILES_DATABASE, FileState, StateUnavailable
+from reverie.files.folder import MemoryFolder
 from reverie.files.mirror.scrub import scrub_files
 from reverie.repositories.pages import build_import_cursor
 from reverie.repositories.receipts import find_erased_receipts
@@ -100,7 +101,7 @@ class Eraser:
         *,
         vectors: VectorIndex | None = None,
         folder: Path | None,
-        sync: Callable[[], None] | None = None,
+        files: MemoryFolder | None = None,
     ) -> None:
         """Prepare to erase in a store.
 
@@ -108,14 +109,14 @@ class Eraser:
             writer: Commits the changes.
             vectors: The vectors over it; None without an embedder.
             folder: The memory's folder; None for a memory without one.
-            sync: Imports hand edits and writes the files again; None for a memory without files.
+            files: Its mirrored files; None for a memory without them.
         """
         self._writer = writer
         self._store = writer.store
         self._index = index
         self._vectors = vectors
         self._folder = folder
-        self._mirror = sync
+        self._files = files
 
     # -- planning --------------------------------------------------------------------------------------
 
@@ -339,6 +340,7 @@ class Eraser:
         left = []
         if self._folder is not None:
             self._sync()
+            left += self._describe_unwritten_files()
             if not self._scrub_files(self._folder):
                 left.append("the list of files: another process was using it all the while")
             remove_old_indexes(self._folder)
@@ -387,7 +389,7 @@ class Eraser:
                     query.phrases,
                     records=erased_ids,
                     sessions=query.sessions,
-                    mirrored=self._mirror is not None,
+                    mirrored=self._files is not None,
                 )
             except (StateUnavailable, OSError) as error:
                 return [
@@ -397,8 +399,16 @@ class Eraser:
         return [build_kept_item("file", path, because) for path in remains.left]
 
     def _sync(self) -> None:
-        if self._mirror is not None:
-            self._mirror()
+        if self._files is not None:
+            self._files.sync()
+
+    def _describe_unwritten_files(self) -> list[str]:
+        """Describe the files that may still have what was erased, because they could not be written."""
+        unwritten = {} if self._files is None else self._files.find_unwritten()
+        return [
+            f"{f'the file {path!r}' if path else 'the files'} could not be written: {why}"
+            for path, why in sorted(unwritten.items())
+        ]
 
     def _scrub_store(self) -> bool:
         until = time.monotonic() + _WAIT_FOR_READERS_S
