@@ -656,9 +656,7 @@ def test_files_that_could_not_be_written_are_named_until_they_are(
         monkeypatch.setattr(os, "open", refuse)
         done = memory.admin.forget(match=SECRET)
         assert SECRET in (folder / "memory/MEMORY.md").read_text()
-        assert done.pending == (
-            "the file 'memory/MEMORY.md' could not be written: No space left on device",
-        )
+        assert done.pending == ("the file 'memory/MEMORY.md' could not be written: No space left on device",)
         assert "memory/MEMORY.md" in str(memory.admin.doctor().findings)
         monkeypatch.undo()
         assert memory.admin.doctor(fix=True).repaired
