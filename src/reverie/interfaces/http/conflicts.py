@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
+from functools import cache
 from itertools import islice
 from types import MappingProxyType
 from typing import Annotated, Literal
 
 from pydantic import Field
 
-from reverie.consolidation.planning.similar_records import SimilarRecords
 from reverie.domain.errors import InvalidInput
 from reverie.domain.headlines import detach_changed
 from reverie.domain.record import Record
 from reverie.domain.similarity.specifics import extract_specifics
+from reverie.domain.text.tokenizer import tokenize
 from reverie.interfaces.http.conditions import compute_etag
 from reverie.interfaces.http.operations import Answer, Call, Form, OperationList
 from reverie.interfaces.http.problems import Problem
@@ -30,7 +31,8 @@ COMPATIBLE = "compatible_with"
 """Metadata of a record that holds beside others: their ids."""
 
 _MOST_LISTED = 50
-_LEAST_ALIKE = 0.5
+_LEAST_ALIKE = 0.5  # by the Dice coefficient of their words
+_MOST_LOOKED_AT = 3  # older records for each, the most similar
 _MOST_DIFFERING = 2
 """Specifics of each record that the other lacks; records with more of them speak of different things."""
 
@@ -101,16 +103,20 @@ def find_conflicts(records: list[Record]) -> Iterator[tuple[Record, Record, list
     Args:
         records: Records of one scope, the newest first.
     """
-    similar = SimilarRecords(records)
-    places = {record.id: place for place, record in enumerate(records)}
-    for newer in records:
-        for older in similar.find(newer, most=3, least=_LEAST_ALIKE):
-            if places[older.id] < places[newer.id] or _is_settled(newer, older):
-                continue
-            own, other = extract_specifics(newer.content), extract_specifics(older.content)
-            added, lacking = own.find_missing_from(other), other.find_missing_from(own)
-            if 0 < len(added) <= _MOST_DIFFERING and 0 < len(lacking) <= _MOST_DIFFERING:
-                yield newer, older, sorted(added | lacking)
+    words = [frozenset(tokenize(record.to_searchable_text())) for record in records]
+    specifics = cache(lambda place: extract_specifics(records[place].content))
+    for place, own in enumerate(words):
+        alike: list[tuple[float, int]] = []
+        for other in range(place + 1, len(words)):
+            share = 2 * len(own & words[other]) / (len(own) + len(words[other]) or 1)
+            if share >= _LEAST_ALIKE:
+                alike.append((-share, other))
+        for _, other in sorted(alike)[:_MOST_LOOKED_AT]:
+            added = specifics(place).find_missing_from(specifics(other))
+            lacking = specifics(other).find_missing_from(specifics(place))
+            is_one_value = 0 < len(added) <= _MOST_DIFFERING and 0 < len(lacking) <= _MOST_DIFFERING
+            if is_one_value and not _is_settled(records[place], records[other]):
+                yield records[place], records[other], sorted(added | lacking)
 
 
 def _is_settled(one: Record, other: Record) -> bool:
