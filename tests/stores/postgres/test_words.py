@@ -23,14 +23,15 @@ from reverie.stores.contract.factories import (
     make_turn,
 )
 from reverie.stores.postgres import PostgresStore
-from tests.stores.postgres.server import PostgresServer
+from tests.stores.postgres.conftest import start_or_skip
 
 QUIET = Settings(embedder=None, dream_interval=None)
 
 
-@pytest.fixture
-def url(postgres: PostgresServer) -> str:
-    return f"{postgres.url(uuid.uuid4().hex)}&index=tables"
+@pytest.fixture(params=[18, pytest.param(15, marks=pytest.mark.slow)])
+def url(request: pytest.FixtureRequest) -> str:
+    """A memory on PostgreSQL 18, and on the oldest version that is supported."""
+    return f"{start_or_skip(request, request.param).url(uuid.uuid4().hex)}&index=tables"
 
 
 def analyze_as_before(value: Record | Turn | Paragraph) -> AnalyzedText:
