@@ -48,6 +48,28 @@ def test_metrics_count_requests_by_operation_and_status(client: TestClient, memo
     assert "\nreverie_records 1.0\n" in text
 
 
+def test_metrics_follow_the_changes_and_measure_the_folder_once_a_minute(
+    client: TestClient, memory: Memory
+) -> None:
+    def read_gauges() -> dict[str, str]:
+        lines = client.get("/metrics").text.splitlines()
+        return dict(line.split(" ") for line in lines if line.startswith("reverie_") and "{" not in line)
+
+    record = memory.save("Prefers tea").record
+    first = read_gauges()
+    assert memory.path is not None
+    (memory.path / "large").write_bytes(b"x" * 10_000_000)
+    memory.scoped("user:bob").save("Lives in Lisbon")
+    memory.session("s").add("user", "Hello")
+    then = read_gauges()
+    assert then["reverie_store_bytes"] == first["reverie_store_bytes"]
+    memory.admin.forget(record.id)
+    last = read_gauges()
+    assert [each["reverie_records"] for each in (first, then, last)] == ["1.0", "2.0", "1.0"]
+    assert (then["reverie_turns"], float(then["reverie_journal_sequence"])) == ("1.0", 4)
+    assert float(last["reverie_journal_sequence"]) == memory.admin.stats().journal
+
+
 def test_every_refusal_is_a_problem_that_says_what_to_do(client: TestClient) -> None:
     for answer, status, advice in (
         (client.get("/nowhere"), 404, "/openapi.json"),

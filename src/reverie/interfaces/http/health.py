@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Literal
 
 from reverie import __version__
+from reverie.admin.stats import count_failures
+from reverie.domain.scope import EVERY_SCOPE
 from reverie.interfaces.http import metrics
 from reverie.interfaces.http.operations import Answer, Call, Empty, Form, OperationList
 
@@ -45,15 +47,16 @@ def get_readiness(call: Call) -> Answer:
 @OPERATIONS.add("GET", "/metrics", "read", answer=str, is_whole=True, media_type=metrics.MEDIA_TYPE)
 def get_metrics(call: Call) -> Answer:
     """Return counters in the text format of Prometheus."""
-    stats = call.memory.admin.stats()
+    server = call.server
+    stats = server.stats.read(server.memory.scoped(EVERY_SCOPE))
     gauges = {
         "reverie_records": ("Live records.", float(stats.records)),
         "reverie_turns": ("Turns of all sessions.", float(stats.turns)),
-        "reverie_journal_sequence": ("Number of the newest change.", float(stats.journal)),
-        "reverie_store_bytes": ("Bytes on the disk.", float(stats.bytes_on_disk)),
+        "reverie_journal_sequence": ("Number of the newest change.", float(server.sequence())),
+        "reverie_store_bytes": ("Bytes on the disk.", float(server.folder_size())),
         "reverie_background_failures": (
             "Background steps that ever failed.",
-            float(sum(stats.failed.values())),
+            float(sum(count_failures(server.store).values())),
         ),
     }
-    return Answer(call.server.metrics.format(gauges).encode())
+    return Answer(server.metrics.format(gauges).encode())

@@ -24,6 +24,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from reverie.admin.stats import compute_folder_size
 from reverie.consolidation.gatherer import ACTOR
 from reverie.consolidation.waiting_plans import PlanShelf
 from reverie.interfaces.http import problems
@@ -56,6 +57,7 @@ ShowError: TypeAlias = Callable[[Request, Problem], Response | None]
 _PROBED_EVERY = timedelta(seconds=10)
 _PROBE = "http.probe"
 _MOST_LABELS = 1_000
+_SIZE_KEPT_S = 60.0
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
 _TRACE = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
 _log = logging.getLogger("reverie.http")
@@ -111,6 +113,9 @@ class HttpServer:
         self._writer = writer
         self._probed_at: float | None = None
         self._probing = threading.Lock()
+        self._folder_size = 0
+        self._measured_at: float | None = None
+        self._measuring = threading.Lock()
         self._acting: dict[str, ScopedMemory] = {}
 
     @property
@@ -121,6 +126,15 @@ class HttpServer:
     def sequence(self) -> int:
         """Return the number of the newest change."""
         return self.store.sequence()
+
+    def folder_size(self) -> int:
+        """Return the bytes of the memory's folder, as of the last minute: it has a file for each record."""
+        with self._measuring:
+            now = time.monotonic()
+            if self._measured_at is None or now - self._measured_at > _SIZE_KEPT_S:
+                self._folder_size = compute_folder_size(self.memory.path)
+                self._measured_at = now
+            return self._folder_size
 
     def acting(self, label: str) -> ScopedMemory:
         """Return everybody's scope with an author of changes."""
