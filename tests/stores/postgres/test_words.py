@@ -22,7 +22,7 @@ from reverie.stores.contract.factories import (
     make_session,
     make_turn,
 )
-from reverie.stores.postgres import PostgresStore
+from reverie.stores.postgres import PostgresStore, words
 from tests.stores.postgres.conftest import start_or_skip
 
 QUIET = Settings(embedder=None, dream_interval=None)
@@ -45,7 +45,7 @@ def analyze_as_before(value: Record | Turn | Paragraph) -> AnalyzedText:
 
 def fill_as_before(url: str) -> None:
     """Store things by the other version of the analyzer, one of them archived."""
-    records = [make_record(n, content=f"Record {n} is about tea and owls") for n in range(600)]
+    records = [make_record(n, content=f"Record {n} is about tea and owls") for n in range(30)]
     archived = make_record(900, content="An archived note about pianos", archived_at=NOW)
     things = [*records, archived, make_session(), make_turn(0), make_turn(1), make_paragraph(1)]
     with closing(PostgresStore(url, analyse=analyze_as_before)) as store:
@@ -53,13 +53,16 @@ def fill_as_before(url: str) -> None:
         assert store.find_stale_analyses() == []
 
 
-def test_words_of_another_analyzer_are_reported_and_made_again(url: str) -> None:
+def test_words_of_another_analyzer_are_reported_and_made_again(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(words, "_BATCH", 8)  # several batches
     fill_as_before(url)
     with Memory.open(url, settings=QUIET) as memory:
         assert memory.search("owls") == []
         assert memory.admin.check() == [], "what is stored is sound"
         (finding,) = [each for each in memory.admin.doctor().findings if each.code == "words-outdated"]
-        assert (len(finding.about), finding.repairable) == (604, True)
+        assert (len(finding.about), finding.repairable) == (34, True)
         memory.admin.doctor(fix=True)
         assert not memory.admin.doctor().findings
     with Memory.open(url, settings=QUIET) as memory:
