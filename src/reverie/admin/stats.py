@@ -141,5 +141,6 @@ def compute_folder_size(path: Path | None) -> int:
     total = 0
     for file in path.rglob("*"):
         with suppress(OSError):
-            total += file.stat().st_size
+            if file.is_file():
+                total += file.stat().st_size
     return total

@@ -155,7 +155,7 @@ def stats(context: CommandContext, /, scope: str | None, disk: bool, as_json: bo
     "journal" and "bytes_on_disk": numbers, "by_kind", "by_category" and "failed": {"name": number},
     "index": {…}, with an embedder "vectors": {…}, in a database "server": {…}}; with --scope only "records",
     "archived", "turns", "sessions", "by_kind", "by_category"; with --disk {"folder": text, "bytes_on_disk":
-    number, "parts": [{"name", "bytes", "files"}]}.
+    number, "parts": [{"name", "bytes", "allocated", "files"}]}.
     """
     if disk:
         if scope is not None or context.as_of is not None:
@@ -186,12 +186,14 @@ def _show_disk(context: CommandContext, *, as_json: bool) -> None:
         raise InvalidInput("the memory is in a database on a server: ask the server what it takes there")
     whole = sum(part.bytes for part in parts)
     told = {"folder": str(folder), "bytes_on_disk": whole, "parts": to_json_value(parts)}
-    rows = [(part.name, part.bytes, part.files, f"{part.bytes / whole:.0%}") for part in parts]
+    rows = [
+        (part.name, part.bytes, part.allocated, part.files, f"{part.bytes / whole:.0%}") for part in parts
+    ]
     listing.print_listing(
         "table",
         rows,
         as_json=told if as_json else None,
-        columns=("part", "bytes", "files", "share"),
+        columns=("part", "bytes", "allocated", "files", "share"),
     )
 
 
