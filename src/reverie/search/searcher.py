@@ -55,6 +55,7 @@ from reverie.search.page_index import EMPTY, PageIndex, PageParagraphs
 from reverie.search.query import ParsedQuery, parse_query
 from reverie.search.ranking import RankedPassage, RankingSettings, TermStatistics, rank
 from reverie.search.related_words import RelatedWords, load_related_words
+from reverie.search.word_counts import WordCounts
 from reverie.settings import Settings
 from reverie.stores.protocol import Store, read_or_none
 
@@ -332,15 +333,23 @@ class Searcher:
         query = parse_query(text, speakers=measure.speakers, now=self._clock(), zone=self._zone)
         if not (query or self._vectors):
             return []
-        query = self._expand(query, subject, question)
+        counts = self._count_words(subject, question)
+        query = expand_query(
+            query,
+            count=counts.get,
+            collect_words=lambda word: self._index.collect_words(
+                subject, word, question.allowed, category=question.isolated_category
+            ),
+            related=self._related,
+        )
         pool = max(POOL, question.limit + _MORE_THAN_WANTED)
         is_current = subject == "record" and not query.dates and not updates.asks_for_past(query.text)
         folds = subject == "record" and not question.repeats and not self._headlines.is_empty()
         wanted = replace(question, limit=question.limit + _MORE_THAN_WANTED) if folds else question
         while True:
-            scored, full = self._score_passages(subject, query, question, pool)
+            scored, full = self._score_passages(subject, query, question, counts, pool)
             if is_current:
-                scored = self._put_current_first(scored, query, question)
+                scored = self._put_current_first(scored, query, question, counts)
             firsts: dict[int | None, _Scored] = {}
             for entry in scored:
                 firsts.setdefault(distinct(entry.passage), entry)
@@ -354,19 +363,13 @@ class Searcher:
                 return hits
             pool = min(4 * pool, _LARGEST_POOL)
 
-    def _expand(self, query: ParsedQuery, subject: Searchable, question: SearchRequest) -> ParsedQuery:
-        """Return the query with alternatives for its words."""
-        return expand_query(
-            query,
-            count=lambda tokens: self._count_words(subject, tokens, question),
-            collect_words=lambda word: self._index.collect_words(
-                subject, word, question.allowed, category=question.isolated_category
-            ),
-            related=self._related,
-        )
-
     def _score_passages(
-        self, subject: Searchable, query: ParsedQuery, question: SearchRequest, pool: int
+        self,
+        subject: Searchable,
+        query: ParsedQuery,
+        question: SearchRequest,
+        counts: WordCounts,
+        pool: int,
     ) -> tuple[list[_Scored], bool]:
         """Return the relevant passages, best first, and whether the index had more than `pool` to offer."""
         allowed, category = question.allowed, question.isolated_category
@@ -374,7 +377,7 @@ class Searcher:
         statistics = TermStatistics(
             passages=measure.passages,
             mean_length=measure.mean_length,
-            frequencies=self._count_words(subject, query.tokens, question),
+            frequencies=counts.get(query.tokens),
         )
         keys = self._index.search_any(subject, candidates_query, allowed, pool, category=category)
         is_full = len(keys) >= pool
@@ -420,11 +423,10 @@ class Searcher:
         return scored, is_full
 
     def _put_current_first(
-        self, scored: list[_Scored], query: ParsedQuery, question: SearchRequest
+        self, scored: list[_Scored], query: ParsedQuery, question: SearchRequest, counts: WordCounts
     ) -> list[_Scored]:
         """Return the hits with what is newer before what it seems to replace; it gets the score of that."""
-        count = partial(self._count_words, "record", question=question)
-        rare_words = updates.RareWords(count, self._measure("record", question).passages)
+        rare_words = updates.RareWords(counts.get, self._measure("record", question).passages)
         head = scored[: updates.COMPARED]
         head += self._find_followers(scored, rare_words, question)
         order = updates.order_by_time(
@@ -434,7 +436,7 @@ class Searcher:
                 )
                 for entry in head
             ],
-            count(query.tokens),
+            counts.get(query.tokens),
             get_records=lambda keys: read_or_none(self._store.records, keys),
             rare_words=rare_words,
         )
@@ -578,14 +580,13 @@ class Searcher:
         is_searched = subject == "paragraph" and (allowed.scopes is None or "" in allowed.scopes)
         return self._pages.read() if is_searched else EMPTY
 
-    def _count_words(
-        self, subject: Searchable, words: Sequence[str], question: SearchRequest
-    ) -> Mapping[str, int]:
-        """Return in how many passages of the scopes each word stands."""
-        allowed = question.allowed
-        frequencies = self._index.frequencies(subject, words, allowed.scopes, question.isolated_category)
-        pages = self._get_pages(subject, allowed)
-        return pages.add_frequencies(frequencies, words) if len(pages) else frequencies
+    def _count_words(self, subject: Searchable, question: SearchRequest) -> WordCounts:
+        """Return what counts in how many passages of the scopes each word stands."""
+        scopes, category = question.allowed.scopes, question.isolated_category
+        return WordCounts(
+            lambda words: self._index.frequencies(subject, words, scopes, category),
+            self._get_pages(subject, question.allowed),
+        )
 
     def _measure(self, subject: Searchable, question: SearchRequest) -> CollectionStats:
         """Return how much there is in the scopes, remembered until the journal moves."""
