@@ -10,9 +10,7 @@ from reverie.search.page_index import PageParagraphs
 class WordCounts:
     """Number of passages that have a word, for the passages that one question searches."""
 
-    def __init__(
-        self, count: Callable[[Sequence[str]], Mapping[str, int]], pages: PageParagraphs
-    ) -> None:
+    def __init__(self, count: Callable[[Sequence[str]], Mapping[str, int]], pages: PageParagraphs) -> None:
         """Count with `count` in the index, and in `pages`."""
         self._count = count
         self._pages = pages
