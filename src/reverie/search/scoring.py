@@ -122,7 +122,10 @@ def score(
         >>> fresh.total, round(apt.total, 2)
         (0.0, 0.44)
     """
-    recency = _compute_recency(age_days, kind=kind, pinned=pinned, half_life=settings.half_life)
+    if kind in TIMELESS:
+        recency = 0.5
+    else:
+        recency = 1.0 if pinned else 0.5 ** (max(0.0, age_days) / settings.half_life)
     bonus = settings.kinds.get(kind, 0.0)
     mean = (
         settings.relevance * relevance
@@ -132,9 +135,3 @@ def score(
         + bonus
     ) / settings.all_together
     return Score(min(1.0, relevance * mean), relevance, recency, importance, confidence, bonus)
-
-
-def _compute_recency(age_days: float, *, kind: str, pinned: bool, half_life: float) -> float:
-    if kind in TIMELESS:
-        return 0.5
-    return 1.0 if pinned else 0.5 ** (max(0.0, age_days) / half_life)

@@ -394,9 +394,8 @@ class Searcher:
         # Turns keep the order of relevance, so those far behind need not be looked at; records may still
         # change places by what else is known of them.
         most = 2 * pool if subject == "turn" else None
-        settings = (
-            self._settings if near is None else replace(self._settings, rule=0.0)
-        )  # the fusion has its own
+        # The fusion has its own weight for rules.
+        settings = self._settings if near is None else replace(self._settings, rule=0.0)
         ranked = rank(query, passages, statistics=statistics, settings=settings, limit=most)
         floor = self._floor
         if floor is None:
@@ -542,18 +541,19 @@ class Searcher:
         else:
             return hits
         score = _GATHERED * hits[0].score if hits else _GATHERED * _GATHERED
-        if score < question.min_score or (len(hits) >= question.limit and hits[-1].score >= score):
+        room = question.limit - sum(hit.score >= score for hit in hits)
+        if score < question.min_score or room <= 0:
             return hits
         known = {hit.id for hit in hits} | question.exclude
         texts = {normalize_words(hit.content) for hit in hits}
         valid_at = question.allowed.valid_at or self._clock()
         members = self._store.find(replace(allowed, valid_at=valid_at, headlines=False), limit=_MOST_GATHERED)
-        gathered = [
+        gathered = (
             Hit(score=score, explanation=Explanation(note=why), record=record)
             for record in members
             if record.id not in known and (question.repeats or normalize_words(record.content) not in texts)
-        ]
-        return sorted([*hits, *gathered], key=lambda hit: -hit.score)[: question.limit]
+        )
+        return sorted([*hits, *islice(gathered, room)], key=lambda hit: -hit.score)[: question.limit]
 
     def _fold_hits(self, hits: list[Hit], question: SearchRequest) -> list[Hit]:
         """Return the hits with one for those that their headline stands for."""
