@@ -122,10 +122,8 @@ def score(
         >>> fresh.total, round(apt.total, 2)
         (0.0, 0.44)
     """
-    if kind in TIMELESS:
-        recency = 0.5
-    else:
-        recency = 1.0 if pinned else 0.5 ** (max(0.0, age_days) / settings.half_life)
+    fading = 1.0 if pinned else 0.5 ** (max(0.0, age_days) / settings.half_life)
+    recency = 0.5 if kind in TIMELESS else fading
     bonus = settings.kinds.get(kind, 0.0)
     mean = (
         settings.relevance * relevance
