@@ -3,6 +3,7 @@
 * `form`: the word as another language's stemmer leaves it, for texts whose language was told differently.
 * `spelling`: words of the searched scopes that are spelled or sound nearly like a word that nobody there uses.
 * `part`: words of which a word that nobody uses is composed ("Zahnarzttermin"), or that are composed with it.
+* `clip`: the word with which a long word that nobody uses begins ("physio").
 * `related`: words of related meaning, from a table and from the user's own pairs.
 
 An alternative counts less than the word itself and only where the word does not stand, see `ranking`.
@@ -314,4 +315,4 @@ def _clip(word: str, language: str, count: Callable[[Sequence[str]], Mapping[str
     shortest = max(_SHORTEST_CLIP, ceil(_LEAST_CLIP * len(word)))
     clips = [stem(word[:end], language) for end in range(len(word) - _LEAST_CUT, shortest - 1, -1)]
     held = count(clips) if clips else {}
-    return [Alternative(clip, _PART, "part") for clip in clips if held.get(clip)][:1]
+    return [Alternative(clip, _PART, "clip") for clip in clips if held.get(clip)][:1]

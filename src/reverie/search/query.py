@@ -75,7 +75,7 @@ class Alternative(NamedTuple):
     Attributes:
         token: In the analyzer's form.
         similarity: What it counts for beside the term itself, above 0, at most 1.
-        reason: Why, for the explanation: `form`, `spelling`, `part` or `related`.
+        reason: Why, for the explanation: `form`, `spelling`, `part`, `clip` or `related`.
     """
 
     token: str
