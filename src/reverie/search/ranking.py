@@ -42,8 +42,8 @@ USER = "user"
 
 _TOGETHER = 0.3
 """What several weak alternatives of one word count for together, at most, unless one alone counts more. Without it,
-recall@5 of the shipped questions falls by .002 and what stands in the prompt by .004. At .35, the questions gain .003 and
-.001, LoCoMo and Cranfield lose .001 to .002."""
+recall@5 of the shipped questions falls by .002 and what stands in the prompt by .004. At .35, the questions gain .003
+and .001, LoCoMo and Cranfield lose .001 to .002."""
 
 _OTHER_WORDS = ("clip", "related")
 """Reasons of alternatives that may well be another word, so that it is no evidence that they are rare."""
