@@ -394,8 +394,7 @@ def test_what_was_forgotten_is_nowhere_and_nothing_brings_it_back(
             since = pick * last // 12
             with here.memory.as_of(since) as past:
                 assert "heron" not in dumped(past)
-                assert past.search("heron under the boathouse") == []
-                assert past.search("heron under the boathouse", sources="turns") == []
+                assert finds(past) == []
             with contextlib.suppress(*REFUSED):
                 if step % 2:
                     here.memory.history.undo(since=since)
@@ -404,7 +403,13 @@ def test_what_was_forgotten_is_nowhere_and_nothing_brings_it_back(
         assert "heron" not in here.dump()
         assert "heron" not in str(here.memory.history.log(limit=1_000_000))
         assert "heron" not in str(here.memory.history.changes(since=0))
-        assert here.memory.search("heron under the boathouse") == []
+        assert finds(here.memory) == []
+
+
+def finds(memory: Memory | Snapshot) -> list[str]:
+    """Return the contents with the erased word that a search finds, which may find others by "boat"."""
+    hits = memory.search("heron under the boathouse", sources=("records", "turns"))
+    return [hit.content for hit in hits if "heron" in hit.content]
 
 
 @given(plan=plans)
