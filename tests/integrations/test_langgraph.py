@@ -644,6 +644,7 @@ def test_operations_of_many_tasks_are_one_transaction_and_one_read(tmp_path: Pat
         store = ReverieStore(memory)
         await asyncio.gather(*(store.aput(USERS, f"k{n}", {"n": n}) for n in range(600)))
         assert len({entry.at for entry in memory.history.log(limit=600)}) == 1
+        assert memory.flush()  # the thread that writes files reads records too
         with _statements() as statements:
             items = await asyncio.gather(*(store.aget(USERS, f"k{n}") for n in range(600)))
         assert [item.value["n"] for item in items if item] == list(range(600))
