@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -87,6 +88,30 @@ def test_the_owner_is_asked_about_a_proposal_once(memory: Memory) -> None:
     assert memory.dreams.ask() is None
     assert [each.id for each in memory.dreams.proposals()] == [record.id]
     assert not _is_found(memory, record)
+
+
+def test_proposals_are_listed_and_asked_about_the_newest_first(tmp_path: Path) -> None:
+    clock, texts = MovableClock(), (CONTENT, "Always confirm a new password by phone")
+
+    def answer(request: ModelRequest) -> str:
+        turns = seen(request).turns
+        return json.dumps(
+            {
+                "preferences": [
+                    {"content": text, "evidence": [name for name, said in turns if text in said]}
+                    for text in texts
+                ]
+            }
+        )
+
+    with Memory.open(tmp_path / "memory", model=believe(answer), clock=clock) as memory:
+        for text in texts:
+            memory.session("cli:1").add("user", f"{text}, please.")
+            memory.dreams.run(["infer"])
+            clock.now += timedelta(days=1)
+        assert [record.content for record in memory.dreams.proposals()] == [texts[1], texts[0]]
+        asked = [memory.dreams.ask(), memory.dreams.ask()]
+        assert [record and record.content for record in asked] == [texts[1], texts[0]]
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ _NO = re.compile(rf"(?:no|nope|nein|non){_POLITENESS}", re.IGNORECASE)
 
 
 def list_proposals(store: Store) -> list[Record]:
-    """Return the proposals that were not accepted, rejected ones too, the earliest first."""
+    """Return the proposals that were not accepted, rejected ones too, the newest first."""
     found = store.find(Filter(archived=True, metadata=PROPOSAL))  # in the order that an index has
     return sorted(found, key=lambda record: record.created_at, reverse=True)
 
@@ -52,7 +52,7 @@ def list_open_proposals(store: Store) -> list[Record]:
 
 
 def ask_next_proposal(writer: StoreWriter, *, scope: str, now: datetime) -> Record | None:
-    """Return the earliest proposal that the owner was not asked about, and note that they are; see `Worker.ask`."""
+    """Return the newest proposal that the owner was not asked about, and note that they are; see `Worker.ask`."""
 
     def attempt(_: int) -> Record | None:
         for before in list_open_proposals(writer.store):

@@ -197,7 +197,7 @@ class Worker:
     # -- proposals ---------------------------------------------------------------------------------------
 
     def proposals(self) -> list[Record]:
-        """Return what passes propose and the owner has not decided, the earliest first.
+        """Return what passes propose and the owner has not decided, the newest first.
 
         A proposal is in no search and in no prompt before it is accepted.
         """
@@ -217,7 +217,7 @@ class Worker:
         return decide_proposal(self._writer.acting("owner"), id, verdict, reason=reason, now=self._clock())
 
     def ask(self, *, scope: str = "") -> Record | None:
-        """Return the earliest proposal of a scope that the owner was not asked about; None where there is none.
+        """Return the newest proposal of a scope that the owner was not asked about; None where there is none.
 
         Each is returned once. Show its content to the owner, outside of any prompt, and pass what they say to `answer`.
 
