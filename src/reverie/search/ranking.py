@@ -389,8 +389,9 @@ class _Scale:
 
 def _find_matching_token(term: QueryTerm, text: str) -> str:
     """Return the token of a packed text that matches a term: an alternative if it does not stand there itself."""
-    tokens = (term.token, *(other.token for other in term.alternatives))
-    return next((token for token in tokens if f" {token} " in text), term.token)
+    if f" {term.token} " in text:
+        return term.token
+    return next((other.token for other in term.alternatives if f" {other.token} " in text), term.token)
 
 
 def _count_holders(term: QueryTerm, frequency: Callable[[str, int], int]) -> int:
