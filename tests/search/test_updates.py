@@ -146,6 +146,24 @@ def test_two_records_that_are_found_by_their_vectors_alone_keep_their_order() ->
     assert places == [0, 1]
 
 
+def test_of_two_records_that_are_alike_by_their_vectors_the_newer_stands_first() -> None:
+    def order_alike(score: float, alike: frozenset[tuple[int, int]]) -> list[int]:
+        older = Matched(Passage(1, pack(tokenize("drives a Volvo")), 3, at=0.0), 0.5, dict)
+        newer = Matched(Passage(2, pack(tokenize("bought the Fiat")), 3, at=86_400.0), score, dict)
+        return order_by_time(
+            [older, newer],
+            {"car": 0},
+            get_records=lambda keys: [make_record() for _ in keys],
+            rare_words=RareWords(lambda words: dict.fromkeys(words, 1), 2),
+            alike=alike,
+        )
+
+    both = frozenset({(1, 2), (2, 1)})
+    assert order_alike(0.4, both) == [1, 0]
+    assert order_alike(0.4, frozenset()) == [0, 1]
+    assert order_alike(0.1, both) == [0, 1]
+
+
 def order(matches: Sequence[Matched], asked: Collection[str]) -> list[int]:
     """Order matches of one category, in which every word is rare."""
     return order_by_time(

@@ -405,12 +405,7 @@ class Searcher:
         )
         if near is not None:
             relevant = fusion.fuse(
-                ranked,
-                passages,
-                near,
-                has_words=bool(relevant),
-                is_request=query.is_request,
-                floor=floor,
+                ranked, passages, near, has_words=bool(relevant), is_request=query.is_request, floor=floor
             )
         by_key = {passage.key: passage for passage in passages}
         now = self._clock().timestamp()
@@ -428,16 +423,19 @@ class Searcher:
         rare_words = updates.RareWords(counts.get, self._measure("record", question).passages)
         head = scored[: updates.COMPARED]
         head += self._find_followers(scored, rare_words, question)
+        vectors = self._vectors if question.isolated_category is None else None
+        keys = [entry.passage.key for entry in head]
+        alike = vectors.find_alike("record", keys, question.allowed.scopes) if vectors else frozenset()
+        matches = [
+            updates.Matched(each.passage, each.score.total, each.ranked.get_own_weights, each.ranked.coverage)
+            for each in head
+        ]
         order = updates.order_by_time(
-            [
-                updates.Matched(
-                    entry.passage, entry.score.total, entry.ranked.get_own_weights, entry.ranked.coverage
-                )
-                for entry in head
-            ],
+            matches,
             counts.get(query.tokens),
             get_records=lambda keys: read_or_none(self._store.records, keys),
             rare_words=rare_words,
+            alike=alike,
         )
         if order == sorted(order):
             return scored

@@ -1,14 +1,14 @@
 """Order of records of which one says what became of another.
 
-Two records of one scope and category tell of the same thing if they share words that hardly any other has, or if
-they match the same words of a query. Then the newer one tells what holds now, and stands first, unless the query asks
-for the past.
+Two records of one scope and category tell of the same thing if they share words that hardly any other has, if
+they match the same words of a query, or if their vectors are far nearer than most. Then the newer one tells what holds
+now, and stands first, unless the query asks for the past.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -59,7 +59,7 @@ _LEAST = 0.1
 """The same if they share a rare word that the query lacks."""
 
 _SIMILAR = 0.4
-"""The same if they share the rarest word of the query that the older one has."""
+"""The same if they share the rarest word of the query that the older one has, or are alike by their vectors."""
 
 _SURE = 2.0
 """Rare words that a record shares which the query does not find, or hardly."""
@@ -156,6 +156,7 @@ def order_by_time(
     *,
     get_records: Callable[[Sequence[int]], Sequence[Record | None]],
     rare_words: RareWords,
+    alike: Collection[tuple[int, int]] = frozenset(),
 ) -> list[int]:
     """Return the places of the matches, best first, with what is newer before what it seems to replace.
 
@@ -164,6 +165,7 @@ def order_by_time(
         asked: The tokens of the query, and how many records of the searched scopes have each.
         get_records: Gives the records of passages by their keys; None for one that has gone. Called at most once.
         rare_words: The rare words of passages.
+        alike: The pairs of keys of passages whose vectors are far nearer than most.
     """
     order = list(range(len(matches)))
     records: Sequence[Record | None] = ()
@@ -174,7 +176,9 @@ def order_by_time(
                 continue
             (rare,) = rare_words.of([matches[older].passage])
             shared = [word for word in rare if f" {word} " in newer.passage.terms]
-            if not shared and not _matches_the_same(newer, matches[older]):
+            is_alike = (newer.passage.key, matches[older].passage.key) in alike
+            is_alike = is_alike and newer.score >= _SIMILAR * matches[older].score
+            if not (shared or is_alike or _matches_the_same(newer, matches[older])):
                 continue
             records = records or get_records([match.passage.key for match in matches])
             one, other = records[place], records[older]
@@ -182,7 +186,7 @@ def order_by_time(
                 continue
             of_category = tokenize(one.category or "")
             shared = [word for word in shared if word not in of_category]
-            if _replaces(newer, matches[older], shared, asked):
+            if is_alike or _replaces(newer, matches[older], shared, asked):
                 order.remove(place)
                 order.insert(order.index(older), place)
                 break

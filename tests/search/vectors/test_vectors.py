@@ -8,6 +8,7 @@ import sys
 import textwrap
 import threading
 import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,21 @@ def test_a_record_without_a_common_word_is_found(memory):
     assert hit.content == "Drives a Volvo to work"
     assert hit.explanation.evidence["vector"] > 0
     assert hit.explanation.evidence["cosine"] > 0.5
+
+
+def test_a_newer_fact_without_a_common_word_stands_before_the_older_one(tmp_path, embedder):
+    now = [datetime(2026, 1, 1, tzinfo=UTC)]
+    with Memory.open(tmp_path / "memory", embedder=embedder, clock=lambda: now[0]) as memory:
+        for number in range(30):
+            memory.save(f"Note {number * 7919 % 997} of shelf{number}", category="other")
+        memory.save("Drives a Volvo car to the vehicle office", category="home")
+        now[0] += timedelta(days=40)
+        memory.save("The new auto is a red Fiat", category="home")
+        memory.admin.embed()
+        assert contents(memory.search("which car"))[:2] == [
+            "The new auto is a red Fiat",
+            "Drives a Volvo car to the vehicle office",
+        ]
 
 
 def test_turns_and_paragraphs_are_found_too(memory):

@@ -40,6 +40,12 @@ TYPICAL_COSINE = (0.15, 0.12)
 
 _TYPICAL_COUNT = 20
 
+ALIKE = 3.5
+"""Standard deviations by which two vectors are nearer than most, if their texts tell of one thing."""
+
+_SAMPLE = 64
+"""Vectors of the scopes, at most, that tell how near most are."""
+
 _SUBJECTS: Mapping[Searchable, int] = MappingProxyType({"record": 1, "turn": 2, "paragraph": 3})
 
 
@@ -81,13 +87,8 @@ class Neighbours:
         """
         self._keys = keys
         self._cosines = cosines
-        self.count = count = len(keys)
-        mean, deviation = typical
-        total = count + _TYPICAL_COUNT
-        self.mean = (float(cosines.sum()) + _TYPICAL_COUNT * mean) / total
-        squares = float(np.square(cosines - self.mean).sum())
-        typical_square = deviation**2 + (mean - self.mean) ** 2
-        self.deviation = sqrt((squares + _TYPICAL_COUNT * typical_square) / total)
+        self.count = len(keys)
+        self.mean, self.deviation = _measure_spread(cosines, typical)
 
     def list_nearest(self, limit: int) -> list[int]:
         """Return the keys of the nearest vectors, nearest first."""
@@ -104,6 +105,16 @@ class Neighbours:
         places = np.minimum(np.searchsorted(self._keys, wanted), self.count - 1)
         known = self._keys[places] == wanted
         return dict(zip(wanted[known].tolist(), self._cosines[places[known]].tolist(), strict=True))
+
+
+def _measure_spread(cosines: Any, typical: tuple[float, float]) -> tuple[float, float]:
+    """Return mean and standard deviation of some cosines, with the typical ones as `_TYPICAL_COUNT` of them."""
+    mean, deviation = typical
+    total = cosines.size + _TYPICAL_COUNT
+    own_mean = (float(cosines.sum()) + _TYPICAL_COUNT * mean) / total
+    squares = float(np.square(cosines - own_mean).sum())
+    typical_square = deviation**2 + (mean - own_mean) ** 2
+    return own_mean, sqrt((squares + _TYPICAL_COUNT * typical_square) / total)
 
 
 def hash_text(text: str) -> int:
@@ -144,7 +155,7 @@ class VectorFile:
         self._descriptor = -1
         self._lock = threading.RLock()  # of what is remembered between two searches
         self._cached: tuple[int, Any] | None = None
-        self._selections: dict[tuple[Searchable, tuple[int, ...] | None], tuple[Any, Any, Any]] = {}
+        self._selections: dict[tuple[Searchable, tuple[int, ...] | None], tuple[Any, Any, Any, Any]] = {}
         try:
             if path is None:
                 self._bytes = np.zeros(_HEADER_BYTES, np.uint8)
@@ -271,7 +282,7 @@ class VectorFile:
     ) -> Neighbours:
         """Return the cosines of a vector with all vectors of a kind in some scopes; None for all scopes."""
         with self._lock:
-            places, keys, scales = self._select(subject, None if scopes is None else tuple(scopes))
+            places, scales, order, keys = self._select(subject, None if scopes is None else tuple(scopes))
             rows = self._rows()
         cosines: Any = np.empty(len(places), np.float32)
         for start in range(0, len(places), _BLOCK):
@@ -282,8 +293,38 @@ class VectorFile:
                 vectors = rows["vector"][block]
             np.dot(vectors.astype(np.float32), query, out=cosines[start : start + len(block)])
         cosines *= scales
-        order = np.argsort(keys, kind="stable")
-        return Neighbours(keys[order], cosines[order], typical)
+        return Neighbours(keys, cosines[order], typical)
+
+    def find_alike(
+        self,
+        keys: Sequence[int],
+        subject: Searchable,
+        scopes: Sequence[int] | None,
+        typical: tuple[float, float] = TYPICAL_COSINE,
+    ) -> frozenset[tuple[int, int]]:
+        """Return the pairs of keys, both ways, whose vectors are `ALIKE` deviations nearer than most are."""
+        with self._lock:
+            places, scales, order, known = self._select(subject, None if scopes is None else tuple(scopes))
+            rows = self._rows()
+        if not len(known):
+            return frozenset()
+        wanted = np.asarray(keys, np.int64)
+        found = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
+        found = found[known[found] == wanted]
+        chosen = order[found]
+        sample = np.linspace(0, len(places) - 1, min(len(places), _SAMPLE)).astype(np.int64)
+
+        def read_vectors(selected: Any) -> Any:
+            return rows["vector"][places[selected]].astype(np.float32) * scales[selected, None]
+
+        vectors = read_vectors(chosen)
+        cosines = vectors @ read_vectors(sample).T
+        mean, deviation = _measure_spread(cosines[chosen[:, None] != sample], typical)
+        pairs = vectors @ vectors.T >= mean + ALIKE * deviation
+        np.fill_diagonal(pairs, val=False)
+        one, other = np.nonzero(pairs)
+        alike = known[found]
+        return frozenset(zip(alike[one].tolist(), alike[other].tolist(), strict=True))
 
     def find_damaged_rows(self) -> list[int]:
         """Return the places of rows whose checksum is wrong."""
@@ -294,8 +335,11 @@ class VectorFile:
             if rows[place]["key"] and _compute_check(rows[place]) != rows[place]["check"]
         ]
 
-    def _select(self, subject: Searchable, scopes: tuple[int, ...] | None) -> tuple[Any, Any, Any]:
-        """Return places, keys and scales of the rows to search, remembered until the file changes."""
+    def _select(self, subject: Searchable, scopes: tuple[int, ...] | None) -> tuple[Any, Any, Any, Any]:
+        """Return places and scales of the rows to search, their order by key, and the keys in this order.
+
+        They are remembered until the file changes.
+        """
         columns = self._read_columns()
         chosen = self._selections.get((subject, scopes))
         if chosen is None:
@@ -305,7 +349,9 @@ class VectorFile:
             if scopes is not None:
                 wanted &= np.isin(columns["scope"], np.asarray(scopes, np.uint64))
             places = np.flatnonzero(wanted)
-            chosen = places, columns["key"][places], columns["scale"][places]
+            keys = columns["key"][places]
+            order = np.argsort(keys, kind="stable")
+            chosen = places, columns["scale"][places], order, keys[order]
             if len(self._selections) > 1_000:
                 self._selections.clear()
             self._selections[(subject, scopes)] = chosen
