@@ -22,6 +22,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from json.encoder import encode_basestring
 from typing import Any, Literal, assert_never
 
@@ -110,6 +111,7 @@ def build_episodic_path(moment: datetime) -> str:
     return f"{MEMORY}/{EPISODIC}/{moment.astimezone(UTC).date().isoformat()}.jsonl"
 
 
+@lru_cache(maxsize=1_024)
 def parse_path(path: str) -> FileLocation | None:
     """Parse a path; return None if it is not in Reverie's layout.
 

@@ -161,23 +161,26 @@ def _compute_keys(word: str) -> frozenset[str]:
     return frozenset({word, *family, *(stemmer.stemWord(word) for stemmer in _stemmers)})
 
 
+_WORD_OR_COMPOUND = re.compile(r"[\w-]+")
+_WORD_VALUES: dict[str, tuple[str, str, str]] = {
+    **{word: ("number", word, _ORDINAL) for word in _ORDINALS},
+    **{word: ("frequency", word, "") for word in cues.FREQUENCIES},
+    **{word: ("number", number, "") for word, number in NUMBER_WORDS.items()},
+    **{f"{word}s": ("date", f"weekday {day}", "") for word, day in WEEKDAYS.items()},
+    **{word: ("date", f"weekday {day}", "") for word, day in WEEKDAYS.items()},
+}
+"""Kind, value and unit of each word that is a value by itself. Of a word of several kinds the last one counts."""
+
+
 def _find_values(text: str, plain: str) -> Iterator[_Value]:
     taken: list[tuple[int, int]] = []
     for day in find_dates(text, _TODAY, relative=False):
         if day.unit == "day":
             yield _Value("date", f"{day.start:%m-%d}", "", day.at, day.stop)
         taken.append((day.at, day.stop))
-    for found in re.finditer(r"[\w-]+", plain):
-        if (
-            weekday := WEEKDAYS.get(found.group(), WEEKDAYS.get(found.group().removesuffix("s")))
-        ) is not None:
-            yield _Value("date", f"weekday {weekday}", "", *found.span())
-        elif found.group() in NUMBER_WORDS:
-            yield _Value("number", NUMBER_WORDS[found.group()], "", *found.span())
-        elif found.group() in cues.FREQUENCIES:
-            yield _Value("frequency", found.group(), "", *found.span())
-        elif found.group() in _ORDINALS:
-            yield _Value("number", found.group(), _ORDINAL, *found.span())
+    for found in _WORD_OR_COMPOUND.finditer(plain):
+        if (known := _WORD_VALUES.get(found.group())) is not None:
+            yield _Value(*known, *found.span())
     for found in _VALUE.finditer(plain):
         if any(found.start() < stop and start < found.end() for start, stop in taken):
             continue
