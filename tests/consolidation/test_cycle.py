@@ -152,7 +152,7 @@ def test_a_pass_without_anything_new_does_not_run(store: SQLiteStore) -> None:
     dream.run()
     assert len(asked) == 1
     for _ in range(3):
-        assert [outcome.state for outcome in dream.run()] == ["skipped"] * 5
+        assert [outcome.state for outcome in dream.run()] == ["skipped"] * 6
     assert len(asked) == 1
     added(store, record("Another thing"))
     dream.run()
@@ -212,7 +212,7 @@ def test_a_bug_in_one_pass_does_not_stop_the_rest(store: SQLiteStore) -> None:
         return 3  # type: ignore[return-value]
 
     outcomes = dreaming(store, unusable).run()
-    assert [outcome.name for outcome in outcomes] == ["enrich", "merge", "infer", "supersede", "promote"]
+    assert [outcome.name for outcome in outcomes] == ["enrich", "merge", "infer", "supersede", "verify", "promote"]
     assert outcomes[-1].state == "applied"
     assert next(iter(live(store).values())).layer == "semantic"
 
@@ -300,7 +300,7 @@ def test_a_dry_run_changes_nothing(store: SQLiteStore) -> None:
     added(store, record("We decided on Postgres", kind="decision", layer="episodic"))
     before = store.sequence()
     outcomes = dreaming(store).run(dry_run=True)
-    assert [outcome.state for outcome in outcomes] == ["skipped", "skipped", "skipped", "skipped", "planned"]
+    assert [outcome.state for outcome in outcomes] == [*["skipped"] * 5, "planned"]
     assert store.sequence() == before
     assert dreaming(store).run()[-1].state == "applied"
 
@@ -349,7 +349,8 @@ def test_switches_are_kept_and_unknown_passes_named(store: SQLiteStore) -> None:
     assert [outcome.why for outcome in outcomes[2:]] == [
         "preference_inference is off",
         "no model: only rules end what has changed",
+        "no model: facts that one wrote down wait to be verified",
         "promotion_enabled is off",
     ]
-    with pytest.raises(InvalidInput, match="dream, enrich, merge, infer, supersede, promote"):
+    with pytest.raises(InvalidInput, match="dream, enrich, merge, infer, supersede, verify, promote"):
         dreaming(store).plan("nap")

@@ -14,7 +14,13 @@ from types import MappingProxyType
 from reverie.consolidation.passes import remember
 from reverie.consolidation.passes.headlines import REFUSED
 from reverie.consolidation.passes.merge import LEFT, NOISE
-from reverie.consolidation.planning.inputs import FormerMerge, PassInput, WindowInput, build_cursor_name
+from reverie.consolidation.planning.inputs import (
+    FormerMerge,
+    PassInput,
+    RememberedFact,
+    WindowInput,
+    build_cursor_name,
+)
 from reverie.consolidation.planning.plan_combination import apply_changes
 from reverie.consolidation.proposals import list_proposals
 from reverie.consolidation.registry import PASSES, Pass
@@ -25,7 +31,7 @@ from reverie.domain.errors import InvalidInput
 from reverie.domain.filter import Filter
 from reverie.domain.headlines import MERGED_FROM
 from reverie.domain.page import MEMORY
-from reverie.domain.record import ROUGH, Record
+from reverie.domain.record import ROUGH, SUPERSEDED_BY, Record
 from reverie.domain.scope import visible_scopes
 from reverie.domain.text.ids import NewId
 from reverie.domain.text.timestamps import Clock
@@ -52,16 +58,23 @@ class News:
         changed: Ids of records that others than passes added or changed; a sighting alone is no change.
         turns: Turns that were added, or got a signal.
         drafts: Ids of drafts that were saved, in that order, with the numbers of their journal entries.
+        remembered: By the ids of records that the model wrote down from conversations and nobody has changed since,
+            the entries that added them.
+        displaced: Entries in which such records archived or ended others.
     """
 
     until: int
     changed: frozenset[str] = frozenset()
     turns: tuple[Turn, ...] = ()
     drafts: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    remembered: Mapping[str, JournalEntry] = field(default_factory=lambda: MappingProxyType({}))
+    displaced: tuple[JournalEntry, ...] = ()
 
     def concerns(self, registered: Pass) -> bool:
         """Whether a pass has something to consider."""
-        return bool(self.drafts if registered.reads("drafts") else self.changed or self.turns)
+        if registered.reads("drafts"):
+            return bool(self.drafts)
+        return bool(self.remembered if registered.reads("remembered") else self.changed or self.turns)
 
 
 class InputGatherer:
@@ -116,6 +129,8 @@ class InputGatherer:
         else:
             view = replace(view, changed=news.changed, turns=news.turns)
         view = replace(view, records=apply_changes(self._list_live_records(view.now), planned))
+        if registered.reads("remembered"):
+            view = replace(view, remembered=tuple(self._iter_remembered(news)))
         if registered.reads("headlines"):
             headlines = self._store.find(Filter(headlines=True, alive_at=view.now), order="created")
             refused = (self._store.cursor(REFUSED) or "").split()
@@ -183,6 +198,8 @@ class InputGatherer:
         changed: set[str] = set()
         drafts: dict[str, int] = {}
         turns: dict[str, Turn] = {}
+        remembered: dict[str, JournalEntry] = {}
+        displaced: list[JournalEntry] = []
         place = after
         while place < until:
             entries = self._store.journal(after=place, until=until, limit=_BATCH)
@@ -190,6 +207,8 @@ class InputGatherer:
                 break
             for entry in entries:
                 value = None if entry.edit is None else entry.edit.after
+                if isinstance(value, Record):
+                    _sort_remembered(entry, value, remembered, displaced)
                 if (
                     isinstance(value, Record)
                     and not value.is_headline
@@ -204,7 +223,41 @@ class InputGatherer:
                 elif isinstance(value, Turn):
                     turns[value.id] = value
             place = entries[-1].sequence
-        return News(until=until, changed=frozenset(changed), turns=tuple(turns.values()), drafts=drafts)
+        return News(
+            until=until,
+            changed=frozenset(changed),
+            turns=tuple(turns.values()),
+            drafts=drafts,
+            remembered=remembered,
+            displaced=tuple(displaced),
+        )
+
+    def _iter_remembered(self, news: News) -> Iterator[RememberedFact]:
+        """Yield the live records that a model wrote down, with the turns that they cite."""
+        for record in self._store.records(list(news.remembered)):
+            turns = tuple(self._store.turns(list(record.references)))
+            if record.archived or not turns:
+                continue
+            entry = news.remembered[record.id]
+            displaced = (
+                each.edit
+                for each in news.displaced
+                if each.batch == entry.batch and each.edit is not None and _is_displaced_by(record, each.edit)
+            )
+            yield RememberedFact(
+                record=record,
+                batch=entry.batch,
+                turns=turns,
+                before={turn.id: said for turn in turns if (said := self._read_said_before(turn))},
+                displaced=tuple(edit for edit in displaced if self._store.records([edit.id]) == [edit.after]),
+            )
+
+    def _read_said_before(self, turn: Turn) -> str:
+        """Return what the assistant said just before a user's turn; empty where it said nothing."""
+        if turn.role != "user" or turn.position < 1:
+            return ""
+        earlier = self._store.turns(session=turn.session, start=turn.position - 1, stop=turn.position)
+        return earlier[0].content if earlier and earlier[0].role == "assistant" else ""
 
     def _list_live_records(self, now: datetime) -> tuple[Record, ...]:
         sequence, kept = self._store.sequence(), self._live
@@ -312,3 +365,30 @@ def _was_only_seen_again(before: Record, after: Record) -> bool:
         before, seen_count=after.seen_count, last_seen_at=after.last_seen_at, references=after.references
     )
     return seen == after
+
+
+def _sort_remembered(
+    entry: JournalEntry, value: Record, remembered: dict[str, JournalEntry], displaced: list[JournalEntry]
+) -> None:
+    """Add a change of a record to those that wrote facts down or displaced others, or drop what was changed since."""
+    before = None if entry.edit is None else entry.edit.before
+    if entry.actor != ACTOR:
+        remembered.pop(value.id, None)
+    elif entry.reason.startswith(f"{remember.NAME} ") and not entry.takes_back:
+        if before is None:
+            remembered[value.id] = entry
+        elif isinstance(before, Record) and (value.archived, value.valid_to) != (
+            before.archived,
+            before.valid_to,
+        ):
+            displaced.append(entry)
+
+
+def _is_displaced_by(record: Record, edit: Change) -> bool:
+    """Whether a change of the same plan ended another record by this one, or archived it because this one says it."""
+    after = edit.after
+    if not isinstance(after, Record):
+        return False
+    if after.archived:
+        return bool(set(after.references) & set(record.references))
+    return after.metadata.get(SUPERSEDED_BY) == record.id

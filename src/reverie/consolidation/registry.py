@@ -22,6 +22,7 @@ from reverie.consolidation.passes import (
     remember,
     supersede,
     trim,
+    verify,
 )
 from reverie.consolidation.passes.extract import Extraction
 from reverie.consolidation.passes.remember import Remembered
@@ -40,6 +41,7 @@ Input = Literal[
     "left over",
     "headlines",
     "drafts",
+    "remembered",
     "session",
     "output",
 ]
@@ -47,10 +49,10 @@ Input = Literal[
 Outcome = Plan | Extraction | Remembered
 """Result of a pass: a plan, or records that are planned as saves are."""
 
-DREAM = ("enrich", "merge", "infer", "supersede", "promote")
+DREAM = ("enrich", "merge", "infer", "supersede", "verify", "promote")
 """Passes of a dream, in the order in which they run."""
 
-VERIFIED = ("merge", "infer", "supersede")
+VERIFIED = ("merge", "infer", "supersede", "verify")
 """Passes of `DREAM`, in a row, for which the model verifies something, all in one request."""
 
 
@@ -116,6 +118,11 @@ def _build_inference(view: PassInput, settings: Settings) -> Flow[Outcome]:
 def _build_supersession(view: PassInput, settings: Settings) -> Flow[Outcome]:
     del settings
     return (yield from supersede.supersede(view))
+
+
+def _build_verification(view: PassInput, settings: Settings) -> Flow[Outcome]:
+    del settings
+    return (yield from verify.verify(view))
 
 
 def _build_promotion(view: PassInput, settings: Settings) -> Flow[Outcome]:
@@ -191,6 +198,12 @@ PASSES: Mapping[str, Pass] = MappingProxyType(
                 build=_build_supersession,
                 prompt=supersede.PROMPT,
                 without_model="no model: only rules end what has changed",
+            ),
+            Pass(
+                name=verify.NAME,
+                inputs=("remembered",),
+                build=_build_verification,
+                without_model="no model: facts that one wrote down wait to be verified",
             ),
             Pass(
                 name=promote.NAME,

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, tzinfo
 from importlib.resources import files
 from types import MappingProxyType
 
+from reverie.domain.change import Change
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.page import Page
 from reverie.domain.record import Record
@@ -68,6 +69,25 @@ class FormerMerge:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RememberedFact:
+    """A live record that the model wrote down from a conversation.
+
+    Attributes:
+        record: The record.
+        batch: Number of the first change in the transaction that added it.
+        turns: The turns that it cites.
+        before: By the ids of turns, what the assistant had said just before them.
+        displaced: The changes that archived or ended other records in its favour.
+    """
+
+    record: Record
+    batch: int
+    turns: tuple[Turn, ...]
+    before: Mapping[str, str]
+    displaced: tuple[Change, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PassInput:
     """Input of a pass. Which fields are filled depends on the pass.
 
@@ -89,6 +109,7 @@ class PassInput:
         proposals: Records that were proposed and that the owner has not accepted.
         drafts: Draft records in the order in which they were saved, each with the number of its journal
             entry.
+        remembered: Records that the model wrote down from conversations since the last cycle, in that order.
         categories: Categories in use by scope, the most frequent first.
         window: The session that a window pass is about.
         output: Output of a step of work, for `extract`.
@@ -113,6 +134,7 @@ class PassInput:
     injected: tuple[str, ...] = ()
     proposals: tuple[Record, ...] = ()
     drafts: tuple[tuple[Record, int], ...] = ()
+    remembered: tuple[RememberedFact, ...] = ()
     categories: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: _NO_CATEGORIES)
     window: WindowInput | None = None
     output: str = ""

@@ -13,7 +13,7 @@ from functools import cached_property
 from types import MappingProxyType
 
 from reverie.consolidation.plan import Plan, PlanStep, Rejection
-from reverie.consolidation.planning.inputs import PassInput
+from reverie.consolidation.planning.inputs import PassInput, RememberedFact
 from reverie.domain.category import validate_category
 from reverie.domain.change import Change
 from reverie.domain.errors import InvalidInput
@@ -231,6 +231,36 @@ class PlanBuilder:
             return self._refuse(f"archive {id}", reason)
         self._dropped += 1
         self._archive(self._live[id], why or "noise")
+        return True
+
+    def withdraw(self, fact: RememberedFact, *, why: str) -> bool:
+        """Archive what a model wrote down, and bring back what it displaced. It takes no budget.
+
+        Args:
+            fact: The record, and the changes that displaced others.
+            why: Why it is withdrawn.
+        """
+        record = fact.record
+        reason = self._explain_unavailable([record.id])
+        if not reason and (record.pinned or record.seen_count >= CONFIRMED):
+            reason = f"{record.id} is pinned or confirmed"
+        if reason:
+            return self._refuse(f"withdraw {record.id}", reason)
+        self._archive(record, f"withdrawn: {why}")
+        for change in fact.displaced:
+            before, after = change.before, change.after
+            assert isinstance(before, Record)
+            assert isinstance(after, Record)
+            restored = replace(
+                after,
+                archived_at=before.archived_at,
+                archive_reason=before.archive_reason,
+                valid_to=before.valid_to,
+                metadata=before.metadata,
+                updated_at=self._compute_update_time(after),
+            )
+            edit = Change(before=after, after=validate_record(restored))
+            self._take(edit, f"{record.id} was withdrawn", (after.id, record.id))
         return True
 
     def refile(

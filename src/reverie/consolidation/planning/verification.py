@@ -25,6 +25,9 @@ MADE_UP = "The user keeps eleven colonies of bees on the roof of the town hall o
 
 UNJUDGED = "the model did not say whether the cited turns support it"
 
+DENIED = "the model calls it "
+"""Beginning of the reasons why claims are refused that the model judged, and does not find supported."""
+
 _SUPPORTED = "supported"
 _LONGEST_MESSAGE = 1_000
 _LONGEST_BEFORE = 300
@@ -144,4 +147,4 @@ def _explain(verdict: Mapping[str, Any] | None) -> str:
     if word == _SUPPORTED:
         return ""
     missing = escape_line(to_text(verdict.get("missing")))[:200]
-    return f"the model calls it {'contradicted' if word == 'contradicted' else 'unsupported'}: {missing}"
+    return f"{DENIED}{'contradicted' if word == 'contradicted' else 'unsupported'}: {missing}"

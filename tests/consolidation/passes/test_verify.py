@@ -1,0 +1,178 @@
+"""What the model wrote down from a conversation is withdrawn if it does not find it there when asked again."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from reverie import Memory, Settings
+from reverie.consolidation.passes.verify import MOST_FACTS
+from reverie.consolidation.planning.verification import MADE_UP
+from reverie.domain.errors import ModelUnavailable
+from reverie.evals.rules.scripted_verifier import answer_check
+from reverie.llm.messages import ModelRequest
+from tests.factories import MovableClock
+
+TRUE = "Ruth is vegan."
+FALSE = "Ruth has been vegan all her life."
+
+
+class _Model:
+    """Model that writes down what it is told to, and judges it when asked again."""
+
+    def __init__(self) -> None:
+        self.records: list[Any] = []
+        self.asked: list[str] = []
+        self.is_away = False
+        self.judge: Callable[[str], bool] = lambda claim: claim == TRUE
+        self.verify: Callable[[str], str] = lambda prompt: answer_check(prompt, self.judge)
+
+    def __call__(self, request: ModelRequest) -> str:
+        if request.purpose == "remember":
+            return json.dumps({"records": self.records})
+        if request.purpose != "verify":
+            return "{}"
+        self.asked.append(request.messages[0].content)
+        if self.is_away:
+            raise ModelUnavailable("too slow")
+        return self.verify(self.asked[-1])
+
+
+@pytest.fixture
+def model() -> _Model:
+    return _Model()
+
+
+@pytest.fixture
+def memory(model: _Model) -> Iterator[Memory]:
+    settings = Settings(dream_interval=None)
+    clock = MovableClock()
+    with Memory.open(":memory:", model=model, clock=clock, settings=settings, embedder="none") as memory:
+        yield memory
+
+
+def _remember(memory: Memory, model: _Model, said: str, *contents: str, session: str = "cli:1") -> None:
+    memory.session(session).add("user", said)
+    memory.session(session).add("assistant", "Noted.")
+    model.records = [{"content": each, "kind": "fact", "category": "", "turns": ["t1"]} for each in contents]
+    outcome = memory.dreams.run_window(session, "remember")
+    assert outcome.plan is not None
+    assert not outcome.plan.refused, "code accepts it"
+
+
+def _contents(memory: Memory) -> list[str]:
+    return sorted(record.content for record in memory.list())
+
+
+SAID = "Ruth is vegan, she has cooked for us all week, she has all her life ahead of her."
+
+
+def test_a_fact_that_the_model_does_not_find_in_its_turns_is_withdrawn(memory: Memory, model: _Model) -> None:
+    _remember(memory, model, SAID, TRUE, FALSE)
+    assert _contents(memory) == [FALSE, TRUE]
+    [outcome] = memory.dreams.run(["verify"]).outcomes
+    assert _contents(memory) == [TRUE]
+    [prompt] = model.asked
+    assert SAID in prompt, "the turn is shown"
+    [withdrawn] = memory.list(archived=True)
+    assert withdrawn.archive_reason.startswith("withdrawn: the model calls it unsupported")
+    memory.history.undo(batch=outcome.batch)
+    assert _contents(memory) == [FALSE, TRUE]
+    memory.dreams.run(["verify"])
+    assert len(model.asked) == 1, "what was judged is not judged again"
+    assert _contents(memory) == [FALSE, TRUE], "the owner's undo holds"
+
+
+def test_all_passes_of_a_night_verify_in_one_request(memory: Memory, model: _Model) -> None:
+    for at in range(3):
+        _remember(memory, model, f"{SAID} ({at})", TRUE, session=f"cli:{at}")
+    memory.dreams.run()
+    assert len(model.asked) == 1
+
+
+def test_what_a_withdrawn_fact_had_replaced_comes_back(memory: Memory, model: _Model) -> None:
+    wrong = "The user lives in Lisbon."
+    old = memory.save("The user lives in Berlin.").record
+    _remember(memory, model, "I live in Lisbon, says my passport, in the film.", wrong)
+    assert memory.get(old.id).valid_to is not None, "saving has ended the old one"
+    memory.dreams.run(["verify"])
+    assert memory.get(old.id).valid_to is None
+    assert "superseded_by" not in memory.get(old.id).metadata
+    assert _contents(memory) == [old.content]
+
+
+def test_a_sentence_that_a_withdrawn_fact_had_replaced_comes_back(memory: Memory, model: _Model) -> None:
+    said = "We decided to use PostgreSQL for Atlas."
+    content = "Decided to use PostgreSQL for Atlas, as the first of all."
+    memory.session("cli:1").add("user", said)
+    memory.session("cli:1").add("assistant", "Noted, as the first of all.")
+    [learned] = memory.list()
+    model.records = [{"content": content, "kind": "decision", "turns": ["t1", "t2"]}]
+    memory.dreams.run_window("cli:1", "remember")
+    assert _contents(memory) == [content]
+    memory.dreams.run(["verify"])
+    assert [record.id for record in memory.list()] == [learned.id]
+
+
+def test_what_the_owner_has_changed_or_said_too_is_not_withdrawn(memory: Memory, model: _Model) -> None:
+    _remember(memory, model, SAID, TRUE, FALSE)
+    wrong = next(record for record in memory.list() if record.content == FALSE)
+    memory.update(wrong.id, tags=["checked"])
+    memory.dreams.run(["verify"])
+    assert _contents(memory) == [FALSE, TRUE]
+
+
+def _believe_what_is_made_up(prompt: str) -> str:
+    """Deny every claim but the one that no message supports."""
+    shown = prompt.rpartition("Claims:")[2]
+    claims = re.findall(r"^Claim (\d+) \(\w+\): (.*)$", shown, re.MULTILINE)
+    return json.dumps(
+        {
+            "claims": [
+                {
+                    "claim": int(number),
+                    "missing": "",
+                    "verdict": "supported" if text == MADE_UP else "unsupported",
+                }
+                for number, text in claims
+            ]
+        }
+    )
+
+
+@pytest.mark.parametrize("verify", [_believe_what_is_made_up, lambda _: "I would rather not say", lambda _: "{}"])
+def test_an_answer_that_does_not_count_withdraws_nothing(
+    memory: Memory, model: _Model, verify: Callable[[str], str]
+) -> None:
+    _remember(memory, model, SAID, TRUE, FALSE)
+    model.verify = verify
+    [outcome] = memory.dreams.run(["verify"]).outcomes
+    assert _contents(memory) == [FALSE, TRUE]
+    assert outcome.plan is not None
+    assert len(outcome.plan.refused) == 2, "it says so"
+
+
+def test_a_night_without_an_answer_is_made_up_for(memory: Memory, model: _Model) -> None:
+    _remember(memory, model, SAID, FALSE)
+    model.is_away = True
+    [outcome] = memory.dreams.run(["verify"]).outcomes
+    assert outcome.state == "failed"
+    model.is_away = False
+    memory.dreams.run(["verify"])
+    assert _contents(memory) == []
+
+
+def test_more_facts_than_fit_are_verified_in_the_next_cycle(memory: Memory, model: _Model) -> None:
+    for at in range(MOST_FACTS + 2):
+        said = f"The {'big' if at % 2 else 'old'} shelf {at * 7} holds lot {at * 11}"
+        _remember(memory, model, said, said, session=f"cli:{at}")
+    learned = len(memory.list())
+    memory.dreams.run(["verify"])
+    assert len(memory.list()) == learned - MOST_FACTS
+    memory.dreams.run(["verify"])
+    assert memory.list() == []
+    assert len(model.asked) == 2
