@@ -212,7 +212,14 @@ def test_a_bug_in_one_pass_does_not_stop_the_rest(store: SQLiteStore) -> None:
         return 3  # type: ignore[return-value]
 
     outcomes = dreaming(store, unusable).run()
-    assert [outcome.name for outcome in outcomes] == ["enrich", "merge", "infer", "supersede", "verify", "promote"]
+    assert [outcome.name for outcome in outcomes] == [
+        "enrich",
+        "merge",
+        "infer",
+        "supersede",
+        "verify",
+        "promote",
+    ]
     assert outcomes[-1].state == "applied"
     assert next(iter(live(store).values())).layer == "semantic"
 

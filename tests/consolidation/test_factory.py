@@ -259,7 +259,11 @@ def test_without_a_model_sentences_that_say_so_are_taken(memory: Memory) -> None
         ("merge", {"session": "cli:1"}, "not about one session"),
         ("merge", {"output": "x"}, "not about an output"),
         ("compact", {"session": "cli:1", "output": "x"}, "no output"),
-        ("nap", {}, "enrich, merge, infer, supersede, verify, promote, digest, compact, remember, trim, extract"),
+        (
+            "nap",
+            {},
+            "enrich, merge, infer, supersede, verify, promote, digest, compact, remember, trim, extract",
+        ),
         ("digest", {"session": "cli:1", "keep": -1}, "keep"),
     ],
 )

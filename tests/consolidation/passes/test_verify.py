@@ -144,7 +144,9 @@ def _believe_what_is_made_up(prompt: str) -> str:
     )
 
 
-@pytest.mark.parametrize("verify", [_believe_what_is_made_up, lambda _: "I would rather not say", lambda _: "{}"])
+@pytest.mark.parametrize(
+    "verify", [_believe_what_is_made_up, lambda _: "I would rather not say", lambda _: "{}"]
+)
 def test_an_answer_that_does_not_count_withdraws_nothing(
     memory: Memory, model: _Model, verify: Callable[[str], str]
 ) -> None:

@@ -87,7 +87,10 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "append": (f"{_PAGES}:append", "Append to HISTORY.md, a daily note or a page."),
     },
     "Consolidation": {
-        "dream": (f"{_DREAMS}:dream", "Consolidate records: enrich, merge, infer, supersede, verify, promote."),
+        "dream": (
+            f"{_DREAMS}:dream",
+            "Consolidate records: enrich, merge, infer, supersede, verify, promote.",
+        ),
         "review": (
             "reverie.interfaces.cli.commands.admin.review:review",
             "List proposed memories, and decide them.",
