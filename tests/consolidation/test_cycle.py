@@ -213,12 +213,7 @@ def test_a_bug_in_one_pass_does_not_stop_the_rest(store: SQLiteStore) -> None:
 
     outcomes = dreaming(store, unusable).run()
     assert [outcome.name for outcome in outcomes] == [
-        "enrich",
-        "merge",
-        "infer",
-        "supersede",
-        "verify",
-        "promote",
+        "enrich", "verify", "merge", "infer", "supersede", "promote",
     ]
     assert outcomes[-1].state == "applied"
     assert next(iter(live(store).values())).layer == "semantic"
@@ -353,11 +348,10 @@ def test_switches_are_kept_and_unknown_passes_named(store: SQLiteStore) -> None:
     said(store, "I prefer tabs", "I prefer tabs.")
     settings = Settings(promotion_enabled=False, preference_inference=False)
     outcomes = dreaming(store, settings=settings).run()
-    assert [outcome.why for outcome in outcomes[2:]] == [
+    assert [outcome.why for outcome in outcomes[3:]] == [
         "preference_inference is off",
         "no model: only rules end what has changed",
-        "no model: facts that one wrote down wait to be verified",
         "promotion_enabled is off",
     ]
-    with pytest.raises(InvalidInput, match="dream, enrich, merge, infer, supersede, verify, promote"):
+    with pytest.raises(InvalidInput, match="dream, enrich, verify, merge, infer, supersede, promote"):
         dreaming(store).plan("nap")

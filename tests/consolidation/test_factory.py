@@ -262,7 +262,7 @@ def test_without_a_model_sentences_that_say_so_are_taken(memory: Memory) -> None
         (
             "nap",
             {},
-            "enrich, merge, infer, supersede, verify, promote, digest, compact, remember, trim, extract",
+            "enrich, verify, merge, infer, supersede, promote, digest, compact, remember, trim, extract",
         ),
         ("digest", {"session": "cli:1", "keep": -1}, "keep"),
     ],

@@ -71,7 +71,7 @@ FAILURES: Mapping[str, str] = MappingProxyType(
         **{name: f"{name}.failed" for name in ("digest", "compact", "trim")},
         **{
             f"dream.{name}": f"dream.{name}.failed"
-            for name in ("enrich", "merge", "infer", "supersede", "verify", "promote")
+            for name in ("enrich", "verify", "merge", "infer", "supersede", "promote")
         },
         **{
             f"model.{name}": f"model.{name}.failed"

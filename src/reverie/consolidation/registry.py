@@ -49,11 +49,14 @@ Input = Literal[
 Outcome = Plan | Extraction | Remembered
 """Result of a pass: a plan, or records that are planned as saves are."""
 
-DREAM = ("enrich", "merge", "infer", "supersede", "verify", "promote")
+DREAM = ("enrich", "verify", "merge", "infer", "supersede", "promote")
 """Passes of a dream, in the order in which they run."""
 
-VERIFIED = ("merge", "infer", "supersede", "verify")
-"""Passes of `DREAM`, in a row, for which the model verifies something, all in one request."""
+VERIFIED = ("verify", "merge", "infer", "supersede")
+"""Passes of `DREAM`, in a row, for which the model verifies something, all in one request.
+
+Where two of them change the same record, the first counts: a fact that is withdrawn is not filed.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,6 +181,12 @@ PASSES: Mapping[str, Pass] = MappingProxyType(
                 without_model="no model: rough notes stay as they are",
             ),
             Pass(
+                name=verify.NAME,
+                inputs=("remembered",),
+                build=_build_verification,
+                without_model="no model: facts that one wrote down wait to be verified",
+            ),
+            Pass(
                 name=merge.NAME,
                 inputs=("records", "turns", "left over", "headlines"),
                 build=_build_merge,
@@ -198,12 +207,6 @@ PASSES: Mapping[str, Pass] = MappingProxyType(
                 build=_build_supersession,
                 prompt=supersede.PROMPT,
                 without_model="no model: only rules end what has changed",
-            ),
-            Pass(
-                name=verify.NAME,
-                inputs=("remembered",),
-                build=_build_verification,
-                without_model="no model: facts that one wrote down wait to be verified",
             ),
             Pass(
                 name=promote.NAME,

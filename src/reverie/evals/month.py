@@ -174,6 +174,7 @@ class ScriptedModel:
         self._facts = {fact["id"]: fact for fact in month.facts}
         self._ended = {fact["ends"] for fact in month.facts if fact["ends"]}
         self._true = {escape_line(headline["text"]) for headline in month.headlines}
+        self._true |= {escape_line(fact["content"]) for fact in month.facts}
         self._true |= {
             f"{escape_line(self._facts[fact['ends']]['content'])} -> {escape_line(fact['content'])}"
             for fact in month.facts

@@ -28,6 +28,7 @@ class _Model:
         self.records: list[Any] = []
         self.asked: list[str] = []
         self.is_away = False
+        self.others = "{}"
         self.judge: Callable[[str], bool] = lambda claim: claim == TRUE
         self.verify: Callable[[str], str] = lambda prompt: answer_check(prompt, self.judge)
 
@@ -35,7 +36,7 @@ class _Model:
         if request.purpose == "remember":
             return json.dumps({"records": self.records})
         if request.purpose != "verify":
-            return "{}"
+            return self.others
         self.asked.append(request.messages[0].content)
         if self.is_away:
             raise ModelUnavailable("too slow")
@@ -118,6 +119,21 @@ def test_a_sentence_that_a_withdrawn_fact_had_replaced_comes_back(memory: Memory
     assert [record.id for record in memory.list()] == [learned.id]
 
 
+def test_what_two_withdrawn_facts_had_replaced_comes_back_once(memory: Memory, model: _Model) -> None:
+    memory.session("cli:1").add("user", "We decided to use PostgreSQL 16 for Atlas and Orion.")
+    memory.session("cli:1").add("assistant", "Noted.")
+    [learned] = memory.list()
+    model.records = [
+        {"content": "Decided to use PostgreSQL 16 for Atlas.", "kind": "decision", "turns": ["t1"]},
+        {"content": "Decided to use PostgreSQL 16 for Orion.", "kind": "decision", "turns": ["t1"]},
+    ]
+    memory.dreams.run_window("cli:1", "remember")
+    assert learned.id not in {record.id for record in memory.list()}
+    [outcome] = memory.dreams.run(["verify"]).outcomes
+    assert outcome.state == "applied"
+    assert [record.id for record in memory.list()] == [learned.id]
+
+
 def test_what_the_owner_has_changed_or_said_too_is_not_withdrawn(memory: Memory, model: _Model) -> None:
     _remember(memory, model, SAID, TRUE, FALSE)
     wrong = next(record for record in memory.list() if record.content == FALSE)
@@ -165,6 +181,14 @@ def test_a_night_without_an_answer_is_made_up_for(memory: Memory, model: _Model)
     assert outcome.state == "failed"
     model.is_away = False
     memory.dreams.run(["verify"])
+    assert _contents(memory) == []
+
+
+def test_a_fact_that_another_pass_files_is_withdrawn_all_the_same(memory: Memory, model: _Model) -> None:
+    _remember(memory, model, SAID, FALSE)
+    [wrong] = memory.list()
+    model.others = json.dumps({"refile": [{"id": wrong.id, "category": "people/ruth", "tags": ["diet"]}]})
+    memory.dreams.run()
     assert _contents(memory) == []
 
 

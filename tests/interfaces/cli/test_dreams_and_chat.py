@@ -114,8 +114,8 @@ def test_a_dream_with_a_model_says_what_it_did_and_can_be_taken_back(folder: Pat
 def test_a_dream_without_a_model_does_what_rules_can(folder: Path) -> None:
     passes = json.loads(run(folder, "dream", "--json").stdout)["passes"]
     assert [(each["pass"], each["state"]) for each in passes] == [
-        ("enrich", "skipped"), ("merge", "skipped"), ("infer", "skipped"),
-        ("supersede", "skipped"), ("verify", "skipped"), ("promote", "applied"),
+        ("enrich", "skipped"), ("verify", "skipped"), ("merge", "skipped"), ("infer", "skipped"),
+        ("supersede", "skipped"), ("promote", "applied"),
     ]  # fmt: skip
     assert passes[0]["why"]
     assert passes[-1]["changes"][0]["after"]["layer"] == "semantic"

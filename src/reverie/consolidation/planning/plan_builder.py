@@ -251,6 +251,8 @@ class PlanBuilder:
             before, after = change.before, change.after
             assert isinstance(before, Record)
             assert isinstance(after, Record)
+            if after.id in self._touched:
+                continue  # another fact of the same conversation had displaced it too
             restored = replace(
                 after,
                 archived_at=before.archived_at,

@@ -89,7 +89,7 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "Consolidation": {
         "dream": (
             f"{_DREAMS}:dream",
-            "Consolidate records: enrich, merge, infer, supersede, verify, promote.",
+            "Consolidate records: enrich, verify, merge, infer, supersede, promote.",
         ),
         "review": (
             "reverie.interfaces.cli.commands.admin.review:review",

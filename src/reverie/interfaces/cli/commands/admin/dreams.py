@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from reverie.consolidation.cycle import PassOutcome
     from reverie.memory import Memory
 
-_PASSES = ("enrich", "merge", "infer", "supersede", "verify", "promote")
+_PASSES = ("enrich", "verify", "merge", "infer", "supersede", "promote")
 
 
 @click.command(cls=Command)
@@ -40,7 +40,7 @@ def dream(
     undone: int | None,
     as_json: bool,
 ) -> None:
-    """Consolidate records: enrich, merge, infer, supersede, verify, promote.
+    """Consolidate records: enrich, verify, merge, infer, supersede, promote.
 
     Without a model, only duplicates are merged and records promoted by rule. Every change is checked; at
     most 2 % of the records are archived. Use --undo to undo the changes of a dream.
