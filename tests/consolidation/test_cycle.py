@@ -213,7 +213,12 @@ def test_a_bug_in_one_pass_does_not_stop_the_rest(store: SQLiteStore) -> None:
 
     outcomes = dreaming(store, unusable).run()
     assert [outcome.name for outcome in outcomes] == [
-        "enrich", "verify", "merge", "infer", "supersede", "promote",
+        "enrich",
+        "verify",
+        "merge",
+        "infer",
+        "supersede",
+        "promote",
     ]
     assert outcomes[-1].state == "applied"
     assert next(iter(live(store).values())).layer == "semantic"
