@@ -11,7 +11,7 @@ import pytest
 
 from reverie import Memory, Settings
 from reverie.consolidation.passes.verify import MOST_FACTS
-from reverie.consolidation.planning.verification import MADE_UP
+from reverie.consolidation.planning.verification import MADE_UP, QUOTED
 from reverie.domain.errors import ModelUnavailable
 from reverie.evals.rules.scripted_verifier import answer_check
 from reverie.llm.messages import ModelRequest
@@ -160,8 +160,14 @@ def _believe_what_is_made_up(prompt: str) -> str:
     )
 
 
+def _deny_everything(prompt: str) -> str:
+    """Deny every claim, even the one that quotes a turn."""
+    return answer_check(prompt.replace(QUOTED, ""), lambda claim: False)
+
+
 @pytest.mark.parametrize(
-    "verify", [_believe_what_is_made_up, lambda _: "I would rather not say", lambda _: "{}"]
+    "verify",
+    [_believe_what_is_made_up, _deny_everything, lambda _: "I would rather not say", lambda _: "{}"],
 )
 def test_an_answer_that_does_not_count_withdraws_nothing(
     memory: Memory, model: _Model, verify: Callable[[str], str]

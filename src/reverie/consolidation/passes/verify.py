@@ -2,16 +2,23 @@
 
 A conversation costs one request, so `remember` saves what code accepts. The next dream asks, in the request in which
 other passes verify too, whether the cited turns say each fact. One that the model does not find in them is withdrawn:
-it is archived, and what it displaced comes back. An answer that does not count withdraws nothing.
+it is archived, and what it displaced comes back. One claim of each request quotes a turn: if the model denies that, too,
+its answer does not count. An answer that does not count withdraws nothing.
 """
 
 from __future__ import annotations
 
 from reverie.consolidation.plan import Plan
 from reverie.consolidation.planning.driver import Flow
-from reverie.consolidation.planning.inputs import PassInput, build_cursor_name
+from reverie.consolidation.planning.inputs import PassInput, RememberedFact, build_cursor_name
 from reverie.consolidation.planning.plan_builder import PlanBuilder
-from reverie.consolidation.planning.verification import DENIED, Claim, format_evidence, verify_claims
+from reverie.consolidation.planning.verification import (
+    DENIED,
+    QUOTED,
+    Claim,
+    format_evidence,
+    verify_claims,
+)
 
 NAME = "verify"
 
@@ -20,6 +27,8 @@ MOST_FACTS = 40
 
 The next cycle goes on with the others.
 """
+
+_LONGEST_QUOTE = 200
 
 
 def verify(view: PassInput) -> Flow[Plan]:
@@ -34,15 +43,27 @@ def verify(view: PassInput) -> Flow[Plan]:
             Claim(kind="fact", text=fact.record.content, evidence=format_evidence(fact.turns, fact.before))
             for fact in own
         ]
-        verdicts = yield from verify_claims(view, claims, scope=scope)
+        verdicts = yield from verify_claims(view, [*claims, _quote(own[0])], scope=scope)
         draft.spend(verdicts.usage)
         if verdicts.failed:
             draft.fail(verdicts.failed)
             break
-        for fact, why in zip(own, verdicts.reasons, strict=True):
-            if why.startswith(DENIED):
+        *reasons, why_not_quoted = verdicts.reasons
+        for fact, why in zip(own, reasons, strict=True):
+            if why.startswith(DENIED) and why_not_quoted:
+                draft.refuse(
+                    f"verify {fact.record.id}", "the model denies a quotation, so its word does not count"
+                )
+            elif why.startswith(DENIED):
                 draft.withdraw(fact, why=why)
             elif why:
                 draft.refuse(f"verify {fact.record.id}", why)
     cursors = {build_cursor_name(NAME): str(rest[0].batch - 1)} if rest else {}
     return draft.plan(skipped="no fact of a conversation is to be verified", cursors=cursors)
+
+
+def _quote(fact: RememberedFact) -> Claim:
+    """Return a claim that nobody can deny: the first words of a turn that a fact cites."""
+    turn = fact.turns[0]
+    text = f"{QUOTED}{turn.role.upper()} wrote “{turn.content[:_LONGEST_QUOTE]}”"
+    return Claim(kind="fact", text=text, evidence=format_evidence([turn], {}))

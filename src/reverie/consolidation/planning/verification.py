@@ -23,6 +23,9 @@ PROMPT = "claim-check.md"
 MADE_UP = "The user keeps eleven colonies of bees on the roof of the town hall of Windhoek."
 """The claim that no evidence supports."""
 
+QUOTED = "Word for word: "
+"""What a claim begins with that quotes what it cites, so that nobody can deny it."""
+
 UNJUDGED = "the model did not say whether the cited turns support it"
 
 DENIED = "the model calls it "

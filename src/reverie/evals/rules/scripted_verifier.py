@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from reverie.consolidation.passes.supersede import MADE_UP as MADE_UP_PAIR
-from reverie.consolidation.planning.verification import MADE_UP
+from reverie.consolidation.planning.verification import MADE_UP, QUOTED
 
 _HEADLINE = re.compile(r"^Headline (\d+): (.*)$")
 _PART = re.compile(r"^- \[([0-9a-f]{12})\] ")
@@ -24,7 +24,8 @@ def answer_check(prompt: str, is_true: Callable[[str], bool]) -> str:
     Args:
         prompt: The request.
         is_true: Whether a headline is true to its records, a claim supported by what it cites, or a pair of texts,
-            given as `earlier -> later`, a change. It is not asked about what is made up, which is denied.
+            given as `earlier -> later`, a change. It is not asked about what is made up, which is denied, and
+            what is quoted.
     """
     headlines: list[dict[str, Any]] = []
     pairs: dict[int, dict[str, Any]] = {}
@@ -38,7 +39,7 @@ def answer_check(prompt: str, is_true: Callable[[str], bool]) -> str:
         elif headlines and (part := _PART.match(line)) is not None:
             headlines[-1][key].append(part[1])
         elif (claim := _CLAIM.match(line)) is not None:
-            is_supported = claim[2] != MADE_UP and is_true(claim[2])
+            is_supported = claim[2] != MADE_UP and (claim[2].startswith(QUOTED) or is_true(claim[2]))
             verdict = "supported" if is_supported else "unsupported"
             claims[int(claim[1])] = {"claim": int(claim[1]), "missing": "", "verdict": verdict}
         elif (pair := _PAIR.match(line)) is not None:
