@@ -2,8 +2,8 @@
 
 A conversation costs one request, so `remember` saves what code accepts. The next dream asks, in the request in which
 other passes verify too, whether the cited turns say each fact. One that the model does not find in them is withdrawn:
-it is archived, and what it displaced comes back. One claim of each request quotes a turn: if the model denies that, too,
-its answer does not count. An answer that does not count withdraws nothing.
+it is archived, and what it displaced comes back. One claim of each request quotes a turn: if the model denies that
+too, its answer does not count. An answer that does not count withdraws nothing.
 """
 
 from __future__ import annotations
