@@ -81,9 +81,9 @@ class Writers:
         return "".join(file.with_suffix(".errors").read_text() for file in self._files)
 
     def wait_for(self, more: int) -> None:
-        """Wait until so many more were acknowledged."""
+        """Wait until each has begun, and so many more were acknowledged."""
         before, until = len(self.read_acknowledged()), time.monotonic() + 60
-        while len(self.read_acknowledged()) < before + more:
+        while len(self.read_acknowledged()) < before + more or not all(map(os.path.getsize, self._files)):
             assert all(process.poll() is None for process in self.running), self.read_errors()
             assert time.monotonic() < until
             time.sleep(0.05)

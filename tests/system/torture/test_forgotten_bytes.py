@@ -178,7 +178,9 @@ with Memory.open(sys.argv[1]) as memory:
                 chats[one.state.id] = memory.session(one.state.id)
                 chats[one.state.id].turns()
             everywhere = ("records", "turns", "pages")
-            print(json.dumps([len(memory.search(each, sources=everywhere)) for each in about]), flush=True)
+            hits = [(memory.search(each, sources=everywhere), each.lower().split()) for each in about]
+            saying = [sum(any(w in h.content.lower() for w in words) for h in some) for some, words in hits]
+            print(json.dumps(saying), flush=True)  # in a small memory other texts may be found too
         elif what == "count":
             sorts = ("record", "turn", "paragraph")
             print(json.dumps([memory._index.frequencies(s, about, None) for s in sorts]), flush=True)
@@ -294,11 +296,9 @@ def scenario(folder: Path, seed: int) -> None:
         assert memory.admin.check() == []
         assert memory.as_of(memory._store.sequence() // 2).list(limit=None, archived=None)
         for text in texts:
-            assert (
-                memory.search(text, sources=SOURCES)
-                == memory.as_of(memory._store.sequence() // 2).search(text, sources=SOURCES)
-                == []
-            )
+            for state in (memory, memory.as_of(memory._store.sequence() // 2)):
+                found = [hit.content.lower() for hit in state.search(text, sources=SOURCES)]
+                assert not [each for each in found if any(word in each for word in text.lower().split())]
 
 
 def seeds(count: int) -> Iterator[int]:
