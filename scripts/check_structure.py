@@ -1,4 +1,4 @@
-"""Check rules about the shape of the package that no other tool checks.
+"""Check rules about the shape of the package, and of the measurements, that no other tool checks.
 
 * No import circle between modules. Imports inside functions count, imports for type checking do not.
 * No public class name twice.
@@ -17,7 +17,9 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-SOURCE = Path(__file__).parents[1] / "src"
+CHECKOUT = Path(__file__).parents[1]
+SOURCE = CHECKOUT / "src"
+EVALUATION = CHECKOUT / "evaluation"
 ROOT_MODULES = 8
 ROOT_FOLDERS = 13
 FILE_LINES = 700
@@ -29,8 +31,9 @@ KNOWN: frozenset[str] = frozenset()
 
 def main() -> int:
     """Print the violations; return an exit code."""
-    trees = {module_name(file): ast.parse(file.read_bytes()) for file in sorted(SOURCE.rglob("*.py"))}
-    files = {module_name(file): file for file in SOURCE.rglob("*.py")}
+    sources = sorted([*SOURCE.rglob("*.py"), *EVALUATION.rglob("*.py")])
+    files = {module_name(file): file for file in sources}
+    trees = {name: ast.parse(file.read_bytes()) for name, file in files.items()}
     violations = [
         *import_circles(trees),
         *repeated_classes(trees),
@@ -49,7 +52,8 @@ def main() -> int:
 
 def module_name(file: Path) -> str:
     """Return the dotted name of a module; a package has the name of its folder."""
-    parts = file.relative_to(SOURCE).with_suffix("").parts
+    root = SOURCE if file.is_relative_to(SOURCE) else CHECKOUT
+    parts = file.relative_to(root).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 

@@ -11,8 +11,6 @@ import tempfile
 import venv
 from pathlib import Path
 
-DATA = Path(__file__).resolve().parents[1] / "evaluation"
-
 
 def main(dist: Path) -> int:
     """Install the newest wheel in `dist` and use it from another folder; return an exit code."""
@@ -37,11 +35,16 @@ def main(dist: Path) -> int:
         )
         subprocess.run([binaries / "python", "-c", lookup], check=True, cwd=folder)
         memory = Path(folder) / "memory"
+        collection = Path(folder) / "collection"
+        (collection / "qrels").mkdir(parents=True)
+        (collection / "corpus.jsonl").write_text('{"_id": "1", "text": "The cat sleeps."}\n')
+        (collection / "queries.jsonl").write_text('{"_id": "a", "text": "Where does the cat sleep?"}\n')
+        (collection / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\na\t1\t1\n")
         commands: list[list[str | Path]] = [
             ["demo", "--store", memory],
             ["recall", "how should I answer?", "--store", memory],
             ["check", "--store", memory],
-            ["eval", "fold", "--data", DATA],
+            ["eval", collection],
         ]
         for command in commands:
             done = subprocess.run(

@@ -9,9 +9,10 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from evaluation.measures.scripted_verifier import answer_check
+
 from reverie.domain.conversation import ToolCall, Turn
 from reverie.domain.record import Record
-from reverie.evals.rules.scripted_verifier import answer_check
 from reverie.llm.messages import ModelReply, ModelRequest
 from reverie.memory import Memory
 from reverie.search.hits import Explanation, Hit

@@ -40,6 +40,7 @@ from typing import Any
 
 import click
 import pytest
+from evaluation.measures.command import COMMANDS as MEASUREMENTS
 
 import reverie
 from reverie import (
@@ -468,8 +469,8 @@ def test_the_options_shared_by_all_commands_and_every_exit_code_are_in_the_refer
 
 
 def test_options_named_anywhere_in_the_docs_exist() -> None:
-    evaluations = command("eval").others.values()  # type: ignore[attr-defined]
-    further = {option for each in evaluations for parameter in each.params for option in parameter.opts}
+    measurements = [build() for build in MEASUREMENTS.values()]
+    further = {option for each in measurements for parameter in each.params for option in parameter.opts}
     known = SHARED.union(further, *(options(name) for name in NAMES))
     for file in DOCS:
         for option in re.findall(r"`(--[a-z][\w-]*)", file.read_text(encoding="utf-8")):

@@ -61,7 +61,7 @@ def test_the_defaults_are_those_of_the_seeds_but_for_what_is_recalled():
     settings = Settings()
     assert (settings.retain_turns, settings.replay_turns, settings.idle) == (50, 20, timedelta(hours=1))
     assert (settings.soft_tokens, settings.hard_tokens) == (1_800, 3_500)
-    assert settings.layer_limits == {"episodic": 8, "semantic": 10, "procedural": 4}
+    assert settings.layer_limits == {"episodic": 12, "semantic": 10, "procedural": 4}
     assert (settings.recall_limit, settings.fallback_limit, settings.working_top_k) == (12, 5, 6)
     assert settings.default_ttl == timedelta(minutes=5)
     assert (settings.promotion_min_confidence, settings.decay_days, settings.retention_days) == (0.75, 30, 90)
@@ -69,7 +69,7 @@ def test_the_defaults_are_those_of_the_seeds_but_for_what_is_recalled():
 
 @pytest.mark.parametrize("example", [GOLEMCORE, ROCKBOT, {"agents": {"defaults": {"memory_window": 50}}}])
 def test_the_seeds_own_examples_are_read_and_say_what_is_the_default(written, example):
-    usual = Settings(semantic_top_k=6) if example is GOLEMCORE else Settings()
+    usual = Settings(semantic_top_k=6, episodic_top_k=8) if example is GOLEMCORE else Settings()
     assert Settings.load(written(example)) == usual
 
 

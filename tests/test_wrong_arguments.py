@@ -51,9 +51,11 @@ def calls(memory: Memory) -> dict[str, Callable[[Any], object]]:
     chat.add("user", "Hello")
     answer = chat.add("assistant", "Hello to you")
     turn = {"role": "user", "content": "Hello"}
+    assert memory.folder is not None
     graph, kept = memory.knowledge_graph(), memory.key_value("kept")
     every: dict[str, Callable[[Any], object]] = {
         "open": Memory.open,
+        "busy_timeout": lambda x: Memory.open(memory.path, busy_timeout=x).close(),
         "settings": lambda x: Memory.open(":memory:", settings=x).close(),
         "profile": lambda x: Memory.open(":memory:", profile=x).close(),
         "save": memory.save,
@@ -68,6 +70,8 @@ def calls(memory: Memory) -> dict[str, Callable[[Any], object]]:
         "restore": memory.restore,
         "session": memory.session,
         "turns": memory.turns,
+        "turns start": lambda x: memory.turns("cli:1", start=x),
+        "turns stop": lambda x: memory.turns("cli:1", stop=x),
         "scoped": memory.scoped,
         "delete_session": memory.delete_session,
         "consolidate_session": memory.consolidate_session,
@@ -88,6 +92,9 @@ def calls(memory: Memory) -> dict[str, Callable[[Any], object]]:
         "pages.write": lambda x: memory.pages.write(x, "text"),
         "pages.write text": lambda x: memory.pages.write("a.md", x),
         "pages.append": lambda x: memory.pages.append("HISTORY.md", x),
+        "pages.append reason": lambda x: memory.pages.append("HISTORY.md", "text", reason=x),
+        "pages.paragraphs": memory.pages.paragraphs,
+        "pages.paragraphs start": lambda x: memory.pages.paragraphs("HISTORY.md", start=x),
         "pages.notes": memory.pages.notes,
         "add_many": chat.add_many,
         "add_many one": lambda x: chat.add_many([x]),
@@ -104,6 +111,10 @@ def calls(memory: Memory) -> dict[str, Callable[[Any], object]]:
         "working.set": lambda x: chat.working.set(x, "data"),
         "working.set data": lambda x: chat.working.set("key", x),
         "working.set ttl": lambda x: chat.working.set("key", "data", ttl=x),
+        "folder.flush": memory.folder.flush,
+        "folder.restore": memory.folder.restore,
+        "folder.restore one": lambda x: memory.folder.restore([x]),
+        "working.delete": chat.working.delete,
         "history.log": memory.history.log,
         "history.log limit": lambda x: memory.history.log(limit=x),
         "history.blame": memory.history.blame,
@@ -116,6 +127,9 @@ def calls(memory: Memory) -> dict[str, Callable[[Any], object]]:
         "dreams.plan": memory.dreams.plan,
         "dreams.plan session": lambda x: memory.dreams.plan("compact", session=x),
         "dreams.apply": memory.dreams.apply,
+        "dreams.answer": lambda x: memory.dreams.answer(record.id, x),
+        "dreams.run": lambda x: memory.dreams.run(x, dry_run=True),
+        "dreams.start": lambda x: start_and_stop(memory, x),
     }
     for name in RECORD:
         every[f"save {name}"] = lambda x, name=name: memory.save("Something", **{name: x})  # type: ignore[misc]
@@ -128,6 +142,11 @@ def calls(memory: Memory) -> dict[str, Callable[[Any], object]]:
     for name in FORGET:
         every[f"forget {name}"] = lambda x, name=name: memory.admin.forget(**{name: x}, dry_run=True)  # type: ignore[misc]
     return every
+
+
+def start_and_stop(memory: Memory, every_s: Any) -> None:
+    memory.dreams.start(every_s=every_s)
+    memory.dreams.stop()
 
 
 def refusal(call: Callable[[Any], object], value: object) -> str:

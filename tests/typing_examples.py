@@ -325,8 +325,7 @@ def journal(memory: Memory) -> None:
 
 def pages(memory: Memory) -> None:
     pages: Pages = memory.pages
-    written: PageWriteResult = pages.write("MEMORY.md", "text", expected="old", guard=True, reason="digest")
-    kept: tuple[str, ...] = written.kept
+    written: PageWriteResult = pages.write("MEMORY.md", "text", expected="old", reason="digest")
     replaced: Page = pages.replace("old", "new", name="MEMORY.md").page
     added: Paragraph | Page = pages.append("HISTORY.md", "text", at=NOW, source="cli:1")
     assert_type(pages.read(), str)
@@ -341,7 +340,7 @@ def pages(memory: Memory) -> None:
     told: list[Paragraph] = [hit.paragraph for hit in hits if hit.paragraph is not None]
     assert_type(memory.get_paragraph("0123456789ab"), Paragraph | None)
     pages.write("MEMORY.md", b"bytes")  # type: ignore[arg-type]
-    del kept, replaced, added, paragraphs, names, sizes, context, told
+    del written, replaced, added, paragraphs, names, sizes, context, told
 
 
 def looking_inside(memory: Memory) -> None:

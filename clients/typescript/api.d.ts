@@ -27,9 +27,11 @@ export interface BulkChange {
   reason?: string;
 }
 
-/** Conflicts, those of the newest records first. */
+/** Conflicts of some records, those of the newest first. */
 export interface ConflictList {
   items: ConflictPair[];
+  compared: number;
+  next: string | null;
 }
 
 /** Two records of which only one seems to hold. */
@@ -635,8 +637,8 @@ export interface Api {
   getActivity(options?: { days?: number } & Options): Promise<Result<ActivityOutput>>;
   /** Return the number of live records of each category. */
   listCategories(options?: { scope?: string } & Options): Promise<Result<{ [name: string]: number }>>;
-  /** List pairs of records of which only one seems to hold, among the newest of a scope. */
-  listConflicts(options?: { scope?: string } & Options): Promise<Result<ConflictList>>;
+  /** List pairs of records of which only one seems to hold; next leads to those of older records. */
+  listConflicts(options?: { scope?: string; cursor?: string } & Options): Promise<Result<ConflictList>>;
   /** Say which of two records holds; the other one ends, is archived as wrong, or holds too. */
   settleConflict(body: Settlement, options?: { scope?: string } & Options): Promise<Result<SettledConflict>>;
   /** Compare the store, the journal, the search index and the files; repair nothing. */

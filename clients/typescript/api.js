@@ -7,7 +7,7 @@ export const OPERATIONS = {
   getReadiness: {"method": "GET", "path": "/readyz"},
   getActivity: {"method": "GET", "path": "/v1/activity", "query": ["days"]},
   listCategories: {"method": "GET", "path": "/v1/categories", "query": ["scope"]},
-  listConflicts: {"method": "GET", "path": "/v1/conflicts", "query": ["scope"]},
+  listConflicts: {"method": "GET", "path": "/v1/conflicts", "query": ["scope", "cursor"]},
   settleConflict: {"method": "POST", "path": "/v1/conflicts/settle", "query": ["scope"], "body": "application/json"},
   diagnose: {"method": "GET", "path": "/v1/doctor"},
   forget: {"method": "POST", "path": "/v1/forget", "body": "application/json"},

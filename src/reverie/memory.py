@@ -19,7 +19,7 @@ from reverie.domain.change import Change, JournalEntry
 from reverie.domain.errors import InvalidInput, NotFound, quote_value
 from reverie.domain.text import ids, timestamps
 from reverie.domain.text.ids import NewId
-from reverie.domain.text.timestamps import Clock
+from reverie.domain.text.timestamps import Clock, parse_duration
 from reverie.files.disk.paths import resolve_path
 from reverie.files.profile import Profile
 from reverie.repositories.activity import ActivityLog
@@ -226,7 +226,11 @@ class Memory(ScopedMemory):
             from reverie.stores.in_memory import InMemoryStore  # here: most memories are on disk
 
             return build(InMemoryStore(analyse=analyze), profile=profile_folder)
-        patience = {} if busy_timeout is None else {"busy_timeout": busy_timeout}
+        patience = (
+            {}
+            if busy_timeout is None
+            else {"busy_timeout": parse_duration(busy_timeout, name="busy_timeout")}
+        )
         if is_database(path):
             from reverie.stores.postgres import PostgresStore  # here: most memories are in a folder
 

@@ -257,6 +257,9 @@ class MemoryReader:
             start: First position; a negative one counts from the end.
             stop: Position after the last; None for the end.
         """
+        validate_count(start, name="start", least=-1_000_000_000)
+        if stop is not None:
+            validate_count(stop, name="stop", least=-1_000_000_000)
         turns = self._store.turns(session=self._resolve_session(session), start=start, stop=stop)
         return [turn for turn in turns if self._is_visible(turn.scope)]
 

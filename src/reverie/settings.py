@@ -104,7 +104,7 @@ class Settings:
             3,500. golemcore's `maxPromptBudgetTokens`.
         working_top_k: Lines of the working-memory inventory that are sure of their place, 0 to 1,000;
             default 6. golemcore's `workingTopK`.
-        episodic_top_k: Recalled episodic records and turns at most, 0 to 1,000; default 8. `episodicTopK`.
+        episodic_top_k: Recalled episodic records and turns at most, 0 to 1,000; default 12. `episodicTopK`.
         semantic_top_k: The same for semantic records; default 10. `semanticTopK`.
         procedural_top_k: The same for procedural records; default 4. `proceduralTopK`.
         recall_limit: What is recalled for a message at most, 0 to 100; default 12.
@@ -204,7 +204,7 @@ class Settings:
     soft_tokens: int = _define_setting(1_800, "int", "soft_prompt_budget_tokens")
     hard_tokens: int = _define_setting(3_500, "int", "max_prompt_budget_tokens")
     working_top_k: int = _define_setting(6, "int", high=1_000)
-    episodic_top_k: int = _define_setting(8, "int", high=1_000)
+    episodic_top_k: int = _define_setting(12, "int", high=1_000)
     semantic_top_k: int = _define_setting(10, "int", high=1_000)
     procedural_top_k: int = _define_setting(4, "int", high=1_000)
     recall_limit: int = _define_setting(12, "int", high=100)

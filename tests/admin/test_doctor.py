@@ -176,7 +176,7 @@ def test_rows_words_and_counters_are_written_again_from_the_sound_journal(
     before = doctor(folder)
     assert words in told(before)
     assert not before.sound
-    assert all(finding.repairable for finding in before.findings)
+    assert all(finding.remedy for finding in before.findings)
     after = doctor(folder, fix=True)
     assert after.sound, told(after)
     assert after.repaired

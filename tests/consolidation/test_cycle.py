@@ -11,6 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 import pytest
+from evaluation.measures.scripted_verifier import answer_check
 
 from reverie.consolidation.cycle import ConsolidationCycle
 from reverie.domain.change import Change, undo_of
@@ -20,7 +21,6 @@ from reverie.domain.filter import Filter
 from reverie.domain.headlines import is_current
 from reverie.domain.record import Record
 from reverie.domain.text.ids import generate_id
-from reverie.evals.rules.scripted_verifier import answer_check
 from reverie.llm import model_from_function
 from reverie.llm.messages import ModelReply, ModelRequest
 from reverie.search.analyzer import analyze

@@ -311,7 +311,9 @@ def test_signals_of_every_sort_reach_the_model_with_their_own_scope(clock: Movab
         fine = other.add("assistant", "Hello Bo")
         other.feedback(fine.id, "down", note="too cheerful")
         memory.dreams.cycle.run(["merge", "infer"])
-    everybodys, tools, bos = model.questions("merge")
+    bos, tools, everybodys = sorted(
+        model.questions("merge"), key=lambda text: ("should have asked" in text, "connection refused" in text)
+    )
     for text in ("thumbs_down", "should have asked", "correction", "after “Sent it to everybody.”"):
         assert text in everybodys
     for text in ("- tool_failure [", "connection refused"):

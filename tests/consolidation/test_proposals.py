@@ -65,14 +65,18 @@ def test_a_rejected_proposal_stays_away(memory: Memory) -> None:
     memory.dreams.run(["infer"])
     assert memory.dreams.proposals() == []
     assert not _is_found(memory, record)
-    with pytest.raises(NotFound, match="reverie review"):
+    with pytest.raises(NotFound, match=f"was rejected: undo the change that `reverie blame {record.id}`"):
         memory.dreams.decide(record.id, "accept")
+    [rejection] = [each for each in memory.history.log() if each.reason == "reject the proposal"]
+    memory.history.undo(rejection.sequence)
+    assert [each.id for each in memory.dreams.proposals()] == [record.id]
 
 
 def test_a_proposal_for_later_is_listed_again_and_a_decision_can_be_undone(memory: Memory) -> None:
     record = _propose(memory)
     memory.dreams.decide(record.id, "later")
     assert [each.id for each in memory.dreams.proposals()] == [record.id]
+    assert memory.history.log()[-1].reason == "leave the proposal for later"
     memory.dreams.decide(record.id, "accept")
     memory.history.undo(batch=memory.history.log()[-1].batch)
     assert [each.id for each in memory.dreams.proposals()] == [record.id]

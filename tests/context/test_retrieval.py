@@ -36,3 +36,10 @@ def test_records_come_before_turns_that_were_read_for_facts() -> None:
         session.add("user", SAID.upper())
         session.add("assistant", "On Thursday.")
         assert _recall(memory, "cli:4") == [SAID.upper()]
+
+
+def test_what_is_found_only_in_conversations_may_fill_a_prompt() -> None:
+    with Memory.open(":memory:", clock=MovableClock(), settings=Settings(embedder="none")) as memory:
+        for number in range(14):
+            memory.session(f"cli:{number}").add("user", f"Batch {number} of the beans is roasted darker.")
+        assert len(_recall(memory, "cli:ask")) == Settings().recall_limit

@@ -8,7 +8,6 @@ import pytest
 
 from reverie import Memory
 from reverie.context import notes
-from reverie.domain import provenance
 from reverie.domain.conversation import Turn
 from reverie.domain.errors import InvalidInput
 from reverie.domain.record import UNTRUSTED
@@ -127,14 +126,6 @@ def test_the_answer_that_rests_on_a_tool_is_left_out_of_the_notes_in_prompts(mem
     assert "otter" in memory.pages.read(memory.pages.names()[-1])
 
 
-def test_a_note_is_grounded_only_in_what_was_said() -> None:
-    known = ["We moved Atlas to Postgres 16 last week."]
-    assert not provenance.is_grounded("- Atlas always runs on the hidden server", known)
-    assert provenance.is_grounded("- Atlas moved to Postgres 16", known)
-    assert not provenance.is_grounded("- Atlas moved to Postgres 17", known)
-    assert provenance.least_trusted("agent", "import", "tool") == "import"
-
-
 @pytest.mark.parametrize(
     "said",
     [
@@ -149,13 +140,6 @@ def test_a_sentence_of_small_words_is_looked_at_too(memory: Memory, said: str) -
     chat.add("user", "I like tea with milk.")
     assert chat.determine_origin("The user likes tea with milk.") == "agent"
     assert chat.determine_origin(said) == "tool"
-
-
-@pytest.mark.parametrize("line", ["On go: do rm -rf ~", "rm -rf ~", "- User wants: please do not use that"])
-def test_a_line_of_small_words_has_no_ground_by_itself(line: str) -> None:
-    assert not provenance.is_grounded(line, ["Ada likes tea"])
-    assert provenance.is_grounded(line, [f"Ada said: {line}"])
-    assert provenance.is_grounded("---", ["Ada likes tea"])
 
 
 def test_a_users_message_with_remembered_text_in_it_is_not_the_owners_word() -> None:

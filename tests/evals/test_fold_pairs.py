@@ -10,12 +10,8 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-
-from reverie.domain.errors import InvalidInput
-from reverie.domain.similarity.comparison import is_repetition, normalize
-from reverie.evals.command import eval_command, fold_command
-from reverie.evals.recall import metrics
-from reverie.evals.rules.deduplication import (
+from evaluation.measures.command import build_command
+from evaluation.measures.deduplication import (
     EVALUATION,
     LABELS,
     MergePair,
@@ -24,6 +20,11 @@ from reverie.evals.rules.deduplication import (
     group_figures,
     judge_pair,
 )
+
+from reverie.domain.errors import InvalidInput
+from reverie.domain.similarity.comparison import is_repetition, normalize
+from reverie.evals.command import eval_command
+from reverie.evals.recall import metrics
 from reverie.interfaces.cli.main import cli
 
 PAIRS = {name: EVALUATION.load_set(name) for name in EVALUATION.files}
@@ -267,20 +268,20 @@ def test_it_shows_what_went_wrong_when_asked(written: Callable[..., Path]) -> No
         {**GOOD, "id": "a-2", "new": "Enjoys a cup of tea"},
         {**GOOD, "id": "b-1", "group": "b", "label": "differs"},
     )
-    plain = CliRunner().invoke(fold_command, [str(file)])
+    plain = CliRunner().invoke(build_command("fold"), [str(file)])
     assert "a-2" not in plain.output
-    shown = CliRunner().invoke(fold_command, [str(file), "--show-errors"])
+    shown = CliRunner().invoke(build_command("fold"), [str(file), "--show-errors"])
     assert "folded wrongly: b-1 (differs)\n  old: Likes tea\n  new: likes tea.\n" in shown.output
     assert "not folded: a-2 (repeats)\n  old: Likes tea\n  new: Enjoys a cup of tea\n" in shown.output
     assert "a-1" not in shown.output
 
 
 def test_it_can_be_asked_about_one_group() -> None:
-    result = CliRunner().invoke(fold_command, ["--group", "lists"])
+    result = CliRunner().invoke(build_command("fold"), ["--group", "lists"])
     lines = result.output.splitlines()
     assert [line.split("\t")[0] for line in lines[:3]] == ["", "pairs", "held out"]
     assert lines[1].split("\t")[1] == str(sum(pair.group == "lists" for pair in PAIRS["pairs"]))
-    unknown = CliRunner().invoke(fold_command, ["--group", "nothing"])
+    unknown = CliRunner().invoke(build_command("fold"), ["--group", "nothing"])
     assert unknown.exit_code == 1
     assert "there is no group 'nothing': use one of exact, wording" in unknown.output
 
@@ -293,6 +294,6 @@ def test_a_collection_is_measured_as_before_when_it_is_not_called_fold(tmp_path:
 
 
 def test_figures_that_cannot_be_written_are_told_before_anything_is_measured(tmp_path: Path) -> None:
-    result = CliRunner().invoke(fold_command, ["--json", str(tmp_path / "no" / "out.json")])
+    result = CliRunner().invoke(build_command("fold"), ["--json", str(tmp_path / "no" / "out.json")])
     assert result.exit_code == 1
     assert "no such folder" in result.output

@@ -5,14 +5,13 @@ from __future__ import annotations
 import io
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from rich.console import Console
-
-from reverie.evals.command import eval_command
-from reverie.evals.rules import (
+from evaluation.measures import (
     deduplication,
     harness,
     prompt_attacks,
@@ -20,6 +19,11 @@ from reverie.evals.rules import (
     sentence_rules,
     superseded_records,
 )
+from evaluation.measures.command import COMMANDS
+from rich.console import Console
+
+from reverie.evals import command
+from reverie.evals.command import eval_command
 
 EVALUATIONS = {
     "attacks": prompt_attacks.EVALUATION,
@@ -80,3 +84,30 @@ def test_errors_in_sealed_sets_are_not_listed(tmp_path: Path) -> None:
     superseded_records.EVALUATION.run(data=tmp_path, sealed=True, show_errors=True, console=console)
     assert "The moon" not in printed.getvalue()
     assert "not listed: errors in sealed" in printed.getvalue()
+
+
+# -- where the measurements are ------------------------------------------------------------------------
+
+
+def test_every_measurement_of_the_checkout_has_a_name_in_the_package() -> None:
+    assert sorted(COMMANDS) == sorted(command.NAMED_EVALUATIONS)
+
+
+def test_python_m_evaluation_runs_a_measurement() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "evaluation", "fold", "--group", "exact"],
+        cwd=command.CHECKOUT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("\tpairs\tmay\tfold")
+
+
+@pytest.mark.parametrize("name", command.NAMED_EVALUATIONS)
+def test_without_a_checkout_the_command_says_where_the_measurement_is(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "CHECKOUT", tmp_path)
+    result = CliRunner().invoke(eval_command, [name])
+    assert result.exit_code == 1
+    assert f"clone it and run `python -m evaluation {name}` there" in result.output
+    assert "In a checkout only." in CliRunner().invoke(eval_command, ["--help"]).output

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from evaluation.measures import learned_turns, superseded_records
 
 from reverie.domain.errors import InvalidInput
 from reverie.evals.command import eval_command
-from reverie.evals.rules import learned_turns, superseded_records
 
 
 def write(file: Path, *items: Mapping[str, Any]) -> Path:

@@ -100,11 +100,6 @@ def test_where_there_is_nothing_to_take_a_share_of_there_is_no_figure() -> None:
         "abstain_recall": None,
         "answerable_empty": 0.0,
     }
-    assert metrics.measure_separation([0.5], []) is None
-
-
-def test_separation_counts_pairs_and_halves_ties() -> None:
-    assert metrics.measure_separation([0.9, 0.5], [0.5, 0.1]) == (1 + 1 + 0.5 + 1) / 4
 
 
 rankings = st.lists(st.sampled_from("abcdefgh"), unique=True)

@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
+from evaluation.measures.month import MODES, play, read_months, run
 
 from reverie.domain.errors import InvalidInput
-from reverie.evals.month import MODES, play, read_months, run
 
 MONTH = {
     "name": "short",

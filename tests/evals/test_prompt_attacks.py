@@ -7,16 +7,16 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from rich.console import Console
-
-from reverie.domain.errors import InvalidInput
-from reverie.evals.rules import attack_scenarios
-from reverie.evals.rules.prompt_attacks import (
+from evaluation.measures import attack_scenarios
+from evaluation.measures.prompt_attacks import (
     BENIGN,
     EVALUATION,
     AttackCase,
     judge_case,
 )
+from rich.console import Console
+
+from reverie.domain.errors import InvalidInput
 
 CASES = [case for name in EVALUATION.files for case in EVALUATION.load_set(name)]
 ATTACKS = [case for case in CASES if case.kind != BENIGN]

@@ -6,9 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-
-from reverie import InvalidInput
-from reverie.evals.recall.questions import (
+from evaluation.measures.questions import (
     PersonaQuestion,
     QuestionResult,
     ask_fts5,
@@ -17,6 +15,8 @@ from reverie.evals.recall.questions import (
     read_personas,
     summarize,
 )
+
+from reverie import InvalidInput
 
 COLLECTION = Path(__file__).parents[2] / "evaluation" / "questions"
 TYPES = {

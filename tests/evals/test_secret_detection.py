@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from evaluation.measures.harness import CHECKOUT_DATA
+from evaluation.measures.secret_detection import EVALUATION, judge_text
 
 from reverie import InvalidInput
 from reverie.domain.secrets import Redactor
-from reverie.evals.rules.harness import CHECKOUT_DATA
-from reverie.evals.rules.secret_detection import EVALUATION, judge_texts
 from reverie.interfaces.cli.main import cli
 
 TEXTS = EVALUATION.load_set("texts")
-RESULTS = judge_texts(TEXTS)
+RESULTS = [judge_text(text) for text in TEXTS]
 
 
 def test_there_are_enough_of_both_sorts_in_both_sets() -> None:
@@ -102,7 +102,7 @@ def test_texts_of_ones_own_can_be_measured(tmp_path: Path) -> None:
         {"id": "b", "set": "develop", "kind": "other", "seed": 2, "text": "commit ‹sha1›"},
     ]
     file.write_text("\n".join(json.dumps(row) for row in rows))
-    one, other = judge_texts(EVALUATION.read_file(file))
+    one, other = map(judge_text, EVALUATION.read_file(file))
     assert not one.missed
     assert not other.found
     assert one.labelled.text.endswith("and « chat »")

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from evaluation.measures import sentence_rules
 from rich.console import Console
 
 from reverie.consolidation.rules import RULES, Rule
 from reverie.domain.errors import InvalidInput
 from reverie.evals.command import eval_command
-from reverie.evals.rules import sentence_rules
 
 
 def results(name: str) -> list[sentence_rules.SentenceVerdict]:

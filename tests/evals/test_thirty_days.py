@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from evaluation.measures.deduplication import EVALUATION, MergePair, judge_pair
 
 from reverie import Memory
-from reverie.evals.rules.deduplication import EVALUATION, MergePair, judge_pair
 from reverie.llm import model_from_function
 from reverie.llm.messages import ModelRequest
 from tests.factories import MovableClock

@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
+from evaluation.measures.written_headlines import EVALUATION, HeadlineCase, judge_case
 
 from reverie.domain.errors import InvalidInput
-from reverie.evals.rules.written_headlines import EVALUATION, HeadlineCase, judge_case
 
 PARTS = ("Ann manages Bo.", "Bo is in Kiel.", "Ann is in Oslo.")
 

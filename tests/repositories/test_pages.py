@@ -38,7 +38,7 @@ def notes(memory: Memory, page: str = "2025-06-02.md") -> list[str]:
 def test_a_page_reads_as_it_was_written(memory: Memory) -> None:
     assert memory.pages.read() == memory.pages.read("projects/atlas.md") == ""
     written = memory.pages.write("MEMORY.md", "# Facts\r\nUser likes tea.\r\n")
-    assert (written.outcome, written.merged, written.kept) == ("created", False, ())
+    assert (written.outcome, written.merged) == ("created", False)
     assert memory.pages.read() == "# Facts\nUser likes tea.\n"
     assert memory.pages.write("MEMORY.md", "").outcome == "changed"
     assert memory.pages.read() == ""
@@ -109,29 +109,6 @@ def test_a_page_deleted_meanwhile_comes_back_with_what_was_new_only(memory: Memo
     memory.pages.write("MEMORY.md", "old\n")
     memory.pages.delete("MEMORY.md")
     assert memory.pages.write("MEMORY.md", "old\nnew\n", expected="old\n").page.content == "new\n"
-
-
-def test_a_rewrite_by_a_model_cannot_erase_a_page(memory: Memory) -> None:
-    page = "# Facts\n- Ann lives in Oslo\n- Never deploy on Fridays\n"
-    memory.pages.write("MEMORY.md", page)
-    written = memory.pages.write("MEMORY.md", "", guard=True)
-    assert (written.outcome, written.kept) == (
-        "unchanged",
-        ("# Facts", "- Ann lives in Oslo", "- Never deploy on Fridays"),
-    )
-    written = memory.pages.write("MEMORY.md", "# Facts\n- Ann likes tea\n", expected=page, guard=True)
-    assert written.kept == ("- Ann lives in Oslo", "- Never deploy on Fridays")
-    assert memory.pages.read() == "# Facts\n- Ann lives in Oslo\n- Never deploy on Fridays\n- Ann likes tea\n"
-    assert memory.pages.write("MEMORY.md", "").page.content == ""
-
-
-def test_a_guarded_rewrite_of_a_page_that_a_person_edited_meanwhile_keeps_both(memory: Memory) -> None:
-    memory.pages.write("MEMORY.md", "- Ann lives in Oslo\n- The port is 5432\n")
-    seen = memory.pages.read()
-    memory.pages.write("MEMORY.md", seen + "- Bob plays chess\n")
-    written = memory.pages.write("MEMORY.md", "- The port is 5433\n", expected=seen, guard=True)
-    assert (written.merged, written.kept) == (True, ("- Ann lives in Oslo",))
-    assert memory.pages.read() == "- Ann lives in Oslo\n- The port is 5433\n- Bob plays chess\n"
 
 
 def test_a_piece_that_stands_once_is_replaced(memory: Memory) -> None:

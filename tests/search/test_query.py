@@ -161,3 +161,9 @@ def test_what_asks_for_something_to_be_done_is_told_by_its_form(text: str, is_re
 @pytest.mark.slow
 def test_a_very_long_question_is_parsed() -> None:
     assert parse_query("May 8 the-thing_of 2023 x" * 4_000).tokens
+
+
+def test_only_a_pair_of_two_hiragana_weighs_less() -> None:
+    weights = {term.token: term.weight for term in parse_query("食べたって").terms}
+    assert weights["食べ"] == 1.0
+    assert weights["って"] < 1.0

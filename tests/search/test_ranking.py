@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from reverie.domain.passage import Passage
 from reverie.domain.text.tokenizer import extract_cues, pack, tokenize
-from reverie.search.query import Alternative, parse_query
+from reverie.search.query import parse_query
 from reverie.search.ranking import (
     RankedPassage,
     RankingSettings,
@@ -27,7 +27,7 @@ from reverie.search.ranking import (
 
 PLAIN = RankingSettings(
     k1=1.2, b=0.75, background=0, pair=0, before=(), after=(), session=0, date=0, other_speaker=1,
-    not_the_user=1, asking=1, only_asking=1, no_time=1, no_number=1, short=0,
+    not_the_user=1, asking=1, no_time=1, no_number=1, short=0,
 )  # fmt: skip
 """Nothing but BM25."""
 
@@ -383,16 +383,3 @@ def test_a_long_record_ranks_as_its_best_part() -> None:
     (best,) = rank(query, [long], statistics=statistics)
     assert best.relevance > 1.5 * whole.relevance
     assert set(best.matched) >= {"spare", "key"}
-
-
-def test_several_weak_relatives_of_a_word_count_for_more_than_one_and_for_less_than_the_word() -> None:
-    texts = ["the dog has a collar", "the dog has a bowl", "the collar is a gift", "the hamster is grey"]
-    passages = [record(key, text) for key, text in enumerate(texts)]
-    query = parse_query("which hamster?")
-    weak = tuple(Alternative(token, 0.2, "related") for token in ("dog", "collar"))
-    terms = tuple(dataclasses.replace(term, alternatives=weak) for term in query.terms)
-    found = rank(
-        dataclasses.replace(query, terms=terms), passages, statistics=counted(passages), settings=PLAIN
-    )
-    shares = {entry.key: entry.share for entry in found}
-    assert shares[3] > shares[0] > max(shares[1], shares[2])

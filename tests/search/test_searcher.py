@@ -556,8 +556,11 @@ def test_a_paragraph_of_the_page_in_the_prompt_is_not_recalled_again(memory: Mem
     assert [hit.paragraph.page for hit in pack.hits if hit.paragraph] == ["MEMORY.md"]
 
 
-def test_each_word_is_counted_once_for_a_question(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_word_is_counted_once_for_a_question(
+    memory: Memory, clock: MovableClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     memory.save("The internet of the house is from Megacable")
+    clock.now += timedelta(days=1)
     memory.save("Megacable was replaced by Totalplay in the house")
     index, counted = get_search_index(memory), list[str]()
     count_words = index.frequencies

@@ -11,10 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reverie.domain.passage import Passage
+from reverie.domain.record import SUPERSEDED_BY, Record
 from reverie.domain.text.tokenizer import pack, tokenize
 from reverie.memory import Memory
 from reverie.search import updates
-from reverie.search.updates import Matched, RareWords, order_by_time
+from reverie.search.hits import Explanation, Hit
+from reverie.search.updates import Matched, RareWords, order_by_time, put_successors_first
 from reverie.stores.contract.factories import make_record
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -101,12 +103,35 @@ def test_a_newer_fact_without_a_word_of_the_question_is_looked_up(tmp_path: Path
         assert found[0].content == texts[0]
 
 
+def test_of_two_records_that_share_many_words_the_newer_stands_first() -> None:
+    older, newer = (
+        Matched(Passage(day, pack(tokenize(text)), 8, at=86_400.0 * day), score, dict)
+        for day, score, text in (
+            (1, 0.5, "Mila has a violin lesson at four on Wednesday"),
+            (9, 0.3, "Mila has her violin hour at five on Thursday"),
+        )
+    )
+    places = order_by_time(
+        [older, newer],
+        {"lesson": 9, "wednesday": 9},
+        get_records=lambda keys: [make_record() for _ in keys],
+        rare_words=RareWords(lambda words: dict.fromkeys(words, 99), 100),
+    )
+    assert places == [1, 0]
+
+
 def test_an_older_fact_that_has_all_words_of_the_question_is_not_replaced_by_one_that_has_none(
     tmp_path: Path,
 ) -> None:
     texts = ["Brewery Elster: labels for Winterbock, contact Ronny", "Winterbock done, Ronny was pleased"]
     with remember(tmp_path, texts) as memory:
         assert memory.search("who is the contact at the Elster brewery?")[0].content == texts[0]
+
+
+def test_the_words_of_a_record_find_it_first_although_newer_ones_resemble_it(tmp_path: Path) -> None:
+    texts = [f"Crate s70{n} holds {('figs', 'plums', 'pears')[n % 3]}" for n in range(9)]
+    with remember(tmp_path, texts) as memory:
+        assert [memory.search(text, limit=1)[0].content for text in texts] == texts
 
 
 def test_a_question_about_a_day_is_answered_by_that_day(tmp_path: Path) -> None:
@@ -128,14 +153,16 @@ def test_a_newer_text_that_shares_half_of_the_question_stays_behind_the_one_that
         return Matched(Passage(day, pack(tokenize(text)), 4, at=86_400.0 * day), 0.5, lambda: weights)
 
     older = match(1, "pay Chayo 450 daily", {0: 1.0, 1: 1.0, 2: 1.0})
+    newer = "Chayo waters the plants, feeds cats, cleans windows, brings bread, walks dogs and sweeps the yard daily"
     asked = tokenize("pay Chayo daily")
-    assert order([older, match(9, "Chayo 520 daily", {1: 1.0, 2: 1.0})], asked) == [0, 1]
+    assert order([older, match(9, newer, {1: 1.0, 2: 1.0})], asked) == [0, 1]
+    assert order([older, match(9, "Chayo 520 daily", {1: 1.0, 2: 1.0})], asked) == [1, 0]
 
 
 def test_two_records_that_are_found_by_their_vectors_alone_keep_their_order() -> None:
     older, newer = (
         Matched(Passage(day, pack(tokenize(text)), 4, at=86_400.0 * day), 0.5, dict)
-        for day, text in ((1, "自転車 青い"), (9, "自転 赤い"))
+        for day, text in ((1, "自転車 青い"), (9, "電車 赤い"))
     )
     places = order_by_time(
         [older, newer],
@@ -217,3 +244,26 @@ def test_what_ended_a_fact_stands_before_it_among_several_scopes(tmp_path: Path)
         found = [hit.content for hit in alice.search("what is our project called?")]
         assert found.index("Robin was renamed to Wren") < found.index("The project is called Robin")
         assert "Bluebird was renamed to Kestrel" in found
+
+
+def test_what_ended_many_hits_is_read_at_once() -> None:
+    later = START + timedelta(days=1)
+
+    def make(number: int) -> Record:
+        return make_record(
+            number,
+            valid_to=START if number < 20 else None,
+            metadata={SUPERSEDED_BY: make_record(number + 10).id} if number < 20 else {},
+        )
+
+    calls: list[int] = []
+
+    def get_records(ids: Sequence[str]) -> list[Record]:
+        calls.append(len(ids))
+        return [known[name] for name in ids]
+
+    known = {record.id: record for record in map(make, range(30))}
+    hits = [Hit(score=0.5, explanation=Explanation(), record=make(number)) for number in range(10)]
+    shown = put_successors_first(hits, later, get_records, lambda record: True)
+    assert {hit.id for hit in shown[:10]} == {make(number).id for number in range(20, 30)}
+    assert calls == [10, 10]

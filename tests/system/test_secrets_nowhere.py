@@ -20,11 +20,11 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from evaluation.measures.synthetic_secrets import SECRETS
 
 from reverie import InvalidInput, Memory, ReverieError, Settings
 from reverie.agent import Agent
 from reverie.domain.conversation import ToolCall
-from reverie.evals.rules.synthetic_secrets import SECRETS
 from reverie.integrations.agentkit import FILTools
 from reverie.interfaces.cli.main import cli
 from reverie.llm.messages import ModelReply, ModelRequest, TokenUsage, ToolSpec

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from evaluation.measures import prompt_quoting
 
 from reverie.context import render
 from reverie.domain.text.escaping import NOTICE
-from reverie.evals.rules import prompt_quoting
 
 GOOD = (
     f"# Soul\n\n{NOTICE}\n\n# Memory\n\n## Long-term Memory\nTea.\n\n[Conversation summary]\nThey met.\n\n"

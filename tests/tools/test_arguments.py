@@ -91,7 +91,7 @@ def test_null_and_an_empty_text_are_nothing(nothing: Any) -> None:
         ({"text": "t", "really": "yes"}, "really is 'yes': pass true or false."),
         ({"text": "t", "tags": 3}, "tags is 3: pass a list of strings."),
         ({"text": "t", "tags": {"a": 1}}, "tags is an object: pass a list of strings."),
-        ({"text": "t", "tags": ["a", 3]}, "tags has as item 2 what is 3: pass a string."),
+        ({"text": "t", "tags": ["a", 3]}, "tags is a list whose item 2 is 3: pass a string."),
         ({"text": "t", "tags": ["a"] * 4}, "tags has 4 items: at most 3 are allowed."),
         ({"text": "t", "other": "a"}, "other is 'a': pass a JSON object."),
     ],

@@ -142,7 +142,9 @@ def test_without_a_session_there_are_no_tools_of_working_memory(memory: Memory) 
 
 
 def test_an_unknown_group_names_those_there_are(memory: Memory) -> None:
-    with pytest.raises(InvalidInput, match="there is no group of tools nope: there are long_term, working, "):
+    with pytest.raises(
+        InvalidInput, match="there is no group of tools 'nope': there are long_term, working, "
+    ):
         memory.tools(groups=["long_term", "nope"])
     with pytest.raises(InvalidInput, match="pass a list"):
         memory.tools(groups="long_term")
@@ -225,3 +227,10 @@ def test_asynchronous_tools_have_the_same_methods() -> None:
         assert theirs.__doc__ == mine.__doc__
         parameters = [str(each) for each in inspect.signature(mine).parameters.values()]
         assert [str(each) for each in inspect.signature(theirs).parameters.values()] == parameters
+
+
+def test_a_model_is_told_that_a_secret_is_not_stored(memory: Memory) -> None:
+    tools = memory.tools()
+    saved = tools.call("save_memory", {"content": "The wifi password at the cabin is hunter22"})
+    assert saved.text.endswith("A secret in it is not stored.")
+    assert "secret" not in tools.call("save_memory", {"content": "The cabin has a wifi"}).text

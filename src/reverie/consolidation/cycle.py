@@ -17,10 +17,12 @@ from pathlib import Path
 from reverie.consolidation.gatherer import ACTOR, InputGatherer
 from reverie.consolidation.passes.extract import Extraction
 from reverie.consolidation.passes.merge import NOISE
-from reverie.consolidation.passes.remember import Remembered
+from reverie.consolidation.passes.remember import HELD, Remembered
+from reverie.consolidation.passes.verify import Verified
 from reverie.consolidation.plan import Plan, PlanStep
 from reverie.consolidation.planning.driver import NO_MODEL, Flow, run_pass, run_together
 from reverie.consolidation.planning.inputs import PassInput, build_cursor_name
+from reverie.consolidation.planning.nightly_requests import LATER, NightlyRequests
 from reverie.consolidation.planning.plan_combination import build_skipped_plan, combine_plans
 from reverie.consolidation.registry import DREAM, PASSES, VERIFIED, Pass
 from reverie.consolidation.waiting_plans import drop_rejected
@@ -32,10 +34,11 @@ from reverie.domain.errors import (
     ModelError,
     ModelRefused,
     ReverieError,
+    StoreError,
     StoreUnavailable,
     quote_value,
 )
-from reverie.domain.record import Kind, Origin
+from reverie.domain.record import Kind, Origin, Record
 from reverie.domain.text.timestamps import format_time
 from reverie.llm.messages import ModelFailure, ModelReply, ModelRequest, TokenUsage
 from reverie.llm.protocol import Model
@@ -46,6 +49,9 @@ from reverie.stores.telemetry import ask_model, trace_workflow
 from reverie.stores.writer import StoreWriter
 
 _log = logging.getLogger("reverie")
+
+Ask = Callable[[ModelRequest], ModelReply | ModelFailure]
+"""What asks the model."""
 
 ALL = "dream"
 """Name of all passes of a dream together."""
@@ -104,7 +110,7 @@ class ConsolidationCycle:
         writer: StoreWriter,
         *,
         settings: Settings,
-        plan_records: Callable[[Sequence[NewRecord]], Sequence[Change]],
+        plan_records: Callable[[Sequence[NewRecord | Record]], Sequence[Change]],
         model: Model | None = None,
         profile: Path | None = None,
     ) -> None:
@@ -174,8 +180,10 @@ class ConsolidationCycle:
 
     def _plan_dream(self) -> Plan:
         plans: list[Plan] = []
+        ask = NightlyRequests(self.ask).ask
         for names in (DREAM[: DREAM.index(VERIFIED[0])], VERIFIED, DREAM[DREAM.index(VERIFIED[-1]) + 1 :]):
-            plans += self._plan_together(names, [change for plan in plans for change in plan.edits])
+            planned = [change for plan in plans for change in plan.edits]
+            plans += self._plan_together(names, ask if names == VERIFIED else self.ask, planned)
         named = [
             replace(
                 plan,
@@ -186,9 +194,16 @@ class ConsolidationCycle:
         ]
         return combine_plans(self._gatherer.gather_basics(), ALL, named)
 
-    def _plan_together(self, names: Sequence[str], planned: Sequence[Change] = ()) -> list[Plan]:
-        """Return the plans of passes that do not need what another does; a thing is changed by the first only."""
-        plans = run_together([self._plan_news(PASSES[name], planned) for name in names], self.ask)
+    def _plan_together(self, names: Sequence[str], ask: Ask, planned: Sequence[Change] = ()) -> list[Plan]:
+        """Return the plans of passes that do not need what another does; a thing is changed by the first only.
+
+        Who asks first has most room. Every third day that is `infer`, on the others `merge`.
+        """
+        asking = list(names)
+        if "infer" in names and self._clock().toordinal() % 3 == 0:
+            asking.sort(key="infer".__ne__)
+        found = run_together([self._plan_news(PASSES[name], planned) for name in asking], ask)
+        plans = [found[asking.index(name)] for name in names]
         touched: set[str] = set()
         for at, plan in enumerate(plans):
             steps = tuple(step for step in plan.steps if step.edit.id not in touched)
@@ -227,6 +242,8 @@ class ConsolidationCycle:
             return result
         if isinstance(result, Remembered):
             return self._plan_remembered(view, result)
+        if isinstance(result, Verified):
+            return self._plan_verified(result)
         return self._plan_extraction(view, result, scope=scope, origin=origin)
 
     def _plan_extraction(
@@ -259,6 +276,10 @@ class ConsolidationCycle:
         changes = self._plan_records(found.records)
         steps = [PlanStep(edit=change, why="said in a conversation") for change in changes]
         touched = {change.id for change in changes}
+        for change in self._plan_records(found.held):
+            if isinstance(change.after, Record) and change.before is None:
+                record = replace(change.after, archived_at=view.now, archive_reason=HELD, valid_from=None)
+                steps.append(PlanStep(edit=replace(change, after=record), why=HELD))
         why = "said by a record of the conversation"
         for record in found.replaced:
             if record.id not in touched:
@@ -277,6 +298,24 @@ class ConsolidationCycle:
             cursors={} if found.failed else end,
             usage=found.usage,
         )
+
+    def _plan_verified(self, found: Verified) -> Plan:
+        """Return the plan with the changes that bring back the facts that were held, as saving them would."""
+        held = {record.id: record for record in found.accepted}
+        touched = {step.edit.id for step in found.plan.steps}
+        steps = list(found.plan.steps)
+        for record in found.accepted:
+            changes = self._plan_records([replace(record, archived_at=None, archive_reason="")])
+            if touched.isdisjoint(change.id for change in changes):
+                touched |= {change.id for change in changes}
+                steps += [
+                    PlanStep(
+                        edit=replace(change, before=held.get(change.id, change.before)),
+                        why="the model finds it in its turns",
+                    )
+                    for change in changes
+                ]
+        return replace(found.plan, steps=tuple(steps), skipped="" if steps else found.plan.skipped)
 
     def apply(self, plan: Plan, *, dry_run: bool = False) -> ApplyResult:
         """Make the changes of a plan, all of them or none, in one transaction.
@@ -306,26 +345,30 @@ class ConsolidationCycle:
         """
         names = list(names)
         made: dict[str, Plan] = {}
+        ask = NightlyRequests(self.ask).ask
         with trace_workflow(self._settings, "reverie.dream"), self._gatherer.keep_records():
             outcomes = [
-                self._run(name, partial(self._plan_next, name, names, made), dry_run=dry_run)
+                self._run(name, partial(self._plan_next, name, names, made, ask), dry_run=dry_run)
                 for name in names
             ]
         if not dry_run:
             self._write_log(outcomes)
         return outcomes
 
-    def _plan_next(self, name: str, names: Sequence[str], made: dict[str, Plan]) -> Plan:
+    def _plan_next(self, name: str, names: Sequence[str], made: dict[str, Plan], ask: Ask) -> Plan:
         """Return the plan of a pass, once from those that were made together.
 
         Args:
             name: The pass.
             names: All passes of the run.
             made: Plans that were made together and not taken yet; the first of them makes them.
+            ask: Asks the model within the bound of a dream.
         """
         if name == VERIFIED[0] and set(VERIFIED) <= set(names) and not made:
-            made |= zip(VERIFIED, self._plan_together(VERIFIED), strict=True)
+            made |= zip(VERIFIED, self._plan_together(VERIFIED, ask), strict=True)
         plan = made.pop(name, None)
+        if plan is None and name in VERIFIED:
+            return run_pass(self._plan_news(PASSES[name]), ask)
         return self.plan(name) if plan is None else plan
 
     def run_window(self, session: str, kind: WindowKind, *, keep: int | None = None) -> PassOutcome:
@@ -365,7 +408,9 @@ class ConsolidationCycle:
             self.count(counter)
             return PassOutcome(name=name, at=now, state="failed", why=str(error), error=type(error).__name__)
         plan = applied.plan
-        if plan.failed:
+        if plan.failed == LATER.why and not plan.steps:
+            return PassOutcome(name=name, at=now, state="skipped", why=plan.failed, plan=plan)
+        if plan.failed and plan.failed != LATER.why:
             self.count(counter)
             return PassOutcome(
                 name=name, at=now, state="failed", why=plan.failed, plan=plan, batch=applied.batch
@@ -412,7 +457,7 @@ class ConsolidationCycle:
         """Count a failure in the store; one that cannot be counted is logged."""
         try:
             self._writer.commit([], counts={name: 1})
-        except StoreUnavailable as error:
+        except StoreError as error:
             _log.warning("%s could not be counted: %s", name, error)
 
     # -- the log -----------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from pathlib import Path
 from reverie.consolidation.cycle import ConsolidationCycle
 from reverie.consolidation.worker import Worker
 from reverie.domain.change import Change
+from reverie.domain.record import Record
 from reverie.llm.protocol import Answering, Model, resolve_model
 from reverie.repositories.records import NewRecord
 from reverie.settings import Settings
@@ -20,7 +21,7 @@ def create_worker(
     settings: Settings,
     model: Model | Answering | str | None,
     profile: Path | None,
-    plan_records: Callable[[Sequence[NewRecord]], Sequence[Change]],
+    plan_records: Callable[[Sequence[NewRecord | Record]], Sequence[Change]],
     conclude: Callable[[str], object] | None = None,
 ) -> Worker:
     """Return the worker over a store; the arguments are those of `ConsolidationCycle` and `Worker`."""

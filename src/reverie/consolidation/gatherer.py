@@ -11,9 +11,9 @@ from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
 
-from reverie.consolidation.passes import remember
+from reverie.consolidation.passes import infer, merge, remember, verify
 from reverie.consolidation.passes.headlines import REFUSED
-from reverie.consolidation.passes.merge import LEFT, NOISE
+from reverie.consolidation.passes.merge import NOISE
 from reverie.consolidation.planning.inputs import (
     FormerMerge,
     PassInput,
@@ -106,7 +106,10 @@ class InputGatherer:
         """Return what changed since a pass last read the journal."""
         news = self._read_news(self._read_cursor(registered.name), self._store.sequence())
         if registered.reads("left over"):
-            news = replace(news, changed=news.changed | self._read_left_over())
+            news = replace(news, changed=news.changed.union(self._read_ids(merge.LEFT)))
+        if registered.reads("left turns"):
+            left = self._store.turns(self._read_ids(infer.LEFT))
+            news = replace(news, turns=tuple({turn.id: turn for turn in (*left, *news.turns)}.values()))
         return news
 
     def gather(self, registered: Pass, news: News, planned: Sequence[Change] = ()) -> PassInput:
@@ -133,7 +136,7 @@ class InputGatherer:
             view = replace(view, remembered=tuple(self._iter_remembered(news)))
         if registered.reads("headlines"):
             headlines = self._store.find(Filter(headlines=True, alive_at=view.now), order="created")
-            refused = (self._store.cursor(REFUSED) or "").split()
+            refused = self._read_ids(REFUSED)
             former = tuple(self._iter_former_merges(view.records))
             ended = self._store.find(Filter(headlines=True, archived=True))
             view = replace(
@@ -186,9 +189,9 @@ class InputGatherer:
         text = self._store.cursor(build_cursor_name(name))
         return int(text) if text and text.isdecimal() else 0
 
-    def _read_left_over(self) -> frozenset[str]:
-        """Return the ids of changed records that the last merge had no room to show."""
-        return frozenset((self._store.cursor(LEFT) or "").split())
+    def _read_ids(self, name: str) -> list[str]:
+        """Return the ids in a cursor, such as those of what the last dream had no room for."""
+        return (self._store.cursor(name) or "").split()
 
     def _read_news(self, after: int, until: int) -> News:
         """Return what others than passes changed after a journal entry, up to and including another.
@@ -233,10 +236,10 @@ class InputGatherer:
         )
 
     def _iter_remembered(self, news: News) -> Iterator[RememberedFact]:
-        """Yield the live records that a model wrote down, with the turns that they cite."""
+        """Yield the records that a model wrote down, live or held, with the turns that they cite."""
         for record in self._store.records(list(news.remembered)):
             turns = tuple(self._store.turns(list(record.references)))
-            if record.archived or not turns:
+            if (record.archived and record.archive_reason != remember.HELD) or not turns:
                 continue
             entry = news.remembered[record.id]
             displaced = (
@@ -355,8 +358,8 @@ class InputGatherer:
 
 
 def _is_news(entry: JournalEntry) -> bool:
-    """Return whether others than passes made a change, or a pass wrote down what was said."""
-    return entry.actor != ACTOR or entry.reason.startswith(f"{remember.NAME} ")
+    """Return whether others than passes made a change, or a pass wrote down or verified what was said."""
+    return entry.actor != ACTOR or entry.reason.startswith((f"{remember.NAME} ", f"{verify.NAME} "))
 
 
 def _was_only_seen_again(before: Record, after: Record) -> bool:

@@ -7,6 +7,7 @@ stays archived, and is not proposed again. A program may ask the owner about eac
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 from types import MappingProxyType
@@ -23,6 +24,14 @@ Verdict = Literal["accept", "reject", "later"]
 """The owner's decision on a proposal."""
 
 REJECTED = "rejected"
+
+_DECIDED: Mapping[Verdict, str] = MappingProxyType(
+    {
+        "accept": "accept the proposal",
+        "reject": "reject the proposal",
+        "later": "leave the proposal for later",
+    }
+)
 
 _OPEN = "open"
 _ASKED = "asked"
@@ -89,13 +98,21 @@ def decide_proposal(
     def attempt(_: int) -> Record:
         found = [record for record in list_open_proposals(writer.store) if record.id == id]
         if not found:
-            raise NotFound(f"there is no open proposal {id!r}: `reverie review` lists them")
+            raise NotFound(_explain_missing(writer.store, id))
         before = found[0]
         after = _build_decided(before, verdict, reason.strip(), now)
-        writer.commit([Change(before=before, after=after)], reason=f"{verdict} the proposal")
+        writer.commit([Change(before=before, after=after)], reason=_DECIDED[verdict])
         return after
 
     return writer.retrying(attempt)
+
+
+def _explain_missing(store: Store, id: str) -> str:
+    """Return why there is nothing to decide, and how a rejection is taken back."""
+    for record in store.records([id]):
+        if record.metadata.get(PROPOSAL) == REJECTED:
+            return f"the proposal {id!r} was rejected: undo the change that `reverie blame {id}` names to decide again"
+    return f"there is no open proposal {id!r}: `reverie review` lists them"
 
 
 def _build_decided(record: Record, verdict: Verdict, reason: str, now: datetime) -> Record:

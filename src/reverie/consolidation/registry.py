@@ -39,6 +39,7 @@ Input = Literal[
     "earlier turns",
     "injected texts",
     "left over",
+    "left turns",
     "headlines",
     "drafts",
     "remembered",
@@ -46,7 +47,7 @@ Input = Literal[
     "output",
 ]
 
-Outcome = Plan | Extraction | Remembered
+Outcome = Plan | Extraction | Remembered | verify.Verified
 """Result of a pass: a plan, or records that are planned as saves are."""
 
 DREAM = ("enrich", "verify", "merge", "infer", "supersede", "promote")
@@ -184,7 +185,7 @@ PASSES: Mapping[str, Pass] = MappingProxyType(
                 name=verify.NAME,
                 inputs=("remembered",),
                 build=_build_verification,
-                without_model="no model: facts that one wrote down wait to be verified",
+                without_model="no model: only a model verifies the facts that a model wrote down",
             ),
             Pass(
                 name=merge.NAME,
@@ -195,7 +196,7 @@ PASSES: Mapping[str, Pass] = MappingProxyType(
             ),
             Pass(
                 name=infer.NAME,
-                inputs=("records", "turns", "earlier turns", "injected texts"),
+                inputs=("records", "turns", "left turns", "earlier turns", "injected texts"),
                 build=_build_inference,
                 prompt=infer.PROMPT,
                 prompt_setting="preference_directive",

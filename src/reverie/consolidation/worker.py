@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import secrets
 import threading
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -27,13 +28,15 @@ from reverie.consolidation.rule_learning import read_consolidated_position
 from reverie.consolidation.waiting_plans import PlanShelf, WaitingPlan
 from reverie.consolidation.windows import DueWindow, WindowKind
 from reverie.context.notes import FRESH
+from reverie.domain.conversation import LONGEST_TURN
 from reverie.domain.entry import Entry
-from reverie.domain.errors import InvalidInput, ReverieError
+from reverie.domain.errors import InvalidInput, ReverieError, quote_value
 from reverie.domain.record import Origin, Record
 from reverie.domain.text.timestamps import format_time, parse_time
+from reverie.domain.text.validation import validate_raw_text, validate_values
 from reverie.settings import Settings
 from reverie.stores.forks import renew_lock_after_fork
-from reverie.stores.protocol import LeasingStore
+from reverie.stores.protocol import LeasingStore, RenewableStore
 from reverie.stores.redacting import unwrap
 from reverie.stores.writer import StoreWriter
 
@@ -55,6 +58,11 @@ FIRST_PAUSE = timedelta(minutes=1)
 """Pause after a failure before the next try. Each further failure doubles it, up to `LONGEST_PAUSE`."""
 
 LONGEST_PAUSE = timedelta(hours=1)
+
+_LONGEST_INTERVAL_S = 86_400
+
+LONGEST_RENEWAL_S = 10.0
+"""Seconds in one run for words of an earlier analyzer, so that other work is not kept waiting."""
 
 REMEMBERED = timedelta(days=7)
 """Greatest age of a conversation that is read for facts; an older one was imported."""
@@ -120,6 +128,7 @@ class Worker:
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self._pauses: dict[str, tuple[datetime, timedelta]] = {}
+        self._has_renewed = not isinstance(self._leases, RenewableStore)
         self._nothing_due_at = -1  # number of the last journal entry when no session was due
         self._lock = threading.Lock()
         renew_lock_after_fork(self)
@@ -172,8 +181,15 @@ class Worker:
         """Run passes of a dream now, due or not.
 
         Args:
+            names: The passes, in this order.
             dry_run: Whether to plan only; this needs no lease.
+
+        Raises:
+            InvalidInput: there is no such pass of a dream; nothing was run.
         """
+        names = validate_values(names, name="names", of="passes")
+        if unknown := [name for name in names if name not in DREAM]:
+            raise InvalidInput(f"pass is {quote_value(unknown[0])}: use one of {', '.join(DREAM)}")
         if dry_run:
             return WorkReport(outcomes=tuple(self.cycle.run(names, dry_run=True)))
         with self._hold_lease() as leased:
@@ -239,7 +255,7 @@ class Worker:
         Raises:
             NotFound: there is no open proposal with this id.
         """
-        verdict = read_answer(text)
+        verdict = read_answer(validate_raw_text(text, name="text", longest=LONGEST_TURN, empty=True))
         return None if verdict is None else self.decide(id, verdict)
 
     # -- plans that wait ---------------------------------------------------------------------------------
@@ -282,13 +298,15 @@ class Worker:
         """Start the thread that does what is due. A second call does nothing.
 
         Args:
-            every_s: Seconds between two looks, over 0; `wake` makes it look at once.
+            every_s: Seconds between two looks, over 0 and up to a day; `wake` makes it look at once.
 
         Raises:
-            InvalidInput: `every_s` is not over 0.
+            InvalidInput: `every_s` is not such a number.
         """
-        if not every_s > 0:
-            raise InvalidInput(f"every_s is {every_s!r}: it is a number over 0")
+        if not (isinstance(every_s, int | float) and 0 < every_s <= _LONGEST_INTERVAL_S):
+            raise InvalidInput(
+                f"every_s is {quote_value(every_s)}: it is a number over 0 and up to {_LONGEST_INTERVAL_S:,}"
+            )
         with self._lock:
             if self._thread is not None and self._thread.is_alive():
                 return
@@ -359,6 +377,8 @@ class Worker:
             )
         elif self.is_enriching_due():
             work.append(("enrich", partial(self.cycle.run, ["enrich"])))
+        if self._has_earlier_words():
+            work.append(("words", self._renew_words))
         return work
 
     def _do(self, work: Iterable[_DueWork]) -> Iterator[PassOutcome]:
@@ -450,6 +470,26 @@ class Worker:
                 )
             ]
         return [PassOutcome(name="conclude", at=now, state="applied")]
+
+    def _has_earlier_words(self) -> bool:
+        """Whether words for search are to be renewed; once they are, nothing is asked again."""
+        if isinstance(self._leases, RenewableStore) and not self._has_renewed:
+            self._has_renewed = not self._leases.has_earlier_words()
+        return not self._has_renewed and not self._is_paused("words")
+
+    def _renew_words(self) -> list[PassOutcome]:
+        """Renew words for search, for some seconds; the next run, here or in another process, goes on."""
+        assert isinstance(self._leases, RenewableStore)
+        now, until = self._clock(), time.monotonic() + LONGEST_RENEWAL_S
+        try:
+            while self._leases.renew_words() and time.monotonic() < until and not self._stopping.is_set():
+                pass
+        except ReverieError as error:
+            _log.warning("words for search could not be renewed: %s", error)
+            return [
+                PassOutcome(name="words", at=now, state="failed", why=str(error), error=type(error).__name__)
+            ]
+        return [PassOutcome(name="words", at=now, state="applied")]
 
     def find_next_due(self) -> datetime | None:
         """Return when to look next, after `run_due` had nothing to do; None if nothing is due without a change."""

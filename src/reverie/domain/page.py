@@ -169,7 +169,8 @@ def validate_page_name(name: object) -> str:
     """
     if not isinstance(name, str) or len(name) > _LONGEST_NAME or not _NAME.fullmatch(name):
         raise InvalidInput(
-            f"page is {quote_value(name)}: name it like MEMORY.md or projects/atlas.md, with letters, digits, '_', '-'"
+            f"page is {quote_value(name)}: name it like MEMORY.md or projects/atlas.md, with letters a to z, "
+            "digits, '_' and '-'"
         )
     return name
 

@@ -38,9 +38,6 @@ SHOWING = frozenset(
 SHARED = 0.8
 """The share of a sentence's words that one sentence of the owner's must have, to have said the same."""
 
-GROUNDED = 0.7
-"""The share of a text's words that must be known for the text to say nothing new."""
-
 _LEAST_VIEW = 20
 _DOUBTED = re.compile(rf'\b{NOT_CONFIRMED}\b|"trusted":\s*false')
 _WORD = re.compile(r"[^\W_]+")
@@ -240,20 +237,6 @@ def build_summary_turn(state: SessionState) -> Turn:
 def split_sentences(text: str) -> list[str]:
     """Return the sentences and lines of a text."""
     return [sentence for part in _SENTENCE_END.split(text) if (sentence := part.strip())]
-
-
-def is_grounded(text: str, known: Iterable[str]) -> bool:
-    """Return whether other texts contain most words of a text and all its numbers and addresses.
-
-    Args:
-        text: The text, such as a line of notes.
-        known: What the others say.
-    """
-    known_text = "\n".join(known)
-    words, known_words = _extract_comparable_words(text, known_text)
-    return len(words & known_words) >= GROUNDED * len(words) and _extract_specifics(
-        text
-    ) <= _extract_specifics(known_text)
 
 
 def extract_content_words(text: str) -> frozenset[str]:

@@ -204,6 +204,8 @@ class Record:
         for "finding" finds records about findings rather than every finding. The days that relative dates in
         it mean are found too.
         """
+        if not (self.category or self.tags or DATES in self.metadata):
+            return self.content
         segments = (self.category or "").split("/")
         named = "/".join(segment for segment in segments if segment and not _is_kind_name(segment))
         days = " ".join(

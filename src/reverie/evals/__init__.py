@@ -1,1 +1,1 @@
-"""Measurements of recall, folding, redaction and defences. Imports the root modules and below."""
+"""Measurement of recall on collections. Imports the root modules and below."""

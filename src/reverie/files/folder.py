@@ -25,13 +25,14 @@ from datetime import UTC
 from pathlib import Path
 
 from reverie.domain.change import JournalEntry
-from reverie.domain.errors import StoreCorrupt, StoreError
+from reverie.domain.errors import InvalidInput, StoreCorrupt, StoreError, quote_value
 from reverie.domain.page import HISTORY, format_daily_note_name
 from reverie.domain.page import MEMORY as MEMORY_PAGE
+from reverie.domain.text.validation import validate_text, validate_values
 from reverie.files.disk.state import FileState, StateUnavailable
 from reverie.files.hand_edits.importer import ConflictFile, HandEditImporter, HandEditReport
 from reverie.files.hand_edits.intake import SAVING_S
-from reverie.files.layout import build_page_path
+from reverie.files.layout import build_page_path, parse_path
 from reverie.files.mirror.writer import MirrorReport, MirrorWriter
 from reverie.files.scan import scan
 from reverie.stores.protocol import StoreProblem
@@ -60,6 +61,8 @@ _MOST_FOLDERS = 500
 _DUE_EVERY_S = 1.0
 _SWEEPS = 5
 _BATCHES = 20
+_LONGEST_PATH = 4_096
+_LONGEST_WAIT_S = 86_400
 _TAKE, _WRITE = "take in", "write"
 
 
@@ -148,12 +151,19 @@ class MemoryFolder:
         """Write the files of all changes so far, and wait until the background has nothing to do.
 
         Args:
-            timeout_s: How long to wait at most, in seconds.
+            timeout_s: How long to wait at most, in seconds; at most a day.
 
         Returns:
             Whether the files show all changes, except those that wait for the import of a hand edit. If not,
             `problems` says why, or the time was too short.
+
+        Raises:
+            InvalidInput: `timeout_s` is not such a number.
         """
+        if not (isinstance(timeout_s, int | float) and 0 <= timeout_s <= _LONGEST_WAIT_S):
+            raise InvalidInput(
+                f"timeout_s is {quote_value(timeout_s)}: it is a number from 0 to {_LONGEST_WAIT_S:,}"
+            )
         with self._suppress_errors():
             newest = self._store.sequence()
             self._schedule_job(_WRITE)
@@ -228,7 +238,14 @@ class MemoryFolder:
 
         Args:
             paths: Which, relative to the memory's folder; missing ones are written again.
+
+        Raises:
+            InvalidInput: one is not the path of a file of a memory; nothing was done.
         """
+        paths = validate_values(paths, name="paths", of="texts")
+        for path in paths:
+            if parse_path(validate_text(path, name="path", longest=_LONGEST_PATH)) is None:
+                raise InvalidInput(f"path is {quote_value(path)}: name a file below memory/ or sessions/")
         if self._closed:
             return
         with self._suppress_errors():
@@ -360,10 +377,7 @@ class MemoryFolder:
     def _find_changed_folders(self) -> list[str]:
         """Return what is in folders whose time has changed: a name was added, removed or renamed there."""
         paths: list[str] = []
-        for folder, before in list(self._times.items()):
-            now = self._mirror.disk.read_mtime(folder)
-            if now == before:
-                continue
+        for folder, now in self._mirror.disk.list_changed_folders():
             self._times[folder] = now
             names = os.listdir(self._root / folder) if now else []
             if len(names) > _FEW_IN_FOLDER:

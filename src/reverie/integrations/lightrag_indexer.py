@@ -21,6 +21,7 @@ from reverie.domain.conversation import Turn
 from reverie.domain.errors import ReverieError
 from reverie.domain.record import UNTRUSTED
 from reverie.domain.text.timestamps import Clock, utc_now
+from reverie.domain.word_lists import parse_word_set
 from reverie.integrations.lightrag import LightRAG, LightRAGRejected, LightRAGUnavailable
 
 if TYPE_CHECKING:
@@ -28,24 +29,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("reverie")
 
-TRIVIAL = frozenset(
-    [
-        "hi",
-        "hello",
-        "hey",
-        "bye",
-        "thanks",
-        "ok",
-        "okay",
-        "yes",
-        "no",
-        "привет",
-        "пока",
-        "спасибо",
-        "да",
-        "нет",
-    ]
-) | {"thank you"}
+TRIVIAL = parse_word_set("hi hello hey bye thanks ok okay yes no привет пока спасибо да нет") | {"thank you"}
 """Messages after which an exchange is not indexed (golemcore)."""
 
 LONGEST_SIDE = 20_000

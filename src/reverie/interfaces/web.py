@@ -1,7 +1,8 @@
 """Parts of an HTTP server: who is let in, its socket, the web server itself.
 
 The host and origin of a request are checked, so that no web page can reach a server on this machine (DNS
-rebinding).
+rebinding). A page of another port of this machine has an accepted host; what it sends to change something is
+refused by `Sec-Fetch-Site`, which every browser sends.
 """
 
 from __future__ import annotations
@@ -32,21 +33,35 @@ HEADERS_S = 20.0
 """Seconds within which the headers of a request must arrive, after which its connection is closed."""
 
 _REFUSED_S = 1.0
-_FULL = b"""HTTP/1.1 503 Service Unavailable\r
-Content-Type: application/problem+json\r
-Content-Length: %d\r
-Retry-After: 5\r
-Connection: close\r
-\r
-%s"""
-_TOO_MANY = json.dumps(
-    {
-        "type": "urn:reverie:problem:too-many-connections",
-        "title": "Unavailable",
-        "status": 503,
-        "detail": "Too many connections are open. Close some, and try again.",
-    }
-).encode()
+
+
+def _encode_problem(status: int, title: str, kind: str, detail: str, *headers: str) -> bytes:
+    """Return an answer of the connection itself, which it closes."""
+    problem = {"type": f"urn:reverie:problem:{kind}", "title": title, "status": status, "detail": detail}
+    body = json.dumps(problem)
+    lines = [
+        f"HTTP/1.1 {status} {title}",
+        "Content-Type: application/problem+json",
+        f"Content-Length: {len(body)}",
+        "Connection: close",
+        *headers,
+    ]
+    return "\r\n".join([*lines, "", body]).encode()
+
+
+_TOO_MANY = _encode_problem(
+    503,
+    "Service Unavailable",
+    "too-many-connections",
+    "Too many connections are open. Close some, and try again.",
+    "Retry-After: 5",
+)
+_NO_REQUEST = _encode_problem(
+    400,
+    "Bad Request",
+    "invalid-request",
+    "This is no valid request of HTTP/1.1. Correct it and send it again.",
+)
 
 STOPPING_S = 3
 """Seconds that running requests get when the server stops."""
@@ -58,6 +73,7 @@ Refuse: TypeAlias = Callable[[int, str], Response]
 """Function that returns the answer to a refused request, of a status and a sentence."""
 
 _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
+_SAFE = ("GET", "HEAD", "OPTIONS")
 
 
 def refuse_in_text(status: int, detail: str) -> Response:
@@ -104,6 +120,8 @@ class RequestGuard:
             return self._refuse(
                 403, "This origin is not allowed. Start the server with --allow-host to allow it."
             )
+        if scope["method"] not in _SAFE and headers.get(b"sec-fetch-site") in (b"same-site", b"cross-site"):
+            return self._refuse(403, "This was sent by a page of another site. Send it from elsewhere.")
         if self._token is None:
             return None
         kind, _, sent_token = headers.get(b"authorization", b"").partition(b" ")
@@ -186,6 +204,16 @@ class _Protocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
         elif self._timer is None:
             self._wait(HEADERS_S)
 
+    def eof_received(self) -> bool:
+        """Keep the connection of a client that has sent a whole request, and then ended its side."""
+        return self.cycle is not None and not (self.cycle.more_body or self.cycle.response_started)
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer what is no request."""
+        del msg
+        self.transport.write(_NO_REQUEST)
+        self.transport.close()
+
     def connection_lost(self, exc: Exception | None) -> None:
         """End a connection."""
         self._stop_waiting()
@@ -207,7 +235,7 @@ class _Protocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
     def _close(self) -> None:
         self._timer = None
         if self._is_refused:
-            self.transport.write(_FULL % (len(_TOO_MANY), _TOO_MANY))
+            self.transport.write(_TOO_MANY)
         if self._is_refused or self._is_waiting:
             self.transport.close()
 
@@ -241,5 +269,6 @@ def create_web_server(app: ASGIApp) -> uvicorn.Server:
         lifespan="on",
         timeout_graceful_shutdown=STOPPING_S,
         http=_Protocol,
+        ws="none",
     )
     return _WebServer(config)

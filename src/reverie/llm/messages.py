@@ -55,6 +55,7 @@ class ModelRequest:
     Attributes:
         messages: The conversation, the latest message last.
         purpose: Name of the pass that asks, for counters and logs.
+        scope: Whose memory it is about; empty for the whole.
         group: Passes that run together ask requests of one group as one; empty for a request by itself.
         schema: The JSON schema that the answer should have; None for plain text.
         tools: Tools that the model may call.
@@ -65,6 +66,7 @@ class ModelRequest:
 
     messages: tuple[ChatMessage, ...]
     purpose: str
+    scope: str = ""
     group: str = ""
     schema: Mapping[str, Any] | None = None
     tools: tuple[ToolSpec, ...] = ()

@@ -475,11 +475,11 @@ def _build_archive_change(record: Record, now: datetime, reason: str) -> Change:
     return Change(before=record, after=replace(record, archived_at=now, archive_reason=reason))
 
 
-def parse_minutes(count: float, *, name: str = "ttl") -> timedelta:
+def parse_minutes(count: float) -> timedelta:
     """Convert a number of minutes, which may be 0 or negative, to a duration; raise `InvalidInput`."""
     if isinstance(count, bool) or not isinstance(count, int | float) or not math.isfinite(count):
-        raise InvalidInput(f"{name} is {quote_value(count)}: pass a number of minutes")
+        raise InvalidInput(f"ttl is {quote_value(count)}: pass a number of minutes")
     try:
         return timedelta(minutes=count)
     except OverflowError:
-        raise InvalidInput(f"{name} is {quote_value(count)}: pass a number of minutes") from None
+        raise InvalidInput(f"ttl is {quote_value(count)}: pass a number of minutes") from None

@@ -6,7 +6,6 @@ transaction. Concurrent changes of a page are merged. `context.notes` decides wh
 
 from __future__ import annotations
 
-import copy
 import logging
 import re
 import threading
@@ -42,6 +41,7 @@ from reverie.domain.record import UNTRUSTED
 from reverie.domain.similarity.three_way_merge import merge_text
 from reverie.domain.text import timestamps, validation
 from reverie.domain.text.ids import NewId
+from reverie.domain.text.validation import validate_count
 from reverie.settings import Settings
 from reverie.stores.forks import renew_lock_after_fork
 from reverie.stores.protocol import Store
@@ -74,13 +74,11 @@ class PageWriteResult:
         page: The page as it is now.
         outcome: `created`, `changed`, or `unchanged` when it said that already.
         merged: Whether somebody else had changed it meanwhile, so that it has the changes of both.
-        kept: Lines of the old page that a guarded rewrite would have lost, and that were kept.
     """
 
     page: Page
     outcome: Literal["created", "changed", "unchanged"]
     merged: bool = False
-    kept: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,13 +130,6 @@ class Pages:
 
     # -- reading -----------------------------------------------------------------------------------------
 
-    def _copy_with_actor(self, actor: str) -> Pages:
-        """Return the same pages with another actor."""
-        other = copy.copy(self)
-        other._writer = self._writer.acting(actor)
-        renew_lock_after_fork(other)
-        return other
-
     def names(self) -> list[str]:
         """Return the names of all pages and logs, sorted."""
         return sorted([*(page.name for page in self._store.pages()), *self._store.logs()])
@@ -183,9 +174,9 @@ class Pages:
         """
         if not is_log(validate_page_name(name)):
             raise InvalidInput(f"page is {name!r}, which has no paragraphs of its own: read it")
-        if isinstance(start, bool) or not isinstance(start, int):
-            raise InvalidInput(f"start is {start!r}: it is a whole number")
-        return self._store.paragraphs(page=name, start=start)
+        return self._store.paragraphs(
+            page=name, start=validate_count(start, name="start", least=-1_000_000_000)
+        )
 
     def notes(self, now: datetime | None = None) -> list[Paragraph]:
         """Return lines of the daily notes of today and the last `recent_days` days, in order within a day.
@@ -275,7 +266,6 @@ class Pages:
         text: str,
         *,
         expected: str | None = None,
-        guard: bool = False,
         reason: str = "",
     ) -> PageWriteResult:
         r"""Write a page as a whole, making it if it is not there.
@@ -286,9 +276,6 @@ class Pages:
             expected: The text that yours was made from. If the page has another one by now, the changes of
                 both are merged line by line: what either wrote is there, and where both wrote, both stand.
                 None puts `text` in the place of whatever is there.
-            guard: Whether to let no line of the old text (`expected`, or what is there) go without a
-                successor: for rewrites by a model, which may come back short or empty
-                (`reverie.domain.similarity.rewrites.guard_rewrite`).
             reason: Why, for the journal.
 
         Raises:
@@ -300,10 +287,9 @@ class Pages:
         text = _validate_page_text(text, name="text")
         base = None if expected is None else _validate_page_text(expected, name="expected")
 
-        def change(old: str) -> tuple[str, bool, tuple[str, ...]]:
-            base_text = old if base is None else base
-            new, kept = _guard_rewrite(base_text, text) if guard else (text, ())
-            return merge_text(base_text, new, old), old not in (base_text, new), kept
+        def change(old: str) -> tuple[str, bool]:
+            before = old if base is None else base
+            return merge_text(before, text, old), old not in (before, text)
 
         return self._rewrite_page(name, change, reason=reason or "write")
 
@@ -327,7 +313,7 @@ class Pages:
         if self._find_page(name) is None:
             raise NotFound(f"there is no page {name!r}: write it first, or see which names there are")
 
-        def change(text: str) -> tuple[str, bool, tuple[str, ...]]:
+        def change(text: str) -> tuple[str, bool]:
             times = text.count(old)
             if times == 0:
                 raise InvalidInput(
@@ -337,7 +323,7 @@ class Pages:
                 raise InvalidInput(
                     f"the text to be replaced is {times} times in {name!r}: pass more of what is around it"
                 )
-            return text.replace(old, new), False, ()
+            return text.replace(old, new), False
 
         return self._rewrite_page(name, change, reason=reason or "replace")
 
@@ -381,9 +367,9 @@ class Pages:
             )
         line = _validate_page_text(text, name="text", longest=LONGEST_PARAGRAPH, empty=False).strip("\n")
 
-        def change(old: str) -> tuple[str, bool, tuple[str, ...]]:
+        def change(old: str) -> tuple[str, bool]:
             between = "" if not old or old.endswith("\n") else "\n"
-            return f"{old}{between}{line}\n", False, ()
+            return f"{old}{between}{line}\n", False
 
         return self._rewrite_page(name, change, reason=reason or "append").page
 
@@ -427,23 +413,23 @@ class Pages:
         return timestamps.to_utc(self._writer.clock() if given is None else given, name=name)
 
     def _rewrite_page(
-        self, name: str, change: Callable[[str], tuple[str, bool, tuple[str, ...]]], *, reason: str
+        self, name: str, change: Callable[[str], tuple[str, bool]], *, reason: str
     ) -> PageWriteResult:
-        """Rewrite a page by `change`, which returns the new text, whether it merged, and the lines it kept."""
+        """Rewrite a page by `change`, which returns the new text, and whether it merged."""
 
         def attempt(_: int) -> PageWriteResult:
             before = self._find_page(name)
             if before is None:
                 self._refuse_twin(name)
-            text, merged, kept = change("" if before is None else before.content)
+            text, merged = change("" if before is None else before.content)
             text = self._redactor.text(text)
             if before is not None and text == before.content:
-                return PageWriteResult(page=before, outcome="unchanged", merged=merged, kept=kept)
+                return PageWriteResult(page=before, outcome="unchanged", merged=merged)
             after = validate_page(Page(name=name, content=text, updated_at=self._resolve_moment(None, "now")))
             after = redact_value(after, self._redactor, known=before is not None)
             self._writer.commit([Change(before=before, after=after)], reason=reason)
             outcome: Literal["created", "changed"] = "created" if before is None else "changed"
-            return PageWriteResult(page=after, outcome=outcome, merged=merged, kept=kept)
+            return PageWriteResult(page=after, outcome=outcome, merged=merged)
 
         return self._run_with_retries(attempt)
 
@@ -574,14 +560,6 @@ def find_notes_from_turns(store: Store, turns: Iterable[Turn]) -> list[Paragraph
 
 
 # -- small things ------------------------------------------------------------------------------------------
-
-
-def _guard_rewrite(old: str, new: str) -> tuple[str, tuple[str, ...]]:
-    from reverie.domain.similarity.rewrites import (
-        guard_rewrite,  # here: few write so, and its patterns take time to compile
-    )
-
-    return guard_rewrite(old, new)
 
 
 def _validate_page_text(text: object, *, name: str, longest: int = LONGEST_PAGE, empty: bool = True) -> str:

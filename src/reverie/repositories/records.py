@@ -14,11 +14,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from types import MappingProxyType
 from typing import Any, Literal, TypedDict, TypeVar
 
-from reverie.domain.category import (
-    ANTI_PATTERNS,
-    GENERAL,
-    validate_category,
-)
+from reverie.domain.category import ANTI_PATTERNS, GENERAL, validate_category
 from reverie.domain.change import Change
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import Conflict, InvalidInput, NotFound, quote_value
@@ -208,7 +204,6 @@ class RecordRepository:
     def save(self, note: NewRecord, *, reason: str = "save") -> SaveResult:
         """Remember one thing; a repetition reinforces what is there (see `Memory.save`)."""
         record = self._build_record(note)
-
         is_of_any_kind = _is_of_any_kind(note)
 
         def attempt(tries: int) -> SaveResult:
@@ -236,31 +231,36 @@ class RecordRepository:
                 progress(len(chunk))
         return saved
 
-    def _build_records(self, notes: Iterable[NewRecord]) -> list[tuple[Record, bool]]:
+    def _build_records(self, notes: Iterable[NewRecord | Record]) -> list[tuple[Record, bool]]:
         """Return each note as a record, and whether it may be of any kind."""
-        return [(self._build_record(note), _is_of_any_kind(note)) for note in notes]
+        return [
+            (note, False) if isinstance(note, Record) else (self._build_record(note), _is_of_any_kind(note))
+            for note in notes
+        ]
 
     def _save_chunk(self, chunk: Sequence[tuple[Record, bool]], tries: int) -> list[SaveResult]:
         with self._store.reading(), self._index.reading():
             since = self._store.sequence()
-            edits, saved = self._decide_chunk(chunk)
+            edits, saved = self._decide_chunk(chunk, thorough=tries > 0)
         self._writer.commit(edits, reason="save", since=since if tries < _PATIENT else None)
         return saved
 
-    def planned(self, notes: Iterable[NewRecord]) -> list[Change]:
-        """Return the changes that saving these would make now; nothing is written.
+    def planned(self, notes: Iterable[NewRecord | Record]) -> list[Change]:
+        """Return the changes that saving these would make now; nothing is written. A record keeps its id.
 
         Raises:
             InvalidInput: one of them is not of its form.
         """
-        return self._decide_chunk(self._build_records(notes))[0]
+        return self._decide_chunk(self._build_records(notes), thorough=True)[0]
 
-    def _decide_chunk(self, chunk: Sequence[tuple[Record, bool]]) -> tuple[list[Change], list[SaveResult]]:
+    def _decide_chunk(
+        self, chunk: Sequence[tuple[Record, bool]], *, thorough: bool
+    ) -> tuple[list[Change], list[SaveResult]]:
         pending = _Pending()
         saved = []
         for record, is_of_any_kind in chunk:
             cues = analyze(record).cues.split()
-            stored, _ = self._find_similar(record, cues, any_kind=is_of_any_kind, thorough=True)
+            stored, _ = self._find_similar(record, cues, any_kind=is_of_any_kind, thorough=thorough)
             candidates = pending.alike(record, cues) + pending.apply_pending(stored)
             decision = self._decide(record, candidates, any_kind=is_of_any_kind)
             if isinstance(decision, Create):
@@ -293,18 +293,14 @@ class RecordRepository:
 
         Nothing is archived: superseded records are still found as of then.
         """
-        from reverie.domain.similarity.supersession import (  # here: a search never needs its patterns
-            list_hints,
-            may_supersede,
-            supersedes,
-        )
+        from reverie.domain.similarity import supersession  # here: a search never needs its patterns
 
         record = decision.record
-        if not may_supersede(record.content):
+        if not supersession.may_supersede(record.content):
             return [_to_change(decision)], decision
         kinds = _STATEMENTS if record.kind in _STATEMENTS else (record.kind,)
         allowed = Filter(scopes=(record.scope,), kinds=kinds)
-        words = dict.fromkeys([*analyze(record).terms.split(), *list_hints(record.content)])
+        words = dict.fromkeys([*analyze(record).terms.split(), *supersession.list_hints(record.content)])
         wanted = CandidateQuery(words=[(word, 1.0) for word in words])
         keys = self._index.search_any("record", wanted, allowed, _MOST_SUPERSEDED)
         since = record.valid_from or max(self._clock(), record.created_at)
@@ -312,7 +308,12 @@ class RecordRepository:
         if pending is not None:
             known = [*pending.apply_pending(known), *pending.search(wanted, allowed, _MOST_SUPERSEDED)]
         found = [
-            old for old in known if _can_end(old, record, since) and supersedes(record.content, old.content)
+            old
+            for old in known
+            if _can_end(old, record, since)
+            and supersession.supersedes(
+                record.content, old.content, is_same_topic=len({old.category, record.category} - {None}) < 2
+            )
         ]
         if not found:
             return [_to_change(decision)], decision
@@ -590,7 +591,8 @@ class _Pending:
         """Return the records that this chunk creates and that fit a query best, as they are now."""
         for place in range(len(self._words), len(self._created)):
             record = self._created[place]
-            self._words.add(IndexedPassage(place, record, analyze(record)))
+            words = replace(analyze(record), cues="", dates="")
+            self._words.add(IndexedPassage(place, record, words))
         found = self._words.search_any(query, build_predicate("record", allowed), limit)
         return [self._now[self._created[place].id] for place in found]
 

@@ -22,7 +22,7 @@ from reverie.domain.passage import Passage
 from reverie.domain.record import normalize_labels
 from reverie.domain.text import tokenizer
 from reverie.domain.text.timestamps import Clock, add_duration, parse_duration
-from reverie.domain.text.validation import validate_text
+from reverie.domain.text.validation import validate_count, validate_text
 from reverie.search.query import parse_query
 from reverie.search.ranking import TermStatistics, rank
 from reverie.settings import Settings
@@ -168,8 +168,7 @@ class WorkingMemory:
         Raises:
             InvalidInput: an argument is not of its form.
         """
-        if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MOST_HITS:
-            raise InvalidInput(f"limit is {limit!r}: it is a whole number from 1 to {MOST_HITS:,}")
+        validate_count(limit, name="limit", most=MOST_HITS)
         if category is not None:
             validate_category(category)
         wanted = normalize_labels(tags, name="tag")
@@ -189,6 +188,8 @@ class WorkingMemory:
 
     def delete(self, key: str) -> bool:
         """Remove the entry under a key; False if there was none."""
+        if not isinstance(key, str):
+            raise InvalidInput(f"key is {type(key).__name__}: pass a string")
         was_there = self.entry(key) is not None
         return self._store.drop_entries(self.namespace, [key]) > 0 and was_there
 

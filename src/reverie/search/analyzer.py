@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 from functools import lru_cache, wraps
 from typing import Any, TypeVar, cast
 
@@ -32,28 +33,15 @@ def analyze(value: Record | Turn | Paragraph) -> AnalyzedText:
     The same value always gives the same analysis. A value that was just analysed costs next to nothing:
     the store and the index both ask.
     """
-    if isinstance(value, Record) and value.is_headline:
-        return _HEADLINE
-    text = value.text if isinstance(value, Paragraph) else value.to_searchable_text()
-    terms, length = _pack_tokens(text)
-    if isinstance(value, Record):
-        written, noted = value.created_at, value.metadata.get(DATES, "")
-    else:
-        written, noted = value.at, ""
-    dates = _analyze_dates(text, written, noted)
     if isinstance(value, Paragraph):
-        return AnalyzedText(terms=terms, length=length, dates=dates)
-    if isinstance(value, Record):
-        cues = (
-            "" if value.is_kept else _extract_keys(value.content)
-        )  # no save adds to what is kept under a key
-        return AnalyzedText(terms=terms, length=length, cues=cues, dates=dates)
-    return AnalyzedText(
-        terms=terms,
-        length=length,
-        cues=_extract_cues(text),
-        speaker=(value.speaker or value.role).casefold(),
-        dates=dates,
+        return _analyze_paragraph(value.text, value.at)
+    if isinstance(value, Turn):
+        return _analyze_turn(value.to_searchable_text(), value.at, value.speaker or value.role)
+    if value.is_headline:
+        return _HEADLINE
+    content = None if value.is_kept else value.content  # no save adds to what is kept under a key
+    return _analyze_record(
+        value.to_searchable_text(), value.created_at, value.metadata.get(DATES, ""), content
     )
 
 
@@ -70,21 +58,33 @@ def _remember(function: _Function) -> _Function:
     return cast(_Function, ask)
 
 
-@_remember
-def _pack_tokens(text: str) -> tuple[str, int]:
+def _analyze_text(
+    text: str, written: datetime, noted: str = "", cues: str = "", speaker: str = ""
+) -> AnalyzedText:
     tokens = tokenizer.tokenize(text)
-    return tokenizer.pack(tokens), len(tokens)
+    return AnalyzedText(
+        terms=tokenizer.pack(tokens),
+        length=len(tokens),
+        cues=cues,
+        speaker=speaker,
+        dates=analyze_dates(text, written, noted),
+    )
 
 
-_analyze_dates = _remember(analyze_dates)
-_extract_cues = _remember(tokenizer.extract_cues)
+_analyze_paragraph = _remember(_analyze_text)
 
 
 @_remember
-def _extract_keys(text: str) -> str:
+def _analyze_turn(text: str, written: datetime, speaker: str) -> AnalyzedText:
+    return _analyze_text(text, written, cues=tokenizer.extract_cues(text), speaker=speaker.casefold())
+
+
+@_remember
+def _analyze_record(text: str, written: datetime, noted: str, content: str | None) -> AnalyzedText:
     from reverie.domain.similarity.comparison import (  # here: a search never needs its patterns
         compute_keys,
         normalize_cached,
     )
 
-    return " ".join(compute_keys(normalize_cached(text)))
+    cues = "" if content is None else " ".join(compute_keys(normalize_cached(content)))
+    return _analyze_text(text, written, noted, cues)

@@ -1,6 +1,7 @@
 """Expansion of a query: other tokens that may stand for its words.
 
-* `form`: the word as another language's stemmer leaves it, for texts whose language was told differently.
+* `form`: the word as another language's stemmer leaves it, for texts whose language was told differently, and its
+  irregular forms.
 * `spelling`: words of the searched scopes that are spelled or sound nearly like a word that nobody there uses.
 * `part`: words of which a word that nobody uses is composed ("Zahnarzttermin"), or that are composed with it.
 * `clip`: the word with which a long word that nobody uses begins ("physio").
@@ -22,6 +23,7 @@ from reverie.domain.text.calendar_words import MONTHS, WEEKDAYS
 from reverie.domain.text.languages import DEFAULT, WIDESPREAD
 from reverie.domain.text.tokenizer import STOP_WORDS, stem, tokenize_as
 from reverie.search.query import Alternative, ParsedQuery, QueryTerm
+from reverie.search.word_forms import get_forms
 
 __all__ = ["compute_distance", "expand_query"]
 
@@ -29,6 +31,9 @@ MOST_ALTERNATIVES = 12
 """Alternatives of one word; more only cost time."""
 
 _FORM = 0.9
+_INFLECTED = 0.6
+"""For a form of the word that the stemmer leaves apart. On the open questions, recall@5 is .749 without, .755 at .5 and
+.6, and .750 at .75 and .9."""
 _SPELLING = 0.9
 _PART = 0.6
 _RELATED = 0.6
@@ -122,6 +127,7 @@ def expand_query(
             neighbours = _get_neighbours(term, related)
             alternatives = [
                 *_list_forms(term.surface, {DEFAULT, query.language} if held.get(term.token) else WIDESPREAD),
+                *_list_inflections(term, query.language),
                 *_list_related(neighbours, query.language),
                 *terms_related.get(term.token, ()),
             ]
@@ -211,6 +217,12 @@ def _list_forms(word: str, languages: Iterable[str]) -> list[Alternative]:
     ]
 
 
+def _list_inflections(term: QueryTerm, language: str) -> list[Alternative]:
+    """Return the forms that the stemmer leaves apart; none of a function word, "dove" is no form of "dovere"."""
+    forms = get_forms(term.token, language) if term.weight >= 1.0 else []
+    return [Alternative(form, _INFLECTED, "form") for form in forms]
+
+
 def _list_spellings(
     term: QueryTerm, language: str, collect_words: CollectWords, trust: float
 ) -> list[Alternative]:
@@ -228,16 +240,16 @@ def _list_spellings(
 
 def _select_near(word: str, tokens: Iterable[str]) -> list[str]:
     """Return the tokens that may be near a word, in order; `_compare` decides."""
-    first, rest, size = word[0], word[1:], len(word)
+    first, rest, last, size = word[0], word[1:], word[-1], len(word)
     firsts = {first, *(letter for letters in _ONE_SOUND if first in letters for letter in letters)}
     shortest, longest = max(2, size - 3), size + 3
+    if rest:  # all words that no commit holds yet are among them
+        tokens = [token for token in tokens if token[-1] == last or token[0] in firsts]
     return sorted(
         token
         for token in tokens
-        if (token[0] in firsts and shortest <= len(token) <= longest)
-        or token.endswith(word)
-        or token.startswith(word)
-        or (len(token) <= size and token.endswith(rest))
+        if (token[0] in firsts and (shortest <= len(token) <= longest or token.startswith(word)))
+        or (token.endswith(rest) and (len(token) <= size or token.endswith(word)))
     )
 
 

@@ -42,15 +42,9 @@ _SINGLE_CHARACTER = 0.5
 _HIRAGANA_PAIR = 0.2
 """Weight of two hiragana: most are endings and particles."""
 
-_MIXED_PAIR = 0.6
-"""Weight of a pair of one hiragana and something else."""
-
-_HIRAGANA = re.compile("[\u3040-\u309f]")
+_HIRAGANA = re.compile("[\u3040-\u309f]{2}")
 
 _UNSPACED = ("ja", "zh")
-_CAPITALIZING = ("de",)
-"""Languages that write nouns with a capital."""
-
 _SHORTEST_REQUEST = 4
 """Words; what is shorter is rather a name or a subject."""
 
@@ -255,11 +249,8 @@ def _keep_heavier(terms: dict[str, QueryTerm], term: QueryTerm) -> None:
 
 
 def _weigh_pair(token: str) -> float:
-    """Return the weight of a token by its script: pairs with hiragana are often grammar."""
-    if token.isascii() or len(token) != 2:
-        return 1.0
-    count = len(_HIRAGANA.findall(token))
-    return (1.0, _MIXED_PAIR, _HIRAGANA_PAIR)[count]
+    """Return the weight of a token by its script: pairs of hiragana are often grammar."""
+    return _HIRAGANA_PAIR if _HIRAGANA.fullmatch(token) else 1.0
 
 
 def _classify_chunks(
@@ -274,23 +265,17 @@ def _classify_chunks(
         # too.
         if folded in names and (not chunk[0].islower() or (lower and folded not in STOP_WORDS)):
             yield _Chunk("name", names[folded], parts, wholes)
-        elif folded in stop_words and folded not in months and not _is_noun(chunk, number, text, language):
+        elif folded in stop_words and folded not in months and not _is_name(chunk, number, text):
             yield _Chunk("stop", folded, parts, wholes)
         else:
             yield _Chunk("word", folded, parts, wholes)
 
 
-def _is_noun(chunk: str, number: int, text: str, language: str) -> bool:
-    """Return whether capitals show that a function word is a name or a noun: "IT", "Go" within a sentence, "Mann"."""
+def _is_name(chunk: str, number: int, text: str) -> bool:
+    """Return whether capitals show that a function word is a name: "IT", "Go" within a sentence."""
     if len(chunk) < 2 or text.isupper():
         return False
-    if chunk.isupper():
-        return True
-    if not number or not chunk.istitle() or text.istitle():
-        return False
-    if language in _CAPITALIZING and re.search(rf"[\w,;] +{re.escape(chunk)}\b", text):
-        return True
-    return len(chunk) == 2
+    return chunk.isupper() or (number > 0 and len(chunk) == 2 and chunk.istitle() and not text.istitle())
 
 
 def _pair_tokens(

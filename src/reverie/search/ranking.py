@@ -40,11 +40,6 @@ __all__ = ["RankedPassage", "RankingSettings", "TermStatistics", "compute_releva
 USER = "user"
 """The speaker of turns whose user has no name."""
 
-_TOGETHER = 0.3
-"""What several weak alternatives of one word count for together, at most, unless one alone counts more. Without it,
-recall@5 of the shipped questions falls by .002 and what stands in the prompt by .004. At .35, the questions gain .003
-and .001, LoCoMo and Cranfield lose .001 to .002."""
-
 _OTHER_WORDS = ("clip", "related")
 """Reasons of alternatives that may well be another word, so that it is no evidence that they are rare."""
 
@@ -69,9 +64,9 @@ class RankingSettings:
         long: A record of more tokens, and of more than twice the mean, ranks as its best part of half as many if
             that ranks higher; over 1. A part counts as a text of twice the mean length; as one of the mean,
             recall@5 of the shipped questions falls by .005.
-        background: Passages without any of the words, added to the collection; 0 and up. In a memory of five
-            records the one known word would else weigh nothing beside an unknown one; large ones do not
-            notice.
+        background: Passages of which each common word stands in as many as in all texts of the language, and no
+            other word, added to the collection; 0 and up. In a memory of five records the one known word would
+            else weigh nothing beside an unknown one; large ones do not notice.
         pair: Weight of two words of the question standing together, as a share of the rarer one's; 0 and up.
             BEAM .011, LoCoMo -.002.
         before: Weights of the words of the turns before, nearest first; each 0 to 1. Without any context:
@@ -97,9 +92,7 @@ class RankingSettings:
         other_speaker: Factor for turns of others than the person named in the question; 0 to 1. LoCoMo .014.
         not_the_user: Factor for turns of others than the user where he asks in the first person ("my"); 0
             to 1. BEAM .093.
-        asking: Factor for a turn that asks somewhere; 0 to 1. With the next: LoCoMo .016, BEAM .009.
-        only_asking: Factor, besides, for a turn under `only_asking_length` that ends by asking; 0 to 1.
-        only_asking_length: Tokens.
+        asking: Factor for a turn that asks somewhere; 0 to 1. LoCoMo .004.
         no_time: Factor for turns without a time where the question wants one ("when"); 0 to 1. With the next:
             LoCoMo .006.
         no_number: Factor for turns without a number where it wants one ("how many"); 0 to 1.
@@ -123,15 +116,13 @@ class RankingSettings:
     session: float = 0.15
     date: float = 1.2
     date_written: float = 0.8
-    date_next: float = 0.3
+    date_next: float = 0.4
     date_before: float = 1.0
     date_after: float = 15.0
     other_speaker: float = 0.83
     elsewhere: float = 0.5
     not_the_user: float = 0.6
     asking: float = 0.85
-    only_asking: float = 0.8
-    only_asking_length: int = 30
     no_time: float = 0.85
     no_number: float = 0.9
     short: float = 0.6
@@ -150,11 +141,14 @@ class TermStatistics:
         passages: How many there are.
         mean_length: Their mean length in tokens.
         frequencies: A token of the question to how many of them have it; a token not listed is in none.
+        common: A token of the question to the share of all texts of its language that have it, 0 to 1; a token not
+            listed is in none.
     """
 
     passages: int
     mean_length: float
     frequencies: Mapping[str, int] = field(default_factory=dict)
+    common: Mapping[str, float] = field(default_factory=dict)
 
 
 class RankedPassage(NamedTuple):
@@ -216,7 +210,7 @@ class RankedPassage(NamedTuple):
         return self.reason.parts()
 
 
-def idf(frequency: int, passages: int) -> float:
+def idf(frequency: float, passages: int) -> float:
     """Return the weight of a word that stands in `frequency` of `passages`: Lucene's form, never negative."""
     frequency = min(frequency, passages)
     return math.log(1.0 + (passages - frequency + 0.5) / (frequency + 0.5))
@@ -298,7 +292,12 @@ class _Scale:
         self.terms: list[QueryTerm] = [term for term in terms if term.kind != "joined"]
         self.needles = [(i, term.token, f" {term.token} ") for i, term in enumerate(self.terms)]
         self.held = [_count_holders(term, frequency) for term in self.terms]
-        self.weights = [term.weight * idf(frequency(term.token, 0), passages) for term in self.terms]
+        common = statistics.common.get
+        rarity = {
+            token: idf(frequency(token, 0) + settings.background * common(token, 0.0), passages)
+            for token in query.tokens
+        }
+        self.weights = [term.weight * rarity[term.token] for term in self.terms]
         self.dated = settings.date * idf(0, passages) if query.dates else 0.0
         if query.dates.wants_next:
             self.dated = settings.date_next * sum(self.weights)
@@ -307,9 +306,9 @@ class _Scale:
         self.others: dict[str, list[tuple[int, float]]] = {}
         for i, term in enumerate(self.terms):
             for other in term.alternatives:
-                if held := frequency(other.token, 0):
-                    rarity = min(1.0, idf(held, passages) / (self.weights[i] or 1.0))
-                    self.others.setdefault(other.token, []).append((i, other.similarity * rarity))
+                if frequency(other.token, 0):
+                    share = min(1.0, rarity[other.token] / (self.weights[i] or 1.0))
+                    self.others.setdefault(other.token, []).append((i, other.similarity * share))
         places = {term.token: i for i, term in enumerate(self.terms)}
         self.pairs = [
             (
@@ -356,16 +355,10 @@ class _Scale:
                 hits = sorted(counts.items())
         if self.others and (held := present.intersection(self.others)):
             counts = dict(hits)
-            together: dict[int, float] = {}
             for token in held:
                 count = count_of(f" {token} ")
                 for i, factor in self.others[token]:
-                    if i in together:
-                        together[i] += factor
-                        counts[i] = max(counts[i], factor * count, min(_TOGETHER, together[i]))
-                    else:
-                        together[i] = factor
-                        counts[i] = max(counts.get(i, 0.0), factor * count)
+                    counts[i] = max(counts.get(i, 0.0), factor * count)
             hits = sorted(counts.items())
         return hits
 
@@ -610,8 +603,6 @@ class _Form:
         form = 1.0
         if "q" in cues:
             form = settings.asking
-            if "a" in cues and passage.length < settings.only_asking_length:
-                form *= settings.only_asking
         if query.wants_time and "t" not in cues:
             form *= settings.no_time
         if query.wants_number and "n" not in cues:

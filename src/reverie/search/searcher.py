@@ -32,6 +32,7 @@ from reverie.domain.record import STANDING, Record, validate_choice, validate_fr
 from reverie.domain.text.timestamps import Clock
 from reverie.domain.text.validation import validate_count, validate_text
 from reverie.search import calibration, fusion, scoring, updates
+from reverie.search.common_words import get_shares
 from reverie.search.expansion import expand_query
 from reverie.search.fusion import FusedPassage
 from reverie.search.headlines import HeadlineIndex, fold_hits, fold_records
@@ -131,8 +132,6 @@ class _Scored:
     ranked: RankedPassage | FusedPassage
     score: scoring.Score
 
-
-_NO_SCORE = scoring.Score(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
 _get_key, _get_thread = attrgetter("key"), attrgetter("thread")
 
@@ -378,6 +377,7 @@ class Searcher:
             passages=measure.passages,
             mean_length=measure.mean_length,
             frequencies=counts.get(query.tokens),
+            common=get_shares(query.tokens, query.language),
         )
         keys = self._index.search_any(subject, candidates_query, allowed, pool, category=category)
         is_full = len(keys) >= pool
@@ -422,7 +422,6 @@ class Searcher:
         """Return the hits with what is newer before what it seems to replace; it gets the score of that."""
         rare_words = updates.RareWords(counts.get, self._measure("record", question).passages)
         head = scored[: updates.COMPARED]
-        head += self._find_followers(scored, rare_words, question)
         vectors = self._vectors if question.isolated_category is None else None
         keys = [entry.passage.key for entry in head]
         alike = vectors.find_alike("record", keys, question.allowed.scopes) if vectors else frozenset()
@@ -445,33 +444,7 @@ class Searcher:
             for place, total in zip(reversed(order), totals, strict=True)
         ]
         ordered.reverse()
-        known = {entry.passage.key for entry in ordered if entry.score.total > 0.0}
-        ordered = [entry for entry in ordered if entry.passage.key in known]
-        ordered += [entry for entry in scored if entry.passage.key not in known]
-        return sorted(ordered, key=lambda entry: -entry.score.total)
-
-    def _find_followers(
-        self, scored: Sequence[_Scored], rare_words: updates.RareWords, question: SearchRequest
-    ) -> list[_Scored]:
-        """Return newer records that share a rare word with one of the first hits and do not stand at the head."""
-        known = {entry.passage.key: entry for entry in scored}
-        head = {entry.passage.key for entry in scored[: updates.COMPARED]}
-        first = rare_words.of([entry.passage for entry in scored[: updates.LOOKED_UP]])
-        words = dict.fromkeys(word for each in first for word in each)
-        if not words:
-            return []
-        rare = CandidateQuery(words=[(word, 1.0) for word in words])
-        allowed, category = question.allowed, question.isolated_category
-        keys = self._index.search_any("record", rare, allowed, updates.FOLLOWERS, category=category)
-        found = {
-            passage.key: passage
-            for passage in self._store.passages("record", [key for key in keys if key not in known])
-        }
-        return [
-            known.get(key) or _Scored(found[key], FusedPassage(key, 0.0, None, 0.0, None), _NO_SCORE)
-            for key in keys
-            if key not in head and (key in known or key in found)
-        ]
+        return sorted([*ordered, *scored[updates.COMPARED :]], key=lambda entry: -entry.score.total)
 
     def _load(
         self, subject: Searchable, scored: Sequence[_Scored], question: SearchRequest, *, current: bool
@@ -674,15 +647,9 @@ def _build_hit(score: float, entry: _Scored, value: FoundValue, now: datetime | 
         stands_for={token: term for token, term in matches.items() if token != term},
         parts=entry.score.parts,
         evidence=ranked.parts,
-        note=_build_note(entry, value, now),
+        note="does not hold now: it did before, or will later" if updates.is_not_holding(value, now) else "",
     )
     return wrap_value(value, why, score)
-
-
-def _build_note(entry: _Scored, value: FoundValue, now: datetime | None) -> str:
-    if updates.is_not_holding(value, now):
-        return "does not hold now: it did before, or will later"
-    return "" if entry.score.relevance else "newer than the next hit, and shares its rare words"
 
 
 def _get_identity(value: FoundValue) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from json.encoder import encode_basestring
 from types import MappingProxyType
-from typing import Any, Generic, TypeGuard, TypeVar
+from typing import Any, Generic, TypeVar
 
 from reverie.domain.change import Change, JournalEntry, Subject, Value
 from reverie.domain.conversation import ROLES, SESSION_STATUSES, SessionState, ToolCall, Turn
@@ -460,15 +460,6 @@ def _list(texts: Sequence[str]) -> str:
 
 def _count(moment: datetime | None) -> int | None:
     return None if moment is None else to_microseconds(moment)
-
-
-def is_moment(count: Any) -> TypeGuard[int]:
-    """Whether that can stand for a time."""
-    try:
-        decode_moment(count)
-    except UnreadableRow:
-        return False
-    return True
 
 
 def decode_moment(count: Any) -> datetime:

@@ -93,8 +93,12 @@ class CopyTarget(CopySource, Protocol):
         ...
 
 
-def iterate_rows(source: CopySource, *, after: int = 0, size: int = 1000) -> Iterator[list[CopiedRow]]:
+ROWS = 1_000
+"""Rows of a batch."""
+
+
+def iterate_rows(source: CopySource, *, after: int = 0) -> Iterator[list[CopiedRow]]:
     """Yield the journal rows after a number in batches."""
-    while rows := source.read_rows(after, size):
+    while rows := source.read_rows(after, ROWS):
         yield rows
         after = rows[-1].sequence

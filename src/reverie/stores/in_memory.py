@@ -10,7 +10,8 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from copy import copy
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from typing import Any, Literal
 
@@ -83,19 +84,10 @@ class _Data:
 
     def copy(self) -> _Data:
         """Return a copy that can change while others read this one."""
-        return _Data(
-            journal=list(self.journal),
-            things=dict(self.things),
-            keys=dict(self.keys),
-            sayings=dict(self.sayings),
-            places={session: dict(places) for session, places in self.places.items()},
-            entries=dict(self.entries),
-            cursors=dict(self.cursors),
-            counters=Counter(self.counters),
-            tombstones=set(self.tombstones),
-            names=dict(self.names),
-            measures=dict(self.measures),
-        )
+        data = _Data(**{each.name: copy(getattr(self, each.name)) for each in fields(self)})
+        data.places = {session: dict(places) for session, places in self.places.items()}
+        data.readers = 0
+        return data
 
 
 class InMemoryStore:

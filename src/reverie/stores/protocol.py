@@ -415,6 +415,19 @@ class LeasingStore(Protocol):
 
 
 @runtime_checkable
+class RenewableStore(Protocol):
+    """A store whose words for search are renewed in the background after another analyzer has come."""
+
+    def has_earlier_words(self) -> bool:
+        """Return whether words for search may be those of an earlier analyzer."""
+        ...
+
+    def renew_words(self) -> bool:
+        """Renew the words of the next things that an earlier analyzer may have read; return whether there are more."""
+        ...
+
+
+@runtime_checkable
 class StoreInFile(Protocol):
     """A store in a file on this machine."""
 

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import TypeAlias, TypeVar
 
 from reverie.domain.change import Change, JournalEntry
-from reverie.domain.errors import Conflict, translate_os_errors
+from reverie.domain.errors import Conflict, InvalidInput, translate_os_errors
 from reverie.domain.text.ids import NewId, generate_id
 from reverie.domain.text.timestamps import Clock, utc_now
 from reverie.stores.protocol import Store
@@ -100,6 +100,8 @@ class StoreWriter:
         Raises:
             Conflict: the store has changed since it was read; nothing was changed.
         """
+        if not isinstance(reason, str):
+            raise InvalidInput(f"reason is {type(reason).__name__}: pass a string")
         rows = self.store.commit(
             changes,
             actor=self.actor,

@@ -163,7 +163,7 @@ def _list(rule: Mapping[str, Any], value: Any) -> list[Any]:
         try:
             items.append(_convert_value(item, each))
         except _Wrong as error:
-            raise _Wrong(f"has as item {number} what {error}") from None
+            raise _Wrong(f"is a list whose item {number} {error}") from None
     return items
 
 

@@ -72,6 +72,6 @@ def build_integer_schema(description: str, *, least: int, most: int) -> Schema:
     return {"type": "integer", "minimum": least, "maximum": most, "description": description}
 
 
-def build_limit_schema(usual: int, most: int = 50) -> Schema:
+def build_limit_schema(usual: int) -> Schema:
     """Return the schema of the number of results that are wanted at most."""
-    return build_integer_schema(f"At most so many; {usual} if left out.", least=1, most=most)
+    return build_integer_schema(f"At most so many; {usual} if left out.", least=1, most=50)

@@ -8,10 +8,10 @@ from random import Random
 
 import pytest
 from click.testing import CliRunner
+from evaluation.measures.synthetic_secrets import SECRETS
 
 from reverie import Memory, Settings
 from reverie.domain.secrets import Redactor
-from reverie.evals.rules.synthetic_secrets import SECRETS
 from reverie.interfaces.cli.main import cli
 from reverie.search.analyzer import analyze
 from reverie.stores.in_memory import InMemoryStore

@@ -330,7 +330,9 @@ BAD: dict[str, tuple[Spoil, type[Exception], str]] = {
     "a broken list of files": (manifest(files=[5]), StoreCorrupt, "not complete"),
     "no counts": (manifest(records=None), StoreCorrupt, "not complete"),
     "a cut manifest": (changed("manifest.json", lambda data: data[:40]), StoreCorrupt, "manifest"),
-    "a changed database": (changed("reverie.db", lambda data: data[:-1] + b"!"), StoreCorrupt, "not what"),
+    "a changed database": (
+        changed("reverie.db", lambda data: data[:-1] + bytes([data[-1] ^ 1])), StoreCorrupt, "not what",
+    ),
     "a longer database": (changed("reverie.db", lambda data: data + b"!" * 9), StoreCorrupt, "not what"),
     "a database that is none": (
         changed("reverie.db", lambda data: b"x" * 9000, honest=True), StoreIncompatible, "none of Reverie's",

@@ -6,6 +6,7 @@ import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from evaluation.measures.scripted_verifier import answer_check
 
 from reverie.consolidation.passes.digest import (
     build_headline,
@@ -18,7 +19,6 @@ from reverie.consolidation.planning.driver import answer_without_model, run_pass
 from reverie.consolidation.planning.inputs import DigestPages, PassInput
 from reverie.domain.conversation import SessionState, ToolCall, Turn
 from reverie.domain.page import Page, Paragraph, validate_page, validate_paragraph
-from reverie.evals.rules.scripted_verifier import answer_check
 from reverie.llm.messages import ModelFailure, ModelReply, ModelRequest
 from tests.factories import believe, make_turn
 

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from evaluation.measures.scripted_verifier import answer_check
 
 from reverie.consolidation.passes.infer import infer, needs_permission
 from reverie.consolidation.plan import Plan
@@ -17,7 +18,6 @@ from reverie.consolidation.planning.driver import answer_without_model, run_pass
 from reverie.consolidation.planning.inputs import PassInput
 from reverie.domain.conversation import Role, Turn
 from reverie.domain.record import Record
-from reverie.evals.rules.scripted_verifier import answer_check
 from reverie.llm.messages import ModelFailure, ModelReply, ModelRequest
 from tests.factories import believe, make_turn
 

@@ -13,11 +13,12 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
+from evaluation.measures.scripted_verifier import answer_check
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reverie.consolidation.passes.headlines import REFUSED
-from reverie.consolidation.passes.merge import NOISE, merge
+from reverie.consolidation.passes.merge import LEFT, NOISE, merge
 from reverie.consolidation.plan import Plan
 from reverie.consolidation.planning.driver import answer_without_model, run_pass
 from reverie.consolidation.planning.inputs import FormerMerge, PassInput
@@ -25,7 +26,6 @@ from reverie.consolidation.planning.signals import Signal
 from reverie.domain.headlines import build_headline, is_current, list_left_out
 from reverie.domain.record import Record
 from reverie.domain.similarity.deduplication import find_duplicate_groups
-from reverie.evals.rules.scripted_verifier import answer_check
 from reverie.llm.messages import ModelFailure, ModelReply, ModelRequest
 from tests.factories import make_record
 
@@ -219,15 +219,15 @@ def asking(
     return answer, asked
 
 
-def test_a_headline_that_contradicts_a_record_is_asked_for_once_more() -> None:
+def test_a_headline_that_brings_something_in_is_asked_for_once_more() -> None:
     ann, bo = record("Ann's port is 80"), record("Bo's port is 443")
-    lie, truth = "Ann's port is 443 and Bo's is 80", "Ports: 80 is Ann's, 443 is Bo's"
-    merges = [{"sources": [ann.id, bo.id], "content": lie}]
-    answer, asked = asking(merges, lies=[lie], repairs=[truth])
+    invented, truth = "Ann's port is 80, Bo's 443, and Cy's 22", "Ports: 80 is Ann's, 443 is Bo's"
+    merges = [{"sources": [ann.id, bo.id], "content": invented}]
+    answer, asked = asking(merges, repairs=[truth])
     plan = cycle([ann, bo], answer)
     assert headline_of(plan).content == truth
     assert not plan.refused
-    assert asked == ["merge", "verify", "repair", "verify"]
+    assert asked == ["merge", "repair", "verify"]
 
 
 def test_what_is_refused_for_good_is_remembered_until_a_record_changes() -> None:
@@ -450,17 +450,19 @@ def test_only_what_changed_is_shown_with_what_resembles_it_and_one_scope_at_a_ti
     assert [each.id in asked[1] for each in (alike, new, alice)] == [False, False, True]
 
 
-def test_much_is_asked_in_parts() -> None:
+def test_what_one_request_does_not_hold_waits_for_the_next_cycle() -> None:
     records = [record(f"Fact {n}: " + " ".join(f"w{n}x{m}" for m in range(100))) for n in range(120)]
-    sizes: list[int] = []
+    asked: list[str] = []
 
     def answer(ask: ModelRequest) -> ModelReply:
-        sizes.append(len(ask.messages[0].content))
+        asked.append(ask.messages[0].content)
         return ModelReply(text=proposal())
 
-    cycle(records, answer)
-    assert len(sizes) > 1
-    assert max(sizes) < 60_000
+    waiting = (cycle(records, answer).cursors[LEFT] or "").split()
+    (text,) = asked
+    assert len(text) < 60_000
+    assert waiting
+    assert {each.id for each in records if f"NEW [{each.id}]" not in text} == set(waiting)
 
 
 @pytest.mark.parametrize(

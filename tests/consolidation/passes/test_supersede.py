@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from datetime import timedelta
 
 import pytest
+from evaluation.measures.scripted_verifier import answer_check
 
 from reverie import Memory
 from reverie.consolidation.passes.supersede import MADE_UP
-from reverie.evals.rules.scripted_verifier import answer_check
 from reverie.llm import model_from_function
 from reverie.llm.messages import ModelRequest
 from tests.factories import MovableClock

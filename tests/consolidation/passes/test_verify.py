@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from evaluation.measures.scripted_verifier import answer_check
 
 from reverie import Memory, Settings
 from reverie.consolidation.passes.verify import MOST_FACTS
 from reverie.consolidation.planning.verification import MADE_UP, QUOTED
 from reverie.domain.errors import ModelUnavailable
-from reverie.evals.rules.scripted_verifier import answer_check
 from reverie.llm.messages import ModelRequest
 from tests.factories import MovableClock
 
@@ -208,3 +208,53 @@ def test_more_facts_than_fit_are_verified_in_the_next_cycle(memory: Memory, mode
     memory.dreams.run(["verify"])
     assert memory.list() == []
     assert len(model.asked) == 2
+
+
+HELD = "The user goes everywhere by bike and never got a driving licence."
+IN_OTHER_WORDS = "everything i do is by bike, license never happened"
+
+
+def test_a_fact_in_other_words_is_held_until_the_model_finds_it_in_its_turns(
+    memory: Memory, model: _Model
+) -> None:
+    _remember(memory, model, IN_OTHER_WORDS, HELD)
+    assert _contents(memory) == []
+    assert HELD not in memory.session("cli:2").context("Who goes everywhere by bike?").text
+    model.judge = HELD.__eq__
+    [outcome] = memory.dreams.run(["verify"]).outcomes
+    assert _contents(memory) == [HELD]
+    memory.dreams.run(["verify"])
+    assert len(model.asked) == 1
+    assert outcome.batch is not None
+    memory.history.undo(outcome.batch)
+    assert _contents(memory) == []
+
+
+@pytest.mark.parametrize("verify", [lambda _: "{}", lambda prompt: answer_check(prompt, lambda _: False)])
+def test_a_fact_that_is_held_stays_so_if_the_model_does_not_confirm_it(
+    memory: Memory, model: _Model, verify: Callable[[str], str]
+) -> None:
+    _remember(memory, model, IN_OTHER_WORDS, HELD)
+    model.verify = verify
+    [outcome] = memory.dreams.run(["verify"]).outcomes
+    assert outcome.plan is not None
+    assert (len(outcome.plan.refused), _contents(memory)) == (1, [])
+
+
+def test_a_fact_that_was_held_ends_what_it_changes(memory: Memory, model: _Model) -> None:
+    former = memory.save("The user lives in Porto.").record
+    _remember(memory, model, "would it help that lisbon's my home now?", "The user lives in Lisbon.")
+    assert _contents(memory) == [former.content]
+    model.judge = lambda claim: claim.startswith("The user lives")
+    memory.dreams.run(["verify"])
+    assert memory.get(former.id).valid_to is not None
+
+
+def test_a_fact_that_was_held_and_is_known_by_then_reinforces_what_says_it(
+    memory: Memory, model: _Model
+) -> None:
+    _remember(memory, model, IN_OTHER_WORDS, HELD)
+    known = memory.save(HELD, source="owner").record
+    model.judge = HELD.__eq__
+    memory.dreams.run(["verify"])
+    assert [(record.id, record.seen_count) for record in memory.list()] == [(known.id, 2)]

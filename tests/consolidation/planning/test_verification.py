@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 
+from evaluation.measures.scripted_verifier import answer_check
+
 from reverie.consolidation.planning.driver import run_pass
 from reverie.consolidation.planning.inputs import PassInput
 from reverie.consolidation.planning.verification import MADE_UP, Claim, ClaimVerdicts, verify_claims
-from reverie.evals.rules.scripted_verifier import answer_check
 from reverie.llm.messages import ModelFailure, ModelReply, ModelRequest, TokenUsage
 
 VIEW = PassInput(now=datetime(2026, 3, 1, 12, tzinfo=UTC))
@@ -57,3 +58,17 @@ def test_no_usable_answer_supports_nothing() -> None:
     failed = verify(ModelFailure(why="too slow", usage=TokenUsage(requests=1)))
     assert (failed.failed, failed.usage.requests) == ("too slow", 1)
     assert all(failed.reasons)
+
+
+def test_claims_that_one_question_does_not_hold_are_not_judged() -> None:
+    long = [Claim(kind="fact", text=f"Fact {n}", evidence=("- USER: " + "so " * 6_000,)) for n in range(4)]
+    asked: list[str] = []
+
+    def believe(ask: ModelRequest) -> ModelReply:
+        asked.append(ask.messages[0].content)
+        return ModelReply(text=answer_check(asked[-1], lambda _: True))
+
+    reasons = run_pass(verify_claims(VIEW, long), believe).reasons
+    assert [bool(why) for why in reasons] == [False, False, True, True]
+    assert len(asked) == 1
+    assert "Fact 3" not in asked[0]

@@ -7,6 +7,7 @@ import sys
 from random import Random
 
 import pytest
+from evaluation.measures.synthetic_secrets import LOOK_ALIKES, SECRETS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,7 +20,6 @@ from reverie.domain.secrets.checksums import (
     is_placeholder,
     is_random,
 )
-from reverie.evals.rules.synthetic_secrets import LOOK_ALIKES, SECRETS
 from tests.profiles import examples
 
 REDACTOR = Redactor()

@@ -48,6 +48,20 @@ DIFFERENT = [
     ("The glob is `*`", "The glob is `**`"),
     ("Pass *args to the hook", "Pass **args to the hook"),
     ("The pattern is a? here", "The pattern is a here"),
+    ("The regex is foo.*", "The regex is foo*"),
+    ("The regex is [a-z]+", "The regex is [a-z]*"),
+    ("The dates are written %Y-%m-%d", "The dates are written %y-%m-%d"),
+    ("The date format is yyyy-MM-dd", "The date format is yyyy-mm-dd"),
+    ("The clock format is HH:mm", "The clock format is hh:mm"),
+    ("Run `npm run build` first", "Run `npm run-build` first"),
+    ("Run `make test` before a push", "Run `make Test` before a push"),
+    ("The range is [1, 5)", "The range is [1, 5]"),
+    ("The class is called Parser", "The class is called parser"),
+    ("Strings are quoted with '", 'Strings are quoted with "'),
+    ("The shortcut is G", "The shortcut is g"),
+    ("The component is <Button>", "The component is <button>"),
+    ("The type is List[int]", "The type is list[int]"),
+    ("Prefers `a|b` as the separator", "Prefer `a||b` as the separator"),
     # a number
     ("The grid has 10² nodes", "The grid has 102 nodes"),
     ("The rent is 1.250 EUR", "The rent is 1.25 EUR"),
@@ -70,6 +84,12 @@ SAME = [
     ("The delimiter is `;`", 'The delimiter is ";"'),
     ("Uses a standing desk .", "Uses a standing desk"),
     ("The area is 20 m²", "The area is 20 m2"),
+    ("Run `make test` before a push.", "run make test before a push"),
+    ("The share is 20%, at most", "The share is 20 %, at most"),
+    ("The rent is $1,200", "The rent is $1200."),
+    ("Call the **blue** team", "Call the blue team"),
+    ("The dog is called Rex", "the dog is called rex"),
+    ("The clock format is `HH:mm`", "The clock format is HH:mm"),
 ]
 
 

@@ -25,6 +25,9 @@ def _explain(statement: str, said: str) -> str:
         ),
         ("No climbing tonight. I climb on Thursdays.", "The user climbs on Thursdays."),
         ("We're stall 12 at the market if you ever grow legs.", "We're stall 12 at the market."),
+        ("Mum broke her wrist on Monday.", "The user's mother broke her wrist on 16 March 2026."),
+        ("Lena and I share an office.", "The user shares an office with Lena."),
+        ("Je ne bois plus de café.", "L'utilisatrice ne boit plus de café."),
         ("Go/no-go was a go, cutover at 06:00.", "The go/no-go was a go; cutover at 06:00."),
         (
             "Thursdays is Dartmouth, Fridays the peninsula.",
@@ -44,6 +47,13 @@ def test_what_the_turns_say_in_other_forms_is_grounded(said: str, statement: str
         ("We're moving to Leeds if I get the job.", "We're moving to Leeds."),
         ("Ann manages Bo.", "Bo manages Ann."),
         ("The server is up.", "The server is not up."),
+        ("Bo says that his mum broke her wrist.", "The user's mother broke her wrist."),
+        ("I used to sail with the club.", "The user sails with the club."),
+        ("Great, more paperwork, I absolutely love paperwork.", "The user loves paperwork."),
+        ("Rumour has it that Ann becomes head of sales.", "Ann becomes head of sales."),
+        ("Ann got the job and I'm on probation.", "The user got the job and Ann is on probation."),
+        ("Then a single ticket for Bo.", "The user needs a single ticket."),
+        ("Je ne bois plus de café.", "L'utilisatrice boit du café."),
     ],
 )
 def test_what_the_turns_deny_restrict_or_say_otherwise_is_not(said: str, statement: str) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from reverie import Memory
 from reverie.domain.record import Kind
+from reverie.domain.similarity import supersession
 from reverie.domain.similarity.supersession import may_supersede, supersedes
 from tests.factories import MovableClock
 
@@ -113,10 +114,44 @@ def test_a_changed_value_takes_the_place_of_the_old_one(new: str, old: str) -> N
         ("Production uses Postgres 16 now", "Staging uses Postgres 15"),
         ("Ben is allergic to eggs now", "Ben is allergic to nuts"),
         ("The blue bus leaves at 7:55 now", "The red bus leaves at 7:40"),
+        ("The phone of room 12 is 959191865", "The phone of room 11 is 304378669"),
+        ("Fact 19 of writer 25 is 959191865", "Fact 18 of writer 17 is 304378661"),
+        ("The meeting in room 12 was moved to May 4", "The meeting in room 11 is on May 3"),
+        ("Line 3 was moved to platform 9", "Line 2 is on platform 4"),
     ],
 )
 def test_other_things_stand_beside_each_other(new: str, old: str) -> None:
     assert not supersedes(new, old)
+
+
+ENDINGS = [
+    # the end, what is over with it, and what only names it
+    ("I quit the gym", "Goes to the gym on Mondays", "The gym bag is in the hall"),
+    ("I quit the gym", "Member of the gym Holmes Place", "Anna's gym opens at six"),
+    ("Left the choir", "Sings in the choir", "The choir rehearses in the town hall"),
+    ("The dog died", "Has a dog", "The dog park is behind the church"),
+    ("Broke up with Sam", "Is dating Sam", "Sam's birthday is 4 May"),
+    ("No more coffee after lunch", "Drinks three coffees a day", "The coffee machine was descaled on Sunday"),
+    ("No more night shifts from May", "Works night shifts", "Worked the nights of 24 and 25 December"),
+    ("The project is over", "Works on the project", "The project room is on floor 3"),
+    ("We dropped MongoDB", "The orders are stored in MongoDB", "The MongoDB course is on Friday"),
+    ("J'ai arrêté le piano", "Joue du piano", "Le piano du salon est accordé en mai"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("new", "over", "beside"), ENDINGS)
+def test_what_is_over_ends_what_says_it_and_not_what_names_it(new: str, over: str, beside: str) -> None:
+    assert supersedes(new, over)
+    assert not supersedes(new, beside)
+
+
+def test_what_is_over_in_one_category_ends_nothing_in_another() -> None:
+    with Memory.open(":memory:") as memory:
+        notes = memory.save("Release notes go to #releases", category="ops").record
+        car = memory.save("Drives a Nissan Note", category="car").record
+        memory.save("Sold the Note, got a Yaris", category="car")
+        assert memory.get(notes.id).valid_to is None  # type: ignore[union-attr]
+        assert memory.get(car.id).valid_to is not None  # type: ignore[union-attr]
 
 
 def test_most_statements_are_not_compared_at_all() -> None:
@@ -174,6 +209,12 @@ def test_the_untrusted_and_other_scopes_supersede_nothing_and_pins_hold() -> Non
         after = memory.get(old.id)
         assert after is not None
         assert after.valid_to is not None
+
+
+def test_a_number_to_which_nothing_leads_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(supersession, "_read_new")
+    for text in ("Saw 7 deer beside the lake (2024)", "Met Ana on 3 May, at 10:30, in Room 7"):
+        assert not may_supersede(text)
 
 
 def test_a_number_to_which_nothing_leads_ends_nothing_and_costs_no_search() -> None:

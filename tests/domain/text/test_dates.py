@@ -159,3 +159,15 @@ def test_chinese_numbers_are_read() -> None:
     assert [parse_han_number(text) for text in ("一", "十", "十二", "二十", "三十一", "两", "一一")] == [
         1, 10, 12, 20, 31, 2, 0,
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "day"),
+    [
+        ("7thmay", "2026-05-07"), ("7mai", "2026-05-07"), ("7.mai", "2026-05-07"), ("7º maio", "2026-05-07"),
+        ("due by the 20th", "2026-03-20"), ("am 7.5.", "2026-05-07"), ("am 7/5", "2026-05-07"),
+        ("5月7日", "2026-05-07"),
+    ],
+)  # fmt: skip
+def test_a_date_without_a_year_is_found_also_without_spaces(text: str, day: str) -> None:
+    assert [str(mention.start) for mention in find_dates(text, TODAY)] == [day]

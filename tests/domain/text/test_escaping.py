@@ -3,11 +3,11 @@ from __future__ import annotations
 import re
 
 import pytest
+from evaluation.measures import prompt_quoting
 from hypothesis import given
 from hypothesis import strategies as st
 
 from reverie.domain.text import escaping
-from reverie.evals.rules import prompt_quoting
 
 ANY = st.text(max_size=80) | st.text(
     alphabet="ab -#[]():<|>/\n\r\t`*!\\\u2028\x85\u200b\u200c\u200d\u202e\x1b[m😀\ufe0f\U000e0041می",
@@ -44,7 +44,7 @@ def test_a_fence_cannot_be_ended_from_inside(text: str) -> None:
     first, *inside, last = shown.split("\n")
     assert last == f"data {first.removeprefix('<<<data ')}>>>"
     assert last not in inside
-    assert escaping.remove_fence(shown).strip("\n") == escaping.escape_message(text).strip("\n")
+    assert "\n".join(inside) == escaping.escape_message(text).strip("\n")
 
 
 def test_letters_that_joiners_hold_together_stay_together() -> None:

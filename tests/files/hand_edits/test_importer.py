@@ -564,13 +564,28 @@ def test_what_is_wrong_is_said_in_words(
     edited_folder.assert_settled()
 
 
+def test_a_file_whose_name_is_not_utf_8_stays_reported_until_it_is_gone(edited_folder: EditedFolder) -> None:
+    edited_folder.add(make_note(1))
+    strange = os.path.join(os.fsencode(edited_folder.path("memory")), b"caf\xe9.json")
+    try:
+        with open(strange, "w", encoding="utf-8") as file:
+            file.write('{"content": "The café opens at nine"}')
+    except OSError:
+        pytest.skip("this file system takes UTF-8 names only")
+    (problem,) = edited_folder.sync().problems
+    assert edited_folder.importer.problems() == [problem]
+    os.unlink(strange)
+    assert edited_folder.importer.problems() == []
+
+
 def test_a_copy_of_a_file_is_reported_and_the_first_stays_in_force(edited_folder: EditedFolder) -> None:
     edited_folder.add(make_note(1))
     shutil.copy(edited_folder.path(build_note_path(1)), edited_folder.path("memory/notes/copy.json"))
     edited_folder.touch("memory/notes/copy.json")
     (problem,) = edited_folder.sync().problems
     assert problem.path == "memory/notes/copy.json"
-    assert build_note_path(1) in problem.why
+    assert "'000000000001'" in problem.why
+    assert "…" not in edited_folder.importer.problems()[0].why
     edited_folder.path(build_note_path(1)).unlink()  # now the copy is the record
     edited_folder.sync()
     assert not edited_folder.record(1).archived

@@ -15,6 +15,7 @@ from click.testing import CliRunner, Result
 
 from reverie.admin.transfer.conversations import Format, read_conversations
 from reverie.domain.text import timestamps
+from reverie.evals.command import NAMED_EVALUATIONS
 from reverie.interfaces.cli.main import COMMANDS, cli
 from reverie.interfaces.cli.options import EXITS
 from reverie.memory import Memory
@@ -52,6 +53,20 @@ def test_the_help_is_as_written_down(name: str) -> None:
     assert result.exit_code == 0
     golden = GOLDEN / f"{name}.txt"
     assert result.output == golden.read_text(encoding="utf-8"), f"if it should read so, write it to {golden}"
+
+
+def test_the_help_names_every_labelled_evaluation() -> None:
+    text = (GOLDEN / "eval.txt").read_text(encoding="utf-8")
+    docs = (Path(__file__).parents[3] / "docs/reference/cli.md").read_text(encoding="utf-8")
+    for name in NAMED_EVALUATIONS:
+        assert f"\n  {name} " in text
+        assert f"### `reverie eval {name}`" in docs
+
+
+@pytest.mark.parametrize("name", ["hook", "mcp", "token"])
+def test_what_a_help_says_of_a_subcommand_is_not_cut(name: str) -> None:
+    text = (GOLDEN / f"{name}.txt").read_text(encoding="utf-8")
+    assert "..." not in text.partition("\nCommands:\n")[2]
 
 
 def test_without_a_command_the_help_is_shown() -> None:
@@ -272,6 +287,18 @@ def test_literal_and_regular_expressions_find_what_words_do_not(call: Call, answ
 
 def test_the_question_is_read_from_standard_input_for_a_dash(answer: Answer, port: str) -> None:
     assert answer("recall", "-", input="staging port\n")["query"] == "staging port"
+
+
+def test_a_turn_that_only_calls_tools_is_not_shown_as_nothing(call: Call, folder: Path) -> None:
+    call("init")
+    with Memory.open(folder) as memory:
+        calls = [{"id": "1", "name": "Bash", "arguments": '{"command": "make lint"}'}]
+        memory.session("a:1").add("assistant", "", tool_calls=calls)
+    assert (
+        call("recall", "--turns-only")
+        .stdout.splitlines()[0]
+        .endswith('[calls Bash({"command": "make lint"})]')
+    )
 
 
 # -- show, list, categories, tags ------------------------------------------------------------------------

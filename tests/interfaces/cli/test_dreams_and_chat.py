@@ -53,7 +53,7 @@ def merging(folder: Path) -> list[Step]:
     return [says(json.dumps(answer)), says(json.dumps({"headlines": [verdict]}))]
 
 
-def propose(folder: Path) -> None:
+def propose(folder: Path, *, said: str = "Always pay with the company card, please.") -> None:
     """Let a model propose a preference about money."""
     content = "Always pay with the company card"
 
@@ -62,7 +62,7 @@ def propose(folder: Path) -> None:
         return json.dumps({"preferences": [{"content": content, "evidence": names}]})
 
     with Memory.open(folder, model=believe(answer)) as memory:
-        memory.session("cli:1").add("user", "Always pay with the company card, please.")
+        memory.session("cli:1").add("user", said)
         memory.dreams.run(["infer"])
 
 
@@ -153,7 +153,7 @@ def test_mistakes_are_said_in_a_line(folder: Path, args: list[str], code: int, s
 
 
 def test_no_dreams_yet(folder: Path) -> None:
-    assert run(folder, "dream", "--log").stderr.decode().strip() == "No dreams yet."
+    assert run(folder, "dream", "--log").stderr.decode().strip() == "No dream has changed anything yet."
     assert json.loads(run(folder, "dream", "--log", "--json").stdout) == {"log": []}
 
 
@@ -251,6 +251,35 @@ def test_on_a_terminal_it_asks_about_a_proposal_once_and_a_plain_yes_decides(
     with Memory.open(folder) as memory:
         assert len(memory.dreams.proposals()) == left
         assert "company card" not in " ".join(turn.content for turn in memory.turns("cli:chat"))
+
+
+def test_a_proposal_is_reviewed(folder: Path) -> None:
+    propose(folder)
+
+    def review(*args: str) -> str:
+        done = run(folder, "review", *args)
+        return (done.stdout + done.stderr).decode()
+
+    with Memory.open(folder) as memory:
+        [record] = memory.dreams.proposals()
+    assert f"{record.id} (user-preferences/inferred): {record.content}" in review()
+    assert "--reject" in review(record.id, "--accept", "--reason", "it is true")
+    assert "Left for later" in review(record.id, "--later")
+    assert "Rejected" in review(record.id, "--reject", "--reason", "the card is gone")
+    assert "Nothing is proposed" in review()
+    assert "was rejected: undo" in review(record.id, "--accept")
+    with Memory.open(folder) as memory:
+        [*_, rejection] = memory.history.log(id=record.id)
+        memory.history.undo(rejection.sequence)
+    assert "Accepted" in review(record.id, "--accept")
+    assert record.content in run(folder, "recall", "company card").stdout.decode()
+
+
+def test_a_long_turn_that_shows_a_proposal_is_cut(folder: Path) -> None:
+    propose(folder, said=f"Always pay with the company card, please. {'There is so much more to say. ' * 40}")
+    lines = run(folder, "review").stdout.decode().splitlines()
+    assert max(map(len, lines)) < 350
+    assert "the company card, please" in lines[1]
 
 
 def test_killed_in_the_middle_of_an_answer_the_question_is_there(folder: Path) -> None:

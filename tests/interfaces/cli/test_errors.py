@@ -114,6 +114,11 @@ def test_wrong_input_is_refused_in_one_line_and_changes_nothing(call: Call, stor
     assert prints(store) == before
 
 
+def test_a_text_that_begins_with_a_dash_is_named(call: Call) -> None:
+    assert "put `--` before" in call("remember", "-5 degrees in Oslo").stderr
+    assert call("remember", "--", "-5 degrees in Oslo").exit_code == 0
+
+
 def test_what_was_typed_is_not_repeated(call: Call, store: Path) -> None:
     for args in (["show", *SECRET.split("-")], ["archive", "x", SECRET], ["categories", SECRET]):
         line = one_line(call(*args))

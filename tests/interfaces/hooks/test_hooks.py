@@ -423,6 +423,23 @@ def test_a_page_that_was_changed_meanwhile_is_shown_at_the_next_prompt(
     assert tell("user-prompt", prompt="And about moths") == ""
 
 
+def test_what_stands_in_every_prompt_is_shown_at_the_start_and_where_it_has_changed(
+    folder: Path, tell: Callable[..., str]
+) -> None:
+    with Memory.open(folder) as memory:
+        memory.save("Never deploy on a Friday", kind="constraint")
+    assert "Never deploy on a Friday" in tell("session-start", source="startup")
+    assert tell("user-prompt", prompt="Sing me a song about zebras") == ""
+    tell("stop", last_assistant_message="La la.")
+    with Memory.open(folder) as memory:
+        memory.save("Mira is allergic to walnuts", pinned=True)
+    shown = tell("user-prompt", prompt="What is Mira allergic to?")
+    assert "Mira is allergic to walnuts" in shown
+    assert "Never deploy on a Friday" in shown
+    tell("stop", last_assistant_message="To walnuts.")
+    assert "Mira is allergic to walnuts" not in tell("user-prompt", prompt="And about moths")
+
+
 def test_the_agent_is_never_given_more_than_it_takes(folder: Path, tell: Callable[..., str]) -> None:
     with Memory.open(folder) as memory:
         memory.pages.write("MEMORY.md", "\n".join(f"Line {n} of what stands." for n in range(2_000)))

@@ -222,3 +222,18 @@ def test_a_token_never_speaks_for_somebody_more_trusted(client: TestClient, serv
     assert marked["metadata"]["origin"] == "web"
     assert client.post(f"/v1/records/{own.id}/pin").status_code == 403
     assert client.post("/v1/records", json={"content": "Likes cake"}).json()["record"]["origin"] == "web"
+
+
+@pytest.mark.parametrize("site", ["same-site", "cross-site"])
+def test_a_page_of_another_port_changes_nothing(client: TestClient, memory: Memory, site: str) -> None:
+    record = memory.save("Prefers green tea").record
+    sent = {
+        "Origin": "http://127.0.0.1:3000",
+        "Sec-Fetch-Site": site,
+    }  # no Content-Type: asks no permission first
+    for path in ("/v1/records", f"/v1/records/{record.id}/pin", "/forget", "/mcp", "/sign-in"):
+        answer = client.post(path, content=b'{"content": "Planted"}', headers=sent | {"If-Match": "*"})
+        assert answer.status_code == 403
+        assert answer.headers["content-type"] == "application/problem+json"
+    assert memory.list() == [record]
+    assert client.get("/v1/records", headers=sent).status_code == 200  # which that page cannot read

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import socket
+import sqlite3
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,16 +19,17 @@ import anyio
 import pytest
 from starlette.testclient import TestClient
 
-from reverie import Memory
+from reverie import Memory, Settings
 from reverie.interfaces.http import server as server_module
 from reverie.interfaces.http.limits import RateLimit
 from reverie.interfaces.http.problems import Problem
 from reverie.interfaces.http.serve import build_application
 from reverie.interfaces.http.server import HttpServer
-from reverie.interfaces.web import LARGEST_BODY
+from reverie.interfaces.web import LARGEST_BODY, create_web_server, open_socket
 from tests.interfaces.conftest import run_cli
 from tests.interfaces.http.conftest import serve_here
 from tests.interfaces.http.test_http_process import Served, serving
+from tests.search.vectors.concepts import ConceptEmbedder
 
 SERVER = """
 import sys
@@ -103,6 +108,44 @@ def test_requests_come_back_evenly() -> None:
         limit.take("a", now=1_000.0)
 
 
+# -- many at once ----------------------------------------------------------------------------------------
+
+
+class StoppedEmbedder(ConceptEmbedder):
+    """Embedder that answers no question before it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.go_on = threading.Event()
+
+    def embed_queries(self, texts: Sequence[str]) -> list[list[float]]:
+        self.go_on.wait(30)
+        return super().embed_queries(texts)
+
+
+def test_requests_do_not_wait_for_searches_or_for_saves(tmp_path: Path) -> None:
+    embedder = StoppedEmbedder()
+    with (
+        Memory.open(tmp_path / "memory", embedder=embedder, settings=Settings(files=False)) as memory,
+        serve_here(HttpServer(memory)) as client,
+        ThreadPoolExecutor(81) as others,
+    ):
+        memory.save("Prefers green tea")
+        memory.admin.embed()
+        asked = [others.submit(client.post, "/v1/search", json={"query": f"tea {n}"}) for n in range(40)]
+        try:
+            with closing(sqlite3.connect(tmp_path / "memory/reverie.db")) as file:
+                file.execute("BEGIN IMMEDIATE")  # another process that writes
+                note = {"content": "Prefers black coffee"}
+                asked += [others.submit(client.post, "/v1/records", json=note) for _ in range(40)]
+                answer = others.submit(client.get, "/v1/records").result(timeout=8)
+                assert not any(each.done() for each in asked)
+            assert len(answer.json()["items"]) == 1
+        finally:
+            embedder.go_on.set()
+        assert {each.result(30).status_code for each in asked} == {200, 201}
+
+
 # -- bodies ----------------------------------------------------------------------------------------------
 
 
@@ -152,6 +195,69 @@ def test_a_body_that_does_not_arrive_is_refused(server: HttpServer, monkeypatch:
     }  # fmt: skip
     anyio.run(app, scope, receive, send)
     assert sent[0]["status"] == 408
+
+
+# -- requests as bytes -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def port(server: HttpServer) -> Iterator[int]:
+    """Port of a server of the memory."""
+    with open_socket("127.0.0.1", 0) as sock:
+        web = create_web_server(build_application(server, host="127.0.0.1"))
+        thread = threading.Thread(target=web.run, args=([sock],))
+        thread.start()
+        yield sock.getsockname()[1]
+        web.should_exit = True
+        thread.join()
+
+
+def exchange(port: int, data: bytes, *, ends: bool = False) -> bytes:
+    """Return what a server answers, until it closes or has nothing more to say."""
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+        connection.sendall(data)
+        if ends:
+            connection.shutdown(socket.SHUT_WR)
+        return read_all(connection)
+
+
+LINE = b"POST /v1/records HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",  # TLS
+        b"GET /livez HTTP/1.1\r\n\r\n",
+        b"GET /livez HTTP/1.1\r\nHost: 127.0.0.1\r\nHost: evil.example\r\n\r\n",
+        b"GET /livez HTTP/1.1\r\nHost: 127.0.0.1\r\nX: a\x00b\r\n\r\n",
+        b"GET /\xff HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
+        LINE + b"Content-Length: -1\r\n\r\n",
+        LINE + b"Content-Length: 2\r\nContent-Length: 3\r\n\r\n{} ",
+        LINE + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n{}\r\n0\r\n\r\n",
+    ],
+)
+def test_what_is_no_request_is_answered_with_a_problem(port: int, data: bytes) -> None:
+    head, _, body = exchange(port, data).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 400 ")
+    assert b"application/problem+json" in head
+    assert json.loads(body)["status"] == 400
+
+
+def test_a_client_that_ends_its_side_gets_its_answer(port: int, memory: Memory) -> None:
+    body = b'{"content": "Prefers tea"}'
+    whole = LINE + b"Content-Length: %d\r\n\r\n%s" % (len(body), body)
+    assert exchange(port, whole, ends=True).startswith(b"HTTP/1.1 201 ")
+    assert exchange(port, whole[:-5], ends=True) == b""
+    assert len(memory.list()) == 1
+
+
+def test_a_websocket_is_an_ordinary_request(port: int) -> None:
+    upgrade = b"Upgrade: websocket\r\nSec-WebSocket-Key: eA==\r\nSec-WebSocket-Version: 13\r\n"
+    sent = b"GET /nothing HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: Upgrade, close\r\n" + upgrade
+    answer = exchange(port, sent + b"\r\n")
+    assert answer.startswith(b"HTTP/1.1 404 ")
+    assert b"application/problem+json" in answer
 
 
 # -- connections -----------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from reverie import Memory, Settings
+from reverie.domain.filter import Filter
 from reverie.interfaces.http import live_stats
 from reverie.interfaces.http.live_stats import LiveStats
 from reverie.interfaces.http.serve import warm_up
@@ -66,6 +67,7 @@ def test_they_follow_every_change(memory: Memory, seed: int) -> None:
         change_something(memory, chance, number)
         for reader in list_readers(memory):
             assert stats.read(reader) == reader.stats()
+        assert stats.count_by_scope(memory) == memory._store.tally("scope", Filter())
 
 
 def test_they_count_once(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,7 +112,7 @@ def test_a_server_that_is_warm_counts_and_compiles_nothing_for_its_first_views(m
 
     memory._store.tally = note  # type: ignore[attr-defined,method-assign]
     with serve_here(server) as client:
-        for path in ("/", "/records", "/inspect?message=tea"):
+        for path in ("/", "/records", "/scopes", "/inspect?message=tea"):
             assert client.get(path).status_code == 200
     assert counted == []
     assert len(rendering._ENVIRONMENT.cache) == templates

@@ -232,6 +232,21 @@ def test_what_is_hidden_is_made_visible(client: TestClient, memory: Memory) -> N
 # -- memories ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    "day", ["0001-01-01", "9999-12-31", "9999-12-31T23:59:59-14:00", "0001-01-01T00:00+14:00"]
+)
+def test_no_time_is_an_internal_error(client: TestClient, memory: Memory, day: str) -> None:
+    record = memory.save("Prefers green tea").record
+    for path in ("/timeline", "/records", "/inspect"):
+        times = dict.fromkeys(("since", "until", "as_of", "valid_at"), day)
+        for name in times:
+            assert client.get(path, params={name: times[name]}).status_code < 500
+    form = read_form(client.get(f"/records/{record.id}/edit").text, f"/records/{record.id}/edit")
+    for name in ("valid_from", "valid_to"):
+        answer = client.post(f"/records/{record.id}/edit", data={**form, name: day}, headers=OWN)
+        assert answer.status_code < 500
+
+
 def read_form(html: str, action: str) -> dict[str, str]:
     """Return the hidden and filled fields of the form with that action."""
     match = re.search(rf'<form method="post" action="{re.escape(action)}".*?</form>', html, re.DOTALL)

@@ -151,6 +151,20 @@ def test_the_page_is_used_with_keys_alone(page: Any, memory: Memory) -> None:
     page.goto(f"/records/{record.id}")
     page.keyboard.press("e")
     page.wait_for_url("**/edit")
+    page.locator("textarea:focus").wait_for()
+    page.keyboard.press("Control+End")
+    page.keyboard.type(" and coffee")
+    for _ in range(7):
+        page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**done=*")
+    assert memory.list()[0].content == "Alice drinks green tea and coffee"
+    page.keyboard.press("u")
+    page.wait_for_url("**/undo**")
+    page.locator("button:focus").wait_for()
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/timeline**")
+    assert memory.list() == [record]
 
 
 def test_the_colours_stay_as_chosen(page: Any) -> None:

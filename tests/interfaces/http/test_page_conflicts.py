@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
 
 from reverie import Memory
+from reverie.interfaces.http.conflicts import MOST_COMPARED
 from reverie.interfaces.http.server import HttpServer
+from reverie.stores.contract.factories import make_additions, make_record
+from tests.interfaces.http.conftest import open_client
 from tests.interfaces.http.test_page import OWN, Page, read_form, see, sign_in
 
 LIST, SETTLE = "/v1/conflicts", "/v1/conflicts/settle"
@@ -204,3 +210,79 @@ def test_who_only_reads_settles_nothing(client: TestClient, server: HttpServer, 
     assert page.find("button", name="holds") == []
     data = {"first": newer, "second": older, "holds": "0", "verdict": "wrong"}
     assert client.post("/conflicts/pair", data=data, headers=OWN).status_code == 403
+
+
+def test_conflicts_of_older_memories_are_reached_from_the_newest(client: TestClient, memory: Memory) -> None:
+    older, newer = save_both(memory)
+    memory.save("The dentist appointment is at 15:00")
+    now = memory._clock()
+    others = [
+        make_record(n, content=f"Word{n} other{n} thing{n}", moment=now) for n in range(2 * MOST_COMPARED)
+    ]
+    memory._parts.writer.commit(make_additions(*others))
+    last = memory.save("The dentist appointment is at 16:30").record.id
+    first = client.get(LIST).json()
+    assert [each["records"][0]["id"] for each in first["items"]] == [last]  # also with one that is far older
+    assert first["compared"] == MOST_COMPARED
+    found, cursor = [], first["next"]
+    while cursor:
+        answer = client.get(LIST, params={"cursor": cursor}).json()
+        found += [[each["id"] for each in pair["records"]] for pair in answer["items"]]
+        cursor = answer["next"]
+    assert found == [[newer, older]]
+    assert client.get(LIST, params={"cursor": first["next"] + "x"}).status_code == 422
+    screen = see(client, "/conflicts")
+    assert "Look at older memories" in screen.text
+
+
+# -- hand edits ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def edited(tmp_path: Path) -> Iterator[tuple[TestClient, Memory, str]]:
+    """A memory whose only record was changed by hand and by the program at the same time; its conflict file."""
+    with Memory.open(tmp_path / "memory") as memory, open_client(memory) as client:
+        record = memory.save("The port is 5433", importance=0.5).record
+        memory.flush()
+        (file,) = memory.path.rglob(f"{record.id}.json")
+        file.write_text(json.dumps(record.to_dict() | {"importance": 0.9}))
+        memory.update(record.id, importance=0.2)
+        memory.folder.sync()
+        (conflict,) = memory.folder.conflicts()
+        yield client, memory, conflict.path
+
+
+@pytest.mark.parametrize(("keep", "importance"), [("live", 0.9), ("other", 0.2)])
+def test_a_conflict_of_a_hand_edit_is_settled_on_the_page(
+    edited: tuple[TestClient, Memory, str], keep: str, importance: float
+) -> None:
+    client, memory, path = edited
+    assert "Hand edits that met other changes: 1" in see(client, "/health").text
+    form = read_form(client.get("/conflicts").text, "/conflicts/edit")
+    assert form["path"] == path
+    answer = client.post("/conflicts/edit", data={**form, "keep": keep}, headers=OWN)
+    assert answer.status_code == 200
+    assert ("Undo" in answer.text) == (keep == "other")
+    assert [each.importance for each in memory.list()] == [importance]
+    assert memory.folder.conflicts() == []
+    assert not (memory.path / path).exists()
+    assert memory.admin.check() == []
+    again = client.post("/conflicts/edit", data={**form, "keep": keep}, headers=OWN)
+    assert again.status_code == 404
+
+
+def test_no_other_file_is_read_or_removed_as_a_conflict(edited: tuple[TestClient, Memory, str]) -> None:
+    client, memory, path = edited
+    form = read_form(client.get("/conflicts").text, "/conflicts/edit")
+    for other in ("reverie.db", "../memory/reverie.db", f"./{path}", str(memory.path / path), ""):
+        answer = client.post("/conflicts/edit", data={**form, "path": other, "keep": "live"}, headers=OWN)
+        assert answer.status_code == 404
+    memory.update(memory.list()[0].id, confidence=0.3)
+    answer = client.post("/conflicts/edit", data={**form, "keep": "other"}, headers=OWN)
+    assert answer.status_code == 412
+    (memory.path / path).write_text("{")
+    assert "by hand" in see(client, "/conflicts").text
+    for keep, status in (("other", 422), ("neither", 422), ("live", 200)):
+        answer = client.post("/conflicts/edit", data={**form, "keep": keep}, headers=OWN)
+        assert answer.status_code == status
+    assert memory.folder.conflicts() == []

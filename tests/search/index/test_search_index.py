@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from reverie.domain.change import Change
 from reverie.domain.conversation import SessionState, Turn
+from reverie.domain.errors import StoreUnavailable
 from reverie.domain.filter import Filter
 from reverie.domain.page import HISTORY, Paragraph
 from reverie.domain.passage import CandidateQuery
@@ -66,6 +67,34 @@ def test_a_write_is_found_at_once_before_any_commit(store: SQLiteStore, tmp_path
     put(store, None, record(2, "green tea"))
     assert len(index.search_any("record", wanted("tea"), LIVE, 10)) == 2
     index.close()
+
+
+def test_a_question_is_as_current_at_its_end_as_at_its_beginning(store: SQLiteStore, tmp_path: Path) -> None:
+    here = SearchIndex(store, tmp_path / "index", analyse=analyze)
+    there = SearchIndex(store, tmp_path / "index", analyse=analyze)
+    put(store, None, record(1, "tea in the garden"))
+    has_begun, is_saved = threading.Event(), threading.Event()
+
+    def fold_and_search_in_an_older_view() -> None:
+        with store.reading(), here.reading():
+            store.sequence()
+            has_begun.set()
+            is_saved.wait(10)
+            assert there.fold()
+            here.search_any("record", wanted("tea"), LIVE, 10)
+
+    other = threading.Thread(target=fold_and_search_in_an_older_view)
+    other.start()
+    assert has_begun.wait(10)
+    put(store, None, record(2, "green tea"))
+    with store.reading(), here.reading():
+        assert len(here.search_any("record", wanted("tea"), LIVE, 10)) == 2
+        is_saved.set()
+        other.join()
+        assert here.frequencies("record", analyse_word("tea"), None) == {"tea": 2}
+        assert len(here.search_any("record", wanted("tea"), LIVE, 10)) == 2
+    for index in (here, there):
+        index.close()
 
 
 def test_another_index_on_the_same_folder_sees_writes_and_commits(store: SQLiteStore, tmp_path: Path) -> None:
@@ -407,6 +436,32 @@ def test_much_change_is_folded_in_the_background(store: SQLiteStore, tmp_path: P
     assert len(index.search_any("record", wanted("tea"), LIVE, 500)) == 200
     index.close()
     assert not [t for t in threading.enumerate() if t.name == "reverie-index"]
+
+
+def test_an_index_lost_while_it_is_folded_in_the_background_is_built_again(
+    store: SQLiteStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index = SearchIndex(store, tmp_path / "index", analyse=analyze, fold_at=3)
+    index.status()
+    writing = TantivyIndex.write
+    errors = [IndexCorrupt("File too large"), StoreUnavailable("the disk reports an error")]
+
+    def refuse_twice(self: TantivyIndex, *given: object, **named: object) -> None:
+        if errors:
+            raise errors.pop(0)
+        writing(self, *given, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(TantivyIndex, "write", refuse_twice)
+    store.commit(make_additions(*(record(n, f"tea {n}") for n in range(5))), actor="test", at=NOON)
+    assert len(index.search_any("record", wanted("tea"), LIVE, 10)) == 5
+    assert index._folding is not None
+    index._folding.join()
+    assert index.status().state == "rebuilding"
+    index._folding.join()
+    assert not errors
+    assert (index.status().state, index.status().committed) == ("current", 5)
+    assert len(index.search_any("record", wanted("tea"), LIVE, 10)) == 5
+    index.close()
 
 
 def test_an_empty_folder_of_a_large_store_is_built_from_the_store(store: SQLiteStore, tmp_path: Path) -> None:

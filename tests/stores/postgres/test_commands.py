@@ -17,7 +17,7 @@ from reverie import Memory, Settings
 from reverie.interfaces.cli.main import cli
 from reverie.stores.postgres.address import parse_postgres_url
 from reverie.stores.postgres.work import WorkQueue
-from tests.stores.postgres.server import OWNER, PostgresServer
+from tests.stores.postgres.server import OWNER, RUNNER, PostgresServer
 
 
 @pytest.fixture
@@ -43,15 +43,84 @@ def test_tables_are_created_upgraded_and_checked(url: str, tmp_path: Path) -> No
     missing = run(tmp_path, "store", "upgrade", url)
     assert missing.exit_code == 3
     assert "reverie store create" in missing.output
-    assert run(tmp_path, "store", "check", url).exit_code == 3
+    empty = run(tmp_path, "store", "check", url)
+    assert empty.exit_code == 3
+    assert "there are no tables" in empty.output
     made = json.loads(run(tmp_path, "store", "create", url, "--json").output)
-    assert made["steps"] == ["tables", "work", "postings", "words"]
+    assert made["steps"] == ["tables", "work", "postings", "commit", "words"]
     assert run(tmp_path, "store", "upgrade", url, "-q").output == ""
     assert json.loads(run(tmp_path, "store", "create", url, "--json").output)["steps"] == []
     assert run(tmp_path, "store", "check", url).output.startswith("Sound: memory 'acme' in postgresql://")
+    unknown = run(tmp_path, "store", "check", url.replace("acme", "other"))
+    assert unknown.exit_code == 3
+    assert "`reverie store create`" in unknown.output
+    assert "acme" not in run(tmp_path, "store", "upgrade", url).output, "it upgrades all memories"
     powerful = run(tmp_path, "store", "check", url.replace(OWNER, "postgres"))
     assert powerful.exit_code == 1
     assert "superuser" in powerful.output
+
+
+@pytest.mark.parametrize(
+    ("part", "other", "said"),
+    [
+        ("acme", "acme&nonsense=1", "only parameters that it knows"),
+        (OWNER, "nobody_here", 'role "nobody_here" does not exist'),
+        ("/d", "/missing", 'database "missing'),
+        ("port=5432", "port=5999", "5999"),
+        ("/dev/shm/", "/dev/shm/missing", "No such file or directory"),
+        ("postgresql:", "mysql:", "postgresql://"),
+    ],
+)
+def test_what_is_wrong_with_an_address_is_said(
+    url: str, tmp_path: Path, part: str, other: str, said: str
+) -> None:
+    assert run(tmp_path, "store", "create", url).exit_code == 0
+    wrong = url.replace(part, other, 1).replace("@", ":hunter2pass@")
+    place = tmp_path / "here"
+    run(tmp_path, "remember", "Deploys happen on Tuesdays", "--store", str(place))
+    for command in (
+        ["store", "create", wrong],
+        ["store", "check", wrong],
+        ["store", "upgrade", wrong],
+        ["copy", str(place), wrong],
+        ["copy", wrong, str(tmp_path / "copy")],
+        ["files", "pull", str(tmp_path / "files"), "--store", wrong],
+        ["recall", "deploys", "--store", wrong],
+        ["worker", "--once", "--store", wrong.replace("&memory=acme", "")],
+    ):
+        done = run(tmp_path, *command)
+        assert done.exit_code in (2, 4), (command, done.output)
+        assert said in done.output, (command, done.output)
+        assert "hunter2pass" not in done.output
+        assert "Traceback" not in done.output
+        assert [each.name for each in tmp_path.iterdir() if each.name != "c"] == ["here"]
+
+
+def test_a_role_without_rights_is_told_which(postgres: PostgresServer, url: str, tmp_path: Path) -> None:
+    runner = url.replace(OWNER, RUNNER)
+    for action in ("create", "upgrade"):
+        refused = run(tmp_path, "store", action, runner)
+        assert refused.exit_code in (3, 4)
+    assert run(tmp_path, "store", "create", url).exit_code == 0
+    for action in ("create", "check", "upgrade"):
+        refused = run(tmp_path, "store", action, runner)
+        assert refused.exit_code == 4
+        assert "permission denied for schema reverie" in refused.output
+        assert "GRANT USAGE ON SCHEMA reverie" in refused.output
+
+
+def test_a_worker_ends_before_tables_of_another_version(
+    postgres: PostgresServer, url: str, tmp_path: Path
+) -> None:
+    every = url.replace("&memory=acme", "")
+    assert run(tmp_path, "worker", "--once", "--store", every).exit_code == 3, "no tables"
+    assert run(tmp_path, "init", "--store", url).exit_code == 0
+    database = parse_postgres_url(url).database.rpartition("/")[2]
+    postgres.execute(database, "INSERT INTO reverie.migration VALUES (99, 'more')")
+    refused = run(tmp_path, "worker", "--once", "--store", every)
+    assert refused.exit_code == 5
+    assert refused.output.count("\n") == 1
+    assert "newer Reverie" in refused.output
 
 
 def test_problems_of_a_database_are_said_by_every_command_that_checks(

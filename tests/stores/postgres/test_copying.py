@@ -12,13 +12,12 @@ from pathlib import Path
 import pytest
 
 from reverie import InvalidInput, Memory, NotFound, Settings
-from reverie.admin.transfer import copying
 from reverie.admin.transfer.copying import copy_memory
 from reverie.domain.errors import StoreCorrupt
 from reverie.search.analyzer import analyze
+from reverie.stores import copying
 from reverie.stores.contract.factories import NOW, make_entry
 from reverie.stores.contract.replay import is_journal_consistent, read_contents
-from reverie.stores.copying import iterate_rows
 from reverie.stores.postgres import PostgresStore
 from reverie.stores.postgres.copying import PostgresCopyTarget
 from reverie.stores.protocol import Store
@@ -112,9 +111,7 @@ def test_an_interrupted_copy_goes_on(
 ) -> None:
     target = url if to_database else str(tmp_path / "to")
     writes: Callable[..., None] = (PostgresCopyTarget if to_database else SQLiteCopyTarget).finish
-    monkeypatch.setattr(
-        copying, "iterate_rows", lambda source, after=0, size=25: _iterate(source, after=after, size=25)
-    )
+    monkeypatch.setattr(copying, "ROWS", 25)
 
     def stop(done: int) -> None:
         raise KeyboardInterrupt
@@ -138,9 +135,6 @@ def test_an_interrupted_copy_goes_on(
     assert describe(target if to_database else Path(target)) == describe(folder)
 
 
-_iterate = iterate_rows
-
-
 @pytest.mark.slow
 def test_a_place_that_is_taken_or_empty_is_refused(folder: Path, url: str, tmp_path: Path) -> None:
     with pytest.raises(NotFound):
@@ -151,6 +145,10 @@ def test_a_place_that_is_taken_or_empty_is_refused(folder: Path, url: str, tmp_p
     for place in (url, str(folder)):
         with pytest.raises(InvalidInput, match="already"):
             copy_memory(str(folder), place)
+    with closing(PostgresStore(url, analyse=analyze)) as store:
+        assert (
+            store._connections.rows("SELECT name FROM reverie.space WHERE name LIKE '%%(being copied)'") == []
+        )
     assert not list(folder.glob("*.copying*"))
 
 

@@ -50,6 +50,18 @@ def connect(server: PostgresServer, database: str = "agents", role: str = OWNER)
     return psycopg.connect(url, autocommit=True)
 
 
+def read_plans(store: PostgresStore, text: str) -> tuple[int, int]:
+    """Return how often prepared statements with this text were planned, and how often a plan was used again."""
+    with store._connections.connection() as connection:
+        row = connection.execute(
+            "SELECT coalesce(sum(custom_plans), 0), coalesce(sum(generic_plans), 0) FROM pg_prepared_statements "
+            "WHERE strpos(statement, %s) > 0 AND strpos(statement, 'pg_prepared') = 0",
+            [text],
+        ).fetchone()
+        assert row is not None
+        return int(row[0]), int(row[1])
+
+
 # -- addresses -----------------------------------------------------------------------------------------
 
 
@@ -410,6 +422,22 @@ def test_a_store_goes_on_in_a_forked_child(postgres: PostgresServer, name: str) 
 
 
 # -- erasure -------------------------------------------------------------------------------------------
+
+
+def test_what_is_read_and_written_again_and_again_is_planned_once(
+    postgres: PostgresServer, name: str
+) -> None:
+    with closing(open_store(postgres.url(name))) as store:
+        for number in range(40):
+            store.commit(make_additions(make_record(number)), actor="a", at=NOW)
+            with store.reading():
+                assert len(store.passages("record", [number + 1])) == 1
+                assert len(list(store.find(Filter(kinds=("semantic",)), limit=3))) <= 3
+        for text in ("it.terms", "it.kind = ANY"):
+            planned, again = read_plans(store, text)
+            assert planned == 0
+            assert again >= 25
+        assert sum(read_plans(store, "change_things")) >= 25
 
 
 def _scan(server: PostgresServer, word: bytes, folder: str) -> list[str]:

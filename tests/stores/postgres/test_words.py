@@ -5,14 +5,21 @@ from __future__ import annotations
 import uuid
 from contextlib import closing
 from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
 
+import psycopg
 import pytest
+from click.testing import CliRunner
 
 from reverie import Memory, Settings
+from reverie.consolidation import worker
 from reverie.domain.conversation import Turn
+from reverie.domain.errors import StoreUnavailable
 from reverie.domain.page import Paragraph
 from reverie.domain.passage import AnalyzedText
 from reverie.domain.record import Record
+from reverie.interfaces.cli.main import cli
 from reverie.search.analyzer import analyze
 from reverie.stores.contract.factories import (
     NOW,
@@ -23,7 +30,9 @@ from reverie.stores.contract.factories import (
     make_turn,
 )
 from reverie.stores.postgres import PostgresStore, words
+from reverie.stores.postgres.address import parse_postgres_url
 from tests.stores.postgres.conftest import start_or_skip
+from tests.stores.postgres.server import OWNER, PostgresServer
 
 QUIET = Settings(embedder=None, dream_interval=None)
 
@@ -62,7 +71,7 @@ def test_words_of_another_analyzer_are_reported_and_made_again(
         assert memory.search("owls") == []
         assert memory.admin.check() == [], "what is stored is sound"
         (finding,) = [each for each in memory.admin.doctor().findings if each.code == "words-outdated"]
-        assert (len(finding.about), finding.repairable) == (34, True)
+        assert (len(finding.about), finding.remedy) == (34, "database")
         memory.admin.doctor(fix=True)
         assert not memory.admin.doctor().findings
     with Memory.open(url, settings=QUIET) as memory:
@@ -76,6 +85,72 @@ def test_words_of_another_analyzer_are_reported_and_made_again(
             for subject in ("record", "turn", "paragraph"):
                 assert store.measure(subject, None) == other.measure(subject, None)
                 assert store.live(subject) == other.live(subject)
+
+
+def expect_new_words(url: str) -> None:
+    """Do what a migration does that comes with another analyzer."""
+    with psycopg.connect(parse_postgres_url(url).connection, autocommit=True) as connection:
+        connection.execute("SELECT reverie.expect_new_words()")
+
+
+def test_background_work_renews_words_in_slices_and_any_process_goes_on(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(words, "_BATCH", 8)
+    monkeypatch.setattr(worker, "LONGEST_RENEWAL_S", 0.0)  # one batch in a run
+    fill_as_before(url)
+    with Memory.open(url, settings=QUIET) as memory:
+        assert memory.dreams.run_due().outcomes == (), "no other analyzer has come"
+    expect_new_words(url)
+    left = [34]
+    while left[-1]:
+        with (
+            closing(PostgresStore(url, analyse=analyze)) as store,
+            Memory.open(url, settings=QUIET) as memory,
+        ):
+            (outcome,) = memory.dreams.run_due().outcomes
+            assert (outcome.name, outcome.state) == ("words", "applied")
+            left.append(len(store.find_stale_analyses()))
+    assert left == [34, 26, 18, 10, 2, 0]
+    with Memory.open(url, settings=QUIET) as memory:
+        assert memory.dreams.run_due().outcomes == ()
+        assert len(memory.search("owls", limit=10)) == 10
+        assert memory.admin.check() == []
+
+
+def test_words_are_renewed_by_the_holder_of_the_lease_alone(url: str) -> None:
+    fill_as_before(url)
+    expect_new_words(url)
+    with closing(PostgresStore(url, analyse=analyze)) as store, Memory.open(url, settings=QUIET) as memory:
+        token = store.take_lease("another", timedelta(minutes=1))
+        assert token is not None
+        assert memory.dreams.run_due().busy
+        assert len(store.find_stale_analyses()) == 34
+        with store.fencing(token - 1), pytest.raises(StoreUnavailable, match="taken over"):
+            store.renew_words()
+        assert len(store.find_stale_analyses()) == 34
+        assert store.has_earlier_words()
+
+
+def test_a_worker_renews_the_words_of_all_memories(
+    postgres: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(words, "_BATCH", 8)
+    database = f"d{uuid.uuid4().hex}"
+    postgres.execute("postgres", f"CREATE DATABASE {database} OWNER {OWNER}")
+    urls = [postgres.url(memory, database=database) for memory in ("one", "two")]
+    for each in urls:
+        fill_as_before(each)
+    expect_new_words(urls[0])
+    env = {"HOME": str(tmp_path), "REVERIE_INDEX_CACHE": str(tmp_path / "c"), "REVERIE_EMBEDDER": ""}
+    every = postgres.url("", database=database).replace("&memory=", "")
+    done = CliRunner().invoke(cli, ["worker", "--once", "--store", every], env=env)
+    assert (done.exit_code, done.output) == (0, "")
+    for each in urls:
+        with closing(PostgresStore(each, analyse=analyze)) as store:
+            assert store.find_stale_analyses() == []
+            assert not store.has_earlier_words()
+    postgres.execute("postgres", f"DROP DATABASE {database} WITH (FORCE)")
 
 
 def test_a_thing_that_has_changed_since_keeps_its_words(url: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import threading
 import time
@@ -33,6 +34,8 @@ class LoadResult:
         p50_ms: Median time of a request, by kind.
         p99_ms: 99th percentile, by kind.
         alone_p50_ms: Median time of the same call in one process, by kind, with nothing else running.
+        server_cpu_ms: Processor time of the server for a request.
+        client_cpu_ms: Processor time of the clients for a request.
         resident_mb: Resident memory of the server after the warm-up, and at the end.
         acknowledged: Number of records and turns that were acknowledged.
         missing: Those of them that the memory does not hold.
@@ -43,6 +46,8 @@ class LoadResult:
     p50_ms: dict[str, float] = field(default_factory=dict)
     p99_ms: dict[str, float] = field(default_factory=dict)
     alone_p50_ms: dict[str, float] = field(default_factory=dict)
+    server_cpu_ms: float = 0.0
+    client_cpu_ms: float = 0.0
     resident_mb: list[float] = field(default_factory=list)
     acknowledged: int = 0
     missing: int = 0
@@ -124,6 +129,7 @@ def run_load(folder: Path, *, seconds: float, connections: int) -> LoadResult:
     result = LoadResult()
     with serving(folder) as served:
         clients = [Client(served, number) for number in range(connections)]
+        used = _measure_processor(served.process.pid), time.process_time()
         end = time.monotonic() + seconds
         threads = [
             threading.Thread(target=client.run, args=[lambda: time.monotonic() >= end]) for client in clients
@@ -134,6 +140,9 @@ def run_load(folder: Path, *, seconds: float, connections: int) -> LoadResult:
         result.resident_mb.append(_measure_resident(served.process.pid))
         for thread in threads:
             thread.join()
+        requests = sum(client.count for client in clients)
+        result.server_cpu_ms = _round_ms((_measure_processor(served.process.pid) - used[0]) / requests)
+        result.client_cpu_ms = _round_ms((time.process_time() - used[1]) / requests)
         result.resident_mb.append(_measure_resident(served.process.pid))
         code, log = served.end()
         if code or log:
@@ -187,6 +196,12 @@ def _measure_resident(pid: int) -> float:
     status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
     kilobytes = next(line for line in status.splitlines() if line.startswith("VmRSS:")).split()[1]
     return round(int(kilobytes) / 1024, 1)
+
+
+def _measure_processor(pid: int) -> float:
+    """Return the processor time of a process in seconds."""
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _round_ms(seconds: float) -> float:

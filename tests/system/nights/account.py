@@ -22,6 +22,7 @@ from reverie.domain.record import ORIGINS, Record
 from reverie.domain.similarity.specifics import Specifics, extract_specifics
 from reverie.search.hits import Hit
 from reverie.stores.protocol import Store
+from tests.system.nights.models import DENIES_ALL
 from tests.system.nights.texts import Fact
 
 _MERGED = re.compile(r"merged into ([0-9a-f]{12})")
@@ -87,6 +88,7 @@ class Account:
     mood: str = ""
     live: int = 0
     _archived: Counter[str] = field(default_factory=Counter)
+    _remembered: set[str] = field(default_factory=set)
     _texts: dict[str, str] = field(default_factory=dict)
 
     def fault(self, rule: str, what: str) -> None:
@@ -129,7 +131,7 @@ class Account:
 
     def _end_cycle(self) -> None:
         """No more than the share that may go has gone, and no more was learned than was heard."""
-        live = self._archived["live"]
+        live = self._archived["live"] + self._archived["learned"]
         most = max(2, int(live * _SHARE))
         gone, dropped = self._archived["gone"], self._archived["dropped"]
         self.expect(gone <= most, "2 % a cycle", f"{gone} of {live} records went")
@@ -239,6 +241,11 @@ class Account:
         if _ENRICHED.match(reason):
             self.counts["notes enriched"] += 1
             return
+        if reason.startswith("withdrawn: "):
+            self.counts["withdrawn"] += 1
+            self.expect(name in self._remembered, "only what a model wrote down is withdrawn", name)
+            self.expect(self.mood != DENIES_ALL, "who denies quotations is not believed", name)
+            return
         self._archived["gone"] += 1
         found = _MERGED.match(reason)
         if found is None:
@@ -284,6 +291,7 @@ class Account:
         self.counts["remembered"] += 1
         self._archived["learned"] += 1
         name = record.id
+        self._remembered.add(name)
         self.expect(record.origin == "agent" and not record.pinned, "trust never rises", name)
         cited = [self._texts[each] for each in record.references if each in self._texts]
         self.expect(cited, "names its turns", name)

@@ -14,10 +14,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from evaluation.measures.scripted_verifier import answer_check
+
 from reverie.domain.errors import ModelUnavailable
 from reverie.domain.similarity.specifics import extract_specifics
 from reverie.domain.text import validation
-from reverie.evals.rules.scripted_verifier import answer_check
 from reverie.llm.messages import ModelReply, ModelRequest, TokenUsage
 from reverie.llm.protocol import OnText
 
@@ -128,12 +129,10 @@ class Actor:
         """Answer as the mood is."""
         del on_text
         self.asked.append(ask)
-        if (
-            ask.purpose == "verify"
-        ):  # the worst answer there is; those that are good see no change where is none
-            given: str | ModelReply = answer_check(
-                ask.messages[-1].content, lambda claim: self.mood not in GOOD or " -> " not in claim
-            )
+        if ask.purpose == "verify":
+            given: str | ModelReply = answer_check(ask.messages[-1].content, self._supports)
+            if self.mood == DENIES_ALL:
+                given = given.replace('"supported"', '"unsupported"')
         else:
             given = MOODS[self.mood](self, seen(ask))
         reply = given if isinstance(given, ModelReply) else ModelReply(text=given)
@@ -142,6 +141,12 @@ class Actor:
             requests=1, input_tokens=read, output_tokens=validation.estimate_tokens(reply.text)
         )
         return ModelReply(text=reply.text, finish=reply.finish, model=self.name, usage=usage)
+
+    def _supports(self, claim: str) -> bool:
+        """Whether it calls a claim supported: the worst answer there is. Good ones see no change where is none."""
+        if self.mood in (DENIES_TRUTH, DENIES_ALL):
+            return False
+        return self.mood not in GOOD or " -> " not in claim
 
     def some(self, records: Sequence[Shown], most: int = 4) -> list[Shown]:
         """A few of the records, in any order; none where there are less than two."""
@@ -657,9 +662,17 @@ def lying_prose(actor: Actor, shown: Seen) -> str:
     return f'<think>{{"archive": ["all"]}} hm</think>Sure {{here}}:\n```json\n{text}\n```\nDone {{ok}}.'
 
 
+def _denying() -> Personality:
+    """Answers well, and calls nothing supported afterwards."""
+    return lambda actor, shown: good(actor, shown)
+
+
+DENIES_TRUTH, DENIES_ALL = "denies what is true", "denies everything"
 MOODS: dict[str, Personality] = {
     "good": good,
     "good, in prose": lying_prose,
+    DENIES_TRUTH: _denying(),
+    DENIES_ALL: _denying(),
     "good, half of it": mixed,
     "good, at times": fails,
     "empty": _reply_with(""),

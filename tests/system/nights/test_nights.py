@@ -10,7 +10,7 @@ import pytest
 
 from tests.system.nights.echo import echoed
 from tests.system.nights.lossy import nightly
-from tests.system.nights.models import MOODS
+from tests.system.nights.models import DENIES_ALL, DENIES_TRUTH, MOODS
 from tests.system.nights.simulation import Plan, Simulation
 
 
@@ -34,6 +34,20 @@ def test_forty_hostile_nights_lose_nothing_and_every_one_can_be_taken_back(tmp_p
     assert simulation.counts["changes taken back"] > 0
     assert simulation.refused.total() > 1_000
     assert len(simulation.moods) > 15
+
+
+@pytest.mark.parametrize("mood", [DENIES_TRUTH, DENIES_ALL])
+def test_who_denies_what_is_true_withdraws_only_facts_of_a_model_and_none_if_he_denies_quotations(
+    tmp_path: Path, mood: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Simulation, "_mood", lambda self, night: mood if night % 3 == 0 else "good")
+    plan = Plan(nights=9, records=60, seed=5, files=False, dear_every=20, undo_every=20)
+    simulation = Simulation(plan=plan, folder=tmp_path / "memory")
+    simulation.run()
+    account = simulation.account
+    assert account.wrong == []
+    assert account.counts["remembered"] > 5
+    assert (account.counts["withdrawn"] > 0) == (mood == DENIES_TRUTH)
 
 
 def test_nights_over_a_folder_with_files_leave_it_sound(tmp_path: Path) -> None:

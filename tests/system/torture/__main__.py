@@ -20,14 +20,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.system.torture.harness import Site, Wrong, as_nobody, work
-from tests.system.torture.weather import (
+from tests.system.torture.disk_faults import (
     NoSmallDisk,
     RefusedWrites,
     full_now_and_then,
     read_only_now_and_then,
     small_disk,
 )
+from tests.system.torture.harness import Site, Wrong, as_nobody, work
 
 PROCESSES, THREADS = 4, 3
 _ROUND_S = 10.0
@@ -37,15 +37,15 @@ _KINDS = ("lost", "duplicated", "torn", "lost by hand", "doctor")
 
 @dataclass(frozen=True, kw_only=True)
 class Condition:
-    """What befalls processes in a round.
+    """The conditions of a round.
 
     Attributes:
-        name: In words.
+        name: Its name, as it is printed.
         site: The folder that is worked on.
-        options: Of each process, by chance.
+        options: Returns random options for a process.
         always: Options of all processes.
-        around: What goes on meanwhile.
-        weather: What is done to the processes again and again.
+        around: Returns a block that the round runs in, for a seed.
+        interfere: Returns what is called again and again with the ids of the processes, for a seed.
     """
 
     name: str
@@ -53,17 +53,19 @@ class Condition:
     options: Callable[[random.Random], Sequence[str]] = lambda chance: ()
     always: Sequence[str] = ()
     around: Callable[[int], AbstractContextManager[None]] = lambda seed: nullcontext()
-    weather: Callable[[int], Callable[[Sequence[int]], None]] = lambda seed: lambda processes: None
+    interfere: Callable[[int], Callable[[Sequence[int]], None]] = lambda seed: lambda processes: None
 
 
 def conditions(base: Path, ending: ExitStack) -> Iterator[Condition]:
-    """All conditions that this system lets us make."""
+    """Yield all conditions that this system can create."""
     plain = Site(folder=base / "plain" / "memory")
     plain.folder.parent.mkdir(mode=0o777)
     yield Condition(name="killed at random moments", site=plain)
-    yield Condition(name="killed at the seams too", site=plain, options=lambda chance: ["--seams", "0.003"])
+    yield Condition(
+        name="killed at crash points too", site=plain, options=lambda chance: ["--crash-points", "0.003"]
+    )
     yield Condition(name="clocks that jump", site=plain, options=lambda chance: ["--jumping-clock"])
-    yield Condition(name="writes refused now and then", site=plain, weather=RefusedWrites)
+    yield Condition(name="writes refused now and then", site=plain, interfere=RefusedWrites)
     try:
         disk = ending.enter_context(small_disk(base / "disk", _DISK_MB))
     except NoSmallDisk as error:
@@ -98,7 +100,7 @@ def run(condition: Condition, *, seconds: float, seed: int) -> list[Wrong]:
             seed=seed,
             options=condition.options,
             always=condition.always,
-            weather=condition.weather(seed),
+            interfere=condition.interfere(seed),
         )
     return site.examine()
 
@@ -111,7 +113,7 @@ def table(sites: Sequence[Site], wrong: Sequence[Wrong], rounds: int) -> Iterato
     yield "threads in each", THREADS
     yield "processes killed", sum(account.kills for account in accounts)
     yield "acknowledged writes", sum(account.acknowledged for account in accounts)
-    yield "writes refused, told to try again", sum(account.refused["writes"] for account in accounts)
+    yield "writes refused, to be tried again", sum(account.refused["writes"] for account in accounts)
     yield "reads refused, on a disk without room", sum(account.refused["reads"] for account in accounts)
     yield "of files: writes that failed and were made good", sum(site.failed for site in sites)
     yield "hand edits made", sum(site.person.found for site in sites) + _count(wrong, "lost by hand")
@@ -148,7 +150,7 @@ def main() -> int:
     parser.add_argument("--only", help="only conditions with this in their name")
     parser.add_argument("--store", type=Path, help="a new folder to work in, which is kept")
     asked = parser.parse_args()
-    logging.getLogger("reverie").setLevel(logging.ERROR)  # broken files are told of in thousands
+    logging.getLogger("reverie").setLevel(logging.ERROR)  # thousands of broken files are logged
     wrong: list[Wrong] = []
     rounds = 0
     with (
@@ -164,8 +166,8 @@ def main() -> int:
             found = run(condition, seconds=seconds, seed=asked.seed * 1_000 + rounds)
             rounds += 1
             account = condition.site.account
-            told = f"{account.kills:5} killed {account.acknowledged:8,} acknowledged"
-            print(f"{rounds:3} {condition.name:28} {told}", flush=True)
+            figures = f"{account.kills:5} killed {account.acknowledged:8,} acknowledged"
+            print(f"{rounds:3} {condition.name:28} {figures}", flush=True)
             for each in found:
                 print(f"    {each.kind}: {each.what[-900:]}")
             wrong += found

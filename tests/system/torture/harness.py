@@ -73,12 +73,12 @@ _UNTOUCHED = object()
 
 
 class Account:
-    """What workers were told, and what they may have done besides before they were killed."""
+    """What was acknowledged to workers, and what they may have done besides before they were killed."""
 
     def __init__(self, workers: Sequence[Worker] = ()) -> None:
         self.saved: Counter[str] = Counter()
         self.tried: Counter[str] = Counter()
-        self.state: dict[tuple[str, str], list[Any]] = {}  # what it can be: the last told, and tried since
+        self.state: dict[tuple[str, str], list[Any]] = {}  # the last acknowledged, and those tried since
         self.turns: list[tuple[str, list[str]]] = []
         self.turns_tried: Counter[tuple[str, str]] = Counter()
         self.added: dict[tuple[str, str], bool] = {}  # lines of pages, paragraphs: whether acknowledged
@@ -142,6 +142,27 @@ class Account:
                 self.turns.append((session, texts))
 
 
+_LONGEST_WITHOUT_WORK = 30.0
+
+
+class _Death:
+    """When a worker is killed: one in four wherever it is, and the others once they have worked for a while.
+
+    A worker that opened a file while that was read-only never works, and is killed after a while too.
+    """
+
+    def __init__(self, chance: random.Random) -> None:
+        self._at = time.monotonic() + chance.uniform(0.0, 2.0) if chance.random() < 0.25 else 0.0
+        self._after = chance.uniform(0.1, 2.5)
+        self._latest = time.monotonic() + _LONGEST_WITHOUT_WORK
+
+    def is_due(self, worker: Worker) -> bool:
+        now = time.monotonic()
+        if not self._at and any(line[0] == "done" for line in worker.lines):
+            self._at = now + self._after
+        return 0.0 < self._at <= now or (not self._at and self._latest <= now)
+
+
 def work(
     folder: Path,
     account: Account,
@@ -152,24 +173,24 @@ def work(
     seed: int,
     options: Callable[[random.Random], Sequence[str]] = lambda chance: (),
     always: Sequence[str] = (),
-    weather: Callable[[Sequence[int]], None] = lambda processes: None,
+    interfere: Callable[[Sequence[int]], None] = lambda processes: None,
 ) -> None:
     """Let processes work on the folder, kill them at random moments and start others, for so long.
 
     Args:
         folder: The memory's.
-        account: Is told what they were told.
-        seconds: How long.
+        account: Gets what they reported.
+        seconds: How long processes are started. Each gets the time to begin, however busy the machine is.
         processes: How many at once, and one more that only reads and is killed at the end.
         threads: In each of them.
         seed: Of what is random. Different for every call with the same account.
         options: Of each new process that writes.
         always: Options of all.
-        weather: Told again and again which processes there are, to do something to them.
+        interfere: Called again and again with the ids of the processes.
     """
     chance = random.Random(seed)
     end = time.monotonic() + seconds
-    running: list[tuple[float, Worker]] = []
+    running: list[tuple[_Death, Worker]] = []
     started = 0
     with ExitStack() as ending:
         reader = Worker(folder, seed * 1_000 + 999, 2, "--reads", *always)
@@ -177,16 +198,15 @@ def work(
         ending.callback(reader.kill)
         while time.monotonic() < end or running:
             while len(running) < processes and time.monotonic() < end:
-                dies = min(end, time.monotonic() + chance.uniform(0.5, 3.0))
                 worker = Worker(folder, seed * 1_000 + started, threads, *always, *options(chance))
-                running.append((dies, worker))
+                running.append((_Death(chance), worker))
                 started += 1
             time.sleep(0.01)
-            weather([worker.process.pid for _, worker in running if worker.process.poll() is None])
-            for due, worker in list(running):
-                if time.monotonic() >= due or worker.process.poll() is not None:
+            interfere([worker.process.pid for _, worker in running if worker.process.poll() is None])
+            for death, worker in list(running):
+                if death.is_due(worker) or worker.process.poll() is not None:
                     worker.kill()
-                    running.remove((due, worker))
+                    running.remove((death, worker))
                     account.take(worker)
             if chance.random() < 0.005:
                 shutil.rmtree(folder / "index", ignore_errors=True)
@@ -380,6 +400,7 @@ class Site:
             ]
         new = [each for each in dict.fromkeys(found) if each not in self.told]
         self.told.update(new)
+        print(*new, sep="\n")  # whole, where an assertion shows a part
         return new
 
 

@@ -1,4 +1,4 @@
-"""Whoever is killed, whenever: what was acknowledged is there, once, and search agrees with the store."""
+"""Processes killed at any moment: what was acknowledged is there, once, and search agrees with the store."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _MOST_ROUNDS = 8
 
 
 def options(chance: random.Random) -> list[str]:
-    """Some processes die at the worst moments besides, and some have a clock that jumps."""
-    seams = ["--seams", "0.002"] if chance.random() < 0.4 else []
-    return [*seams, *(["--jumping-clock"] if chance.random() < 0.3 else [])]
+    """Some processes also kill themselves at crash points, and some have a clock that jumps."""
+    points = ["--crash-points", "0.002"] if chance.random() < 0.4 else []
+    return [*points, *(["--jumping-clock"] if chance.random() < 0.3 else [])]
 
 
 @pytest.fixture(scope="module")

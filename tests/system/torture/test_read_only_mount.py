@@ -23,6 +23,9 @@ _READ = """
         assert "Likes tea" in str(memory.session("cli:1").context("Who likes tea?"))
         assert memory.history.log()
         assert memory.admin.check() == []
+        for fix in (False, True):
+            diagnosis = memory.admin.doctor(fix=fix)
+            assert (diagnosis.sound, [each.code for each in diagnosis.findings]) == (True, ["read-only"])
         try:
             memory.save("Likes coffee")
         except StoreUnavailable as error:
@@ -65,5 +68,8 @@ def test_a_folder_on_a_read_only_mount_can_be_read(tmp_path: Path, state: str) -
     ran = in_namespace(f'{mount} exec "$@"', sys.executable, "-c", textwrap.dedent(_READ), str(folder))
     assert ran.returncode == 0, ran.stderr
     assert "Traceback" not in ran.stderr
+    watch = f'{mount} exec "$@"', sys.executable, "-m", "reverie", "watch", "--once", "--store", str(folder)
+    watched = in_namespace(*watch)
+    assert (watched.returncode, "read-only mount" in watched.stderr) == (4, True)
     assert {file: file.read_bytes() for file in before} == before
     memory.close()

@@ -1,13 +1,13 @@
-"""A process that works on a memory with several threads until it is killed, and says what it was told.
+"""A process that works on a memory with several threads until it is killed, and reports each call and its result.
 
-Run as `python worker.py FOLDER SEED THREADS [--reads] [--seams CHANCE] [--jumping-clock]`. It writes lines of
+Run as `python worker.py FOLDER SEED THREADS [--reads] [--crash-points CHANCE] [--jumping-clock]`. It writes lines of
 JSON: `["try", what, …]` before a call and `["done", what, …]` after the call has returned; `["refused", what,
-why]` when it raised an error that says to try again; `["reads", what, [ms, …]]` how long reads took;
-`["wrong", text]` when something was not as it must be. Whatever is said to be done must be there afterwards,
+why]` when it raised an error that allows another attempt; `["reads", what, [ms, …]]` with the times of reads;
+`["wrong", text]` when something was not as it must be. Whatever is reported as done must be there afterwards,
 however the process ends.
 
-With `--seams` it kills itself, with that chance at each, before or after the steps between which a crash
-would hurt most: between a commit and its files, between a file and what is known of it.
+With `--crash-points` it kills itself, with that chance at each, before or after the steps between which a crash
+would do the most harm: between a commit and its files, or between a file and its record.
 """
 
 from __future__ import annotations
@@ -48,23 +48,23 @@ BOARDS = "boards"
 PAGES = ("MEMORY.md", "books/left.md", "books/right.md")
 """Pages that everybody, and people by hand, add lines to."""
 
-SEAMS = (
+CRASH_POINTS = (
     ("reverie.files.folder", "MemoryFolder.notice"),  # committed, no file written yet
     ("reverie.files.disk.atomic", "exchange"),  # the new file is written, and does not have its name yet
     ("reverie.files.disk.atomic", "rename_to_new"),
     ("reverie.files.disk.atomic", "_write"),
-    ("reverie.files.disk.state", "LockedFileState.put"),  # the file has its name, and nobody knows of it yet
+    ("reverie.files.disk.state", "LockedFileState.put"),  # the file has its name, and is not recorded yet
     ("reverie.files.disk.state", "LockedFileState.advance"),
     (
         "reverie.files.hand_edits.intake",
         "HandEditRun.commit_edits",
-    ),  # a hand edit is read, and not taken in yet
-    ("reverie.files.hand_edits.intake", "HandEditRun.settle"),  # it is taken in, and not known to be
+    ),  # a hand edit is read, and not imported yet
+    ("reverie.files.hand_edits.intake", "HandEditRun.settle"),  # it is imported, and that is not recorded yet
     ("reverie.search.index.tantivy_index", "TantivyIndex.write"),
     ("os", "unlink"),
     ("os", "rename"),
 )
-"""Where a process may be killed at the worst moment: module and name."""
+"""Functions before or after which a process may kill itself: module and name."""
 
 _BUSY_WAIT_S = 0.05
 _READS_IN_A_LINE = 50
@@ -92,20 +92,20 @@ class Thread:
     def run(self) -> None:
         """Work until the process ends."""
         calls = self.calls()
-        with _told_what_is_wrong():
+        with _reporting_errors():
             while True:
                 self._count += 1
                 self._random.choice(calls)()
 
     def _call(self, what: str, *about: Any, call: Callable[[], Any]) -> Any:
-        say("try", what, *about)
+        report("try", what, *about)
         try:
             result = call()
         except (Conflict, StoreUnavailable) as error:
-            say("refused", what, type(error).__name__, str(error))
+            report("refused", what, type(error).__name__, str(error))
             time.sleep(_BUSY_WAIT_S)
             return None
-        say("done", what, *about)
+        report("done", what, *about)
         return result
 
     def _mark(self) -> str:
@@ -118,7 +118,7 @@ class Thread:
         if saved is None:
             return
         if saved.outcome != "created" or saved.record.content != text:
-            say("wrong", f"{text!r} was {saved.outcome} as {saved.record.content!r}")
+            report("wrong", f"{text!r} was {saved.outcome} as {saved.record.content!r}")
         self._own.append((saved.record.id, text))
 
     def _many(self) -> None:
@@ -180,13 +180,12 @@ class Thread:
 
     def _set(self) -> None:
         key = f"{self._name}/{self._random.randrange(3)}"
-        working = self._memory.session("chat:0").working
 
         def call() -> None:
             try:
-                working.set(key, str(self._count), ttl=None)
+                self._memory.session("chat:0").working.set(key, str(self._count), ttl=None)
             except WorkingMemoryFull:
-                say("full", key)
+                report("full", key)
 
         self._call("set", key, self._count, call=call)
 
@@ -194,7 +193,7 @@ class Thread:
         try:
             self._find()
         except StoreUnavailable as error:
-            say("refused", "look", type(error).__name__, str(error))
+            report("refused", "look", type(error).__name__, str(error))
 
     def _find(self) -> None:
         """What this thread saved last is found at once; what it asks for otherwise must not fail."""
@@ -203,9 +202,9 @@ class Thread:
             record = self._memory.get(name)
             hits = self._memory.scoped(EVERY_SCOPE).search(text, limit=3)
             if record is None:
-                say("wrong", f"{text!r} is gone")
+                report("wrong", f"{text!r} is gone")
             elif not record.archived and all(hit.id != name for hit in hits):
-                say("wrong", f"{text!r} is not found by its own words")
+                report("wrong", f"{text!r} is not found by its own words")
         self._memory.session(self._random.choice(SESSIONS)).context("which crates hold plums?")
 
 
@@ -228,7 +227,7 @@ class Reader:
             "turns": lambda: self._memory.turns(self._random.choice(SESSIONS), start=-20),
         }
         took: dict[str, list[float]] = {what: [] for what in reads}
-        with _told_what_is_wrong():
+        with _reporting_errors():
             while True:
                 what = self._random.choice(list(reads))
                 began = time.perf_counter()
@@ -237,11 +236,11 @@ class Reader:
                 except (
                     StoreUnavailable
                 ) as error:  # the first to open a store after a kill needs room on the disk
-                    say("refused", "read", type(error).__name__, str(error))
+                    report("refused", "read", type(error).__name__, str(error))
                     continue
                 took[what].append(round((time.perf_counter() - began) * 1000, 3))
                 if len(took[what]) == _READS_IN_A_LINE:
-                    say("reads", what, took.pop(what))
+                    report("reads", what, took.pop(what))
                     took[what] = []
                 time.sleep(self._random.uniform(0, 0.01))
 
@@ -250,11 +249,11 @@ class Reader:
 
 
 @contextlib.contextmanager
-def _told_what_is_wrong() -> Iterator[None]:
+def _reporting_errors() -> Iterator[None]:
     try:
         yield
-    except BaseException:  # noqa: BLE001 - whatever it is, the test is told
-        say("wrong", traceback.format_exc())
+    except BaseException:  # noqa: BLE001 - the test gets every error
+        report("wrong", traceback.format_exc())
         os._exit(3)
 
 
@@ -271,25 +270,28 @@ class JumpingClock:
         return datetime.now(UTC) + self._offset
 
 
-def arm(chance: float, seed: int, *, only: tuple[str, str] | None = None, at: int | None = None) -> None:
-    """Let this process kill itself at the seams.
+def set_crash_points(
+    chance: float, seed: int, *, only: tuple[str, str] | None = None, at: int | None = None
+) -> None:
+    """Let this process kill itself at the crash points.
 
     Args:
-        chance: How likely at each time that one is come to.
-        seed: Of the choices.
-        only: Only at this one.
-        at: Not by chance, but the so-manieth time, from 0: even before the step, odd after it.
+        chance: Probability of a kill whenever one is reached, 0 to 1.
+        seed: Seed of the random choices.
+        only: The only one to use; None for all.
+        at: Number of the kill, in place of a random one: 0 before the first call of the step, 1 after it, 2 before
+            the second call, and so on.
     """
     choice = random.Random(seed)
-    for module, name in SEAMS if only is None else (only,):
+    for module, name in CRASH_POINTS if only is None else (only,):
         owner: Any = import_module(module)
         *within, attribute = name.split(".")
         for part in within:
             owner = getattr(owner, part)
-        setattr(owner, attribute, _seam(getattr(owner, attribute), choice, chance, at))
+        setattr(owner, attribute, _add_crash_point(getattr(owner, attribute), choice, chance, at))
 
 
-def _seam(
+def _add_crash_point(
     step: Callable[..., Any], choice: random.Random, chance: float, at: int | None
 ) -> Callable[..., Any]:
     times = [0]
@@ -308,33 +310,33 @@ def _seam(
     return stepped
 
 
-_voice = threading.Lock()
-_ear = 1
+_lock = threading.Lock()
+_output = 1
 
 
 @contextlib.contextmanager
-def _speaking_to(handle: int) -> Iterator[None]:
-    global _ear
-    _ear = handle
+def _reporting_to(handle: int) -> Iterator[None]:
+    global _output
+    _output = handle
     try:
         yield
     finally:
-        _ear = 1
+        _output = 1
 
 
-def say(*what: Any) -> None:
-    """One line, whole."""
+def report(*what: Any) -> None:
+    """Write one line, without other threads' output in it."""
     line = (json.dumps(what) + "\n").encode()
-    with _voice:
+    with _lock:
         while line:
-            line = line[os.write(_ear, line) :]
+            line = line[os.write(_output, line) :]
 
 
-def become(user: int) -> None:
+def switch_user(user: int) -> None:
     """Run as another user, who may not be able to read where Python and its modules are."""
     with tempfile.TemporaryDirectory() as folder, Memory.open(folder) as memory:
         thread = Thread(memory, "warm")
-        with open(os.devnull, "wb") as nowhere, _speaking_to(nowhere.fileno()):
+        with open(os.devnull, "wb") as nowhere, _reporting_to(nowhere.fileno()):
             for call in thread.calls():
                 call()
     for encoding in ("utf-8-sig", "utf-16", "latin-1"):
@@ -350,7 +352,7 @@ def opened(folder: str, clock: Callable[[], datetime] | None) -> Memory:
         try:
             return Memory.open(folder, embedder="none", **given)
         except StoreUnavailable as error:
-            say("refused", "open", type(error).__name__, str(error))
+            report("refused", "open", type(error).__name__, str(error))
             time.sleep(_BUSY_WAIT_S)
 
 
@@ -361,16 +363,16 @@ def main() -> None:
     parser.add_argument("seed", type=int)
     parser.add_argument("threads", type=int)
     parser.add_argument("--reads", action="store_true")
-    parser.add_argument("--seams", type=float, default=0.0)
+    parser.add_argument("--crash-points", type=float, default=0.0)
     parser.add_argument("--jumping-clock", action="store_true")
     parser.add_argument("--user", type=int, help="as whom to run, having imported everything")
     asked = parser.parse_args()
     if asked.user is not None:
-        become(asked.user)
-    if asked.seams:
-        arm(asked.seams, asked.seed)
+        switch_user(asked.user)
+    if asked.crash_points:
+        set_crash_points(asked.crash_points, asked.seed)
     memory = opened(asked.folder, JumpingClock(asked.seed) if asked.jumping_clock else None)
-    say("open")
+    report("open")
     kind = Reader if asked.reads else Thread
     names = [f"s{asked.seed}t{n}" for n in range(asked.threads)]
     running = [threading.Thread(target=kind(memory, name).run, daemon=True) for name in names]

@@ -19,7 +19,6 @@ from reverie.admin.doctor.findings import (
     Finding,
     Part,
     Remedy,
-    RepairableFinding,
     Severity,
     count,
     summarize_names,
@@ -124,12 +123,10 @@ class Doctor:
             remaining = self._run_checks()
             known += [each for each in remaining if each not in known and each.remedy not in applied]
         if not applied:
-            return self._build_diagnosis([each.finding for each in known], [])
-        unresolved = {_get_identity(each.finding) for each in remaining}
-        repaired = [
-            each.finding for each in known if each.remedy and _get_identity(each.finding) not in unresolved
-        ]
-        left = [replace(each.finding, repairable=False) for each in remaining]
+            return self._build_diagnosis(known, [])
+        unresolved = {_get_identity(each) for each in remaining}
+        repaired = [each for each in known if each.remedy and _get_identity(each) not in unresolved]
+        left = [replace(each, remedy=None) for each in remaining]
         return self._build_diagnosis([*failures, *left], repaired)
 
     def _build_diagnosis(self, findings: Sequence[Finding], repaired: Sequence[Finding]) -> Diagnosis:
@@ -140,10 +137,10 @@ class Doctor:
             checked=MappingProxyType(dict(sorted(self._checked.items()))),
         )
 
-    def _run_checks(self) -> list[RepairableFinding]:
+    def _run_checks(self) -> list[Finding]:
         self._checked.clear()
         findings = list(self._check_database())
-        damaged = any(each.finding.severity == "error" for each in findings)
+        damaged = any(each.severity == "error" for each in findings)
         if self._path is not None:
             findings += check_folder(self._path)
         findings += self._check_index_files()
@@ -160,7 +157,7 @@ class Doctor:
 
     # -- the store -----------------------------------------------------------------------------------------
 
-    def _check_database(self) -> Iterator[RepairableFinding]:
+    def _check_database(self) -> Iterator[Finding]:
         self._checked["changes"] = self._store.sequence()
         problems = self._compare_with_files(self._store.check())
         for problem in problems:
@@ -168,17 +165,14 @@ class Doctor:
         if not isinstance(self._store, AnalyzedStore) or not all(each.repairable for each in problems):
             return
         if ids := tuple(self._store.find_stale_analyses()):
-            yield RepairableFinding(
-                Finding(
-                    code="words-outdated",
-                    part="database",
-                    severity="warning",
-                    what=f"{count(len(ids), 'passage')} would be searched by other words than they have",
-                    fix="have their words made again with `reverie doctor --fix`",
-                    repairable=True,
-                    about=ids,
-                ),
-                "database",
+            yield Finding(
+                code="words-outdated",
+                part="database",
+                severity="warning",
+                what=f"{count(len(ids), 'passage')} would be searched by other words than they have",
+                fix="have their words made again with `reverie doctor --fix`",
+                remedy="database",
+                about=ids,
             )
 
     def _compare_with_files(self, problems: list[StoreProblem]) -> list[StoreProblem]:
@@ -197,7 +191,7 @@ class Doctor:
         contradiction = StoreProblem(what=what, fix=RESTORE)
         return [*(replace(each, fix=RESTORE, repairable=False) for each in problems), contradiction]
 
-    def _check_sessions(self) -> Iterator[RepairableFinding]:
+    def _check_sessions(self) -> Iterator[Finding]:
         """Report tool results that answer no call; prompts leave them out."""
         overviews = self._store.sessions()
         self._checked["sessions"] = len(overviews)
@@ -206,52 +200,43 @@ class Doctor:
             turns = self._store.turns(session=session)
             self._checked["turns"] += len(turns)
             if orphans := to_chat_messages(turns).orphans:
-                yield RepairableFinding(
-                    Finding(
-                        code="result-without-call",
-                        part="sessions",
-                        severity="note",
-                        what=f"{count(len(orphans), 'result')} of tools in session {session!r} answer no "
-                        "call that is still open before them, and are left out of prompts",
-                        fix="nothing has to be done; they are found by search",
-                        about=orphans,
-                    ),
-                    None,
+                yield Finding(
+                    code="result-without-call",
+                    part="sessions",
+                    severity="note",
+                    what=f"{count(len(orphans), 'result')} of tools in session {session!r} answer no "
+                    "call that is still open before them, and are left out of prompts",
+                    fix="nothing has to be done; they are found by search",
+                    about=orphans,
                 )
 
-    def _check_secrets(self) -> Iterator[RepairableFinding]:
+    def _check_secrets(self) -> Iterator[Finding]:
         """Report things that hold secrets, without the secrets."""
         exposures = () if self._exposing is None else self._exposing.find()
         if names := tuple(f"{each.subject} {each.id}" for each in exposures if not each.named):
-            yield RepairableFinding(
-                Finding(
-                    code="secrets-stored",
-                    part="database",
-                    severity="warning",
-                    what=f"{summarize_names(names, 'thing holds', 'things hold')} what looks like a secret: "
-                    "a key, a token, a password or the like",
-                    fix="have them taken out for good with `reverie redact`, or forget the things with "
-                    "`reverie forget`",
-                    about=names,
-                ),
-                None,
+            yield Finding(
+                code="secrets-stored",
+                part="database",
+                severity="warning",
+                what=f"{summarize_names(names, 'thing holds', 'things hold')} what looks like a secret: "
+                "a key, a token, a password or the like",
+                fix="have them taken out for good with `reverie redact`, or forget the things with "
+                "`reverie forget`",
+                about=names,
             )
         if names := tuple(f"{each.subject} {each.id}" for each in exposures if each.named):
-            yield RepairableFinding(
-                Finding(
-                    code="secret-name",
-                    part="database",
-                    severity="warning",
-                    what=f"the names of {summarize_names(names, 'thing', 'things')} look like secrets",
-                    fix="a name cannot be redacted: forget them with `reverie forget`, and use another name",
-                    about=names,
-                ),
-                None,
+            yield Finding(
+                code="secret-name",
+                part="database",
+                severity="warning",
+                what=f"the names of {summarize_names(names, 'thing', 'things')} look like secrets",
+                fix="a name cannot be redacted: forget them with `reverie forget`, and use another name",
+                about=names,
             )
 
     # -- the index -----------------------------------------------------------------------------------------
 
-    def _check_index_files(self) -> Iterator[RepairableFinding]:
+    def _check_index_files(self) -> Iterator[Finding]:
         if damaged := self._find_damaged_index_files():
             yield _build_index_finding(
                 "index-damaged",
@@ -262,7 +247,7 @@ class Doctor:
     def _find_damaged_index_files(self) -> tuple[str, ...]:
         return () if self._path is None else tuple(find_damaged_files(self._path / "index" / FORMAT))
 
-    def _check_index_content(self) -> Iterator[RepairableFinding]:
+    def _check_index_content(self) -> Iterator[Finding]:
         if self._find_damaged_index_files():
             return
         status = self._index.status()
@@ -289,47 +274,38 @@ class Doctor:
                 "index-differs", f"the search index counts {count(comparison.words, 'word')} wrongly"
             )
         if not comparison.counted:
-            yield RepairableFinding(
-                Finding(
-                    code="index-busy",
-                    part="index",
-                    severity="note",
-                    what="the words of the search index were not counted: others were writing all the time",
-                    fix="run `reverie doctor` again when it is quieter",
-                ),
-                None,
+            yield Finding(
+                code="index-busy",
+                part="index",
+                severity="note",
+                what="the words of the search index were not counted: others were writing all the time",
+                fix="run `reverie doctor` again when it is quieter",
             )
 
-    def _check_vectors(self) -> Iterator[RepairableFinding]:
+    def _check_vectors(self) -> Iterator[Finding]:
         if self._vectors is None:
             return
         if damaged := self._vectors.count_damaged():
-            yield RepairableFinding(
-                Finding(
-                    code="vectors-damaged",
-                    part="index",
-                    severity="warning",
-                    what=f"{count(damaged, 'vector')} cannot be read as it was written",
-                    fix="have them made again with `reverie doctor --fix`, or remove the folder index/vectors/",
-                    repairable=True,
-                ),
-                "vectors",
+            yield Finding(
+                code="vectors-damaged",
+                part="index",
+                severity="warning",
+                what=f"{count(damaged, 'vector')} cannot be read as it was written",
+                fix="have them made again with `reverie doctor --fix`, or remove the folder index/vectors/",
+                remedy="vectors",
             )
         if problem := self._vectors.status().problem:
-            yield RepairableFinding(
-                Finding(
-                    code="vectors-failing",
-                    part="index",
-                    severity="warning",
-                    what=f"searches go by words alone: {problem}",
-                    fix="put that right, or turn vectors off with the setting `embedder`",
-                ),
-                None,
+            yield Finding(
+                code="vectors-failing",
+                part="index",
+                severity="warning",
+                what=f"searches go by words alone: {problem}",
+                fix="put that right, or turn vectors off with the setting `embedder`",
             )
 
     # -- files and unfinished erasures ---------------------------------------------------------------------
 
-    def _check_mirror(self) -> list[RepairableFinding]:
+    def _check_mirror(self) -> list[Finding]:
         if self._files is None or self._path is None:
             return []
         if is_obstructed(self._path, "memory", "sessions", "files.db"):
@@ -338,24 +314,21 @@ class Doctor:
         self._differing_files = tuple(
             path
             for each in findings
-            if each.remedy == "files" and each.finding.code != "drafts-left"
-            for path in each.finding.about
+            if each.remedy == "files" and each.code != "drafts-left"
+            for path in each.about
         )
         return findings
 
-    def _check_forgetting(self) -> Iterator[RepairableFinding]:
+    def _check_forgetting(self) -> Iterator[Finding]:
         unfinished = self._forgetter.pending() if self._forgetter is not None else ()
         if unfinished:
-            yield RepairableFinding(
-                Finding(
-                    code="forgetting-unfinished",
-                    part="database",
-                    severity="warning",
-                    what=f"what was to be forgotten is not gone everywhere yet: {'; '.join(unfinished)}",
-                    fix="finish it with `reverie doctor --fix` while nothing else has the folder open",
-                    repairable=True,
-                ),
-                "forgetting",
+            yield Finding(
+                code="forgetting-unfinished",
+                part="database",
+                severity="warning",
+                what=f"what was to be forgotten is not gone everywhere yet: {'; '.join(unfinished)}",
+                fix="finish it with `reverie doctor --fix` while nothing else has the folder open",
+                remedy="forgetting",
             )
 
     # -- repair --------------------------------------------------------------------------------------------
@@ -391,7 +364,7 @@ class Doctor:
         return []
 
 
-def _collect_remedies(findings: Sequence[RepairableFinding]) -> set[Remedy]:
+def _collect_remedies(findings: Sequence[Finding]) -> set[Remedy]:
     remedies = {each.remedy for each in findings if each.remedy is not None}
     return remedies | {"index"} if "database" in remedies else remedies  # the index follows the database
 
@@ -400,30 +373,24 @@ def _get_identity(finding: Finding) -> tuple[str, str, tuple[str, ...]]:
     return finding.code, finding.what, finding.about
 
 
-def _from_problem(problem: StoreProblem) -> RepairableFinding:
-    return RepairableFinding(
-        Finding(
-            code="database",
-            part="database",
-            severity="error",
-            what=problem.what,
-            fix=problem.fix,
-            repairable=problem.repairable,
-        ),
-        "database" if problem.repairable else None,
+def _from_problem(problem: StoreProblem) -> Finding:
+    return Finding(
+        code="database",
+        part="database",
+        severity="error",
+        what=problem.what,
+        fix=problem.fix,
+        remedy="database" if problem.repairable else None,
     )
 
 
-def _build_index_finding(code: str, what: str, *, about: tuple[str, ...] = ()) -> RepairableFinding:
-    return RepairableFinding(
-        Finding(
-            code=code,
-            part="index",
-            severity="warning",
-            what=what,
-            fix="have it built again with `reverie doctor --fix`, or remove the folder index/",
-            repairable=True,
-            about=about,
-        ),
-        "index",
+def _build_index_finding(code: str, what: str, *, about: tuple[str, ...] = ()) -> Finding:
+    return Finding(
+        code=code,
+        part="index",
+        severity="warning",
+        what=what,
+        fix="have it built again with `reverie doctor --fix`, or remove the folder index/",
+        remedy="index",
+        about=about,
     )

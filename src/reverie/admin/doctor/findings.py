@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 Severity = Literal["error", "warning", "note"]
 Part = Literal["database", "index", "files", "sessions", "folder"]
@@ -25,7 +25,7 @@ class Finding:
             and nothing is lost. `note`: nothing is wrong, and it is worth knowing.
         what: What is wrong, with ids, names and numbers; never content.
         fix: What a person can do about it.
-        repairable: Whether `doctor(fix=True)` has a remedy for it.
+        remedy: What `doctor(fix=True)` makes right for it, such as `index`; None where a person has to act.
         about: All ids or names of files concerned.
     """
 
@@ -34,7 +34,7 @@ class Finding:
     severity: Severity
     what: str
     fix: str
-    repairable: bool = False
+    remedy: Remedy | None = None
     about: tuple[str, ...] = ()
 
 
@@ -56,13 +56,6 @@ class Diagnosis:
     def sound(self) -> bool:
         """Whether there is no error and no warning."""
         return all(finding.severity == "note" for finding in self.findings)
-
-
-class RepairableFinding(NamedTuple):
-    """Finding with the remedy that `Doctor` has for it."""
-
-    finding: Finding
-    remedy: Remedy | None
 
 
 def count(number: int, noun: str) -> str:

@@ -16,7 +16,6 @@ from types import MappingProxyType
 from reverie.admin.doctor.findings import (
     Diagnosis,
     Finding,
-    RepairableFinding,
     count,
     summarize_names,
     to_relative_path,
@@ -24,6 +23,7 @@ from reverie.admin.doctor.findings import (
 from reverie.domain.errors import NotFound, ReverieError, StoreCorrupt, StoreIncompatible
 from reverie.search.index.tantivy_index import FORMAT
 from reverie.search.vectors.vector_index import FOLDER as VECTORS
+from reverie.stores.sqlite.connections import is_on_read_only_mount
 
 _DATABASE = "reverie.db"
 _FOLDERS = ("memory", "sessions", "index")
@@ -38,8 +38,17 @@ _FEW_FILES = 1_000
 _ABANDONED_S = 600.0
 
 
-def check_folder(path: Path) -> Iterator[RepairableFinding]:
+def check_folder(path: Path) -> Iterator[Finding]:
     """Report what is wrong with a memory's folder, except its content."""
+    if is_on_read_only_mount(path):
+        yield Finding(
+            code="read-only",
+            part="folder",
+            severity="note",
+            what="the folder is on a read-only mount: nothing is saved, and edits of files are not imported",
+            fix="mount it for writing, if that is not intended",
+        )
+        return
     yield from _check_obstacles(path)
     yield from _check_modes(path)
     yield from _check_leftovers(path)
@@ -72,60 +81,51 @@ def _explain_obstacle(place: Path) -> str:
     return "" if os.access(place, access) else f"a {wanted} that this user may not use"
 
 
-def _check_obstacles(path: Path) -> Iterator[RepairableFinding]:
+def _check_obstacles(path: Path) -> Iterator[Finding]:
     for name in (*_FOLDERS, *_FILES):
         if why := _explain_obstacle(path / name):
             holds_data = name in ("memory", "sessions")
             fix = "move it away, and run `reverie doctor --fix`"
             if "may not" in why or "looked at" in why:
                 fix = f"give it back with chmod {700 if name in _FOLDERS else 600} {path / name}"
-            yield RepairableFinding(
-                Finding(
-                    code="in-the-way",
-                    part="files" if holds_data or name in _FILES else "index",
-                    severity="error" if holds_data else "warning",
-                    what=f"{name} is {why}: what belongs there is not kept on disk",
-                    fix=fix,
-                    about=(name,),
-                ),
-                None,
+            yield Finding(
+                code="in-the-way",
+                part="files" if holds_data or name in _FILES else "index",
+                severity="error" if holds_data else "warning",
+                what=f"{name} is {why}: what belongs there is not kept on disk",
+                fix=fix,
+                about=(name,),
             )
 
 
-def _check_modes(path: Path) -> Iterator[RepairableFinding]:
+def _check_modes(path: Path) -> Iterator[Finding]:
     exposed = _find_exposed_files(path)
     if exposed:
         names = tuple(to_relative_path(file, path) for file in exposed)
         reach = any(_can_be_reached(file, path) for file in exposed)
         shut = "" if reach else ", were no folder above them closed"
-        exposed_names = summarize_names(names, "file or folder", "files and folders")
-        what = f"{exposed_names} could be read by other users{shut}"
-        yield RepairableFinding(
-            Finding(
-                code="modes",
-                part="folder",
-                severity="warning" if reach else "note",
-                what=what,
-                fix="chmod 600 the files and 700 the folders",
-                repairable=True,
-                about=names,
-            ),
-            "modes",
+        what = summarize_names(names, "file or folder", "files and folders")
+        what += f" could be read by other users{shut}"
+        yield Finding(
+            code="modes",
+            part="folder",
+            severity="warning" if reach else "note",
+            what=what,
+            fix="chmod 600 the files and 700 the folders",
+            remedy="modes",
+            about=names,
         )
     mode = path.stat().st_mode
     if mode & _OTHERS:
         harm = bool(mode & (stat.S_IWGRP | stat.S_IWOTH))
         can = "remove and replace files in it" if harm else "see the names of what is in it"
-        yield RepairableFinding(
-            Finding(
-                code="folder-mode",
-                part="folder",
-                severity="warning" if harm else "note",
-                what=f"the folder was there before Reverie and has the mode {stat.S_IMODE(mode):o}: "
-                f"other users can {can}",
-                fix=f"chmod 700 {path}",
-            ),
-            None,
+        yield Finding(
+            code="folder-mode",
+            part="folder",
+            severity="warning" if harm else "note",
+            what=f"the folder was there before Reverie and has the mode {stat.S_IMODE(mode):o}: "
+            f"other users can {can}",
+            fix=f"chmod 700 {path}",
         )
 
 
@@ -165,36 +165,30 @@ def set_modes(path: Path) -> None:
         file.chmod(0o700 if file.is_dir() else 0o600)
 
 
-def _check_leftovers(path: Path) -> Iterator[RepairableFinding]:
+def _check_leftovers(path: Path) -> Iterator[Finding]:
     if drafts := _find_abandoned_drafts(path):
         names = tuple(to_relative_path(file, path) for file in drafts)
-        yield RepairableFinding(
-            Finding(
-                code="drafts",
-                part="folder",
-                severity="warning",
-                what=f"{summarize_names(names, 'unfinished database', 'unfinished databases')} were left by "
-                "a process that was killed; they hold nothing that is not here",
-                fix="remove them",
-                repairable=True,
-                about=names,
-            ),
-            "leftovers",
+        yield Finding(
+            code="drafts",
+            part="folder",
+            severity="warning",
+            what=f"{summarize_names(names, 'unfinished database', 'unfinished databases')} were left by "
+            "a process that was killed; they hold nothing that is not here",
+            fix="remove them",
+            remedy="leftovers",
+            about=names,
         )
     others = sorted(file for file in (path / "index").glob("*") if file.name not in (FORMAT, VECTORS.name))
     if others:
         names = tuple(to_relative_path(file, path) for file in others)
-        yield RepairableFinding(
-            Finding(
-                code="other-index",
-                part="index",
-                severity="note",
-                what=f"room is taken by {summarize_names(names, 'search index', 'search indexes')} of "
-                "another version of Reverie",
-                fix="remove that, if no other version has this folder open",
-                about=names,
-            ),
-            None,
+        yield Finding(
+            code="other-index",
+            part="index",
+            severity="note",
+            what=f"room is taken by {summarize_names(names, 'search index', 'search indexes')} of "
+            "another version of Reverie",
+            fix="remove that, if no other version has this folder open",
+            about=names,
         )
 
 
@@ -220,64 +214,52 @@ def remove_leftovers(path: Path) -> None:
             file.unlink(missing_ok=True)
 
 
-def _check_database_copies(path: Path) -> Iterator[RepairableFinding]:
+def _check_database_copies(path: Path) -> Iterator[Finding]:
     """Report copies of the database, about which a person has to decide."""
     if copies := sorted(file for moved in _MOVED_ASIDE for file in path.glob(moved)):
         names = tuple(to_relative_path(file, path) for file in copies)
-        yield RepairableFinding(
-            Finding(
-                code="moved-aside",
-                part="folder",
-                severity="note",
-                what=f"{summarize_names(names, 'copy', 'copies')} of what a rebuild or a recovery replaced "
-                "are kept; they hold what was forgotten or removed since",
-                fix="remove them once you miss nothing",
-                about=names,
-            ),
-            None,
+        yield Finding(
+            code="moved-aside",
+            part="folder",
+            severity="note",
+            what=summarize_names(names, "replaced database is kept", "replaced databases are kept")
+            + ", from before a rebuild or a recovery: they hold what was forgotten or removed since",
+            fix="remove them once you miss nothing",
+            about=names,
         )
     if backups := sorted(path.glob(_BACKUPS)):
         names = tuple(to_relative_path(file, path) for file in backups)
-        yield RepairableFinding(
-            Finding(
-                code="old-backups",
-                part="folder",
-                severity="note",
-                what=f"{summarize_names(names, 'backup', 'backups')} made before an update of Reverie "
-                "are kept; they hold what was forgotten or removed since",
-                fix="remove them once you are content with the update",
-                about=names,
-            ),
-            None,
+        yield Finding(
+            code="old-backups",
+            part="folder",
+            severity="note",
+            what=f"{summarize_names(names, 'backup', 'backups')} made before an update of Reverie "
+            "are kept; they hold what was forgotten or removed since",
+            fix="remove them once you are content with the update",
+            about=names,
         )
 
 
-def _check_disk_space(path: Path) -> Iterator[RepairableFinding]:
+def _check_disk_space(path: Path) -> Iterator[Finding]:
     disk = os.statvfs(path)
     room, size = disk.f_bavail * disk.f_frsize, _compute_database_size(path)
     if room < _LITTLE_ROOM or (disk.f_files and disk.f_favail < _FEW_FILES):
-        yield RepairableFinding(
-            Finding(
-                code="little-room",
-                part="folder",
-                severity="warning",
-                what=f"the disk has room for {room / 1e6:.1f} MB and {disk.f_favail:,} files more: "
-                "saving will soon be refused",
-                fix="free some space",
-            ),
-            None,
+        yield Finding(
+            code="little-room",
+            part="folder",
+            severity="warning",
+            what=f"the disk has room for {room / 1e6:.1f} MB and {disk.f_favail:,} files more: "
+            "saving will soon be refused",
+            fix="free some space",
         )
     elif room < size:
-        yield RepairableFinding(
-            Finding(
-                code="no-room-for-a-copy",
-                part="folder",
-                severity="note",
-                what=f"the disk has room for {room / 1e6:.1f} MB more, and the database has "
-                f"{size / 1e6:.1f} MB: it cannot be backed up or scrubbed here",
-                fix="free some space, or back it up to another disk",
-            ),
-            None,
+        yield Finding(
+            code="no-room-for-a-copy",
+            part="folder",
+            severity="note",
+            what=f"the disk has room for {room / 1e6:.1f} MB more, and the database has "
+            f"{size / 1e6:.1f} MB: it cannot be backed up or scrubbed here",
+            fix="free some space, or back it up to another disk",
         )
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import assert_never
 
-from reverie.admin.doctor.findings import Finding, RepairableFinding, Severity, count, summarize_names
+from reverie.admin.doctor.findings import Finding, Remedy, Severity, count, summarize_names
 from reverie.domain.change import Value
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import StoreCorrupt
@@ -178,14 +178,12 @@ def _find_foreign_files(root: Path) -> list[str]:
     return sorted(foreign)
 
 
-def check_files(
-    store: Store, folder: MemoryFolder, root: Path, checked: Counter[str]
-) -> Iterator[RepairableFinding]:
+def check_files(store: Store, folder: MemoryFolder, root: Path, checked: Counter[str]) -> Iterator[Finding]:
     """Report what is wrong with the files of a memory, except their modes; count them in `checked`."""
     folder.flush(_WAIT_S)
     problems = folder.problems()
     for problem in problems:
-        yield RepairableFinding(_build_finding("file-problem", "warning", problem.what, problem.fix), None)
+        yield _build_finding("file-problem", problem.what, problem.fix)
     for conflict in folder.conflicts():
         about = f" ({', '.join(conflict.fields)})" if conflict.fields else ""
         what = (
@@ -193,73 +191,55 @@ def check_files(
             f"the version by hand is in force, the program's is in {conflict.path!r}"
         )
         fix = f"take over from {conflict.path!r} what you want to keep, and remove it"
-        yield RepairableFinding(
-            _build_finding("conflict", "warning", what, fix, (conflict.of, conflict.path)), None
-        )
+        yield _build_finding("conflict", what, fix, (conflict.of, conflict.path))
     try:
         result = compare_files(store, root)
     except StoreCorrupt as error:
-        yield RepairableFinding(
-            _build_finding("files-unread", "warning", f"files could not be compared: {error}", "see above"),
-            None,
-        )
+        yield _build_finding("files-unread", f"files could not be compared: {error}", "see above")
         return
     checked["files"] = result.files
     yield from _report_differences(result, " ".join(problem.what for problem in problems))
 
 
-def _report_differences(result: MirrorComparison, reported: str) -> Iterator[RepairableFinding]:
+def _report_differences(result: MirrorComparison, reported: str) -> Iterator[Finding]:
     """Report the differences, without files that the text `reported` names already."""
 
     def select_new(paths: list[str]) -> tuple[str, ...]:
         return tuple(path for path in paths if repr(path) not in reported)
 
     if paths := select_new(result.missing):
-        what = f"{summarize_names(paths, 'file is', 'files are')} missing"
-        yield _build_repairable_finding(
-            "files-missing", what, "write them again with `reverie doctor --fix`", paths
-        )
+        what = summarize_names(paths, "file is missing", "files are missing")
+        fix = "write them again with `reverie doctor --fix`"
+        yield _build_finding("files-missing", what, fix, paths, remedy="files")
     if paths := select_new(result.different):
-        what = f"{summarize_names(paths, 'file differs', 'files differ')} from the database"
+        what = summarize_names(paths, "file differs from the database", "files differ from the database")
         fix = "`reverie doctor --fix` writes old versions again and takes edits in"
-        yield _build_repairable_finding("files-differ", what, fix, paths)
+        yield _build_finding("files-differ", what, fix, paths, remedy="files")
     if paths := select_new(result.unknown):
-        what = (
-            f"{summarize_names(paths, 'file corresponds', 'files correspond')} to nothing that is remembered"
-        )
+        what = summarize_names(paths, "file corresponds to nothing", "files correspond to nothing")
         fix = (
             "take them in with `reverie doctor --fix`; what was forgotten on request stays out: remove those"
         )
-        yield _build_repairable_finding("files-unknown", what, fix, paths)
+        yield _build_finding("files-unknown", what, fix, paths, remedy="files")
     if result.drafts:
         what = f"{count(len(result.drafts), 'draft')} of files were left by processes that were killed"
-        yield _build_repairable_finding(
-            "drafts-left",
-            what,
-            "have them put back or removed with `reverie doctor --fix`",
-            tuple(result.drafts),
-        )
+        fix = "have them put back or removed with `reverie doctor --fix`"
+        yield _build_finding("drafts-left", what, fix, tuple(result.drafts), remedy="files")
     if result.foreign:
         paths = tuple(result.foreign)
-        what = f"{summarize_names(paths, 'file is', 'files are')} not Reverie's and left alone"
-        yield RepairableFinding(
-            _build_finding("files-foreign", "note", what, "nothing has to be done", paths), None
+        what = summarize_names(paths, "file is not Reverie's", "files are not Reverie's")
+        yield _build_finding(
+            "files-foreign", what, "nothing has to be done: they are left alone", paths, severity="note"
         )
-
-
-def _build_repairable_finding(code: str, what: str, fix: str, paths: tuple[str, ...]) -> RepairableFinding:
-    return RepairableFinding(_build_finding(code, "warning", what, fix, paths, repairable=True), "files")
 
 
 def _build_finding(
     code: str,
-    severity: Severity,
     what: str,
     fix: str,
     about: tuple[str, ...] = (),
     *,
-    repairable: bool = False,
+    severity: Severity = "warning",
+    remedy: Remedy | None = None,
 ) -> Finding:
-    return Finding(
-        code=code, part="files", severity=severity, what=what, fix=fix, repairable=repairable, about=about
-    )
+    return Finding(code=code, part="files", severity=severity, what=what, fix=fix, remedy=remedy, about=about)

@@ -15,12 +15,11 @@ from reverie.admin.erasure.eraser import Eraser, build_purge_edits
 from reverie.domain.change import Change, Value, get_subject
 from reverie.domain.entry import Entry
 from reverie.domain.errors import InvalidInput
-from reverie.domain.filter import Filter
 from reverie.domain.record import Record
 from reverie.domain.secrets import Redactor
 from reverie.domain.text.json_values import to_json_object
 from reverie.stores.redacting import find_secret_kinds, redact_value, unwrap
-from reverie.stores.scanning import iter_rows_forwards
+from reverie.stores.scanning import iter_rows_forwards, iter_values
 from reverie.stores.writer import StoreWriter
 
 _CHUNK = 200
@@ -188,13 +187,7 @@ class StoredSecretRedactor:
 
     def _iter_present(self) -> Iterator[Value | Entry]:
         """Yield every present thing."""
-        yield from list(self._store.find(Filter(archived=None)))
-        for overview in self._store.sessions():
-            yield overview.state
-            yield from self._store.turns(session=overview.state.id)
-        yield from self._store.pages()
-        for log in self._store.logs():
-            yield from self._store.paragraphs(page=log)
+        yield from iter_values(self._store)
         yield from self._store.entries(None, now=self._clock())
 
 

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import BinaryIO, TextIO
 
 from reverie.domain.errors import InvalidInput, StoreUnavailable
+from reverie.files.disk.rename import rename_to_new
 from reverie.stores.sqlite.migrations import sync_folder
 
 _ABANDONED_S = 600.0
-_NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV, errno.EMLINK}
 
 
 class AtomicTree:
@@ -184,11 +184,6 @@ def publish(draft: Path, path: Path, *, overwrite: bool) -> None:
         os.replace(draft, path)
         return
     try:
-        os.link(draft, path)
+        rename_to_new(os.fspath(draft), os.fspath(path))
     except FileExistsError:
         raise build_taken_error(path) from None
-    except OSError as error:
-        if error.errno not in _NO_LINKS:
-            raise
-        refuse_taken(path, overwrite=False)  # a file system without hard links
-        os.rename(draft, path)

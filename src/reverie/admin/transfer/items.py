@@ -7,6 +7,7 @@ Things of other programs get an id derived from their source, so a second readin
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from types import MappingProxyType
@@ -28,7 +29,6 @@ FORMS: tuple[Form, ...] = get_args(Form)
 OWN_FORMS: tuple[Form, ...] = ("jsonl", "markdown")
 
 Reason = Literal["known", "repeated", "forgotten", "differs", "empty", "broken", "unsupported", "too large"]
-REASONS: tuple[Reason, ...] = get_args(Reason)
 """Reasons to leave something out: it is here already; it is twice in the source; it was erased; another
 version of it is here and stays; it is empty; it cannot be read; its sort is not imported; it exceeds a limit.
 """
@@ -46,7 +46,7 @@ class Skipped:
     Attributes:
         what: The sort of thing; `line` or `file` if unknown.
         place: Its place, such as `memory.jsonl, line 12`; never its content.
-        why: Why it was left out; one of `REASONS`.
+        why: Why it was left out; a `Reason`.
         detail: What was wrong, or the thing here that it equals; may be empty.
         count: How many such things at that place.
     """
@@ -182,17 +182,12 @@ def hash_texts(*parts: str) -> str:
     return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:24]
 
 
-def build_turn_key(state: SessionState, source_id: str) -> str:
-    """Return the text from which the id of another program's turn is derived."""
-    return f"{state.id}\0{source_id}"
-
-
 def build_alternative_id(value: Record | Turn | Paragraph, form: str, attempt: int) -> str:
     """Return the id to try after `attempt` ids were taken by other things."""
     return build_stable_id(form, type(value).__name__, value.id, str(attempt))
 
 
-def add_source_id(metadata: dict[str, str], source_id: str) -> MappingProxyType[str, str]:
+def add_source_id(metadata: Mapping[str, str], source_id: str) -> MappingProxyType[str, str]:
     """Return metadata with the id that another program gave."""
     return MappingProxyType({**metadata, SOURCE_ID: source_id})
 

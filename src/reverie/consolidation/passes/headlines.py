@@ -1,17 +1,18 @@
 """Headlines: a model writes them, code checks what they bring in, and the model is asked whether they are true.
 
-Part of the pass `merge`. What is refused is asked for once more, with the reasons. What is refused then is
-remembered, and not asked for again until one of its records has changed.
+Part of the pass `merge`. What code refuses is asked for once more, with the reasons. What is refused then, or by the
+model, is remembered, and not asked for again until one of its records has changed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from reverie.consolidation.planning.driver import Flow
 from reverie.consolidation.planning.inputs import PassInput
+from reverie.consolidation.planning.nightly_requests import LATER
 from reverie.consolidation.planning.plan_builder import PlanBuilder
 from reverie.consolidation.planning.questions import build_question, build_verification
 from reverie.consolidation.planning.reply_parsing import UnusableReply, parse_answer, to_text, to_texts
@@ -104,6 +105,8 @@ class HeadlineWriter:
         """
         self._view = view
         self._draft = draft
+        self.left: set[str] = set()
+        """Ids of records that wait for the next dream, which had no room for a request about their headline."""
         self._refused = dict.fromkeys(view.refused)
         self._records = {record.id: record for record in view.records}
         self._over = {part: headline for headline in view.headlines for part in headline.parts}
@@ -142,22 +145,27 @@ class HeadlineWriter:
 
     def write(self, proposals: Sequence[HeadlineProposal]) -> Flow[None]:
         """Take the proposals that are sound, after asking for those again that are not."""
-        checked = [self._check(proposal) for proposal in proposals if not self._is_known(proposal)]
+        checked = [self._check(proposal) for proposal in self._list_new(proposals)]
+        checked = yield from self._repair(checked)
         checked = yield from self._verify(checked)
         for proposal in checked:
-            if proposal.refused == _UNJUDGED:
-                self._draft.refuse(_describe(proposal), _UNJUDGED, protects=proposal.parts)
-        wrong = [proposal for proposal in checked if proposal.refused not in ("", _UNJUDGED)]
-        repaired = yield from self._repair(wrong)
-        repaired = yield from self._verify([self._check(proposal) for proposal in repaired])
-        for proposal in (*(each for each in checked if not each.refused), *repaired):
-            if not proposal.refused:
-                self._take(proposal)
-        taken = {proposal.parts for proposal in repaired if not proposal.refused}
-        last = {proposal.parts: proposal for proposal in (*wrong, *repaired)}
-        for proposal in last.values():
-            if proposal.parts not in taken:
+            if proposal.refused:
                 self._refuse(proposal)
+            else:
+                self._take(proposal)
+
+    def _list_new(self, proposals: Iterable[HeadlineProposal]) -> Iterator[HeadlineProposal]:
+        """Yield the proposals over records that have no headline and stand in no earlier proposal; note the others."""
+        named: set[str] = set()
+        for proposal in proposals:
+            if self._is_known(proposal):
+                continue
+            if named.isdisjoint(proposal.parts):
+                named.update(proposal.parts)
+                yield proposal
+            else:
+                why = "another headline is proposed over one of these records"
+                self._draft.refuse(_describe(proposal), why, protects=proposal.parts)
 
     def _check(self, proposal: HeadlineProposal) -> HeadlineProposal:
         """Return the proposal with what code finds wrong with it."""
@@ -187,7 +195,8 @@ class HeadlineWriter:
 
     def _refuse(self, proposal: HeadlineProposal) -> None:
         self._draft.refuse(_describe(proposal), proposal.refused, protects=proposal.parts)
-        if proposal.refused != _UNJUDGED and (version := self._get_version(proposal)) is not None:
+        is_judged = proposal.refused != _UNJUDGED and not self.left.issuperset(proposal.parts)
+        if is_judged and (version := self._get_version(proposal)) is not None:
             self._refused[version] = None
 
     def _get_version(self, proposal: HeadlineProposal) -> str | None:
@@ -207,32 +216,46 @@ class HeadlineWriter:
         request = build_verification(text, first.scope, schema=_VERDICTS, answer_tokens=_ANSWER_TOKENS)
         if first.origin in UNTRUSTED:
             request = replace(request, group="")  # what tools said is shown by itself
-        verdicts = yield from self._ask(request)
+        verdicts = yield from self._ask(request, asked)
         judged = {
             id(proposal): _judge(proposal, verdicts.get(number)) for number, proposal in enumerate(asked, 1)
         }
         return [judged.get(id(proposal), proposal) for proposal in proposals]
 
     def _repair(self, proposals: Sequence[HeadlineProposal]) -> Flow[list[HeadlineProposal]]:
-        """Ask for refused headlines once more; return those that were written anew."""
-        asked = [proposal for proposal in proposals if self._get_version(proposal) is not None]
+        """Ask for refused headlines once more; return the proposals with those that were written anew."""
+        asked = [
+            each for each in proposals if each.refused and each.parts and self._get_version(each) is not None
+        ]
         if not asked:
-            return []
+            return list(proposals)
         text = self._view.fill_prompt(REPAIR_PROMPT, headlines=self._format(asked))
+        scope = self._records[asked[0].parts[0]].scope
         request = build_question(
-            text, purpose="repair", schema=_REPAIRS, answer_tokens=_ANSWER_TOKENS, timeout_s=180.0
+            text,
+            purpose="repair",
+            scope=scope,
+            schema=_REPAIRS,
+            answer_tokens=_ANSWER_TOKENS,
+            timeout_s=180.0,
         )
-        answers = yield from self._ask(request)
-        return [
-            replace(proposal, content=content, refused="", left_out=())
+        answers = yield from self._ask(request, asked)
+        repaired = {
+            id(proposal): self._check(replace(proposal, content=content))
             for number, proposal in enumerate(asked, 1)
             if (content := to_text((answers.get(number) or {}).get("content")))
-        ]
+        }
+        return [repaired.get(id(proposal), proposal) for proposal in proposals]
 
-    def _ask(self, request: ModelRequest) -> Flow[dict[int, Mapping[str, Any]]]:
-        """Ask about several headlines; return the answers by number, none where there is no usable answer."""
+    def _ask(
+        self, request: ModelRequest, proposals: Sequence[HeadlineProposal]
+    ) -> Flow[dict[int, Mapping[str, Any]]]:
+        """Ask about proposals; return the answers by number, none where there is no usable answer."""
         reply = yield request
         self._draft.spend(reply.usage)
+        if reply == LATER:
+            self.left.update(name for proposal in proposals for name in proposal.parts)
+            return {}
         if not isinstance(reply, ModelReply):
             self._draft.fail(reply.why)
             return {}

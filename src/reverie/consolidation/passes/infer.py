@@ -18,6 +18,7 @@ from typing import Any
 from reverie.consolidation.plan import Plan
 from reverie.consolidation.planning.driver import NO_MODEL, Flow
 from reverie.consolidation.planning.inputs import PassInput
+from reverie.consolidation.planning.nightly_requests import LATER
 from reverie.consolidation.planning.plan_builder import PlanBuilder
 from reverie.consolidation.planning.preference_evidence import NEEDED_TURNS, explain_unshown
 from reverie.consolidation.planning.questions import ask_in_parts, build_question, build_repair_question
@@ -56,6 +57,9 @@ was said."""
 
 LONGEST_INFERRED = 500
 """Characters of a preference that a model words."""
+
+LEFT = "dream.infer.left"
+"""The store's cursor with the ids of the owner's turns for which there was no room."""
 
 MOST_TURNS = 400
 MOST_TOKENS = 12_000
@@ -130,6 +134,7 @@ def infer(view: PassInput, *, injected: Iterable[str] = (), signals: Sequence[Si
     if not scopes:
         return draft.plan(skipped="the owner has said nothing since the last cycle")
     earlier = _group_by_scope(view.earlier, echo)
+    left: list[str] = []
     for scope in sorted(scopes):
         inferred: list[_Inferred] = []
         if len(scopes[scope]) > MOST_TURNS:
@@ -142,9 +147,9 @@ def infer(view: PassInput, *, injected: Iterable[str] = (), signals: Sequence[Si
                 if record.scope == scope and _is_preference(record) and record.origin not in UNTRUSTED
             ]
             own_signals = [each for each in signals if each.scope == scope]
-            inferred += yield from _ask(view, draft, scope, shown, known, own_signals)
+            inferred += yield from _ask(view, draft, scope, shown, known, own_signals, left)
         yield from _verify(view, draft, scope, inferred)
-    return draft.plan(skipped="nothing was inferred")
+    return draft.plan(skipped="nothing was inferred", cursors={LEFT: " ".join(left) or None})
 
 
 def _verify(view: PassInput, draft: PlanBuilder, scope: str, inferred: Sequence[_Inferred]) -> Flow[None]:
@@ -167,15 +172,23 @@ def _ask(
     shown: _Shown,
     known: Sequence[Record],
     signals: Sequence[Signal],
+    left: list[str],
 ) -> Flow[list[_Inferred]]:
-    """Ask for the preferences that turns show, and once more for those that were refused; return what code accepts."""
+    """Ask for the preferences that turns show, and once more for those that were refused; return what code accepts.
+
+    Args:
+        left: Receives the ids of turns for which the dream had no request left.
+    """
     inferred: list[_Inferred] = []
     parts = yield from ask_in_parts(
-        shown.new, lambda part: _build_request(view, known, replace(shown, new=part), signals)
+        shown.new, lambda part: _build_request(view, scope, known, replace(shown, new=part), signals)
     )
     for new, request, reply in parts:
         part = replace(shown, new=new)
         draft.spend(reply.usage)
+        if reply == LATER:
+            left += [turn.id for turn, _ in new]
+            continue
         if not isinstance(reply, ModelReply):
             if reply.why != NO_MODEL.why:
                 draft.fail(reply.why)
@@ -318,7 +331,7 @@ def _split_parts(evidence: Sequence[tuple[Turn, str]]) -> Iterable[list[tuple[Tu
 
 
 def _build_request(
-    view: PassInput, known: Sequence[Record], shown: _Shown, signals: Sequence[Signal]
+    view: PassInput, scope: str, known: Sequence[Record], shown: _Shown, signals: Sequence[Signal]
 ) -> ModelRequest:
     records = "\n".join(f"- {escape_line(record.content)}" for record in known[:200])
     text = view.fill_prompt(
@@ -328,7 +341,7 @@ def _build_request(
         turns="\n".join(_format_line(turn, before) for turn, before in shown.new),
         signals=format_signals(signals),
     )
-    return build_question(text, purpose=NAME, schema=SCHEMA, answer_tokens=2_000)
+    return build_question(text, purpose=NAME, scope=scope, schema=SCHEMA, answer_tokens=2_000)
 
 
 def _format_line(turn: Turn, before: str) -> str:
@@ -408,7 +421,8 @@ def find_decided(view: PassInput, scope: str, content: str) -> Record | None:
 
 def _add(draft: PlanBuilder, record: Record) -> None:
     names = record.references
-    draft.add(record, sources=names, why=f"{len(names)} turns of the owner show it")
+    turns = "a turn" if len(names) == 1 else f"{len(names)} turns"
+    draft.add(record, sources=names, why=f"said in {turns} of the owner")
 
 
 def _build_record(

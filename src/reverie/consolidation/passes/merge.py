@@ -17,6 +17,7 @@ from reverie.consolidation.passes.infer import PERMISSION
 from reverie.consolidation.plan import Plan
 from reverie.consolidation.planning.driver import NO_MODEL, Flow
 from reverie.consolidation.planning.inputs import PassInput
+from reverie.consolidation.planning.nightly_requests import LATER
 from reverie.consolidation.planning.plan_builder import PlanBuilder
 from reverie.consolidation.planning.questions import build_question
 from reverie.consolidation.planning.reply_parsing import UnusableReply, parse_answer, to_text, to_texts
@@ -32,9 +33,6 @@ from reverie.llm.messages import ModelReply
 NAME = "merge"
 PROMPT = "dream.md"
 
-MOST_RECORDS = 1_000
-"""Records that are shown to a model in one cycle (RockBot's limit)."""
-
 LEFT = "dream.merge.left"
 """The store's cursor with the ids of changed records for which there was no room."""
 
@@ -42,7 +40,7 @@ NOISE = "dream.merge.noise"
 """The store's cursor with the number of records archived as noise on each of the last thirty days."""
 
 MOST_TOKENS = 8_000
-"""Tokens of records in one question; a longer list is asked about in parts."""
+"""Tokens of records in one question; others wait for the next cycle."""
 
 LONGEST_LESSON = 500
 """Characters of an anti-pattern."""
@@ -119,7 +117,7 @@ def merge(view: PassInput, folds: Iterable[Fold] = (), signals: Sequence[Signal]
     left: list[str] = []
     scopes = {record.scope for record in fresh} | {signal.scope for signal in bad}
     for scope in sorted(scopes):
-        for is_trusted in (True, False):
+        for is_trusted in (True, False) if view.now.toordinal() % 2 else (False, True):
             own_signals = [
                 each
                 for each in signals
@@ -133,6 +131,7 @@ def merge(view: PassInput, folds: Iterable[Fold] = (), signals: Sequence[Signal]
         (today := view.now.date().isoformat()): view.dropped.get(today, 0) + draft.dropped,
     }
     noise = " ".join(f"{day}={count}" for day, count in dropped.items() if count)
+    left = list(dict.fromkeys((*left, *sorted(writer.left))))
     cursors = {LEFT: " ".join(left) or None, REFUSED: writer.refused or None, NOISE: noise or None}
     return draft.plan(skipped="nothing to merge", cursors=cursors)
 
@@ -150,7 +149,7 @@ def _request_merges(
     *,
     is_trusted: bool,
 ) -> Flow[list[str]]:
-    """Show the model what changed in one scope, in parts, and take what the checks accept.
+    """Show the model what changed in one scope, as much as one request holds, and take what the checks accept.
 
     What tools, the web and imports said is shown by itself, so that it cannot tell the model what to make of
     the rest.
@@ -165,35 +164,35 @@ def _request_merges(
         and (record.origin not in UNTRUSTED) is is_trusted
         and PERMISSION not in record.metadata
     ]
-    if not any(record.id in changed for record in live):
-        if not any(signal.kind in BAD for signal in signals):
-            return []
-        offered: Iterable[list[Record]] = [[]]
-    else:
-        offered = _build_offers(live, changed, writer)
-    shown: set[str] = set()
-    for part in offered:
-        if len(shown) + len(part) > MOST_RECORDS:
-            draft.note(f"at most {MOST_RECORDS} records are shown in one cycle; the rest waits for the next")
-            return [record.id for record in live if record.id in changed - shown]
-        shown |= {record.id for record in part}
-        lines = _format_records(part, changed, writer) or "(none)"
-        text = view.fill_prompt(
-            PROMPT, records=lines, signals=format_signals(signals), corrections=format_signals(signals)
-        )
-        reply = yield build_question(text, purpose=NAME, schema=SCHEMA, answer_tokens=4_000, timeout_s=180.0)
-        draft.spend(reply.usage)
-        if not isinstance(reply, ModelReply):
-            if reply.why == NO_MODEL.why:
-                draft.note("no model: only what says the same by form was folded")
-            elif reply.refused and not is_trusted:  # or a page could see to it that nothing is ever done with
-                draft.note(f"the model would not look at what tools, the web and imports say: {reply.why}")
-            else:
-                draft.fail(reply.why)
-            return []
-        ids = frozenset(record.id for record in part)
+    waiting = {record.id for record in live if record.id in changed}
+    if not waiting and not any(signal.kind in BAD for signal in signals):
+        return []
+    shown = _build_offer(live, changed, writer)
+    text = view.fill_prompt(
+        PROMPT,
+        records=_format_records(shown, changed, writer) or "(none)",
+        signals=format_signals(signals),
+        corrections=format_signals(signals),
+    )
+    reply = yield build_question(
+        text, purpose=NAME, scope=scope, schema=SCHEMA, answer_tokens=4_000, timeout_s=180.0
+    )
+    draft.spend(reply.usage)
+    ids = frozenset(record.id for record in shown)
+    if isinstance(reply, ModelReply):
         yield from _take(view, draft, writer, reply, scope, signals, shown_ids=ids)
-    return []
+    elif reply == LATER and waiting:
+        return sorted(waiting)
+    elif reply.why == NO_MODEL.why:
+        draft.note("no model: only what says the same by form was folded")
+        return []
+    elif reply.refused and not is_trusted:  # or a page could see to it that nothing is ever done with
+        draft.note(f"the model would not look at what tools, the web and imports say: {reply.why}")
+    else:
+        draft.fail(reply.why)
+    if left := sorted(waiting - ids):
+        draft.note(f"{len(left)} records wait for the next dream")
+    return left
 
 
 def _take(
@@ -311,25 +310,19 @@ def _iter_objects(value: Any, *, key: str = "") -> Iterator[Mapping[str, Any]]:
 # -- what is shown ---------------------------------------------------------------------------------------
 
 
-def _build_offers(
-    records: Sequence[Record], changed: frozenset[str], writer: HeadlineWriter
-) -> Iterator[list[Record]]:
-    """Yield groups of at most `MOST_TOKENS`: a changed record, similar ones, and those under the same headline."""
+def _build_offer(records: Sequence[Record], changed: frozenset[str], writer: HeadlineWriter) -> list[Record]:
+    """Return the earliest changed records that fit, each with similar ones and those under the same headline."""
     similar = SimilarRecords(records)
-    part: dict[str, Record] = {}
+    shown: dict[str, Record] = {}
     size = 0
     for record in sorted((r for r in records if r.id in changed), key=lambda r: (r.created_at, r.id)):
         group = [record, *similar.find(record, most=ALIKE, least=_LEAST_ALIKE)]
         group += [mate for one in group for mate in writer.list_mates(one.id) if mate in similar]
-        group = list({one.id: one for one in group}.values())
-        cost = sum(validation.estimate_item_cost(each.content) for each in group if each.id not in part)
-        if part and size + cost > MOST_TOKENS:
-            yield list(part.values())
-            part, size = {}, 0
-        part |= {each.id: each for each in group}
-        size += cost
-    if part:
-        yield list(part.values())
+        size += sum(validation.estimate_item_cost(each.content) for each in group if each.id not in shown)
+        if shown and size > MOST_TOKENS:
+            break
+        shown |= {each.id: each for each in group}
+    return list(shown.values())
 
 
 def _format_records(records: Iterable[Record], changed: frozenset[str], writer: HeadlineWriter) -> str:

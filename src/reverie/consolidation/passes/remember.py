@@ -1,7 +1,8 @@
 """Facts that are said in a conversation, however short, become records when it is over.
 
 The new turns are read once, in one request. The model cites the turns that say a fact, and code takes it only if they
-do. Saving decides, as for every record, whether it repeats, or ends, one that is known.
+do. What is said in other words is held in the archive until `verify` has asked the model whether they do. Saving
+decides, as for every record, whether it repeats, or ends, one that is known.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ from reverie.domain.similarity.grounding import (
     collect_evidence,
     extract_content,
     find_ungrounded,
+    find_unowned,
     is_among,
+    is_unclear,
 )
 from reverie.domain.similarity.specifics import extract_specifics
 from reverie.domain.text.escaping import escape_line
@@ -38,6 +41,9 @@ from reverie.llm.messages import ModelReply, ModelRequest, TokenUsage
 from reverie.repositories.records import NewRecord
 
 NAME = "remember"
+HELD = "not found word for word in the turns that it cites"
+"""Reason why a fact is archived until the model has verified it."""
+
 PROMPT = "remember.md"
 
 LONGEST_MESSAGE = 1_500
@@ -90,6 +96,7 @@ class Remembered:
 
     Attributes:
         records: Records to save.
+        held: Records of which code cannot tell whether the turns say them; `verify` decides.
         replaced: Records that were learned by rule and that the new ones say.
         refused: Proposals that the turns do not say.
         failed: Why there was no usable answer; empty where there was.
@@ -97,6 +104,7 @@ class Remembered:
     """
 
     records: tuple[NewRecord, ...] = ()
+    held: tuple[NewRecord, ...] = ()
     replaced: tuple[Record, ...] = ()
     refused: tuple[Rejection, ...] = ()
     failed: str = ""
@@ -123,6 +131,7 @@ def remember(view: PassInput, window: WindowInput) -> Flow[Remembered]:
     names = Evidence(text=" ".join(_collect_names(view.records)), at=view.now)
     context = [*collect_evidence(spoken), *(_to_evidence(record) for record in known), names]
     taken: list[NewRecord] = []
+    held: list[NewRecord] = []
     refused: list[Rejection] = []
     for _, _, reply in parts:
         if not isinstance(reply, ModelReply):
@@ -132,15 +141,19 @@ def remember(view: PassInput, window: WindowInput) -> Flow[Remembered]:
         except UnusableReply as error:
             return Remembered(failed=str(error), usage=usage)
         for proposal in proposals if isinstance(proposals, list) else ():
-            if len(taken) >= len(spoken):
+            if len(taken) + len(held) >= len(spoken):
                 break
             record, why = _read_proposal(view, proposal, labels, context, known_kinds)
-            if record is not None:
-                taken.append(record)
-            else:
+            if record is None:
                 refused.append(Rejection(what="remember a fact", why=why))
+            elif why:
+                held.append(record)
+            else:
+                taken.append(record)
     replaced = _find_replaced(view.records, taken, spoken)
-    return Remembered(records=tuple(taken), replaced=replaced, refused=tuple(refused), usage=usage)
+    return Remembered(
+        records=tuple(taken), held=tuple(held), replaced=replaced, refused=tuple(refused), usage=usage
+    )
 
 
 def _build_request(
@@ -187,7 +200,7 @@ def _read_proposal(
     context: Sequence[Evidence],
     known_kinds: Mapping[str, Kind],
 ) -> tuple[NewRecord | None, str]:
-    """Return the record that a model proposes, or why there is none.
+    """Return the record that a model proposes, and why it is held; no record where it is refused.
 
     A record in the same words as a known one has its kind, so that the known one is reinforced.
     """
@@ -196,11 +209,14 @@ def _read_proposal(
     cited = [labels[name.lower()] for name in to_ids(given.get("turns")) if name.lower() in labels]
     if not content or len(content) > LONGEST_RECORD:
         return None, f"a record has 1 to {LONGEST_RECORD} characters"
-    if not collect_evidence(cited, only_owner=True):
+    owned = collect_evidence(cited, only_owner=True)
+    if not owned:
         return None, "no turn of the user's is cited, in their own words"
-    if why := find_ungrounded(
-        content, collect_evidence(cited), context=context, anchored=ANCHORED_SHARE, zone=view.zone
-    ):
+    evidence = collect_evidence(cited)
+    why = find_ungrounded(
+        content, evidence, context=context, anchored=ANCHORED_SHARE, zone=view.zone
+    ) or find_unowned(content, owned, zone=view.zone)
+    if why and not is_unclear(content, owned, context=context, zone=view.zone):
         return None, why
     last = cited[-1]
     kind = known_kinds.get(_compute_key(content)) or _read_kind(to_text(given.get("kind")), content)
@@ -209,14 +225,14 @@ def _read_proposal(
         kind=kind,
         importance=rules.rate_importance(content, kind),
         category=_read_category(to_text(given.get("category"))),
-        confidence=0.8,
+        confidence=0.7 if why else 0.8,
         source=f"session:{last.session}"[:200],
         references=tuple(dict.fromkeys(turn.id for turn in cited)),
         origin="agent",
         scope=last.scope,
         created_at=last.at,
     )
-    return record, ""
+    return record, why
 
 
 def _compute_key(content: str) -> str:

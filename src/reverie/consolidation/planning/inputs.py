@@ -70,7 +70,7 @@ class FormerMerge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RememberedFact:
-    """A live record that the model wrote down from a conversation.
+    """A record that the model wrote down from a conversation, live or held.
 
     Attributes:
         record: The record.

@@ -21,13 +21,15 @@ from reverie.domain.page import LONGEST_PAGE
 from reverie.domain.similarity.grounding import (
     Evidence,
     collect_evidence,
-    find_added_words,
-    find_end,
     find_injection,
     find_other_owner,
-    find_replacement_loss,
     find_unsaid,
     find_unsaid_universal,
+)
+from reverie.domain.similarity.replaced_lines import (
+    find_added_words,
+    find_end,
+    find_replacement_loss,
     find_value_that_stays,
     is_about_same,
 )

@@ -20,6 +20,7 @@ MOST_SPLITS = 2
 """Maximum number of times a question is cut into halves."""
 
 _MOST_REASONS = 20
+_LONGEST_ANSWER = 8_000  # characters that are shown again
 
 VERIFY = "verify"
 """Purpose of the requests that verify what a model has written."""
@@ -28,7 +29,13 @@ T = TypeVar("T")
 
 
 def build_question(
-    text: str, *, purpose: str, schema: Mapping[str, Any], answer_tokens: int, timeout_s: float = 120.0
+    text: str,
+    *,
+    purpose: str,
+    schema: Mapping[str, Any],
+    answer_tokens: int,
+    scope: str = "",
+    timeout_s: float = 120.0,
 ) -> ModelRequest:
     """Return the request for an answer in JSON.
 
@@ -37,11 +44,13 @@ def build_question(
         purpose: The pass that asks.
         schema: The JSON schema of the answer, with every field named.
         answer_tokens: Tokens that the answer may have without reasoning.
+        scope: Whose memory it is about.
         timeout_s: Seconds that the answer may take.
     """
     return ModelRequest(
         messages=(ChatMessage(role="user", content=text),),
         purpose=purpose,
+        scope=scope,
         schema=schema,
         max_tokens=answer_tokens + REASONING_TOKENS,
         temperature=0.2,
@@ -61,7 +70,7 @@ def build_verification(
         answer_tokens: Tokens that the answer may have without reasoning.
     """
     question = build_question(
-        text, purpose=VERIFY, schema=schema, answer_tokens=answer_tokens, timeout_s=180.0
+        text, purpose=VERIFY, scope=scope, schema=schema, answer_tokens=answer_tokens, timeout_s=180.0
     )
     return replace(question, group=f"{VERIFY} {scope}", temperature=0.0)
 
@@ -81,7 +90,7 @@ def build_repair_question(request: ModelRequest, reply: ModelReply, reasons: Seq
         "Everything else of it was taken. Answer once more in the same form, with the refused parts only, each "
         "corrected so that the texts it cites say all of it. Leave out what cannot be corrected."
     )
-    answer = ChatMessage(role="assistant", content=reply.answer)
+    answer = ChatMessage(role="assistant", content=reply.answer[:_LONGEST_ANSWER])
     return replace(request, messages=(*request.messages, answer, ChatMessage(role="user", content=text)))
 
 

@@ -7,7 +7,8 @@ up: where the model calls it supported too, none of its answers counts.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from typing import Any
 
 from reverie.consolidation.planning.driver import Flow
@@ -30,6 +31,9 @@ UNJUDGED = "the model did not say whether the cited turns support it"
 
 DENIED = "the model calls it "
 """Beginning of the reasons why claims are refused that the model judged, and does not find supported."""
+
+MOST_CHARACTERS = 40_000
+"""Characters of the claims of one question, with what they cite; claims that do not fit are not judged."""
 
 _SUPPORTED = "supported"
 _LONGEST_MESSAGE = 1_000
@@ -95,6 +99,10 @@ def verify_claims(view: PassInput, claims: Sequence[Claim], *, scope: str = "") 
     """
     if not claims:
         return ClaimVerdicts()
+    sizes = accumulate(len(each.text) + sum(map(len, each.evidence)) for each in claims)
+    if left := sum(size > MOST_CHARACTERS for size in sizes):
+        judged = yield from verify_claims(view, claims[:-left], scope=scope)
+        return replace(judged, reasons=(*judged.reasons, *(f"{UNJUDGED}: there was no room for it",) * left))
     at = len(claims) // 2
     shown = [*claims[:at], Claim(kind="fact", text=MADE_UP, evidence=claims[at].evidence), *claims[at:]]
     blocks = (

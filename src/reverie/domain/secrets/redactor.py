@@ -24,6 +24,7 @@ LONGEST_PATTERN = 500
 MOST_PATTERNS = 100
 """Patterns of a person's own."""
 
+_MARK = "[redacted: "
 _ROUNDS = 4
 _LONGEST_NAME = 200
 _MOST_NAMES = 1_000
@@ -61,6 +62,11 @@ _BY_FORM = tuple((trigger, rule) for rule in vendor_rules.RULES for trigger in r
 _BY_FRAME = tuple(
     (trigger, rule) for rule in (*structural_rules.RULES, *spoken_rules.RULES) for trigger in rule.triggers
 )
+
+
+def has_redaction(given: str, stored: str) -> bool:
+    """Return whether a secret in the given text was redacted in the stored one."""
+    return stored.count(_MARK) > given.count(_MARK)
 
 
 class Redactor:
@@ -107,7 +113,7 @@ class Redactor:
                 return text
             pieces, place = [], 0
             for span in spans:
-                pieces += [text[place : span.start], f"[redacted: {span.kind}]"]
+                pieces += [text[place : span.start], f"{_MARK}{span.kind}]"]
                 place = span.end
             text = "".join([*pieces, text[place:]])
         return text
@@ -140,7 +146,7 @@ class Redactor:
         start = len(name) + 5
         for span in self.find(assignment) if '"' not in value else ():
             if span.start >= start:
-                return f"[redacted: {span.kind}]"
+                return f"{_MARK}{span.kind}]"
         return value
 
     def redact_path(self, path: str) -> str:

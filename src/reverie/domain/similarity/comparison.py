@@ -20,6 +20,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from reverie.domain.similarity import rewording
+from reverie.domain.similarity.code_tokens import has_code_of, has_paired_stars
 from reverie.domain.similarity.specifics import (
     COSTS,
     NEGATIONS,
@@ -30,6 +31,7 @@ from reverie.domain.similarity.specifics import (
     normalize_characters,
     normalize_dates,
 )
+from reverie.domain.text.calendar_words import fold_text
 from reverie.domain.text.ids import is_case_significant, normalize_case
 from reverie.domain.text.languages import DEFAULT, detect_language
 from reverie.domain.word_lists import parse_word_set
@@ -159,7 +161,6 @@ _LEADING = parse_word_set(
 )
 """Words that begin what may stand before a statement, with a comma after it or without."""
 _FRAMED = re.compile(r":\s|:\Z|[\"“”«»„]|^\s*#", re.MULTILINE)
-_CODE = re.compile(r"`([^`\n]{1,200})`")
 _STAR = re.compile(r"(?<=[^\s*])\*+(?=\w)|\*(?=[^\s.])")
 _IN_BRACKETS = re.compile(r"[`\"']*(?:\S*[\[{]\S*[\]}])[`\"']*")
 """Brackets that belong to code, such as `args[]` and `{id}`."""
@@ -220,6 +221,7 @@ class NormalizedText:
 
     Attributes:
         text: The text as it came.
+        bare: The text without what only introduces it, such as the marks of a list of records.
         letters: The text in lower case, where case says nothing, with single spaces, which is what a record's
             fingerprint sees.
         words: Its words in order, each in one spelling.
@@ -229,6 +231,7 @@ class NormalizedText:
     """
 
     text: str
+    bare: str
     letters: str
     words: tuple[str, ...]
     breaks: tuple[int, ...] = ()
@@ -252,15 +255,16 @@ def is_repetition(new: NormalizedText, old: NormalizedText) -> bool:
     if new.letters == old.letters:
         return bool(new.letters)
     if new.words == old.words:
-        return _has_same_breaks(new, old) and _has_same_code(new, old) and _has_same_code(old, new)
-    if not (new.english and old.english):
-        return False
-    if (
-        not new.breaks
-        and not old.breaks
-        and _has_same_code(new, old)
-        and rewording.is_reordered(new.words, old.words)
-    ):
+        says_it = _has_same_breaks(new, old) and has_code_of(old.bare, new.bare)
+    elif new.english and old.english:
+        says_it = _says_it_in_other_words(new, old)
+    else:
+        says_it = _is_typed_without_accents(new, old) or _is_typed_without_accents(old, new)
+    return says_it and has_code_of(new.bare, old.bare)
+
+
+def _says_it_in_other_words(new: NormalizedText, old: NormalizedText) -> bool:
+    if not new.breaks and not old.breaks and rewording.is_reordered(new.words, old.words):
         return True
     if len(new.words) == len(old.words):
         return _is_same_except_ending(new.words, old.words)
@@ -273,7 +277,7 @@ def normalize(text: str) -> NormalizedText:
     plain = normalize_characters(text)
     if "\n" in plain:
         plain = plain.replace("\n", f" {_BREAK} ")
-    plain = rewording.strip_fillers(plain)
+    plain = bare = rewording.strip_fillers(plain)
     if "*" in plain:
         plain = _protect_unpaired_stars(plain)
     chunks = plain.split()
@@ -290,7 +294,9 @@ def normalize(text: str) -> NormalizedText:
     if not (
         _is_english(words) or _is_english(plain.lower().split()) or (words and _has_no_other_language(plain))
     ):
-        return NormalizedText(text=text, letters=letters, words=_normalize_letters(plain), english=False)
+        return NormalizedText(
+            text=text, bare=bare, letters=letters, words=_normalize_letters(plain), english=False
+        )
     if len(words) > 2 and words[0] == "user" and words[1] in _SAID_OF_USER:
         words = words[1:]
         breaks = [place - 1 for place in breaks if place > 1]
@@ -298,6 +304,7 @@ def normalize(text: str) -> NormalizedText:
     inner = dict.fromkeys(place for place in breaks if place < len(words))
     return NormalizedText(
         text=text,
+        bare=bare,
         letters=letters,
         words=tuple(words),
         breaks=tuple(inner),
@@ -308,10 +315,7 @@ def normalize(text: str) -> NormalizedText:
 
 def _protect_unpaired_stars(plain: str) -> str:
     """Return `plain` with another sign for stars that do not stand in pairs, as those of Markdown do."""
-    words = [word.rstrip(_ENDS) for word in plain.split() if word.strip("*")]
-    opened = sum(len(word) - len(word.lstrip("*")) for word in words)
-    closed = sum(len(word) - len(word.rstrip("*")) for word in words)
-    return plain if opened == closed else _STAR.sub("∗", plain)
+    return plain if has_paired_stars(plain) else _STAR.sub("∗", plain)
 
 
 def compute_keys(reading: NormalizedText) -> tuple[str, ...]:
@@ -328,7 +332,9 @@ def compute_keys(reading: NormalizedText) -> tuple[str, ...]:
     if not words:
         return (_hash_words([reading.letters]),)
     sequences: list[Sequence[str]] = [words]
-    if reading.english:
+    if not reading.english:
+        sequences = [fold_text(" ".join(words)).split()]
+    else:
         ends = (*reading.breaks, len(words))[: _MOST_STARTS + 1]
         sequences += [words[a:b] for a, b in zip((0, *ends), ends, strict=False)]
         first = ends[0]
@@ -423,15 +429,13 @@ def _normalize_chunk(core: str, lower: str) -> tuple[str, ...]:
         return _normalize_number(core)
     if "'" in lower:
         return _expand_contraction(lower)
-    if lower in rewording.SPELLINGS:
-        return (rewording.SPELLINGS[lower],)
     if lower in NUMBER_WORDS:
         return (NUMBER_WORDS[lower],)
     if _LOOSE_HYPHEN.fullmatch(lower) and not (
         lower.startswith(_TIGHT_PREFIXES) or lower.endswith(_TIGHT_SUFFIXES)
     ):
-        return tuple(rewording.SPELLINGS.get(part, part) for part in lower.split("-"))
-    return (lower,)
+        return tuple(rewording.unify_spelling(part) for part in lower.split("-"))
+    return (rewording.unify_spelling(lower),)
 
 
 def _is_exact(core: str) -> bool:
@@ -457,7 +461,7 @@ def _expand_contraction(lower: str) -> tuple[str, ...]:
 
 def _normalize_number(core: str) -> tuple[str, ...]:
     if not (match := _NUMBER.fullmatch(core)):
-        return (core.lower(),)
+        return (core.lower().removeprefix("0") if _TIME.fullmatch(core) else core.lower(),)
     sign, money, digits, unit = match.group("sign", "money", "digits", "unit")
     digits = digits.replace(",", "")
     if "." in digits and (money or unit.lower() in UNITS) and not is_ambiguous_thousands(digits):
@@ -502,7 +506,7 @@ def _interpret_by_neighbors(at: int, chunks: list[str], words: list[str]) -> tup
 def _mark(at: int, chunks: list[str]) -> tuple[str, ...]:
     """Return the words of a mark that stands alone: none at the edge of a line, nor if it only quotes."""
     chunk = chunks[at]
-    mark = chunk.strip("\"'“”‘’«»`") or (chunk if len(chunk) > 1 else "")
+    mark = chunk.strip("\"'“”‘’«»`") or chunk
     if not mark:
         return ()
     if mark == chunk:
@@ -522,7 +526,7 @@ def _extract_pauses(plain: str) -> tuple[str, ...]:
     for pause in _PAUSE.finditer(plain):
         word, following = (part.lower() for part in pause.group("word", "following"))
         if not leading and following not in _LINKING:
-            pauses.append(rewording.SPELLINGS.get(word, word))
+            pauses.append(rewording.unify_spelling(word))
         leading = False
     return tuple(pauses)
 
@@ -571,14 +575,11 @@ def _has_same_breaks(new: NormalizedText, old: NormalizedText) -> bool:
     return new.pauses == old.pauses
 
 
-def _has_same_code(shorter: NormalizedText, longer: NormalizedText) -> bool:
-    """Return whether code in backticks of one text occurs in the other, in the same case, quoted or not."""
-    if "`" not in shorter.text or shorter.text.isupper() or longer.text.isupper():
-        return True
-    longer_text = " ".join(longer.text.split())
-    return all(
-        " ".join(code.split()) in longer_text for code in _CODE.findall(shorter.text) if not code.islower()
-    )
+def _is_typed_without_accents(one: NormalizedText, other: NormalizedText) -> bool:
+    """Return whether a text in small letters without accents is another one, but for those."""
+    if not (one.text.isascii() and one.text.islower()):
+        return False
+    return " ".join(one.words) == fold_text(" ".join(other.words))
 
 
 def _is_same_except_ending(new: tuple[str, ...], old: tuple[str, ...]) -> bool:
@@ -589,7 +590,7 @@ def _is_same_except_ending(new: tuple[str, ...], old: tuple[str, ...]) -> bool:
 
 def _is_contained_in(shorter: NormalizedText, longer: NormalizedText) -> bool:
     """Return whether the shorter text stands whole in the longer one, and nothing there takes it back."""
-    if "?" in longer.words or len(shorter.words) < 2 or not _has_same_code(shorter, longer):
+    if "?" in longer.words or len(shorter.words) < 2:
         return False
     if len(longer.words) - len(shorter.words) <= 2 and _has_only_added_emphasis(shorter, longer):
         return True

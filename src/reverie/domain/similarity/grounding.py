@@ -37,13 +37,17 @@ KNOWN_SHARE = 0.65
 ANCHORED_SHARE = 0.6
 """The share of its words that must stand in the evidence itself, where some may come from its context."""
 
+OWNED_SHARE = 0.2
+"""The share of the words of a fact that the owner's turns must have, where others' turns are cited too."""
+
 _SENTENCE_END = re.compile(r"(?<=[.!?;…])\s+|\n+")
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W\d_]+)?")
 _MARKER = re.compile(r"\s*(?:#{1,6}\s+|[-*+]\s+(?:\[[ xX]\]\s+)?|\d{1,3}[.)]\s+|>\s*)*")
 HEDGE = re.compile(
     r"\b(?:maybe|perhaps|might|possibly|probably|considering|thinking (?:about|of)|not sure|unsure|undecided"
     r"|wonder(?:ing)?|would (?:be|love|like)|wish|wants|wanted|could|if|whether|unless|suppose"
-    r"|imagine|hypothetically|kidding|joking|joke|suggest\w*|propos\w*"
+    r"|imagine|hypothetically|kidding|joking|joke|suggest\w*|propos\w*|rumou?r\w*|allegedly|supposedly|everyone says"
+    r"|angeblich|gerüchte?|flurfunk|dicen que|il paraît|on dit que"
     r"|vielleicht|eventuell|möglicherweise|wahrscheinlich|überlege|könnte|falls|wenn|ob|würde|wäre|scherz"
     r"|quizás?|tal vez|a lo mejor|podría|pensando en|si|ojalá|broma"
     r"|peut-être|pourrait|envisage|forse|magari|potrebbe|talvez|poderia)\b",
@@ -63,11 +67,35 @@ _ORDER = re.compile(
     r"|\b(?:system prompt|developer mode|jailbreak)\b|\byou are now\b",
     re.IGNORECASE,
 )
-ENDED_SHARE = 0.4
-"""The share of a statement's words that a sentence must have to end it."""
-
 _OWNER = re.compile(
-    r"\b(?:user|owner|nutzer(?:in)?|benutzer(?:in)?|usuari[oa]|utilisat(?:eur|rice)|utente)\b", re.IGNORECASE
+    r"\b(?:[ld]['’])?(?:user|owner|nutzer(?:in)?|benutzer(?:in)?|usuari[oa]|utilisat(?:eur|rice)|utente)\b",
+    re.IGNORECASE,
+)
+_OWNER_FIRST = re.compile(rf"(?:(?:the|der|die|das|el|la|le) )?{_OWNER.pattern}(?!['’]s)", re.IGNORECASE)
+_OF_OWNER = re.compile(r"\b(?:user|owner)['’]s\b", re.IGNORECASE)
+_USER = "user"
+_SPEAKER = re.compile(r"\b(?:i|ich|yo|je|io|eu)\b|\bj(?=['’])", re.IGNORECASE)
+_FRENCH_DENIAL = re.compile(r"\b(?:ne |n['’])(?:(?:me|te|se|le|la|les|lui|y|en) )?(\w{4,})", re.IGNORECASE)
+_TOGETHER = re.compile(r"\b(?:and|with|und|mit|y|con|et|avec|e)\b", re.IGNORECASE)
+_YES = re.compile(
+    r"^\W*(?:yes|yep|yeah|yup|exactly|correct|sure|right|please do|ja|genau|stimmt|richtig|s[íi]|claro|exacto|oui)\b",
+    re.IGNORECASE,
+)
+_ONCE = re.compile(
+    r"\b(?:used to|formerly|before that|back then|as a (?:kid|child|student)|früher|damals|antes|autrefois)\b",
+    re.IGNORECASE,
+)
+_PAST = re.compile(
+    r"\b(?:used|was|were|had|did|until|ago|\w{2,}ed|quit|war|waren|hatte\w*|ge\w{3,}[nt]|era|fue|había|étai\w+|avait)\b",
+    re.IGNORECASE,
+)
+_FOND = re.compile(
+    r"\b(?:lov|ador|enjoy|lik|favou?rit|want|need|lieb|mag\b|freu|brauch|encant|quer|quier|aim)\w*",
+    re.IGNORECASE,
+)
+_PRAISE = re.compile(
+    r"^\W*(?:oh|ah|yay|wow|great|brilliant|fantastic|wonderful|lovely|perfect|na|super|toll|prima|genial|génial)\b[^.!?]*,",
+    re.IGNORECASE,
 )
 _FIRST_PERSON = re.compile(
     r"\b(?:i|i'm|i've|i'd|i'll|me|my|mine|we|us|our|ich|mich|mir|mein\w*|wir|uns|unser\w*|yo|m[ií]s?|nosotr[oa]s|nuestr[oa]s?"
@@ -75,6 +103,12 @@ _FIRST_PERSON = re.compile(
     re.IGNORECASE,
 )
 _KIN = re.compile(r"\b(?:my|mein\w*|mi|mon|ma|mio|mia|meu|minha)\s+\w+", re.IGNORECASE)
+_OWN_KIN = re.compile(
+    r"(?<!his )(?<!her )(?<!their )(?<!['’]s )\b(?:mum|mom|dad|gran|grandma|grandpa|mama|papa|oma|opa)\b",
+    re.IGNORECASE,
+)
+"""Kin of who speaks: nobody says whose."""
+
 _THIRD_PERSON = re.compile(
     r"\b(?i:she|he|they|her|his|their|him|them|er|sie|ihr\w*|sein\w*|ella|él|ell[oa]s|sus?|elle|il|ils|elles|leurs?|lei|lui|loro)\b"
     r"|\b[A-ZÀ-Þ]\w+['’]s\b",
@@ -84,15 +118,6 @@ PASSING = re.compile(
     r"|für \w+ (?:tage?|wochen?|monate?)|vorerst|heute|bis|por ahora|hoy|hasta|jusqu\w*|aujourd'hui|pour l'instant)\b",
     re.IGNORECASE,
 )
-_LEFT = re.compile(r"\b(?:left|gone|moved)\b", re.IGNORECASE)
-_ENDED = re.compile(
-    r"\b(?:no longer|any ?more|used to|stopped|quit|ended|over|finished|done with|cancel\w*|sold|left|gone"
-    r"|scrap\w*|remove\w*|delete\w*|drop(?:ped)?|obsolete|outdated|wrong|broke up|closed|resigned|resolved|fixed|died"
-    r"|shut down|repaired|fine again|lost|perdue?s?"
-    r"|nicht mehr|kein\w* mehr|aufgehört|beendet|verkauft|gekündigt|abgesagt|vorbei|erledigt|gestrichen|lösch\w*"
-    r"|streich\w*|ya no|dej[óoé] de|vendi[óo]|termin[óo]|borra\w*|elimina\w*|ne .{1,30} plus|non .{1,30} più)\b",
-    re.IGNORECASE,
-)
 _UNIVERSAL = re.compile(
     r"\b(?:every\w*|all|any\w*|always|alles|alle[ns]?|jede\w*|immer|tod[oa]s?|siempre|cada|tout\w*|tous|chaque|toujours)\b",
     re.IGNORECASE,
@@ -100,11 +125,6 @@ _UNIVERSAL = re.compile(
 CLAUSE = re.compile(r"[,;:]\s+|\s+(?:but|and|aber|und|pero|mais|et)\s+", re.IGNORECASE)
 _NUMBER_WITH_UNIT = re.compile(r"(?<![\w.])(\d+(?:[.,]\d+)*) ?([^\W\d_]{1,5})\b")
 _COUNTED = re.compile(r"(?<![\w.:])(\d+|[a-z]+) ([^\W\d_]+)(?= ([^\W\d_]+))?", re.IGNORECASE)
-_KEPT = re.compile(
-    r"\b(?:from|instead|was|were|not|no longer|n['o]t|rather than|before|statt|anstatt|von|nicht|war|bisher|de|en vez"
-    r"|antes|no|au lieu|avant|plus|pas|kein\w*)\b",
-    re.IGNORECASE,
-)
 _ANSWER = re.compile(r"(?:^|(?<=[.!?\n]))\s*(?:no|nope|nah|nein|non|nee)[,.!;:]\s*", re.IGNORECASE)
 _QUESTION = re.compile(
     r",\s+(?=(?:so |and |but )?(?:can|could|would|will|should|shall|do|does|did|is|are|was|were|has|have|may|what|which"
@@ -121,9 +141,22 @@ _FRAME = parse_word_set(
     sie er es ihr ihre sein seine nicht kein keine
     usuario usuaria persona vive trabaja prefiere quiere tiene llama el la los las un una de del al y o en con para por
     su sus que se es son está lo le no
+    les des du au aux et ou dans pour avec sur est sont ont ne pas plus il elle qui son sa ses
     """
 )
-"""Words in which third-person statements are framed, and small words of German and Spanish."""
+"""Words in which third-person statements are framed, and small words of German, Spanish and French."""
+
+_KINDRED = {
+    "mum": "mother", "mom": "mother", "dad": "father", "gran": "grandmother", "grandma": "grandmother",
+    "grandpa": "grandfather", "kid": "children", "child": "children", "mama": "mutter", "oma": "großmutter",
+    "opa": "großvater", "papa": "vater",
+}  # fmt: skip
+"""Names of kin, as people use them of their own, with those that others use."""
+
+
+_ASKED = "the turns ask it, and do not say it"
+_GUESSED = "the turns say it as a guess, a wish or a condition only"
+_UNCLEAR = (_ASKED, _GUESSED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,6 +232,26 @@ def find_ungrounded(
     ) or own.find_changed_meaning(text)
 
 
+def is_unclear(
+    statement: str, evidence: Sequence[Evidence], *, context: Sequence[Evidence] = (), zone: tzinfo = UTC
+) -> bool:
+    """Whether a statement that is not grounded is in other words only, or rests on a question or a guess.
+
+    All of its values and names are said, and nothing says the opposite: whoever understands the evidence can tell
+    whether it says this.
+
+    >>> said = [Evidence(text="everything i do is by bike", at=datetime(2026, 3, 2, tzinfo=UTC))]
+    >>> is_unclear("Goes by bike", said), is_unclear("Bikes to Porto", said)
+    (True, False)
+    """
+    if find_injection(statement) or not evidence:
+        return False
+    text = _MARKER.sub("", statement, count=1)
+    if find_unsaid(text, evidence, context=context, known=0.0, anchored=0.0, zone=zone):
+        return False
+    return _Said(evidence, zone).find_changed_meaning(text) in ("", *_UNCLEAR)
+
+
 def find_unsaid(
     statement: str,
     evidence: Sequence[Evidence],
@@ -230,6 +283,28 @@ def find_unsaid(
         or everything.find_unknown_names(text)
         or everything.find_unknown_words(text, least=known)
         or said.find_unknown_words(text, least=anchored)
+    )
+
+
+def find_unowned(statement: str, evidence: Sequence[Evidence], *, zone: tzinfo = UTC) -> str:
+    """Return why the owner does not say a statement, unless the owner says yes to what others say.
+
+    Args:
+        statement: One line that a model proposes.
+        evidence: What it cites of the owner's.
+        zone: Where the speakers' days begin and end.
+
+    >>> said = [Evidence(text="OK. I'm on ramipril, does that matter?", at=datetime(2026, 3, 2, tzinfo=UTC))]
+    >>> find_unowned("The user takes paracetamol", said), find_unowned("The user takes ramipril", said)
+    ('the user does not say it', '')
+    """
+    if any(_YES.search(each.text) for each in evidence):
+        return ""
+    said = _Said(evidence, zone)
+    return (
+        "the user does not say it"
+        if said.find_unknown_words(statement, least=OWNED_SHARE)
+        else said.find_asked(statement)
     )
 
 
@@ -333,7 +408,7 @@ class _Said:
 
     def find_unknown_names(self, text: str) -> str:
         """Return the names of a statement that no evidence has."""
-        specifics = extract_specifics(self._remove_dates(text))
+        specifics = extract_specifics(_OWNER.sub(" ", self._remove_dates(text)))
         names = {word for name in specifics.names for word in name.split()}
         missing = sorted(
             name
@@ -377,15 +452,27 @@ class _Said:
         sources = self._select_sources(text)
         if has_negation(text) and not any(map(has_negation, sources)):
             return "it denies what the turns do not deny"
-        if not HEDGE.search(text) and all(HEDGE.search(_POLITE.sub("", source)) for source in sources):
-            return "the turns say it as a guess, a wish or a condition only"
-        if all(source.endswith("?") for source in sources):
-            return "the turns ask it, and do not say it"
-        return (
+        affirmed = _extract_words(_FRENCH_DENIAL.sub(" ", text))
+        if affirmed & {stem_word(verb.lower()) for verb in _FRENCH_DENIAL.findall("\n".join(sources))}:
+            return "the turns deny it"
+        if not _PAST.search(text) and all(map(_ONCE.search, sources)):
+            return "the turns say that it was so once"
+        if _FOND.search(text) and all(_PRAISE.search(each) and _FOND.search(each) for each in sources):
+            return "the turns mean the opposite"
+        if reason := (
             self.find_other_owner(text)
             or self._find_other_units(text)
-            or self._find_exchanged_names(text, specifics, sources)
-        )
+            or self._find_exchanged_names(text, sources)
+        ):
+            return reason
+        if not HEDGE.search(text) and all(HEDGE.search(_POLITE.sub("", source)) for source in sources):
+            return _GUESSED
+        return self.find_asked(text)
+
+    def find_asked(self, text: str) -> str:
+        """Return whether the evidence only asks what a statement says."""
+        is_asked = all(source.endswith("?") for source in self._select_sources(text))
+        return _ASKED if is_asked else ""
 
     def find_other_owner(self, text: str) -> str:
         """Return whether the evidence says of somebody else what a statement says."""
@@ -393,9 +480,11 @@ class _Said:
         clauses = self._select_sources(
             text, [part for each in self._sentences for part in CLAUSE.split(each)]
         )
-        named = _extract_marks(specifics)
+        named = extract_marks(specifics)
+        if _OWNER_FIRST.match(text) and all(_is_about_another(clause, text) for clause in clauses):
+            return "the turns say it of somebody else"
         if _OWNER.search(text) and all(
-            _is_about_others(clause) and not named & _extract_marks(extract_specifics(clause))
+            _is_about_others(clause) and not named & extract_marks(extract_specifics(clause))
             for clause in clauses
         ):
             return "the turns say it of somebody else"
@@ -413,11 +502,11 @@ class _Said:
 
     def _find_other_subject(self, text: str, specifics: Specifics) -> str:
         """Return whether a statement says of one name or value what a clause says of another."""
-        marks = _extract_marks(specifics)
+        marks = extract_marks(specifics)
         clauses = [
             clause for sentence in self._sentences for clause in CLAUSE.split(self._remove_dates(sentence))
         ]
-        marked = [(_extract_marks(extract_specifics(clause)), _extract_words(clause)) for clause in clauses]
+        marked = [(extract_marks(extract_specifics(clause)), _extract_words(clause)) for clause in clauses]
         if not any(there & marks for there, _ in marked):
             return ""
         own = frozenset(word for there, said in marked if there & marks for word in said)
@@ -451,21 +540,27 @@ class _Said:
                 return f"the turns say {number} {other}"
         return ""
 
-    def _find_exchanged_names(self, text: str, specifics: Specifics, sources: Sequence[str]) -> str:
-        names = {
-            name for name in specifics.names if " " not in name and name.removesuffix("s") not in _CALENDAR
-        }
-        order = [word for word in map(str.lower, _WORD.findall(text)) if word in names]
+    def _find_exchanged_names(self, text: str, sources: Sequence[str]) -> str:
+        """Return two names that a statement has in the other order than a sentence; the speaker is one of them."""
+        names = _extract_people(text) | {_USER}
+        order = [
+            word for word in _list_words(_OWNER.sub(f" {_USER} ", _OF_OWNER.sub("", text))) if word in names
+        ]
         for first, second in pairwise(order):
             for source in sources:
-                words = [word for word in map(str.lower, _WORD.findall(source))]
+                words = _list_words(_SPEAKER.sub(f" {_USER} ", source))
                 if words.count(first) != 1 or words.count(second) != 1 or first == second:
                     continue
                 a, b = words.index(first), words.index(second)
                 between = " ".join(words[b + 1 : a]) if b < a else ""
-                if b < a and not _PASSIVE.search(between) and not _PASSIVE.search(text) and between:
+                is_mutual = b + 3 >= a and _TOGETHER.search(between)
+                if between and not is_mutual and not _PASSIVE.search(between) and not _PASSIVE.search(text):
                     return f"the turns name {second} before {first}"
         return ""
+
+
+def _list_words(text: str) -> list[str]:
+    return [word.lower() for word in _WORD.findall(text)]
 
 
 def split_statements(text: str) -> list[str]:
@@ -481,7 +576,8 @@ def split_statements(text: str) -> list[str]:
 
 
 def _extract_words(text: str) -> frozenset[str]:
-    return frozenset(stem_word(word) for word in extract_content_words(text) if not word.isdigit())
+    words = (stem_word(word) for word in extract_content_words(text) if not word.isdigit())
+    return frozenset(_KINDRED.get(word, word) for word in words)
 
 
 def is_among(word: str, words: frozenset[str]) -> bool:
@@ -513,7 +609,7 @@ def _count_things(text: str) -> dict[str, set[str]]:
     return found
 
 
-def _extract_marks(specifics: Specifics) -> frozenset[str]:
+def extract_marks(specifics: Specifics) -> frozenset[str]:
     """Return the names and values of a text, as single words."""
     names = {word for name in specifics.names for word in name.split() if "'" not in word}
     return (specifics.numbers | specifics.code | names) - _FRAME
@@ -525,7 +621,24 @@ def _is_unit(word: str) -> bool:
 
 def _is_about_others(sentence: str) -> bool:
     """Whether a sentence is about somebody else than who says it."""
-    return bool(_THIRD_PERSON.search(sentence)) and not _FIRST_PERSON.search(sentence)
+    is_own = _FIRST_PERSON.search(sentence) or _OWN_KIN.search(sentence)
+    return bool(_THIRD_PERSON.search(sentence)) and not is_own
+
+
+def _is_about_another(clause: str, statement: str) -> bool:
+    """Whether a clause names first whom a statement does not name, and does not speak of who says it."""
+    names = _extract_people(clause)
+    first = next((word for word in _list_words(clause)[1:] if word in names), None)
+    return first is not None and first not in statement.lower() and not _FIRST_PERSON.search(clause)
+
+
+def _extract_people(text: str) -> frozenset[str]:
+    """Return the single words of a text that are names, and no days or months."""
+    names = extract_specifics(text).names
+    return (
+        frozenset(name for name in names if " " not in name and name.removesuffix("s") not in _CALENDAR)
+        - _FRAME
+    )
 
 
 def _is_same_time(mention: DateMention, other: DateMention) -> bool:
@@ -556,100 +669,10 @@ def has_negation(text: str) -> bool:
     return any(word in DENIALS or word.endswith("n't") for word in words)
 
 
-def find_added_words(text: str, other: str) -> str:
-    """Return the words of a text that another lacks, in their order and with whole dates.
-
-    >>> find_added_words("The port is 5433 since 3 May", "The port is 5432 since 2 May")
-    '5433 3 May'
-    """
-    today = datetime(2000, 1, 1, tzinfo=UTC).date()
-    kept: list[str] = []
-    at = 0
-    for mention in find_dates(text, today, relative=False):
-        words = text[mention.at : mention.stop].strip()
-        kept += _select_unknown(text[at : mention.at], other)
-        kept += [] if words.lower() in other.lower() else [words]
-        at = mention.stop
-    return " ".join((*kept, *_select_unknown(text[at:], other)))
-
-
-def find_value_that_stays(old: str, new: str, evidence: Sequence[Evidence]) -> str:
-    """Return why evidence does not take back a value of a line that another replaces; empty where it does.
-
-    >>> said = [Evidence(text="250 for gold customers, 100 for the others", at=datetime(2026, 3, 2, tzinfo=UTC))]
-    >>> find_value_that_stays("The limit is 100", "The limit is 250", said)
-    'the turns say that it stays: 100'
-    """
-    dropped = _extract_marks(extract_specifics(old)) - _extract_marks(extract_specifics(new))
-    for each in evidence:
-        for sentence in split_statements(each.text):
-            said = dropped & _extract_marks(extract_specifics(sentence))
-            if said and not _KEPT.search(sentence):
-                return f"the turns say that it stays: {', '.join(sorted(said))}"
-    return ""
-
-
-def is_about_same(old: str, new: str, evidence: Sequence[Evidence]) -> bool:
-    """Whether evidence speaks of what two versions of a line have in common."""
-    before, after = extract_content(old), extract_content(new)
-    said = extract_content("\n".join(each.text for each in evidence))
-    return any(is_among(word, after) and is_among(word, said) for word in before)
-
-
-def find_replacement_loss(old: str, new: str) -> str:
-    """Return what one line in place of another would leave out without anything in its place.
-
-    >>> find_replacement_loss("Ana lives in Oslo", "Ana lives in Rome")
-    ''
-    >>> find_replacement_loss("Ana lives in Oslo with her cats, Flip and Flap", "Ana lives in Rome")
-    'it would leave out: cat, flap, flip, oslo'
-    """
-    before, after = extract_content(old), extract_content(new)
-    dropped = sorted(word for word in before if not is_among(word, after))
-    added = [word for word in after if not is_among(word, before)]
-    if len(dropped) == len(before) or len(dropped) > len(added) + 1:
-        return f"it would leave out: {', '.join(dropped)}"
-    return ""
-
-
 def extract_content(text: str) -> frozenset[str]:
     """Return the words of a line that say something, with its names and numbers."""
-    specifics = extract_specifics(_MARKER.sub("", text, count=1))
+    text = _OWNER.sub(" ", _MARKER.sub("", text, count=1))
+    specifics = extract_specifics(text)
     values = specifics.numbers | specifics.addresses | {time for time in specifics.times if ":" in time}
     names = {stem_word(word) for name in specifics.names for word in name.split()}
     return (_extract_words(text) | values | names) - _FRAME
-
-
-def _select_unknown(text: str, other: str) -> list[str]:
-    """Return the pieces of a text that have a word which another lacks."""
-    known = extract_content(other)
-    pieces = (piece.strip(".,;:!?()") for piece in text.split())
-    return [piece for piece in pieces if any(not is_among(word, known) for word in extract_content(piece))]
-
-
-def find_end(statement: str, evidence: Sequence[Evidence]) -> str:
-    """Return why no evidence says that a statement has ceased to hold; empty where some does.
-
-    >>> now = datetime(2026, 3, 2, tzinfo=UTC)
-    >>> find_end("- Ana works at Acme", [Evidence(text="Ana doesn't work at Acme any more", at=now)])
-    ''
-    >>> find_end("- Ana works at Acme", [Evidence(text="Ana works at Acme", at=now)])
-    'no turn of the user says that it has ended'
-    >>> find_end("- Run 4 has 93 left", [Evidence(text="Run 25 has 15 left", at=now)])
-    'no turn of the user says that it has ended'
-    """
-    words = extract_content(statement)
-    own = set(_ENDED.findall(statement.lower()))
-    for each in evidence:
-        for sentence in split_statements(each.text):
-            said = extract_content(sentence)
-            shared = sum(is_among(word, said) for word in words)
-            if not shared or sentence.endswith("?") or HEDGE.search(sentence) or PASSING.search(sentence):
-                continue
-            most = shared >= min(2, len(words)) and shared >= ENDED_SHARE * len(words)
-            is_ended = not own.issuperset(_ENDED.findall(sentence.lower()))
-            if is_ended and (most or not _LEFT.search(sentence)):
-                return ""
-            if most and has_negation(sentence) != has_negation(statement):
-                return ""
-    return "no turn of the user says that it has ended"

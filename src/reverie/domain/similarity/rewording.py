@@ -11,13 +11,17 @@ from collections.abc import Sequence
 from reverie.domain.similarity.specifics import NUMBER_WORDS, UNITS, stem_word
 from reverie.domain.word_lists import parse_word_set
 
-SPELLINGS = {
-    "colour": "color", "colours": "colors", "favourite": "favorite", "favourites": "favorites",
-    "grey": "gray", "behaviour": "behavior", "centre": "center", "theatre": "theater",
-    "organise": "organize", "organises": "organizes", "prioritise": "prioritize",
-    "optimise": "optimize", "analyse": "analyze", "cancelled": "canceled", "travelling": "traveling",
-    "licence": "license", "catalogue": "catalog", "e-mail": "email", "e-mails": "emails", "okay": "ok",
-}  # fmt: skip
+_SPELLINGS = {"grey": "gray", "e-mail": "email", "e-mails": "emails", "okay": "ok"}
+_BRITISH = (
+    (re.compile(r"(?<=[a-z]{3})our(?=s?$|ed$|ing$|ite|able|ful|al|less|hood)"), "or"),
+    (re.compile(r"(?<=[a-z]{3}[a-z]i)s(?=e[drs]?$|ing$|ations?$)|(?<=[a-z]{3}y)s(?=e[drs]?$|ing$)"), "z"),
+    (re.compile(r"(?<=[a-z]{3})tre(?=s?$)"), "ter"),
+    (re.compile(r"(?<=[a-z]{4})ll(?=ed$|ing$|ers?$)"), "l"),
+    (re.compile(r"(?<=[a-z]{3})ogue(?=s?$)"), "og"),
+    (re.compile(r"(?<=[a-z]{3})ence(?=[sd]?$)"), "ense"),
+)
+"""British endings and what stands for them and for the American ones. None makes two other words one."""
+_MAY_BE_BRITISH = re.compile(r"our|[iy]s|tre|ll|ogue|ence")
 CONTRACTIONS = {
     "can't": ("can", "not"), "cannot": ("can", "not"), "won't": ("will", "not"),
     "shan't": ("shall", "not"), "let's": ("let", "us"), "dont": ("do", "not"),
@@ -35,6 +39,7 @@ _FULL = {
     "wk": "week", "wks": "weeks", "yr": "year", "yrs": "years", "tue": "tuesday", "tues": "tuesday", "wed": "wednesday",
     "thu": "thursday", "thur": "thursday", "thurs": "thursday", "fri": "friday", "Mon": "monday", "Sat": "saturday",
     "Sun": "sunday", "HR": "human resources", "QA": "quality assurance", "PR": "pull request", "PRs": "pull requests",
+    "noon": "12:00", "midnight": "0:00",
     "DB": "database", "UI": "user interface", "VM": "virtual machine", "OS": "operating system", "TV": "television",
 }  # fmt: skip
 _SPELLED_UNITS = {
@@ -53,20 +58,22 @@ _NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)*")
 _TENS = {
     word for word, value in NUMBER_WORDS.items() if len(value) == 2 and value[1] == "0" and value != "10"
 }
-_FRONTED = parse_word_set("on in at during every each since throughout within for under from by")
-_LONGEST_FRONTED = 7
+_FRONTED = parse_word_set(
+    "on in at during every each since throughout within for under from by before after if unless when whenever while"
+)
+_LONGEST_FRONTED = 10
 _JOINING = parse_word_set("and or but &")
 _ORDERED = parse_word_set("then first second last next before after than versus minus")
 _NO_CONTENT = parse_word_set("is are was were be been by has have had does do did and or but & 's")
 _PASSIVE = parse_word_set("is are was were")
-_PHRASES = _FRONTED - {"from", "by"} | parse_word_set("with for")
+_PHRASES = parse_word_set("on in at during every each since throughout within for under with to")
 
 
 _PREAMBLE = re.compile(
     r"\s*(?:(?P<id>(?:-\s+)?\[[0-9a-f]{12}\](?:\s+\([^()\n]{1,200}\))?:)"  # a line of our own prompts
-    r"|(?:please\s+)?(?:remember|note|keep in mind)(?:\s+that\b|\s*:)"
-    r"|(?:fyi|btw|by the way|reminder|just so you know|for the record)\s*[:,]?|(?:(?:so|well|oh|ok|okay"
-    r"|hey|right|yes|yeah|anyway|as i said|as you know|quick note)\s*[,:])"
+    r"|(?:please\s+|just\s+to\s+)?(?:remember|note|keep in mind|don't forget|note to self)(?:\s+that\b|\s*:)"
+    r"|(?:fyi|btw|by the way|reminder|just so you know|for the record)\s*[:,]?|(?:(?:so|well|oh|ok|okay|also"
+    r"|hey|right|yes|yeah|anyway|as i said|as you know|quick note)\s*[,:](?:\s+and\b)?)"
     r"(?:\s+just so you know,)?|(?:übrigens|ach ja|por cierto|au fait|d'ailleurs)\s*,)\s+",
     re.IGNORECASE,
 )
@@ -92,6 +99,23 @@ def strip_fillers(text: str) -> str:
         if found["id"]:
             text = _SINCE.sub("", text)
     return _ADDED.sub("", text)
+
+
+def unify_spelling(word: str) -> str:
+    """Return a word in one of its spellings, which need not be one in use.
+
+    Args:
+        word: In small letters.
+
+    >>> unify_spelling("colour"), unify_spelling("organises"), unify_spelling("travelled"), unify_spelling("hour")
+    ('color', 'organizes', 'traveled', 'hour')
+    """
+    word = _SPELLINGS.get(word, word)
+    if _MAY_BE_BRITISH.search(word) is None:
+        return word
+    for pattern, written in _BRITISH:
+        word = pattern.sub(written, word)
+    return word
 
 
 def expand_word(word: str, lower: str) -> tuple[str, ...]:
@@ -123,7 +147,7 @@ def unify_units(words: Sequence[str]) -> list[str]:
         first, second = unified[place : place + 2]
         if first in ("$", "€", "£", "¥") and _NUMBER.fullmatch(second):
             unified[place : place + 2] = [second, first]
-        elif _NUMBER.fullmatch(first) and second in _SPELLED_UNITS:
+        elif second in _SPELLED_UNITS and _NUMBER.fullmatch(first):
             unified[place + 1] = _SPELLED_UNITS[second]
     return unified
 

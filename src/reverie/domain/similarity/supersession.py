@@ -13,13 +13,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import cached_property, lru_cache
+from typing import NamedTuple
 
 import Stemmer
 
 from reverie.domain.similarity import change_words as cues
 from reverie.domain.similarity.specifics import NUMBER_WORDS, UNITS, normalize_characters, normalize_number
-from reverie.domain.text.calendar_words import WEEKDAYS, fold_text
-from reverie.domain.text.dates import find_dates
+from reverie.domain.text.calendar_words import MONTHS, SHORT_MONTHS, WEEKDAYS, fold_text
+from reverie.domain.text.dates import DateMention, find_dates
 from reverie.domain.word_lists import parse_word_set
 
 LONGEST = 300
@@ -46,11 +47,19 @@ _PHONE = r"(?<![\w.])\+?\d[\d/() -]{6,}\d(?![\w.])"
 _VALUE = re.compile(
     rf"(?P<address>{_ADDRESS}|{_PHONE})|(?P<time>\b(?:{_CLOCK}))|(?P<number>(?<![\w.]){_AMOUNT})"
 )
+_HAS_VALUE = re.compile(r"\d|[@#]|[./]\S")
 _TOKEN = re.compile(r"[#@]?\w+(?:['.+#@:/-]+\w+)*\+*")
+_NUMBERED = re.compile(r"\b([^\W\d_]{3,}) (\d+)(?![\w:./-]|,\d)")
 _CONTRACTED = re.compile(r"'(?:s|ve|re|ll|d)$")
 _ORDINALS = parse_word_set("first second third fourth fifth sixth seventh eighth ninth tenth")
 _ORDINAL = "th"
 _ORDINAL_ENDINGS = parse_word_set("st nd rd th")
+_ARTICLES = parse_word_set("the der die das den dem le la les l' el los las")
+_DETERMINERS = _ARTICLES | parse_word_set(
+    "my our his her their your a an mein meine unser unsere mon ma mes notre mi mis nuestro"
+)
+_BE = parse_word_set("is are was were ist sind war est sont es son")
+_FRAMES = (cues.HOME, cues.MOVED, cues.EMPLOYED, cues.LOCATED)
 _MOVES = (cues.FROM_TO, cues.TO_FROM)
 _TODAY = date(2024, 1, 1)
 """Day by which dates without a year are read: only whether two are the same matters."""
@@ -84,11 +93,28 @@ class _Statement:
         self.plain = fold_text(self.text)
 
     @cached_property
+    def days(self) -> list[DateMention]:
+        return find_dates(self.text, _TODAY, relative=False)
+
+    @cached_property
+    def frames(self) -> tuple[re.Match[str] | None, ...]:
+        """Where it says in which place somebody lives, to which one moved, where one works, and where a thing is."""
+        return tuple(frame.search(self.plain) for frame in _FRAMES)
+
+    @cached_property
+    def ends(self) -> tuple[bool, bool, bool]:
+        """Whether it says that something holds again, that it was renewed, and that it is over."""
+        again, renewed, ended = (
+            pattern.search(self.plain) is not None for pattern in (cues.AGAIN, cues.RENEWED, cues.ENDED)
+        )
+        return again, renewed, ended
+
+    @cached_property
     def values(self) -> list[_Value]:
         starts = [found.span() for found in cues.START.finditer(self.plain)] if self._is_new else []
         return [
             value
-            for value in _find_values(self.text, self.plain)
+            for value in _find_values(self.plain, self.days)
             if not any(start <= value.start < end for start, end in starts)
         ]
 
@@ -100,9 +126,7 @@ class _Statement:
         if self._is_new:
             for found in (*cues.PARTICIPLE.finditer(plain), *cues.ACCENTED_PARTICIPLE.finditer(self.text)):
                 plain = plain[: found.start()] + " " * len(found.group()) + plain[found.end() :]
-        dates = [
-            (day.at, day.stop) for day in find_dates(self.text, _TODAY, relative=False) if day.unit != "year"
-        ]
+        dates = [(day.at, day.stop) for day in self.days if day.unit != "year"]
         for start, end in (*((value.start, value.end) for value in self.values), *dates):
             plain = plain[:start] + " " * (end - start) + plain[end:]
         return [word for found in _TOKEN.finditer(plain) for word in self._read(found)]
@@ -129,6 +153,11 @@ class _Statement:
         return any(pattern.search(self.plain) for pattern in (cues.CHANGED, cues.NOW, cues.REPLACED)) or any(
             cues.TO.search(self.plain[: value.start]) for value in self.values
         )
+
+    @cached_property
+    def is_single_valued(self) -> bool:
+        """Whether it gives the value of something that has one at a time."""
+        return any(_is_single_valued(self, value) for value in self.values)
 
     @cached_property
     def is_moved(self) -> bool:
@@ -172,16 +201,16 @@ _WORD_VALUES: dict[str, tuple[str, str, str]] = {
 """Kind, value and unit of each word that is a value by itself. Of a word of several kinds the last one counts."""
 
 
-def _find_values(text: str, plain: str) -> Iterator[_Value]:
+def _find_values(plain: str, days: Sequence[DateMention]) -> Iterator[_Value]:
     taken: list[tuple[int, int]] = []
-    for day in find_dates(text, _TODAY, relative=False):
+    for day in days:
         if day.unit == "day":
             yield _Value("date", f"{day.start:%m-%d}", "", day.at, day.stop)
         taken.append((day.at, day.stop))
     for found in _WORD_OR_COMPOUND.finditer(plain):
         if (known := _WORD_VALUES.get(found.group())) is not None:
             yield _Value(*known, *found.span())
-    for found in _VALUE.finditer(plain):
+    for found in _VALUE.finditer(plain) if _HAS_VALUE.search(plain) else ():
         if any(found.start() < stop and start < found.end() for start, stop in taken):
             continue
         kind = found.lastgroup if found.lastgroup != "unit" else "number"
@@ -205,15 +234,30 @@ def may_supersede(text: str) -> bool:
     """
     if len(text) > LONGEST:
         return False
-    plain = fold_text(text)
-    return any(pattern.search(plain) for pattern in _GATES) and any(
-        _can_end(part, changed=changed) for parts, changed in _read_new(text) for part in parts
-    )
+    plain = fold_text(normalize_characters(text))
+    may_end = _MAY_END.search(plain) or (_DIGIT.search(plain) and _MAY_END_WITH_NUMBER.search(plain))
+    return bool(may_end) and any(new.parts for new in _read_new(text))
 
 
-_GATES = (
-    re.compile(r"\d"), cues.NOW, cues.CHANGED, cues.ENDED, cues.REPLACED, cues.HOME, cues.MOVED, cues.EMPLOYED,
+def _join(*patterns: re.Pattern[str]) -> re.Pattern[str]:
+    """Return a pattern that is found where one of the patterns is."""
+    return re.compile("|".join(f"(?:{re.sub(r'[?]P<[a-z]+>', '?:', each.pattern)})" for each in patterns))
+
+
+_DIGIT = re.compile(r"\d")
+_MAY_END = _join(
+    cues.CHANGED, cues.ENDED, cues.NOW, cues.REPLACED, cues.HOME, cues.MOVED, cues.EMPLOYED
 )  # fmt: skip
+_BEFORE_DAY = "|".join(
+    (*parse_word_set("on by until is for since the am vom zum bis ab seit dem den der el dia le il"), *MONTHS,
+     *SHORT_MONTHS)
+)  # fmt: skip
+_LED_VALUE = re.compile(
+    rf"(?:{cues.LINK.pattern.removesuffix('$')}|{cues.TO.pattern.removesuffix('$')})(?:(?:{_BEFORE_DAY})\.?\s+){{0,2}}"
+    rf"(?:\S*(?:[\d@#$]|[./]\S|[^\x00-\x7f])|(?:{'|'.join(_WORD_VALUES)})\b)"
+)
+"""A word of `LINK` or `TO` before what may be a value."""
+_MAY_END_WITH_NUMBER = _join(_LED_VALUE, cues.AGAIN, cues.RENEWED_INSIDE, cues.OLD_OR_NEW)
 
 
 def list_hints(text: str) -> list[str]:
@@ -227,16 +271,18 @@ def list_hints(text: str) -> list[str]:
     hints = (
         ["live", "wohn", "wohnt", "viv", "habit", "vit", "base"] if cues.MOVED.search(fold_text(text)) else []
     )
-    own = {key for parts, _ in _read_new(text) for word in parts[0].words for key in word.keys}
+    own = {key for new in _read_new(text) for word in new.whole.words for key in word.keys}
     return hints + sorted(key for key in own if not key.endswith("~"))
 
 
-def supersedes(new: str, old: str) -> bool:
+def supersedes(new: str, old: str, *, is_same_topic: bool = True) -> bool:
     """Return whether the new statement ends the old one.
 
     Args:
         new: What is said now.
         old: What was said before.
+        is_same_topic: Whether they may tell of one thing. If not, only what says more than that a thing is over
+            ends another statement.
 
     Example:
         >>> supersedes("The staging port is 5433", "The staging port is 5432")
@@ -249,14 +295,26 @@ def supersedes(new: str, old: str) -> bool:
     before = _read_old(old)
     return (
         before is not None
-        and any(_ends(part, before, changed=changed) for parts, changed in _read_new(new) for part in parts)
+        and any(
+            _ends(part, before, changed=sentence.whole.is_change)
+            or (is_same_topic and _ends_without_value(part, before))
+            for sentence in _read_new(new)
+            for part in sentence.parts
+        )
         and len(before.words) <= _MOST_WORDS  # last: reading the words of every statement costs most
     )
 
 
+class _Sentence(NamedTuple):
+    """A sentence, and those of it and its clauses that can end any other statement."""
+
+    whole: _Statement
+    parts: Sequence[_Statement]
+
+
 @lru_cache(maxsize=16)
-def _read_new(text: str) -> Sequence[tuple[Sequence[_Statement], bool]]:
-    """Return the statements of a text that may end others: each sentence with its clauses, and if it tells a change."""
+def _read_new(text: str) -> Sequence[_Sentence]:
+    """Return the sentences of a text that may end others."""
     read = []
     for sentence in _split_sentences(text):
         whole = _Statement(sentence, is_new=True)
@@ -264,7 +322,8 @@ def _read_new(text: str) -> Sequence[tuple[Sequence[_Statement], bool]]:
             continue
         clauses = [clause for clause in _CLAUSE.split(whole.text) if clause and clause.strip()]
         parts = [whole, *(_Statement(clause, is_new=True) for clause in clauses if len(clauses) > 1)]
-        read.append((parts, whole.is_change))
+        able = [part for part in parts if _can_end(part, changed=whole.is_change)]
+        read.append(_Sentence(whole, able))
     return read
 
 
@@ -296,25 +355,26 @@ def _split_sentences(text: str) -> list[str]:
 
 def _can_end(new: _Statement, *, changed: bool) -> bool:
     """Return whether a statement may end any other; `_ends` is false for every other one where this is."""
-    plain = new.plain
-    return bool(
-        changed
-        or any(_is_single_valued(new, value) for value in new.values)
-        or any(frame.search(plain) for frame in (cues.HOME, cues.MOVED, cues.EMPLOYED))
-        or new.replacements
-        or cues.ENDED.search(plain)
-        or cues.RENEWED.search(plain)
-        or cues.AGAIN.search(plain)
-    )
+    return bool(changed or new.is_single_valued or any(new.frames[:3]) or new.replacements or any(new.ends))
 
 
 def _ends(new: _Statement, old: _Statement, *, changed: bool) -> bool:
-    return (
+    return not _tell_of_different_numbers(new, old) and (
         _ends_by_frame(new, old)
         or _ends_by_value(new, old, changed=changed)
         or _ends_by_name(new, old, changed=changed)
         or _ends_by_old_value(new, old)
-        or _ends_without_value(new, old)
+    )
+
+
+def _tell_of_different_numbers(new: _Statement, old: _Statement) -> bool:
+    """Return whether both number a thing, and not alike, and say another value of it: room 12 and room 11."""
+    if len(new.values) < 2 or len(old.values) < 2:
+        return False
+    numbers = dict(_NUMBERED.findall(old.plain))
+    return any(
+        word not in _IGNORED and numbers.get(word, number) != number
+        for word, number in _NUMBERED.findall(new.plain)
     )
 
 
@@ -323,6 +383,8 @@ def _ends(new: _Statement, old: _Statement, *, changed: bool) -> bool:
 
 def _ends_by_value(new: _Statement, old: _Statement, *, changed: bool) -> bool:
     """Return whether both give a number, a date, a time or an address of the same thing, and not the same one."""
+    if not (changed or new.is_single_valued):
+        return False
     known = {(value.kind, value.text) for value in old.values}
     added = [value for value in new.values if (value.kind, value.text) not in known]
     stated = {
@@ -336,6 +398,8 @@ def _ends_by_value(new: _Statement, old: _Statement, *, changed: bool) -> bool:
         others = [each for each in added if _is_same_type(each, value)]
         if len(same) != 1 or len(others) != 1:
             continue
+        if _have_number_before(outdated, value) and _have_number_before(added, others[0]):
+            continue  # the phone of room 12, and that of room 11
         topic = _drop_actor(new)
         known_words = [word for word in topic if not word.keys.isdisjoint(old.keys)]
         foreign = len(topic) - len(known_words)
@@ -351,6 +415,10 @@ def _ends_by_value(new: _Statement, old: _Statement, *, changed: bool) -> bool:
         if not extra and not foreign and _is_single_valued(new, others[0]) and _is_single_valued(old, value):
             return True
     return False
+
+
+def _have_number_before(values: Sequence[_Value], end: _Value) -> bool:
+    return any(value.kind == "number" and value.start < end.start for value in values)
 
 
 def _is_same_type(one: _Value, other: _Value) -> bool:
@@ -390,9 +458,11 @@ def _are_in(words: Sequence[_Word], keys: frozenset[str]) -> bool:
 
 def _ends_by_frame(new: _Statement, old: _Statement) -> bool:
     """Return whether both say where somebody lives or works, and not the same."""
-    for states, events in ((cues.HOME, cues.MOVED), (cues.EMPLOYED, cues.EMPLOYED)):
-        before = states.search(old.plain)
-        now = events.search(new.plain) or states.search(new.plain)
+    lives, moved, works, _ = new.frames
+    if not (lives or moved or works):
+        return False
+    lived, _, worked, located = old.frames
+    for before, now in ((lived, moved or lives), (worked, works)):
         if before is None or now is None:
             continue
         place, earlier = _read_name(new, now), _read_name(old, before)
@@ -403,12 +473,11 @@ def _ends_by_frame(new: _Statement, old: _Statement) -> bool:
             and _have_same_subject(new, now.start(), old, before.start())
         ):
             return True
-    before, now = cues.LOCATED.search(old.plain), cues.MOVED.search(new.plain)
-    if before is None or now is None:
+    if located is None or moved is None:
         return False
-    subject = [word for word in new.words if word.start < now.start()]
+    subject = [word for word in new.words if word.start < moved.start()]
     return bool(subject) and _are_in(
-        subject, frozenset(k for w in old.words if w.start < before.start() for k in w.keys)
+        subject, frozenset(k for w in old.words if w.start < located.start() for k in w.keys)
     )
 
 
@@ -561,14 +630,34 @@ def _list_within(statement: _Statement, found: re.Match[str], group: str, offset
 
 def _ends_without_value(new: _Statement, old: _Statement) -> bool:
     """Return whether the new statement says that what the old one says is over."""
-    if cues.AGAIN.search(new.plain) and cues.NEGATED.search(old.plain) and not cues.NEGATED.search(new.plain):
+    again, renewed, ended = new.ends
+    if again and cues.NEGATED.search(old.plain) and not cues.NEGATED.search(new.plain):
         return bool(new.words) and _are_in(new.words, old.keys) and _are_in(old.words, new.keys)
-    renewed = cues.RENEWED.search(new.plain)
-    if cues.ENDED.search(new.plain) is None and renewed is None:
+    if not ended and not renewed:
         return False
     if not old.keys.issuperset(value.text for value in new.values) or not _are_in(new.words, old.keys):
         return False
-    if not new.words and (renewed is None or not new.leading & old.leading):
+    if not new.words and not (renewed and new.leading & old.leading):
         return False
     extra = [word for word in old.words if word.keys.isdisjoint(new.keys)]
-    return len(extra) <= _FEW + (renewed is None)
+    return len(extra) <= _FEW + (not renewed) and (renewed or _is_about_what_ended(new, old))
+
+
+def _is_about_what_ended(new: _Statement, old: _Statement) -> bool:
+    """Return whether what is over is what the old statement says, rather than something that is named in it.
+
+    "Quit the gym" ends "Goes to the gym on Mondays", and neither "The gym bag is in the hall" nor "The gym opens
+    at six". A day on which something happens is not over with it.
+    """
+    dates = (value.text for value in old.values if value.kind == "date" and value.text[0].isdigit())
+    held = [word for word in old.words if not word.keys.isdisjoint(new.keys)]
+    if not held or not new.keys.issuperset(dates):
+        return False
+    first, last = held[0], held[-1]
+    end = last.start + len(last.text)
+    if not last.named and any(old.plain[end : word.start] == " " for word in old.words if not word.named):
+        return False  # it is a part of the name of another thing, such as a gym bag
+    before = _TOKEN.findall(old.plain[: first.start])
+    if before and len(before) <= _FEW and (before[0] in _DETERMINERS or before[-1].endswith("'s")):
+        return new.plain.startswith((before[0], new.words[0].text))  # it is the subject of both
+    return not before or before[0] not in _ARTICLES or before[-1] in _IGNORED - _BE

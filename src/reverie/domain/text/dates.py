@@ -114,7 +114,9 @@ _NTH = LazyRegex(
     r"(?!\s+(?:of\s+)?[a-z])"
     r"|\bthe\s+(?P<day>\d{1,2})(?:st|nd|rd|th)\s+of\s+(?P<of>this|next|last)\s+month"
 )
-_WORTH_READING = re.compile(rf"\d|月|\b(?:{_full})\b")
+_WORTH_READING = re.compile(rf"{_YEAR}|\d[-/.]|\bthe\s+\d|\d(?:st|nd|rd|th|er)[a-z]|[月年]")
+_WORD = re.compile(r"[a-z]+")
+_MONTH_WORDS = frozenset([*MONTHS, *SHORT_MONTHS])
 _AMBIGUOUS = frozenset({"march", "may", "mars", "marco", "mar"})
 """Months that are other words too. Alone they need a preposition or, in English, a capital inside a sentence."""
 _PREPOSITION = re.compile(
@@ -125,7 +127,7 @@ _NEAR_MONTHS = {"先": -1, "上": -1, "来": 1, "下": 1}
 
 
 def _find_absolute(text: str, folded: str, today: date) -> Iterator[DateMention]:
-    if _WORTH_READING.search(folded) is None:
+    if _MONTH_WORDS.isdisjoint(_WORD.findall(folded)) and _WORTH_READING.search(folded) is None:
         return
     for match in _ABSOLUTE.re.finditer(folded):
         yield from _read(match, text, today)

@@ -236,9 +236,6 @@ def _escape_line_prefix(text: str) -> str:
     return f"\\{text}" if _OURS.match(text) else text
 
 
-_FENCE_MARK = re.compile(r"^(?:<<<data [0-9a-f]{12}|data [0-9a-f]{12}>>>)[ \t]*\n?", re.MULTILINE)
-
-
 def fence(text: str) -> str:
     """Return `text` as `escape_message` shows it, between two marks that it does not hold and cannot foresee.
 
@@ -255,11 +252,6 @@ def fence(text: str) -> str:
     while mark in shown:
         mark = hashlib.sha256(mark.encode()).hexdigest()[:12]
     return f"<<<data {mark}\n{shown}\ndata {mark}>>>"
-
-
-def remove_fence(text: str) -> str:
-    """Return `text` without the marks of `fence`, where a model gave them back with it."""
-    return _FENCE_MARK.sub("", text)
 
 
 # -- whose words -------------------------------------------------------------------------------------------

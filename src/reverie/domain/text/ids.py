@@ -14,7 +14,9 @@ NewId = Callable[[], str]
 """Anything that makes a fresh id. Tests pass their own."""
 
 _ID = re.compile(r"[0-9a-f]{12}")
-_CODE = re.compile(r"(`[^`\n]{1,200}`)")
+GIVEN_NAME = re.compile(r"\bcalled (\S+)")
+_EXACT = re.compile(r"(`[^`\n]{1,200}`|(?<=\bcalled )\S+)")
+"""Code, and the names that a text gives to things."""
 _WORD = re.compile(r"\S+")
 _MARKS = "\"'“”‘’«»()[]{}<>*.,;:!?…"
 _CASED = re.compile(
@@ -23,6 +25,8 @@ _CASED = re.compile(
     | (?!Profile)[A-Z][a-z]+file                # Makefile
     | [\w-]+\.(?:c|cc|cfg|conf|cpp|cs|csv|env|go|h|html|ini|java|json|kt|lock|log|md|php|py|rb|rs|sh|sql
         |tex|toml|ts|tsx|txt|xml|ya?ml)
+    | (?:([A-Za-z])\1+[-:.]?){2,}                # yyyy-MM-dd, HH:mm
+    | [B-HJ-Z]                                  # the key G, vitamin C
     | [\d.,]*(?:[KMGT]b|M[WV])                  # bits, mega
     | US|IT|WHO|Polish
     | Sie|Ihnen|Ihr(?:e[mnrs]?)?                # German: you, not they
@@ -30,7 +34,8 @@ _CASED = re.compile(
     re.VERBOSE,
 )
 _HINTS = re.compile(
-    r"[`/\\_@#]|(?<!\w)-[A-Za-z]|[a-z0-9][A-Z]|file|[.][a-z]|[KMGT]b|M[WV]|US|IT|WHO|Polish|Sie|Ih"
+    r"[`/\\_@#%<\[{=$]|-(?<!\w-)[A-Za-z]|[.][a-z]|called|file|([A-Z])(?:\1|(?<=[a-z0-9].)|(?<=\b[B-HJ-Z])\b"
+    r"|(?<=[KMGT])b|(?<=M)[WV]|(?<=U)S|(?<=I)[Th]|(?<=W)HO|(?<=P)olish|(?<=S)ie)"
 )
 """Characters without which the case of no word in a text matters."""
 
@@ -73,9 +78,10 @@ _hash_again = lru_cache(maxsize=2_048)(_hash_content)  # a save asks for it seve
 def normalize_case(text: str, fold: Callable[[str], str] = str.lower) -> str:
     """Return `text` in lower case, but for the words whose case is part of what they say.
 
-    Those are flags and, unless the whole text is written in capitals, code between backticks, paths and
-    addresses, `camelCase` and `snake_case`, names of files, bits beside bytes, mega beside milli, and
-    words that are others in small letters: US, IT, WHO, Polish, the German Sie.
+    Those are flags and, unless the whole text is written in capitals, code between backticks, names that it
+    gives ("is called Main"), single letters, paths and addresses, formats, `camelCase` and `snake_case`, names
+    of files, bits beside bytes, mega beside milli, and words that are others in small letters: US, IT, WHO,
+    Polish, the German Sie.
 
     Args:
         text: Any string; time is linear in its length.
@@ -87,15 +93,17 @@ def normalize_case(text: str, fold: Callable[[str], str] = str.lower) -> str:
     lower = fold(text)
     if lower == text:
         return text
+    shouted = text.isupper()
+    if lower[1:] == text[1:] and "`" not in text:  # most texts have no other capital
+        return text if is_case_significant(text.split(maxsplit=1)[0], shouted=shouted) else lower
     if not _HINTS.search(text):
         return lower
-    shouted = text.isupper()
 
     def folded(match: re.Match[str]) -> str:
         word = match.group()
         return word if is_case_significant(word, shouted=shouted) else fold(word)
 
-    pieces = _CODE.split(text)  # what stands between, and every second piece is code
+    pieces = _EXACT.split(text)  # every second piece is exact
     step = 1 if shouted else 2
     pieces[::step] = [_WORD.sub(folded, piece) for piece in pieces[::step]]
     return "".join(pieces)
@@ -113,6 +121,6 @@ def is_case_significant(word: str, *, shouted: bool = False) -> bool:
         return True
     if shouted:
         return False
-    if any(mark in core for mark in "/\\_@") or core.startswith("#"):
+    if any(mark in core for mark in "/\\_@%=[{") or core.startswith("#") or "<" in word:
         return True
     return bool(_CASED.fullmatch(core)) and not core.endswith("OS")

@@ -101,9 +101,7 @@ def detect_language(words: Iterable[str], text: str) -> str:
     evidence: dict[str, float] = {}
     table = _list_languages_by_word()
     for word in dict.fromkeys(words):
-        languages = table.get(word, ())
-        for language in languages:
-            share = (1.0 if language in WIDESPREAD else _LESS_LIKELY) / len(languages)
+        for language, share in table.get(word, ()):
             evidence[language] = evidence.get(language, 0.0) + share
     best = max(evidence, key=evidence.__getitem__, default=DEFAULT)
     is_clear = evidence.get(best, 0.0) >= max(_LEAST, _MARGIN * evidence.get(DEFAULT, 0.0))
@@ -124,13 +122,14 @@ _LATIN_ACCENT = re.compile("([a-z])[\u0300-\u036f]+")
 
 
 @cache
-def _list_languages_by_word() -> dict[str, tuple[str, ...]]:
-    """Return the languages of each function word, for languages in Latin letters that have a stemmer."""
+def _list_languages_by_word() -> dict[str, tuple[tuple[str, float], ...]]:
+    """Return for each function word its languages in Latin letters that have a stemmer, and how likely each is."""
     known = Stemmer.algorithms()
-    table: dict[str, tuple[str, ...]] = {}
+    table: dict[str, tuple[tuple[str, float], ...]] = {}
     for line in (pkgutil.get_data(__package__, FUNCTION_WORDS_FILE) or b"").decode("ascii").splitlines():
         codes, _, words = line.partition(": ")
         languages = tuple(code for code in codes.split() if STEMMERS[code] in known)
         if languages:
-            table.update(dict.fromkeys(words.split(), languages))
+            shares = [(1.0 if each in WIDESPREAD else _LESS_LIKELY) / len(languages) for each in languages]
+            table.update(dict.fromkeys(words.split(), tuple(zip(languages, shares, strict=True))))
     return table

@@ -239,7 +239,7 @@ def _find_matches(folded: str) -> Sequence[re.Match[str]]:
 
 _WORD = re.compile(r"[a-z]+")
 _LATIN_WORDS = frozenset(
-    _WORD.findall(phrase)[-1] for words in (DAYS, WEEKDAYS, UNIT_OF, MONTHS) for phrase in words
+    _WORD.findall(phrase)[-1] for words in (DAYS, WEEKDAYS, UNIT_OF, ("last", "next")) for phrase in words
 )
 """Every expression in Latin letters has one of these."""
 

@@ -170,17 +170,3 @@ def compute_wilson_interval(part: int, whole: int, *, z: float = 1.959964) -> tu
     spread = z * math.sqrt(share * (1 - share) / whole + z * z / (4 * whole * whole))
     middle, scale = share + z * z / (2 * whole), 1 + z * z / whole
     return max(0.0, (middle - spread) / scale), min(1.0, (middle + spread) / scale)
-
-
-def measure_separation(answerable: Sequence[float], unanswerable: Sequence[float]) -> float | None:
-    """Return how often an answerable question's best score exceeds an unanswerable one's.
-
-    The area under the ROC curve; ties count half. None when there is none of either.
-
-    >>> measure_separation([0.9, 0.4], [0.5])
-    0.5
-    """
-    if not answerable or not unanswerable:
-        return None
-    above = sum((a > u) + 0.5 * (a == u) for a in answerable for u in unanswerable)
-    return above / (len(answerable) * len(unanswerable))

@@ -52,7 +52,6 @@ class EvalAnswer:
     Attributes:
         question: What was asked.
         answerable: Whether this memory could know.
-        elsewhere: Whether the question is about another conversation.
         evidence: What should be found: turns, sessions or documents, with grades.
         ranking: What was found, best first.
         top: The score of the best hit; 0 for none.
@@ -61,7 +60,6 @@ class EvalAnswer:
 
     question: EvalQuestion
     answerable: bool
-    elsewhere: bool
     evidence: Mapping[str, float]
     ranking: tuple[str, ...]
     top: float
@@ -143,8 +141,9 @@ def summarize_answers(
             [metrics.compute_means(measures) for measures in by_category.values()]
         )
         figures |= {f"{name}/{CATEGORY_MEAN}": value for name, value in averages.items()}
-    figures |= _compute_ungraded_ndcg(measured)
-    figures |= _measure_abstention(answers)
+    figures |= metrics.measure_abstention(
+        [answer.answerable for answer in answers], [not answer.ranking for answer in answers]
+    )
     times = [answer.milliseconds for answer in answers]
     figures |= {
         "search_p50_ms": metrics.percentile(times, 0.5),
@@ -177,33 +176,6 @@ def _group_by_category(
         if answer.question.category:
             found.setdefault(answer.question.category, []).append(measures)
     return dict(sorted(found.items()))
-
-
-def _compute_ungraded_ndcg(measured: Sequence[tuple[EvalAnswer, dict[str, float]]]) -> dict[str, float]:
-    """Return nDCG without grades, as some publish it, where there are grades."""
-    if all(grade == 1 for answer, _ in measured for grade in answer.evidence.values()):
-        return {}
-    plain = [
-        {"ndcg@10/binary": metrics.ndcg(answer.ranking, dict.fromkeys(answer.evidence, 1.0), 10)}
-        for answer, _ in measured
-    ]
-    return metrics.compute_means(plain)
-
-
-def _measure_abstention(answers: Sequence[EvalAnswer]) -> dict[str, float | None]:
-    """Return abstention over all questions, and its recall for both sorts without an answer."""
-    figures: dict[str, float | None] = {}
-    figures |= metrics.measure_abstention(
-        [answer.answerable for answer in answers], [not answer.ranking for answer in answers]
-    )
-    for name, elsewhere in (("own", False), ("elsewhere", True)):
-        of_it = [not a.ranking for a in answers if not a.answerable and a.elsewhere == elsewhere]
-        figures[f"abstain_recall/{name}"] = sum(of_it) / len(of_it) if of_it else None
-    figures["top_score_auc"] = metrics.measure_separation(
-        [answer.top for answer in answers if answer.answerable],
-        [answer.top for answer in answers if not answer.answerable],
-    )
-    return figures
 
 
 def _build_row(answer: EvalAnswer, setup: EvalSetup) -> dict[str, Any]:
@@ -275,8 +247,7 @@ def _iterate_remarks(report: EvalReport) -> Iterator[str]:
         f"nothing relevant: {figures['unanswerable']:.0f} questions nobody can answer; "
         f"precision {_format_cell(figures['abstain_precision'])}, "
         f"recall {_format_cell(figures['abstain_recall'])}; "
-        f"answerable but empty {_format_cell(figures['answerable_empty'])}; "
-        f"best score above theirs {_format_cell(figures['top_score_auc'])}"
+        f"answerable but empty {_format_cell(figures['answerable_empty'])}"
     )
     yield (
         f"search p50 {figures['search_p50_ms']:.2f} ms, p95 {figures['search_p95_ms']:.2f} ms; "

@@ -130,8 +130,7 @@ def _evaluate_dialogues(dataset: Dialogues, setup: EvalSetup, progress: Progress
                 answers.append(answer)
                 progress("questions", len(answers), total)
             answers += [
-                replace(answer, answerable=False, elsewhere=True, evidence={})
-                for answer in _ask_turns(memory, others, setup)
+                replace(answer, answerable=False, evidence={}) for answer in _ask_turns(memory, others, setup)
             ]
     turns = sum(len(session.turns) for n in chosen for session in dataset.dialogues[n].sessions)
     return summarize_answers(
@@ -186,7 +185,6 @@ def _ask(
         yield EvalAnswer(
             question=question,
             answerable=question.answerable,
-            elsewhere=False,
             evidence=question.evidence,
             ranking=tuple(name for hit in hits for name in list_names(hit)),
             top=hits[0].score if hits else 0.0,

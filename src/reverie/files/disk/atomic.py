@@ -113,6 +113,22 @@ class AtomicFolder:
         except OSError:
             return 0
 
+    def list_changed_folders(self) -> list[tuple[str, int]]:
+        """Return the folders whose time is not the one in `mtimes`, and their times now.
+
+        There may be hundreds, and every turn asks.
+        """
+        root, lstat = f"{self._root}/", os.lstat
+        changed = []
+        for folder, before in list(self.mtimes.items()):
+            try:
+                now = lstat(root + folder).st_mtime_ns
+            except OSError:
+                now = 0
+            if now != before:
+                changed.append((folder, now))
+        return changed
+
     def has_folder(self, folder: str) -> bool:
         """Return whether anything of that name exists."""
         return os.path.lexists(f"{self._root}/{folder}")

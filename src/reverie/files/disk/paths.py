@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 from reverie.domain.errors import InvalidInput, quote_value
+
+_URL = re.compile("[A-Za-z][A-Za-z0-9+.-]*://")
 
 
 def resolve_path(path: object, *, name: str = "path") -> Path:
@@ -21,6 +24,11 @@ def resolve_path(path: object, *, name: str = "path") -> Path:
     text = path if isinstance(path, str) else os.fspath(path) if isinstance(path, os.PathLike) else None
     if not isinstance(text, str) or not text.strip() or "\0" in text:
         raise InvalidInput(f"{name} is {quote_value(path)}: pass the name of a file or folder")
+    if (url := _URL.match(text)) is not None:  # the rest may hold a password
+        raise InvalidInput(
+            f"{name} is a URL that begins with {url[0]!r}: pass a file or folder, or a memory as "
+            "postgresql://host/database?memory=name"
+        )
     try:
         os.fsencode(text)
         return Path(text).expanduser().absolute()

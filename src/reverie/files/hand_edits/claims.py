@@ -155,10 +155,10 @@ class RecordImporter:
         written = self._find_written_record(file, record_id, ours)
         if not is_restored and self._is_stale(file, versions, written):
             return self._run.settle(file)
-        if (other := self._find_other_place(file, record_id, ours, is_restored=is_restored)) is not None:
+        if self._has_other_place(file, record_id, ours, is_restored=is_restored):
             raise CannotImport(
-                f"its id {record_id!r} is that of {other!r}: take the id out to make a new record of it, or "
-                "delete one of the two"
+                f"another file is that of the record {record_id!r}: take the id out to make a new record of "
+                "this one, or delete one of the two"
             )
         base = ours if is_restored else self._find_base_record(file, fields, versions, written) or ours
         theirs = build_placed_record(fields, id=record_id, base=base, path=file.path, now=self._run.now)
@@ -213,19 +213,18 @@ class RecordImporter:
             return True
         return old <= versions.index(written)
 
-    def _find_other_place(
+    def _has_other_place(
         self, file: ChangedFile, record_id: str, ours: Record | None, *, is_restored: bool
-    ) -> str | None:
-        """Return another file that holds the record; None if this is the only one."""
+    ) -> bool:
+        """Return whether another file holds the record."""
         if ours is not None:
             proper = build_path(ours)
             is_old_place = file.written is not None and file.place.name == record_id
             if file.path == proper or is_old_place:
-                return None
+                return False
             if not is_restored and self._has_record(proper, record_id):
-                return proper
-        first = self._paths_by_id.get(record_id, [file.path])[0]
-        return None if first == file.path else first
+                return True
+        return self._paths_by_id.get(record_id, [file.path])[0] != file.path
 
     def _has_record(self, path: str, record_id: str) -> bool:
         if path in self._ids_by_path:
@@ -283,7 +282,7 @@ class RecordImporter:
                 and self._has_record(build_path(ours), record_id)
             ):
                 raise CannotImport(
-                    f"the id {record_id!r} is that of {build_path(ours)!r}: take it out to make a new record"
+                    f"the record {record_id!r} has a file of its own: take the id out to make a new record"
                 )
             else:
                 base = ours if base_records is not None else find_closest_version(versions, fields) or ours

@@ -90,6 +90,7 @@ _SUBJECTS: Mapping[Form, Subject] = MappingProxyType(
     {"record": "record", "episodic": "record", "page": "page", "log": "page", "session": "session"}
 )
 
+_ESCAPED_BYTE = re.compile(r"\\u(dc[89a-f][0-9a-f])")
 _QUOTED = re.compile(r"""(?<!\w)(['"])(.*?)(?<!\\)\1(?!\w)""", re.DOTALL)
 _ID = re.compile(r"[0-9a-f]{12}")
 _FIELDS = frozenset(each.name for kind in (Record, Turn, SessionState, ToolCall) for each in fields(kind))
@@ -197,9 +198,13 @@ class HandEditImporter:
         """Import deletions, unless there are so many that it looks like an accident."""
         ledger = run.ledger
         ledger.drop(records.moved)
-        due = set(ledger.due())  # a write or a removal of it failed: nobody can tell that it was deleted
-        ledger.drop([path for path in paths if path in due])
-        missing = [path for path in paths if path not in records.moved and path not in due]
+        # Where a write or a removal failed, or may have been made and not recorded, nobody can tell a deletion.
+        due = set(ledger.due())
+        own = {path for path in paths if path in due or run.pending.may_have_removed(path)}
+        if own:
+            ledger.drop(own)
+            run.mark_due(own)
+        missing = [path for path in paths if path not in records.moved and path not in own]
         memories = [path for path in missing if path.startswith(f"{MEMORY}/")]
         if len(memories) > FEW and is_mass_removal(len(memories), len(ledger.known(f"{MEMORY}/"))):
             run.report_lost(memories, f"{len(memories)} files are missing in {MEMORY!r}")
@@ -265,7 +270,8 @@ class HandEditImporter:
         return seen.st_size, seen.st_mtime_ns
 
     def _is_there(self, path: str) -> bool:
-        return os.path.lexists(self._root / path)
+        name = _ESCAPED_BYTE.sub(lambda byte: chr(int(byte[1], 16)), path)  # of a name that is not UTF-8
+        return os.path.lexists(self._root / path) or (name != path and os.path.lexists(self._root / name))
 
     # -- notes -----------------------------------------------------------------------------------------
 

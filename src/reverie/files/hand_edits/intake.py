@@ -40,6 +40,7 @@ from reverie.files.layout import (
 )
 from reverie.files.names import build_file_name
 from reverie.files.parsing import BrokenFile
+from reverie.files.pending import PendingChanges
 from reverie.files.scan import CONFLICT
 from reverie.files.written_texts import keep_written, read_base_text
 from reverie.stores.redacting import get_redactor
@@ -128,6 +129,7 @@ class HandEditRun:
         lost: Whether so much was missing that the folder counts as lost.
         due: Whether files have to be written.
         unfinished: Files that an editor may still be saving.
+        pending: The changes that the files are not known to show.
     """
 
     def __init__(
@@ -146,6 +148,7 @@ class HandEditRun:
         self.store = writer.store
         self.ledger = ledger
         self.disk = disk
+        self.pending = PendingChanges(self.store, ledger.progress.sequence)
         self.new_id = writer.new_id
         self.now = writer.clock()
         self._writer = writer.acting(ACTOR)
@@ -169,6 +172,8 @@ class HandEditRun:
                     and content.data == file.data
                 ):
                     keep_written(self.ledger, current._replace(pieces=content.pieces), file.data)
+                elif self.pending.may_have_written(file.path, file.data):
+                    self.mark_due([file.path])  # written by a process that could not record it
                 else:
                     changed.append(replace(file, base=read_base_text(self.store, self.ledger, file.path)))
             yield from changed

@@ -60,6 +60,7 @@ from reverie.files.layout import (
 )
 from reverie.files.mirror.affected import AffectedFiles, FileGrowth, find_affected_files
 from reverie.files.mirror.day_files import get_sort_key, parse_sort_key, patch_episodic_file
+from reverie.files.pending import PendingChanges
 from reverie.files.written_texts import keep_written, read_base_text
 from reverie.stores.protocol import Store
 
@@ -372,12 +373,17 @@ class MirrorWriter:
     def _settle(
         self, ledger: LockedFileState, path: str, content: ExpectedContent | None, outcome: MirrorReport
     ) -> None:
-        known = ledger.find(path)
-        if known is not None and content is not None and _has_same_content(known, content.data):
+        known, seen = ledger.find(path), self.disk.stat(path)
+        if (
+            known is not None
+            and seen is not None
+            and content is not None
+            and _is_unchanged(known, seen)
+            and _has_same_content(known, content.data)
+        ):
             if known.pieces != content.pieces:
                 ledger.put([known._replace(pieces=content.pieces)])
-            return
-        if self.disk.stat(path) is None:
+        elif seen is None:
             self._settle_absent(ledger, path, known, content, outcome)
         else:
             self._settle_present(ledger, path, known, content, outcome)
@@ -416,7 +422,12 @@ class MirrorWriter:
             keep_written(ledger, _to_written(path, seen, content), content.data)
         elif known is not None and _has_same_content(known, data):
             self._put(ledger, path, seen, known, content, outcome)
-        elif _is_torn(path, data, known, content) or is_earlier_version(self._store, path, data):
+        elif (
+            _is_torn(path, data, known, content)
+            or is_earlier_version(self._store, path, data)
+            or PendingChanges(self._store, ledger.progress.sequence).may_have_written(path, data)
+        ):
+            ledger.put_text(FileRecord(path, seen.size, seen.mtime_ns, compute_checksum(data)), data)
             self._put(ledger, path, seen, None, content, outcome)
         elif known is None and content is None:
             return  # a person's own file

@@ -258,6 +258,8 @@ _EXIT_CODES: Mapping[type[errors.ReverieError], ExitCode] = {
 def _format_click_error(error: click.ClickException) -> str:
     """Format a click error without its full stop, and name the command's help."""
     message = error.format_message().rstrip(".")
+    if isinstance(error, click.NoSuchOption) and not error.option_name.startswith("--"):
+        message += " (put `--` before a text that begins with `-`)"
     if isinstance(error, click.UsageError) and error.ctx is not None:
         stop = "" if message.endswith("?") else ";"
         return f"{message}{stop} see `{error.ctx.command_path} --help`"

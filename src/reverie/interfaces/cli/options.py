@@ -138,7 +138,7 @@ class CommandContext:
                 with memory.as_of(self.as_of) as snapshot:
                     yield snapshot
 
-    def embed_waiting(self, memory: Memory | Snapshot, *, timeout: str = "3s") -> VectorStatus | None:
+    def embed_waiting(self, memory: Memory | Snapshot) -> VectorStatus | None:
         """Embed what has no vector yet, as far as the time allows.
 
         A command ends before the background would begin with it.
@@ -149,7 +149,7 @@ class CommandContext:
         from reverie.memory import Memory
 
         try:
-            return memory.admin.embed(timeout=timeout) if isinstance(memory, Memory) else None
+            return memory.admin.embed(timeout="3s") if isinstance(memory, Memory) else None
         except NotFound:
             return None
 
@@ -243,6 +243,12 @@ class CommandGroup(click.Group):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.params.extend(build_common_options())
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the first sentence of each command, uncut."""
+        commands = sorted(self.commands.items())
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, command.get_short_help_str(200)) for name, command in commands])
 
 
 class Command(click.Command):

@@ -136,6 +136,11 @@ def describe_turn(turn: Turn) -> str:
     return "\n".join(part for part in (turn.content, *calls) if part)
 
 
+def describe_content(hit: Hit) -> str:
+    """Return what a hit says; for a turn also the tools that it calls."""
+    return describe_turn(hit.turn) if hit.turn is not None else hit.content
+
+
 def list_matched_words(hit: Hit, question: str | None) -> list[str]:
     """Return the words that a question and a hit share, as the hit spells them; `car ≈ Volvo` for a related one."""
     from reverie.domain.text import tokenizer

@@ -19,6 +19,7 @@ from rich.text import Text
 
 from reverie.domain.text import timestamps
 from reverie.interfaces.cli.output import (
+    describe_content,
     describe_turn,
     escape_text,
     extract_excerpt,
@@ -55,22 +56,15 @@ def create_console() -> Console:
     return out
 
 
-def print_hits(
-    hits: Sequence[Hit],
-    question: str | None,
-    *,
-    explain: bool = False,
-    out: Console | None = None,
-    now: datetime | None = None,
-) -> None:
+def print_hits(hits: Sequence[Hit], question: str | None, *, explain: bool = False) -> None:
     """Print hits with score, text, place and age; with `explain`, also the reasons."""
-    out, now = out or create_console(), now or timestamps.utc_now()
+    out, now = create_console(), timestamps.utc_now()
     grid = Table.grid(padding=(0, 2))
     grid.add_column(justify="right", no_wrap=True)
     grid.add_column(ratio=1)
     for hit in hits:
         words = list_matched_words(hit, question) or [question or ""]
-        shown = extract_excerpt(_tidy(hit.content), words, longest=_LONGEST)
+        shown = extract_excerpt(_tidy(describe_content(hit)), words, longest=_LONGEST)
         lines: list[RenderableType] = [Text(shown), Text(_describe_hit(hit, now), style=_QUIET)]
         if explain:
             lines.append(render_reasons(hit, question, width=out.width - 8))
@@ -191,11 +185,6 @@ def print_sheet(kind: str, value: Mapping[str, Any]) -> None:
             border_style=_QUIET,
         )
     )
-
-
-def render_panel(body: RenderableType, *, title: str) -> Panel:
-    """Render a framed panel with a title."""
-    return Panel(body, title=Text(one_line(title)), title_align="left", box=box.ROUNDED, border_style=_QUIET)
 
 
 def print_counts(counts: Mapping[str, int]) -> None:

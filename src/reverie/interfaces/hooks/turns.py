@@ -34,8 +34,9 @@ if TYPE_CHECKING:
 SETTLE_S = 1.0
 """Seconds to wait for an answer that is not in the transcript yet."""
 
-PAGES_SHOWN = "pages_shown"
-"""Metadata key of a user's turn: digest of the `MEMORY.md` that the agent had read."""
+SHOWN_ONCE: Mapping[SectionName, str] = {"pages": "pages_shown", "standing": "standing_shown"}
+"""Sections that are written at the start and where they have changed since, each with the metadata key of a user's
+turn for the digest of what the agent had read."""
 
 COMPACTED = "compacted"
 """Metadata key of a session whose agent compacted its window during an answer."""
@@ -44,7 +45,9 @@ _NOT_TYPED = re.compile(r"<[a-z]+(?:[-_][a-z]+)+[\s>]")
 """Beginning of prompts that were not typed by the user, such as `<task-notification>`."""
 
 _SERVER = re.compile(r"mcp__.+?__")
-_AT_START: tuple[SectionName, ...] = ("profile", "pages", "summary", "notes", "recalled", "working")
+_AT_START: tuple[SectionName, ...] = (
+    *("profile", "pages", "standing", "summary", "notes", "recalled", "working"),
+)
 _PER_PROMPT: tuple[SectionName, ...] = ("recalled", "working")
 _SPARE = 40  # characters of separators between sections, which no section counts
 _ATTEMPTS = 100
@@ -111,10 +114,10 @@ def _handle_session_start(event: HookEvent, target: HookTarget) -> str:
 def _handle_user_prompt(event: HookEvent, target: HookTarget) -> str:
     session = target.session(event)
     pack = session.context(event.prompt, hard_tokens=_compute_token_budget(target))
-    pages, turns = _hash_pages(pack), session.turns()
+    digests, turns = _hash_sections(pack), session.turns()
     try:
         with _acquire_lock(target.folder):
-            turns = _store_prompt(event.prompt, session, pages)
+            turns = _store_prompt(event.prompt, session, digests)
     except StoreUnavailable as error:
         session._discard_cache()  # closing the memory would wait once more
         target.report(f"this prompt is not stored yet: {error}")
@@ -123,18 +126,18 @@ def _handle_user_prompt(event: HookEvent, target: HookTarget) -> str:
     names = set(_PER_PROMPT)
     if not any(choice.verdict == "selected" and not choice.recent for choice in pack.choices):
         names.discard("recalled")  # the newest records, which the start of the session has shown
-    if pages and pages != _find_pages_digest(turns, pages):
-        names.add("pages")
+    if (last := next((turn for turn in reversed(turns) if turn.role == "user"), None)) is not None:
+        names |= {name for name, key in SHOWN_ONCE.items() if digests.get(key) != last.metadata.get(key)}
     return _render_sections(pack, names, target)
 
 
-def _store_prompt(prompt: str, session: Session, pages: str) -> list[Turn]:
+def _store_prompt(prompt: str, session: Session, digests: Mapping[str, str]) -> list[Turn]:
     """Store a prompt that is not stored already; return the turns before it."""
     turns = session.turns()
     if turns and (turns[-1].role, turns[-1].content) == ("user", session._redact(prompt)):
         session._flush()
         return turns
-    metadata = {PAGES_SHOWN: pages}
+    metadata = dict(digests)
     if _NOT_TYPED.match(prompt) or has_context(prompt):
         metadata[ORIGIN] = "tool"
     session.add("user", prompt, metadata=metadata)
@@ -213,16 +216,13 @@ def _render_sections(pack: Pack, names: Collection[str], target: HookTarget) -> 
     return mark_context(text[:room]) if room > 0 else ""
 
 
-def _hash_pages(pack: Pack) -> str:
-    """Return a digest of the `MEMORY.md` in a pack; empty without one."""
-    text = next((section.text for section in pack.sections if section.name == "pages"), "")
-    return hashlib.sha256(text.encode()).hexdigest()[:12] if text else ""
-
-
-def _find_pages_digest(turns: Sequence[Turn], pages: str) -> str:
-    """Return the digest of the `MEMORY.md` that the agent has read."""
-    last = next((turn for turn in reversed(turns) if turn.role == "user"), None)
-    return pages if last is None else last.metadata.get(PAGES_SHOWN, "")
+def _hash_sections(pack: Pack) -> dict[str, str]:
+    """Return the digests of those sections of `SHOWN_ONCE` that a pack has, by their metadata keys."""
+    return {
+        SHOWN_ONCE[section.name]: hashlib.sha256(section.text.encode()).hexdigest()[:12]
+        for section in pack.sections
+        if section.name in SHOWN_ONCE
+    }
 
 
 # -- storage ----------------------------------------------------------------------------------------

@@ -7,7 +7,6 @@ import json
 from typing import Any
 
 from reverie.admin.erasure.request import ErasureReport
-from reverie.domain.filter import Filter
 from reverie.domain.text.json_values import to_json_value
 from reverie.interfaces.http import schemas
 from reverie.interfaces.http.operations import Answer, Call, Empty, OperationList
@@ -85,7 +84,7 @@ def get_all_stats(call: Call) -> Answer:
 @OPERATIONS.add("GET", "/v1/scopes", "read", query=Empty, answer=schemas.ScopeCounts)
 def list_scopes(call: Call) -> Answer:
     """Return the number of live records of each scope within that of the token."""
-    counts = call.server.store.tally("scope", Filter())
+    counts = call.server.stats.count_by_scope(call.memory)
     return Answer({"scopes": {name: count for name, count in counts.items() if call.is_own(name)}})
 
 

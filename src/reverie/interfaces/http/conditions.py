@@ -20,12 +20,12 @@ def compute_etag(value: Any) -> str:
     return f'"{hashlib.sha256(text.encode()).hexdigest()[:32]}"'
 
 
-def answer_value(call: Call, value: Any, *, status: int = 200) -> Answer:
+def answer_value(call: Call, value: Any) -> Answer:
     """Return a thing with its ETag; 304 if the caller has it already."""
     etag = compute_etag(value)
     if call.method == "GET" and _is_listed(call.headers.get("if-none-match", ""), etag):
         return Answer(None, 304, {"ETag": etag})
-    return Answer(value, status, {"ETag": etag})
+    return Answer(value, headers={"ETag": etag})
 
 
 def check_match(call: Call, value: Any) -> bool:

@@ -11,6 +11,8 @@ from reverie.admin.stats import ScopeStats
 from reverie.domain.change import JournalEntry, Value
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.record import Record
+from reverie.domain.scope import EVERY_SCOPE
+from reverie.memory import Memory
 from reverie.reader import MemoryReader
 from reverie.stores.protocol import Store
 
@@ -28,6 +30,7 @@ class _Numbers:
     totals: Counter[str]
     by_kind: Counter[str] = field(default_factory=Counter)
     by_category: Counter[str] = field(default_factory=Counter)
+    by_scope: Counter[str] = field(default_factory=Counter)
 
     def add(self, value: Value | None, sign: int) -> None:
         """Count one thing, or take it off."""
@@ -38,6 +41,7 @@ class _Numbers:
                 self.totals["records"] += sign
                 self.by_kind[value.kind] += sign
                 self.by_category[value.category or ""] += sign
+                self.by_scope[value.scope] += sign
             case Record():
                 self.totals["archived"] += sign
             case Turn():
@@ -58,14 +62,8 @@ class LiveStats:
 
     def read(self, reader: MemoryReader) -> ScopeStats:
         """Return what `reader.stats()` would."""
-        scopes = reader._scopes
         with self._lock, self._store.reading():
-            self._follow()
-            numbers = self._known.get(scopes)
-            if numbers is None or reader._clock() - numbers.counted_at > _KEPT:
-                if len(self._known) >= _MOST_KEPT:
-                    self._known.clear()
-                numbers = self._known[scopes] = _count(reader)
+            numbers = self._count_once(reader)
             return ScopeStats(
                 records=numbers.totals["records"],
                 archived=numbers.totals["archived"],
@@ -74,6 +72,22 @@ class LiveStats:
                 by_kind=dict(sorted((+numbers.by_kind).items())),
                 by_category=dict(sorted((+numbers.by_category).items())),
             )
+
+    def count_by_scope(self, memory: Memory) -> dict[str, int]:
+        """Return the number of live records of each scope that has any."""
+        with self._lock, self._store.reading():
+            return dict(sorted((+self._count_once(memory.scoped(EVERY_SCOPE)).by_scope).items()))
+
+    def _count_once(self, reader: MemoryReader) -> _Numbers:
+        self._follow()
+        numbers = self._known.get(reader._scopes)
+        if numbers is None or reader._clock() - numbers.counted_at > _KEPT:
+            if len(self._known) >= _MOST_KEPT:
+                self._known.clear()
+            numbers = self._known[reader._scopes] = _count(reader)
+            if reader._scopes is None:
+                numbers.by_scope = Counter(self._store.tally("scope", reader._build_live_filter()))
+        return numbers
 
     def _follow(self) -> None:
         """Take in the changes since the last call."""

@@ -14,6 +14,7 @@ from reverie.domain.errors import InvalidInput
 from reverie.domain.scope import EVERY_SCOPE, is_within
 from reverie.interfaces.http.problems import Problem
 from reverie.interfaces.http.tokens import Caller, Right
+from reverie.interfaces.mcp.threads import Lane
 from reverie.memory import Memory
 from reverie.reader import MemoryReader
 from reverie.scoped import ScopedMemory
@@ -120,10 +121,6 @@ class Call:
         """Whether something of that scope may be changed by the caller."""
         return is_within(scope, self.caller.scope)
 
-    def is_visible(self, scope: str) -> bool:
-        """Whether something of that scope may be seen by the caller."""
-        return is_within(scope, self.caller.scope) or is_within(self.caller.scope, scope)
-
     def require_trust(self) -> None:
         """Raise `Problem` for a caller whose words are not trusted in prompts."""
         if self.caller.origin not in ("owner", "agent"):
@@ -171,6 +168,13 @@ class Operation:
     needs_match: bool = False
     is_native: bool = True
     media_type: str = "application/json"
+
+    @property
+    def lane(self) -> Lane:
+        """Kind of call that it is for `CallThreads`: what only reads and has a body is a search."""
+        if self.method == "GET":
+            return "read"
+        return "search" if self.right == "read" else "change"
 
     @property
     def summary(self) -> str:

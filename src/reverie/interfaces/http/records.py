@@ -120,24 +120,40 @@ def list_records(call: Call) -> Answer:
     query: schemas.RecordListQuery = call.query
     filters = _build_filters(query, archived=query.archived, pinned=query.pinned)
     of = (call.caller.token, query.model_copy(update={"cursor": None, "limit": 0}))
+    with reading(call) as reader:
+        page, following = read_page(reader, query.cursor, of=of, limit=query.limit, parts=True, **filters)
+    return Answer({"items": [record.to_dict() for record in page], "next": following})
+
+
+def read_page(
+    reader: MemoryReader, cursor: str | None, *, of: object, limit: int, **filters: Any
+) -> tuple[list[Record], str | None]:
+    """Return one page of a list of records, those created last first, and the cursor of the next page.
+
+    Args:
+        reader: What is read.
+        cursor: Cursor of the page; None for the first.
+        of: What the cursor is valid for.
+        limit: The largest number of records.
+        filters: Filters of `MemoryReader.list`.
+    """
     seen, last = 0, None
-    if query.cursor is not None:
-        text, last, seen = decode_cursor(query.cursor, of=of, types=(str, str, int))
+    if cursor is not None:
+        text, last, seen = decode_cursor(cursor, of=of, types=(str, str, int))
         before = parse_time(text) + _TICK
         filters["created_before"] = min(before, filters.get("created_before") or before)
-    with reading(call) as reader:
-        records = reader.list(limit=query.limit + seen + 1, order="created", parts=True, **filters)
+    records = reader.list(limit=limit + seen + 1, order="created", **filters)
     if last is not None:
         records = _skip_seen(records, parse_time(text), last, seen)
-    page, more = records[: query.limit], len(records) > query.limit
+    page, more = records[:limit], len(records) > limit
     following = None
     if more:
         end = page[-1]
         same = sum(record.created_at == end.created_at for record in page)
-        if query.cursor is not None and end.created_at == parse_time(text):
+        if cursor is not None and end.created_at == parse_time(text):
             same += seen
         following = encode_cursor([format_time(end.created_at), end.id, same], of=of)
-    return Answer({"items": [record.to_dict() for record in page], "next": following})
+    return page, following
 
 
 def _skip_seen(records: list[Record], at: Any, last: str, seen: int) -> list[Record]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import socket
+import sys
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from functools import partial
@@ -71,6 +72,13 @@ OPERATIONS = (
 )
 """All operations of the native API."""
 
+SWITCH_S = 0.001
+"""Seconds after which a thread that computes lets another go on.
+
+A save reads the database some twenty times, and after each it waits for whoever computes: with Python's five
+milliseconds, one search makes it take a tenth of a second, and the saves behind it wait as well.
+"""
+
 COMPATIBLE = ("mem0", "hindsight")
 """Other programs whose interface can be served."""
 
@@ -101,6 +109,7 @@ def serve(
         allowed: Additional accepted host names.
         compatible: Programs whose interface is served too, of `COMPATIBLE`.
     """
+    sys.setswitchinterval(SWITCH_S)
     anyio.run(
         _run, server, sock, build_application(server, host=host, allowed=allowed, compatible=compatible)
     )
@@ -130,6 +139,7 @@ def warm_up(server: HttpServer) -> None:
         lambda: server.stats.read(memory.scoped(EVERY_SCOPE)),
         lambda: server.stats.read(memory),
         lambda: memory._searcher.search(wanted, SOURCES),
+        lambda: memory._index.alike(["none"], wanted.allowed, 1),
     ]
     if find_spec("jinja2") is not None:
         from reverie.interfaces.http.page.rendering import compile_templates

@@ -89,21 +89,18 @@ class HttpServer:
         stopping: Whether the server is about to stop, so that streams end.
     """
 
-    def __init__(
-        self, memory: Memory, *, threads: CallThreads | None = None, limit: RateLimit | None = None
-    ) -> None:
+    def __init__(self, memory: Memory, *, limit: RateLimit | None = None) -> None:
         """Serve a memory.
 
         Args:
             memory: The open memory; the caller keeps it open and closes it.
-            threads: Threads for calls; None to create them.
             limit: Limit of the requests of each token; None for none.
         """
         writer = memory._parts.writer
         self.memory = memory
         self.tokens = TokenRegistry(writer)
         self.metrics = Metrics()
-        self.threads = threads if threads is not None else CallThreads()
+        self.threads = CallThreads()
         self.stats = LiveStats(writer.store)
         self.plans = PlanShelf(writer.acting(ACTOR))
         self.limit = limit
@@ -116,6 +113,8 @@ class HttpServer:
         self._folder_size = 0
         self._measured_at: float | None = None
         self._measuring = threading.Lock()
+        self._refreshing = threading.Lock()
+        self._refreshes = 0
         self._acting: dict[str, ScopedMemory] = {}
 
     @property
@@ -197,7 +196,7 @@ class HttpServer:
             body = await read_body(request) if operation.body is not None else b""
             if after := request.headers.get("reverie-after"):
                 await self._wait_for(after)
-            answer = await self.threads.run(partial(self._run, operation, request, body))
+            answer = await self.threads.run(partial(self._run, operation, request, body), lane=operation.lane)
         except ClientDisconnect:
             return Response(status_code=400)
         except Exception as error:  # noqa: BLE001 - the outermost handler of a request: it is logged and reported
@@ -263,9 +262,13 @@ class HttpServer:
         return {} if self.limit is None or not caller.token else self.limit.take(caller.token)
 
     def refresh_files(self) -> None:
-        """Import hand edits of the files."""
-        if self.memory.folder is not None:
-            self.memory.folder.refresh()
+        """Import hand edits of the files; requests that wait for that share the import that begins next."""
+        folder, begun = self.memory.folder, self._refreshes
+        if folder is not None:
+            with self._refreshing:
+                if self._refreshes == begun:
+                    self._refreshes += 1
+                    folder.refresh()
 
     # -- who asks ----------------------------------------------------------------------------------------
 

@@ -150,7 +150,7 @@ class TokenRegistry:
             raise InvalidInput(f"the token has no right: name at least one of {', '.join(RIGHTS)}")
         validate_choice(origin, ORIGINS, name="origin")
         if not scope and "admin" not in allowed:
-            raise InvalidInput("a token without the right admin needs a scope, such as 'user:alice'")
+            raise InvalidInput("a token needs a scope, such as 'user:alice', or the right admin")
         if scope and "admin" in allowed:
             raise InvalidInput("the right admin is about all scopes: leave out the scope, or the right")
         now = self._writer.clock()

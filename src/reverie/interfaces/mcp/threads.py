@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Literal, TypeAlias, TypeVar
 
 import anyio
 import anyio.to_thread
 
-MOST_AT_ONCE = 32
-"""Maximum concurrent calls; others wait for a thread."""
+Lane: TypeAlias = Literal["read", "search", "change"]
+
+MOST_AT_ONCE: dict[Lane, int] = {"read": 32, "search": (os.cpu_count() or 1) + 1, "change": 16}
+"""Maximum concurrent calls of each kind; others wait for a thread.
+
+Changes wait for each other, and searches for the processor. More searches at once would end hardly sooner, and
+whatever else runs would take much longer: a thread that comes back from the database waits until the others let it
+go on, so a save beside six searches takes ten times as long as beside two.
+"""
 
 _T = TypeVar("_T")
 
@@ -19,15 +27,20 @@ _T = TypeVar("_T")
 class CallThreads:
     """Threads for blocking calls; a cancelled call runs to its end in the background."""
 
-    def __init__(self, at_once: int = MOST_AT_ONCE) -> None:
-        self._limiter = anyio.CapacityLimiter(at_once)
+    def __init__(self) -> None:
+        self._limiters = {lane: anyio.CapacityLimiter(most) for lane, most in MOST_AT_ONCE.items()}
         self._none_left = threading.Condition()
         self._running = 0
 
-    async def run(self, call: Callable[[], _T]) -> _T:
-        """Run `call` on a thread; return its result."""
+    async def run(self, call: Callable[[], _T], *, lane: Lane = "read") -> _T:
+        """Run `call` on a thread; return its result.
+
+        Args:
+            call: The function.
+            lane: What it does; it waits only for calls that do the same.
+        """
         return await anyio.to_thread.run_sync(
-            self._run_counted, call, abandon_on_cancel=True, limiter=self._limiter
+            self._run_counted, call, abandon_on_cancel=True, limiter=self._limiters[lane]
         )
 
     def drain(self, timeout: float) -> bool:

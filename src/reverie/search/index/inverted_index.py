@@ -96,7 +96,7 @@ class InvertedIndex:
         self._dates: _Postings = {}
         self._speakers: _Postings = {}
         self._alike: _Postings = {}
-        self._in_scopes: Counter[tuple[str, str]] = Counter()  # scope and word -> how many have it
+        self._in_scopes: dict[str, dict[str, int]] = {}  # scope -> word -> how many have it
         self._tokens = 0
 
     def __len__(self) -> int:
@@ -122,9 +122,9 @@ class InvertedIndex:
         for postings, counts in self._count_tokens(leaf):
             for token, count in counts.items():
                 postings.setdefault(token, {})[leaf.key] = count
-        scope = get_scope(leaf.value)
+        held = self._in_scopes.setdefault(get_scope(leaf.value), {})
         for token in set(leaf.analysis.terms.split()):
-            self._in_scopes[scope, token] += 1
+            held[token] = held.get(token, 0) + 1
 
     def remove(self, key: int) -> None:
         """Remove a passage; an unknown key is fine."""
@@ -139,11 +139,11 @@ class InvertedIndex:
                 del holders[key]
                 if not holders:
                     del postings[token]
-        scope = get_scope(leaf.value)
+        held = self._in_scopes[get_scope(leaf.value)]
         for token in set(leaf.analysis.terms.split()):
-            self._in_scopes[scope, token] -= 1
-            if not self._in_scopes[scope, token]:
-                del self._in_scopes[scope, token]
+            held[token] -= 1
+            if not held[token]:
+                del held[token]
 
     def compute_frequency(
         self, word: str, scopes: Collection[str] | None, category: str | None = None
@@ -159,13 +159,15 @@ class InvertedIndex:
             )
         if scopes is None:
             return len(self._words.get(word, ()))
-        return sum(self._in_scopes.get((scope, word), 0) for scope in set(scopes))
+        return sum(self._in_scopes.get(scope, {}).get(word, 0) for scope in set(scopes))
 
-    def list_words(self, scopes: Collection[str] | None, category: str | None = None) -> Iterable[str]:
+    def list_words(self, scopes: Collection[str] | None, category: str | None = None) -> Set[str]:
         """Return the words of passages in those scopes (None: in all); see `SearchIndex`."""
-        if scopes is None and category is None:
-            return self._words
-        return [word for word in self._words if self.compute_frequency(word, scopes, category)]
+        if category is not None:
+            return {word for word in self._words if self.compute_frequency(word, scopes, category)}
+        if scopes is None:
+            return self._words.keys()
+        return set().union(*(self._in_scopes.get(scope, ()) for scope in scopes))
 
     def search_any(self, query: CandidateQuery, passes: Callable[[Value], bool], limit: int) -> list[int]:
         """Return the keys of at most `limit` passages that fit best by BM25 over this index."""

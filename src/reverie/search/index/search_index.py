@@ -65,6 +65,7 @@ _REBUILD_AT = 2_000
 _WAIT_FOR_REBUILD_S = 60.0
 _WAIT_FOR_SCRUB_S = 30.0
 _TRIES = 3
+_NOT_FOLLOWED = -1
 _NEAR = 50  # passages that are looked at for words near an unknown one
 
 
@@ -116,14 +117,14 @@ class SearchIndex:
 
         For one question, whose reads of the store see one state of it (`Store.reading`).
         """
-        if getattr(self._question, "is_current", None) is not None:
+        if getattr(self._question, "followed", None) is not None:
             yield
             return
-        self._question.is_current = False
+        self._question.followed = _NOT_FOLLOWED
         try:
             yield
         finally:
-            self._question.is_current = None
+            self._question.followed = None
 
     def search_any(
         self,
@@ -297,15 +298,15 @@ class SearchIndex:
         fresh = self._fresh[subject].search_weighted(
             weights, build_predicate(subject, allowed), limit, brief=brief
         )
+        if committed.holds_none(subject, weights):
+            return [key for key, _ in fresh]
         if allowed.scopes is not None and self._measure_extent(subject, allowed.scopes)[1]:
             allowed = replace(allowed, scopes=None)
         left_out = self._collect_stale_keys(subject)
 
         most = 4 * limit
         while True:
-            scored = (
-                committed.search_weighted(subject, weights, allowed, most, brief=brief) if weights else []
-            )
+            scored = committed.search_weighted(subject, weights, allowed, most, brief=brief)
             is_all = len(scored) < most
             least = -1 if is_all else scored[-1][1]  # of that figure there may be more
             kept = [(key, figure) for key, figure in scored if figure > least and key not in left_out]
@@ -377,12 +378,19 @@ class SearchIndex:
 
     def _catch_up(self) -> TantivyIndex:
         """Apply everything that the journal holds. The caller holds the lock."""
-        is_current = getattr(self._question, "is_current", None)
-        if is_current and self._committed is not None:
+        # A thread whose view of the store is older may have gone back to a commit meanwhile, and followed less.
+        followed = getattr(self._question, "followed", None)
+        if (
+            followed not in (None, _NOT_FOLLOWED)
+            and self._committed is not None
+            and self._followed >= followed
+        ):
             return self._committed
         newest = self._store.sequence()  # first: who has lost the store has no business with its index
         committed = self._committed if self._committed is not None else self._open()
-        if not self._lost:
+        if self._lost:
+            self._start(self._rebuild)  # unless that is under way
+        else:
             try:
                 if committed.refresh():
                     self._forget_tail(committed.sequence)
@@ -397,8 +405,8 @@ class SearchIndex:
             self._followed = rows[-1].sequence
         if self._count_waiting() >= self._fold_at:
             self._start(self._fold_quietly)
-        if is_current is False:
-            self._question.is_current = True
+        if followed is not None:
+            self._question.followed = self._followed
         return committed
 
     def _start_over(self) -> TantivyIndex:
@@ -600,8 +608,10 @@ class SearchIndex:
             self._start_over()
 
     def _fold_quietly(self) -> None:
-        if not self.fold():
+        if not self.fold() and not self._lost:
             time.sleep(0.05)  # somebody else folds: do not ask again at once
+        if self._lost:  # found by this thread, or while it was busy
+            self._rebuild()
 
     def _run_unless_unavailable(self, work: Callable[[], object]) -> None:
         try:

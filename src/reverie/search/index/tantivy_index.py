@@ -129,8 +129,9 @@ class TantivyIndex:
             raise IndexCorrupt(str(error)) from None
         marked = int(self.sequence > 0)
         alive = self._searcher.num_docs
-        counted = sum(self._searcher.doc_freq("all", subject) for subject in (*_WORDS, "marker"))
-        self._exact = counted == alive
+        counts = {subject: self._searcher.doc_freq("all", subject) for subject in _WORDS}
+        self._exact = sum(counts.values()) + self._searcher.doc_freq("all", "marker") == alive
+        self._empty = frozenset(subject for subject, count in counts.items() if not count)
         self._frequencies: dict[tuple[Searchable, str, str | None, str | None], int] = {}
         self.passages = alive - marked
 
@@ -174,6 +175,8 @@ class TantivyIndex:
         self, subject: Searchable, query: CandidateQuery, allowed: Filter, limit: int
     ) -> list[int]:
         """Return the keys of at most `limit` passages that fit best by tantivy's own BM25."""
+        if subject in self._empty:
+            return []
         looked_for = (
             (_WORDS[subject], query.words),
             (_DATES[subject], query.dates),
@@ -215,7 +218,7 @@ class TantivyIndex:
             brief: Whether brevity counts.
             after: Only larger keys.
         """
-        if self._is_in_none(weights):
+        if subject in self._empty:
             return []
         query = self._build_weighted_query(subject, weights)
         if after:
@@ -227,6 +230,8 @@ class TantivyIndex:
         self, subject: Searchable, weights: Sequence[TermWeight], allowed: Filter, limit: int
     ) -> list[int]:
         """Return the keys of at most `limit` passages with any of the words, the newest first."""
+        if subject in self._empty:
+            return []
         query = self._build_weighted_query(subject, weights)
         query = Query.boolean_query([(Occur.Must, query), *self._build_filter_clauses(subject, allowed)])
         try:
@@ -241,6 +246,8 @@ class TantivyIndex:
         Near is what can be made of it with two changes of a letter, begins with it, or is a long word that ends
         with it.
         """
+        if subject in self._empty:
+            return []
         queries = [
             Query.fuzzy_term_query(self._schema, _WORDS[subject], word, distance=2),
             Query.fuzzy_term_query(self._schema, _WORDS[subject], word, distance=0, prefix=True),
@@ -271,9 +278,12 @@ class TantivyIndex:
         ]
         return Query.boolean_query(clauses)
 
-    def _is_in_none(self, weights: Sequence[TermWeight]) -> bool:
-        """Return whether no passage has one of the cues: most texts that are saved share none with any other."""
-        return all(
+    def holds_none(self, subject: Searchable, weights: Sequence[TermWeight]) -> bool:
+        """Return whether no passage has any of these, as far as that is known without a search.
+
+        Most texts that are saved share no cue with any other.
+        """
+        return subject in self._empty or all(
             each.among == "cues" and not self._searcher.doc_freq("alike", each.token) for each in weights
         )
 

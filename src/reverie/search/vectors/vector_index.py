@@ -28,7 +28,7 @@ from reverie.domain.errors import ModelUnavailable, StoreUnavailable
 from reverie.domain.page import Paragraph
 from reverie.domain.passage import SEARCHABLE, Searchable, get_scope
 from reverie.domain.record import Record
-from reverie.llm.embedding import Embedder
+from reverie.llm.embedding import Embedder, is_loaded_here
 from reverie.settings import Settings
 from reverie.stores.forks import renew_lock_after_fork
 from reverie.stores.protocol import Store, read_or_none
@@ -54,6 +54,9 @@ _FIRST_PAUSE_S = 5.0
 _LONGEST_PAUSE_S = 300.0
 _GRACE_S = 1.0
 _QUERIES = 512
+_ASKED_S = 1.0
+_SHARE_ASKED = 0.25
+"""Share of one core that a model of this machine takes for texts while questions come, which need the model too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +112,7 @@ class VectorIndex:
         self._problem = ""
         self._failures = 0
         self._retry_at = 0.0
+        self._asked_at = -_ASKED_S
         self._following = threading.Lock()
 
     def _reset_after_fork(self) -> None:
@@ -186,6 +190,7 @@ class VectorIndex:
         from reverie.search.vectors.vector_file import normalize_vector
 
         with self._lock:
+            self._asked_at = time.monotonic()
             known = self._queries.get(text)
             if known is not None:
                 self._queries.move_to_end(text)
@@ -310,9 +315,11 @@ class VectorIndex:
             self._wake.clear()
             try:
                 self._follow_until_current()
-            except StoreUnavailable as error:  # replaced, removed or closed: the next user is told
+            except StoreUnavailable as error:  # the next user is told; the next change starts another thread
                 if not self._closing:
                     _log.warning("the vectors are left as they are: %s", error)
+                with self._lock:
+                    self._thread = None
                 return
 
     def _must_stop(self, until: float | None) -> bool:
@@ -405,8 +412,12 @@ class VectorIndex:
         while batch := list(islice(keys, size)):
             if self._must_stop(until):
                 return False
+            began = time.monotonic()
             self._update(batch)
             size = _BATCH
+            if until is None and self._must_yield():
+                size = _FIRST_BATCH
+                self._pause((time.monotonic() - began) * (1 / _SHARE_ASKED - 1))
         file = self._get_file()
         if file is None:
             return reached == newest  # nothing has a text
@@ -415,6 +426,11 @@ class VectorIndex:
                 self._remove_strangers(file)
             file.set_followed(reached)
         return reached >= newest
+
+    def _must_yield(self) -> bool:
+        """Return whether questions come now that the model, which runs on this machine, is needed for."""
+        is_asked = time.monotonic() - self._asked_at < _ASKED_S
+        return is_asked and is_loaded_here(self.embedder.name)
 
     def _scan_store(self) -> Iterator[tuple[int, Searchable]]:
         """Yield everything that is live."""

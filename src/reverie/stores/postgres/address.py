@@ -27,6 +27,7 @@ class PostgresAddress:
         shown: The address without user and password.
         index: Where searches of this process look.
         is_whole_database: Whether the URL named no memory.
+        database: The address of the database, without user and password.
     """
 
     connection: str
@@ -34,6 +35,7 @@ class PostgresAddress:
     shown: str
     index: IndexPlace = "cache"
     is_whole_database: bool = False
+    database: str = ""
 
     def build_url(self, memory: str) -> str:
         """Return the URL of a memory in the same database. It may hold a password: never show it."""
@@ -79,11 +81,12 @@ def parse_postgres_url(url: str) -> PostgresAddress:
         [(name, value) for name, value in options if name not in ("memory", "index")], quote_via=quote
     )
     host = next((value for name, value in options if name == "host"), parts.hostname or "")
-    place = f"{host}:{port}" if port else host
+    database = f"postgresql://{f'{host}:{port}' if port else host}{parts.path}"
     return PostgresAddress(
         connection=urlunsplit((parts.scheme, parts.netloc, parts.path, rest, "")),
         memory=memory,
-        shown=f"memory {memory!r} in postgresql://{place}{parts.path}",
+        shown=f"memory {memory!r} in {database}",
+        database=database,
         index=cast("IndexPlace", places[0]),
         is_whole_database=not names,
     )

@@ -37,7 +37,7 @@ _CHANGED = (
 )
 _BODIES = (
     "SELECT subject, key, body::text FROM reverie.thing WHERE space = %s AND (subject, key) > (%s, %s) "
-    "ORDER BY subject, key LIMIT %s"
+    f"ORDER BY subject, key LIMIT {_BATCH}"
 )
 _UNPROTECTED = (
     "SELECT relname FROM pg_class WHERE relnamespace = 'reverie'::regnamespace AND relkind IN ('r', 'p') "
@@ -91,7 +91,7 @@ def _iterate_data_problems(connections: PostgresConnections, space: int) -> Iter
     for subject, key in connections.rows(_CHANGED, {"space": space}):
         yield StoreProblem(what=f"{subject} {key}: it is not what the journal says", fix=_RESTORE)
     last: tuple[str, int] = ("", 0)
-    while rows := connections.rows(_BODIES, (space, *last, _BATCH)):
+    while rows := connections.rows(_BODIES, (space, *last)):
         for subject, key, body in rows:
             try:
                 decode_value(subject, body)

@@ -1,8 +1,8 @@
 """Connections of a store, taken from a pool that all memories of a process in one database share.
 
 Nothing here outlives a transaction on the server, so pgbouncer may hand every transaction to another connection:
-no prepared statements, no settings of a session, no session locks. Which memory row-level security lets
-through is set in each transaction.
+no settings of a session, no session locks, and prepared statements only on a connection that leads to the server
+itself. Which memory row-level security lets through is set in each transaction.
 
 A connection is not tested before it is used. A statement that fails because the connection is gone is made
 again on another one: a read can be repeated, and a write carries a token by which the server knows it.
@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakKeyDictionary
 
 from reverie.domain.errors import StoreError, StoreUnavailable
 from reverie.stores.postgres.driver import (
@@ -49,6 +50,11 @@ _RETRIES = 3
 _PAUSE_S = 0.05
 _FENCE = "SELECT set_config('reverie.fence', %s, true)"
 _SETTING = "SELECT set_config('reverie.space', %s, true)"
+_SETTING_AND_PLANS = (
+    "SELECT set_config('reverie.space', %s, true), set_config('plan_cache_mode', 'force_generic_plan', true)"
+)
+_USES_BEFORE_PLANNING = 10
+"""Planning a query for all partitions at once takes ten times as long as planning it for one memory."""
 _PATIENCE = "SELECT set_config('lock_timeout', %(patience)s, true)"
 _LOCK = "SELECT id FROM reverie.space WHERE id = %(space)s FOR UPDATE"
 _EXPECT = (
@@ -84,11 +90,13 @@ class ReadingView:
     Attributes:
         stack: What to end with it.
         connection: Its connection; None before the first read.
+        prepare: True to have each statement planned once for the connection; None to leave that to psycopg.
         memo: What was read in it and cannot change, by name.
     """
 
     stack: ExitStack
     connection: psycopg.Connection | None = None
+    prepare: bool | None = None
     memo: dict[str, Any] = field(default_factory=dict)
 
 
@@ -97,6 +105,7 @@ class ReadingView:
 _lock = threading.Lock()
 _pools: dict[str, tuple[psycopg_pool.ConnectionPool, int]] = {}
 _abandoned: list[object] = []  # those of a parent process, whose connections a child must not close
+_views: WeakKeyDictionary[psycopg.Connection, int] = WeakKeyDictionary()  # by connections without a pooler
 
 
 def _acquire_pool(connection: str, patience: float) -> psycopg_pool.ConnectionPool:
@@ -114,10 +123,22 @@ def _acquire_pool(connection: str, patience: float) -> psycopg_pool.ConnectionPo
                 max_lifetime=_LIFETIME_S,
                 reconnect_timeout=patience,
                 num_workers=1,
+                configure=_allow_preparing,
             )
             pool.open()
         _pools[connection] = (pool, users + 1)
     return pool
+
+
+def _allow_preparing(connection: psycopg.Connection) -> None:
+    """Let a connection prepare the statements that it repeats, unless there is a pooler before the server.
+
+    The number that a pooler gives for the process of the server is its own.
+    """
+    (process,) = _fetch_row(connection, "SELECT pg_backend_pid()", ())
+    if process == connection.info.backend_pid:
+        connection.prepare_threshold = _USES_BEFORE_PLANNING
+        _views[connection] = 0
 
 
 def _release_pool(connection: str) -> None:
@@ -200,7 +221,8 @@ class PostgresConnections:
             if view.connection is None:
                 return self._repeat(lambda: self._begin(view, sql, values))
             with self._translating():
-                seen: list[Row] = view.connection.execute(sql, values).fetchall()
+                cursor = view.connection.execute(sql, values, prepare=view.prepare)
+                seen: list[Row] = cursor.fetchall()
             return seen
 
         def read() -> list[Row]:
@@ -382,10 +404,14 @@ class PostgresConnections:
         with ExitStack() as attempt:
             connection = attempt.enter_context(self.connection())
             attempt.callback(_end_transaction, connection)
+            if connection in _views:
+                _views[connection] += 1
+            is_planned = _views.get(connection, 0) > _USES_BEFORE_PLANNING
+            view.prepare = is_planned or None
             with connection.pipeline():
                 connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-                connection.execute(_SETTING, [self._space])
-                cursor = connection.execute(sql, values)
+                connection.execute(_SETTING_AND_PLANS if is_planned else _SETTING, [self._space])
+                cursor = connection.execute(sql, values, prepare=view.prepare)
             rows: list[Row] = cursor.fetchall()
             view.stack.enter_context(attempt.pop_all())
             view.connection = connection
@@ -401,7 +427,7 @@ class PostgresConnections:
 
 def _end_transaction(connection: psycopg.Connection) -> None:
     if not connection.closed:
-        connection.rollback()
+        connection.commit()  # psycopg forgets what is prepared after a rollback
 
 
 def _fetch_row(connection: psycopg.Connection, sql: str, values: Any) -> Row:

@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from reverie.domain.change import Change, Subject, Value
-from reverie.domain.errors import InvalidInput
 from reverie.domain.passage import Analyse
 from reverie.stores.codec import ENTRY_COLUMNS, decode_entry, decode_value, encode_entry
 from reverie.stores.copying import CopiedRow, Unjournaled
 from reverie.stores.postgres.address import parse_postgres_url
 from reverie.stores.postgres.changes import CHANGE, build_parameters
+from reverie.stores.postgres.schema import refuse_existing
 from reverie.stores.postgres.store import PostgresStore
 
 if TYPE_CHECKING:
@@ -82,14 +82,10 @@ class PostgresCopyTarget(PostgresCopySource):
     def __init__(self, url: str, *, analyse: Analyse) -> None:
         self._address = parse_postgres_url(url)
         self._analyse = analyse
+        refuse_existing(self._address)
         draft = self._address.build_url(self._address.memory + _DRAFT)
         self.store = PostgresStore(draft, analyse=analyse)
         super().__init__(self.store)
-        try:
-            self._refuse_taken()
-        except BaseException:
-            self.store.close()
-            raise
 
     def write_rows(self, rows: Sequence[CopiedRow]) -> None:
         """Append rows to the journal in one transaction."""
@@ -129,10 +125,11 @@ class PostgresCopyTarget(PostgresCopySource):
 
     def publish(self) -> None:
         """Close the store and give the memory its own name."""
-        self._refuse_taken()
+        refuse_existing(self._address)
         self._connections.call(
+            "WITH due AS (UPDATE reverie.work SET due_at = clock_timestamp() WHERE space = %s) "
             "UPDATE reverie.space SET name = %s WHERE id = %s RETURNING id",
-            (self._address.memory, self._space),
+            (self._space, self._address.memory, self._space),
         )
         self.store.close()
 
@@ -159,8 +156,3 @@ class PostgresCopyTarget(PostgresCopySource):
             restored_keys=list(things),
         )
         return {**values, "is_retry": False}
-
-    def _refuse_taken(self) -> None:
-        rows = self._connections.rows("SELECT id FROM reverie.space WHERE name = %s", (self._address.memory,))
-        if rows:
-            raise InvalidInput(f"there is a {self._address.shown} already: name another memory")

@@ -21,7 +21,6 @@ _UNAVAILABLE = {
     "3F000": "there are no tables of Reverie: run `reverie store create` with the URL",
     "42P01": "there are no tables of Reverie: run `reverie store create` with the URL",
     "42883": "a function of Reverie is missing: run `reverie store upgrade` with the URL",
-    "42501": "the role lacks a right: grant it what the page on PostgreSQL in the documentation lists",
     "53100": "the disk of the server is full: free some space and retry",
     "53300": "the server has no free connection: raise max_connections, or put pgbouncer before it",
     "55P03": "another process has kept it locked for too long: retry when that has finished",
@@ -29,6 +28,7 @@ _UNAVAILABLE = {
     "RV002": "the memory has been removed: open it again to make a new one",
     "RV003": "another worker has taken over its background work: nothing was changed",
 }
+_LONGEST_REASON = 300
 _CORRUPT = frozenset({"XX001", "XX002"})
 
 
@@ -92,6 +92,11 @@ def is_connection_lost(error: psycopg.Error) -> bool:
     return state.startswith("08") or state in {"57P01", "57P02", "57P03", "57P05"}
 
 
+def _describe_loss(error: psycopg.Error) -> str:
+    """Return what libpq says of a lost or refused connection; it names hosts and users, and no password."""
+    return " ".join(str(error).split()).removeprefix("connection failed: ")[:_LONGEST_REASON]
+
+
 def translate_error(error: psycopg.Error, shown: str) -> InvalidInput | StoreError:
     """Return the error to raise instead; it never quotes what is stored, nor a password.
 
@@ -105,8 +110,10 @@ def translate_error(error: psycopg.Error, shown: str) -> InvalidInput | StoreErr
         return StoreCorrupt(f"{shown} is damaged ({name}): bring back a backup of the database")
     if state == "42501" and error.diag.message_primary:  # it names a table or schema, and no content
         return StoreUnavailable(
-            f"{shown} cannot be used: {error.diag.message_primary}; run `reverie store check` with the URL, or grant "
-            "what the page on PostgreSQL in the documentation lists (the role lacks a right)"
+            f"{shown} cannot be used: {error.diag.message_primary} (the role lacks a right). To make or upgrade "
+            "tables, name their owner in the URL. To let the role use them, run as the owner: "
+            "GRANT USAGE ON SCHEMA reverie TO the role, and "
+            "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA reverie TO the role"
         )
     if state in _UNAVAILABLE:
         return StoreUnavailable(f"{shown} cannot be used ({name}): {_UNAVAILABLE[state]}")
@@ -117,7 +124,8 @@ def translate_error(error: psycopg.Error, shown: str) -> InvalidInput | StoreErr
         )
     if is_connection_lost(error):
         return StoreUnavailable(
-            f"{shown} cannot be reached ({name}): see that the server runs and admits this address, and retry"
+            f"{shown} cannot be reached ({name if state else _describe_loss(error)}): see that the server runs and "
+            "admits this address, and that the URL is right, and retry"
         )
     if isinstance(error, load_psycopg().DataError):
         return InvalidInput(

@@ -12,6 +12,7 @@ from reverie.stores.postgres.where import (
     build_paragraph_conditions,
     build_record_conditions,
     build_turn_conditions,
+    format_limit,
 )
 
 _SORTS: dict[Among, str] = {"words": "w", "dates": "d", "speakers": "s", "cues": "c"}
@@ -93,8 +94,8 @@ class PostingTables:
     ) -> list[int]:
         """Return the keys of passages by the sum of the weights of what they have, the newest first of equals.
 
-        In a `viewing` block the passages are remembered for `PostgresStore.passages`,
-        which is asked for them next.
+        In a `viewing` block the passages and the records are remembered for `PostgresStore.passages` and
+        `PostgresStore.records`, which are asked for them next.
 
         Args:
             subject: Records, turns, or paragraphs.
@@ -111,27 +112,30 @@ class PostingTables:
         passages = _BUILDERS[subject](self._space, allowed)
         brevity = "max(p.brevity)" if is_brief else "1"
         view = self._connections.view
-        columns = "it.key" if view is None else PASSAGE
-        # `OFFSET 0` keeps the inner query as it is: only passages that may be among the best are looked at.
+        columns = "it.key" if view is None else f"{PASSAGE}, it.body::text"
+        # `OFFSET 0` keeps the inner queries as they are, whatever the statistics of the tables: each token is
+        # looked up in the index, and only passages that may be among the best are looked at.
         rows = self._connections.rows(
             f"SELECT held.* FROM (SELECT p.key, sum(w.weight * p.emphasis) * {brevity} AS figure "
             "FROM unnest(%s::text[], %s::text[], %s::integer[]) AS w (field, token, weight) "
-            "JOIN reverie.posting AS p ON p.field = w.field AND p.token = w.token "
-            f"WHERE {postings} GROUP BY p.key ORDER BY figure DESC, p.key DESC) AS best JOIN LATERAL ("
+            "CROSS JOIN LATERAL (SELECT p.key, p.emphasis, p.brevity FROM reverie.posting AS p "
+            f"WHERE {postings} AND p.field = w.field AND p.token = w.token OFFSET 0) AS p "
+            "GROUP BY p.key ORDER BY figure DESC, p.key DESC) AS best JOIN LATERAL ("
             f"SELECT {columns} FROM reverie.thing AS it WHERE it.key = best.key AND {passages} OFFSET 0) "
-            "AS held ON true ORDER BY best.figure DESC, best.key DESC LIMIT %s",
+            f"AS held ON true ORDER BY best.figure DESC, best.key DESC{format_limit(limit)}",
             (
                 [_name_field(subject, each.among) for each in weights],
                 [each.token for each in weights],
                 [each.weight for each in weights],
                 *postings.values,
                 *passages.values,
-                limit,
             ),
         )
         if view is not None:
-            known = view.memo.setdefault("passages", {})
-            known.update(((subject, row[0]), Passage._make(row)) for row in rows)
+            view.memo.setdefault("passages", {}).update(
+                ((subject, row[0]), Passage._make(row[:-1])) for row in rows
+            )
+            view.memo.setdefault(subject, {}).update((row[0], (row[0], row[-1])) for row in rows)
         return [int(row[0]) for row in rows]
 
     def list_similar_words(self, subject: Searchable, word: str, scopes: Collection[str] | None) -> set[str]:

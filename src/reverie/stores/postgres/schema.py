@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from reverie.domain.errors import NotFound
+from reverie.domain.errors import InvalidInput, NotFound
 from reverie.stores.postgres.address import PostgresAddress, parse_postgres_url
 from reverie.stores.postgres.driver import load_psycopg, translate_error
 from reverie.stores.postgres.migrations import migrate, read_version, refuse_other_version
@@ -19,6 +19,13 @@ if TYPE_CHECKING:
 def connect_once(address: PostgresAddress) -> Iterator[psycopg.Connection]:
     """Lend a connection of its own, outside the pool; errors of psycopg come out translated."""
     psycopg = load_psycopg()
+    try:
+        psycopg.conninfo.conninfo_to_dict(address.connection)
+    except psycopg.Error:
+        raise InvalidInput(
+            f"the address of {address.shown} cannot be read by libpq: use only parameters that it knows, such as "
+            "sslmode=, and percent-encode special characters"
+        ) from None
     try:
         with psycopg.connect(
             address.connection, autocommit=True, prepare_threshold=None, connect_timeout=10
@@ -45,40 +52,74 @@ def prepare_database(url: str, *, create: bool) -> list[str]:
     """
     address = parse_postgres_url(url)
     with connect_once(address) as connection:
-        if not create and read_version(connection) == 0:
-            raise NotFound(
-                f"there are no tables for {address.shown}: run `reverie store create` with the URL"
-            )
+        if not create:
+            _require_tables(connection, address)
         steps = migrate(connection, address.shown)
     if create:
         open_space(address, create=True)
     return steps
 
 
-def open_space(address: PostgresAddress, *, create: bool) -> tuple[int, str] | None:
-    """Return the number of a memory in its database, and its identity among all; None if there is none.
+def refuse_other_tables(address: PostgresAddress) -> None:
+    """Raise unless a database has the tables of today's version.
+
+    Raises:
+        NotFound: it has none.
+        StoreIncompatible: another version of Reverie made them.
+        StoreUnavailable: the database cannot be reached, or the role lacks a right.
+    """
+    with connect_once(address) as connection:
+        refuse_other_version(_require_tables(connection, address), address.shown)
+
+
+def open_space(address: PostgresAddress, *, create: bool) -> tuple[int, str]:
+    """Return the number of a memory in its database, and its identity among all.
 
     Args:
         address: The memory.
         create: Whether to make the tables and the memory where there are none.
 
     Raises:
+        NotFound: there is no such memory, and it shall not be made.
         StoreIncompatible: another version of Reverie made the tables.
         StoreUnavailable: the database cannot be reached, or the role lacks a right.
     """
     with connect_once(address) as connection:
-        version = read_version(connection)
-        if version == 0:
-            if not create:
-                return None
+        if create and read_version(connection) == 0:
             migrate(connection, address.shown)
-        else:
-            refuse_other_version(version, address.shown)
-        find = "SELECT id, identity FROM reverie.space WHERE name = %s"
-        row = connection.execute(find, [address.memory]).fetchone()
+        refuse_other_version(_require_tables(connection, address), address.shown)
+        row = _find_space(connection, address)
         if row is None and create:
             connection.execute(
                 "INSERT INTO reverie.space (name) VALUES (%s) ON CONFLICT DO NOTHING", [address.memory]
             )
-            row = connection.execute(find, [address.memory]).fetchone()
-        return None if row is None else (int(row[0]), str(row[1]))
+            row = _find_space(connection, address)
+    if row is None:
+        raise NotFound(
+            f"there is no {address.shown}: make it with `reverie store create` and the URL, or with create=True"
+        )
+    return row
+
+
+def refuse_existing(address: PostgresAddress) -> None:
+    """Raise `InvalidInput` if a database has a memory of this name."""
+    with connect_once(address) as connection:
+        if read_version(connection) and _find_space(connection, address):
+            raise InvalidInput(f"there is a {address.shown} already: name another memory")
+
+
+def _find_space(connection: psycopg.Connection, address: PostgresAddress) -> tuple[int, str] | None:
+    find = "SELECT id, identity::text FROM reverie.space WHERE name = %s"
+    row: tuple[int, str] | None = connection.execute(find, [address.memory]).fetchone()
+    return row
+
+
+def _require_tables(connection: psycopg.Connection, address: PostgresAddress) -> int:
+    """Return the version of the tables; raise `NotFound` if there are none."""
+    version = read_version(connection)
+    if version == 0:
+        raise NotFound(
+            f"there are no tables for {address.shown}: make them with `reverie store create` and the URL, "
+            "or with create=True"
+        )
+    return version

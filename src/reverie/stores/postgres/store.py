@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeVar
 from reverie.domain.change import Change, JournalEntry, Subject, Value
 from reverie.domain.conversation import SessionOverview, SessionState, Turn
 from reverie.domain.entry import Entry
-from reverie.domain.errors import InvalidInput, NotFound, StoreCorrupt
+from reverie.domain.errors import InvalidInput, StoreCorrupt
 from reverie.domain.filter import Filter
 from reverie.domain.page import Page, Paragraph
 from reverie.domain.passage import Analyse, CollectionStats, Passage, Searchable
@@ -37,8 +37,13 @@ from reverie.stores.postgres.health import read_status
 from reverie.stores.postgres.postings import PASSAGE, PostingTables
 from reverie.stores.postgres.schema import open_space
 from reverie.stores.postgres.scrubbing import describe_remains, rewrite_tables
-from reverie.stores.postgres.where import Conditions, build_record_conditions, build_turn_conditions
-from reverie.stores.postgres.words import find_stale_words, renew_words
+from reverie.stores.postgres.where import (
+    Conditions,
+    build_record_conditions,
+    build_turn_conditions,
+    format_limit,
+)
+from reverie.stores.postgres.words import WordRenewal
 from reverie.stores.protocol import Order, ServerStatus, StoreProblem
 
 logger = logging.getLogger("reverie")
@@ -82,12 +87,10 @@ class PostgresStore:
         self.shown = address.shown
         self._analyse = analyse
         self._patience = f"{max(1, int(patience * 1000))}ms"
-        found = open_space(address, create=create)
-        if found is None:
-            raise NotFound(f"there is no {address.shown}: open it with create=True to make it")
-        self._space, self.identity = found
+        self._space, self.identity = open_space(address, create=create)
         self._connections = PostgresConnections(address, space=self._space, patience=patience)
         self._tables = PostingTables(self._connections, space=self._space, patience=self._patience)
+        self._renewal = WordRenewal(self._connections, self._space, analyse, patience=self._patience)
         self.postings = self._tables if address.index == "tables" else None
         if self.postings is not None:
             try:
@@ -242,8 +245,8 @@ class PostgresStore:
         columns = CHANGE_COLUMNS.replace("before, after", "before::text, after::text")
         rows = self._connections.rows(
             f"SELECT {columns} FROM reverie.journal WHERE {where} "
-            f"ORDER BY sequence {'DESC' if newest_first else 'ASC'} LIMIT %s",
-            (*values, limit),
+            f"ORDER BY sequence {'DESC' if newest_first else 'ASC'}{format_limit(limit)}",
+            values,
         )
         return [_decode_change(row) for row in rows]
 
@@ -338,8 +341,8 @@ class PostgresStore:
             "SELECT it.key, it.body::text, last.position, coalesce(last.at, it.at) AS last_at "
             "FROM reverie.thing AS it LEFT JOIN LATERAL (SELECT position, at FROM reverie.thing AS turn "
             "WHERE turn.space = %s AND turn.thread = it.key ORDER BY position DESC LIMIT 1) AS last ON true "
-            f"WHERE {where} ORDER BY last_at DESC, it.key DESC LIMIT %s",
-            (self._space, *where.values, limit),
+            f"WHERE {where} ORDER BY last_at DESC, it.key DESC{format_limit(limit)}",
+            (self._space, *where.values),
         )
         return [
             SessionOverview(
@@ -438,8 +441,8 @@ class PostgresStore:
             where.add("it.searched AND it.key > %s", after)
             rows = self._connections.rows(
                 f"SELECT {PASSAGE}, it.body::text FROM reverie.thing AS it WHERE {where} "
-                "ORDER BY it.key LIMIT %s",
-                (*where.values, limit),
+                f"ORDER BY it.key{format_limit(limit)}",
+                where.values,
             )
             found: list[tuple[Passage, Record | Turn | Paragraph]] = []
             for *fields, body in rows:
@@ -568,12 +571,21 @@ class PostgresStore:
     def find_stale_analyses(self) -> list[str]:
         """Return the ids of things whose stored words differ from what the analyzer makes of them."""
         with self._connections.viewing():
-            return list(find_stale_words(self._connections, self._space, self._analyse))
+            return list(self._renewal.find_stale())
+
+    def has_earlier_words(self) -> bool:
+        """Return whether words for search may be those of an earlier analyzer."""
+        return self._renewal.is_due()
+
+    def renew_words(self) -> bool:
+        """Renew the words of the next things that an earlier analyzer may have read; return whether there are more."""
+        self._connections.refuse_change()
+        return self._renewal.renew_batch()
 
     def repair(self) -> None:
         """Make again what follows from the rest: words that the analyzer makes otherwise, and postings that differ."""
         self._connections.refuse_change()
-        renew_words(self._connections, self._space, self._analyse, patience=self._patience)
+        self._renewal.renew_all()
         if has_damaged_postings(self._connections, self._space):
             self._tables.rebuild()
 
@@ -592,8 +604,15 @@ class PostgresStore:
             self._connections.refuse_closed()
             return []
         where = self._build_where(subject)
+        view = self._connections.view
+        bodies: dict[str | int, tuple[int, str]] = (
+            dict(view.memo.get(subject, {})) if view is not None else {}
+        )
         names = [name for name in wanted if isinstance(name, str)]
-        keys = [name for name in wanted if not isinstance(name, str)]
+        keys = [name for name in wanted if not isinstance(name, str) and name not in bodies]
+        if not names and not keys:
+            self._connections.refuse_closed()
+            return [_decode_or_raise(subject, *bodies[name]) for name in wanted]
         if not names:
             where.add("it.key = ANY (%s::bigint[])", keys)
         elif not keys:
@@ -603,7 +622,6 @@ class PostgresStore:
         rows = self._connections.rows(
             f"SELECT it.key, it.id, it.body::text FROM reverie.thing AS it WHERE {where}", where.values
         )
-        bodies: dict[str | int, tuple[int, str]] = {}
         for key, name, body in rows:
             bodies[key] = bodies[name] = (key, body)
         return [_decode_or_raise(subject, *bodies[name]) for name in wanted if name in bodies]
@@ -619,8 +637,8 @@ class PostgresStore:
     ) -> list[Any]:
         rows = self._connections.rows(
             f"SELECT it.key, it.body::text FROM reverie.thing AS it WHERE {where} "
-            f"ORDER BY {order} LIMIT %s OFFSET %s",
-            (*where.values, limit, offset),
+            f"ORDER BY {order}{format_limit(limit, offset)}",
+            where.values,
         )
         return [_decode_or_raise(subject, key, body) for key, body in rows]
 
@@ -638,16 +656,13 @@ class PostgresStore:
         A few are read at once. Of more, a cursor of the server gives one batch after the other, and keeps a
         connection until the last one.
         """
-        sql = (
-            f"SELECT it.key, it.body::text FROM reverie.thing AS it WHERE {where} "
-            f"ORDER BY {order} LIMIT %s OFFSET %s"
-        )
+        sql = f"SELECT it.key, it.body::text FROM reverie.thing AS it WHERE {where} ORDER BY {order}"
         most = _BATCH + 1 if limit is None else min(limit, _BATCH + 1)
-        rows = self._connections.rows(sql, (*where.values, most, offset))
+        rows = self._connections.rows(sql + format_limit(most, offset), where.values)
         if len(rows) <= _BATCH:
             yield from _decode_readable(subject, rows)
             return
-        with self._connections.scan(sql, (*where.values, limit, offset), _BATCH) as batches:
+        with self._connections.scan(sql + format_limit(limit, offset), where.values, _BATCH) as batches:
             for batch in batches:
                 yield from _decode_readable(subject, batch)
 

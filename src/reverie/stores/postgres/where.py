@@ -55,6 +55,11 @@ class Conditions:
             self.add("""strpos(lower((it.body ->> 'content') COLLATE "C"), %s) > 0""", text.translate(_LOWER))
 
 
+def format_limit(limit: int | None, offset: int = 0) -> str:
+    """Return the end of a query; the numbers stand in the text, for plans that are made without parameters."""
+    return f" LIMIT {'ALL' if limit is None else int(limit)} OFFSET {int(offset)}"
+
+
 def build_record_conditions(space: int, wanted: Filter, containing: str | None = None) -> Conditions:
     """Return the filter as conditions on records."""
     where = Conditions(space, "record")

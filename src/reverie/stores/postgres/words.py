@@ -8,26 +8,31 @@ from reverie.domain.passage import Analyse
 from reverie.stores.codec import ANALYSIS_COLUMNS, Row, UnreadableRow, decode_value
 from reverie.stores.postgres.changes import analyze_columns
 from reverie.stores.postgres.connections import PostgresConnections
+from reverie.stores.postgres.where import format_limit
 
 _BATCH = 500
 _THINGS = (
     f"SELECT subject, key, id, body::text, {', '.join(ANALYSIS_COLUMNS)} FROM reverie.thing WHERE space = %s "
-    "AND subject IN ('record', 'turn', 'paragraph') AND (subject, key) > (%s, %s) ORDER BY subject, key LIMIT %s"
+    "AND subject IN ('record', 'turn', 'paragraph') AND (subject, key) > (%s, %s) ORDER BY subject, key"
 )
 _RENEW = (
     "SELECT reverie.renew_words(%s, %s, %s::text[], %s::bigint[], %s::text[], %s::integer[], %s::text[], "
     "%s::text[], %s::text[], %s::text[])"
 )
+_PLACE = "SELECT renewed_subject, renewed_key FROM reverie.work WHERE space = %s"
+_MOVE = (
+    "UPDATE reverie.work SET renewed_subject = %s, renewed_key = %s WHERE space = %s AND renewed_key IS NOT NULL "
+    "RETURNING 1"
+)
+
+_Place = tuple[str, int]
 
 
-def find_stale_words(connections: PostgresConnections, space: int, analyse: Analyse) -> Iterator[str]:
-    """Yield the ids of things whose words differ from what the analyzer makes of them."""
-    for batch in _iterate_stale(connections, space, analyse):
-        yield from (name for name, *_ in batch)
+class WordRenewal:
+    """The words of one memory that an earlier analyzer may have made, and their renewal in batches.
 
-
-def renew_words(connections: PostgresConnections, space: int, analyse: Analyse, *, patience: str) -> None:
-    """Give things the words that the analyzer makes of them, in batches between which others can write.
+    Others can write between two batches. How far the renewal is stands in the database, so any process goes on
+    with it.
 
     Args:
         connections: The connections of the store.
@@ -35,23 +40,64 @@ def renew_words(connections: PostgresConnections, space: int, analyse: Analyse, 
         analyse: The analyzer.
         patience: How long to wait for the lock of the memory, as PostgreSQL writes it.
     """
-    for batch in _iterate_stale(connections, space, analyse):
-        columns = [list(column) for column in zip(*(row for _, *row in batch), strict=True)]
-        connections.call_fenced(_RENEW, (space, patience, *columns))
 
+    def __init__(
+        self, connections: PostgresConnections, space: int, analyse: Analyse, *, patience: str
+    ) -> None:
+        self._connections = connections
+        self._space = space
+        self._analyse = analyse
+        self._patience = patience
 
-def _iterate_stale(connections: PostgresConnections, space: int, analyse: Analyse) -> Iterator[list[Row]]:
-    """Yield id, subject, key, document and right words of things with other words, in batches."""
-    last: tuple[str, int] = ("", 0)
-    while rows := connections.rows(_THINGS, (space, *last, _BATCH)):
+    def find_stale(self) -> Iterator[str]:
+        """Yield the ids of things whose words differ from what the analyzer makes of them."""
+        place: _Place | None = ("", 0)
+        while place is not None:
+            stale, place = self._read_batch(place)
+            yield from (name for name, *_ in stale)
+
+    def is_due(self) -> bool:
+        """Return whether a later version of Reverie has come since the words were made."""
+        return self._read_place() is not None
+
+    def renew_batch(self) -> bool:
+        """Renew the words of the next things; return whether there are more."""
+        if (place := self._read_place()) is None:
+            return False
+        after = self._renew_after(place)
+        self._connections.rows(_MOVE, (*(after or (None, None)), self._space))
+        return after is not None
+
+    def renew_all(self) -> None:
+        """Renew all words, due or not."""
+        place: _Place | None = ("", 0)
+        while place is not None:
+            place = self._renew_after(place)
+        self._connections.rows(_MOVE, (None, None, self._space))
+
+    def _read_place(self) -> _Place | None:
+        ((subject, key),) = self._connections.rows(_PLACE, (self._space,))
+        return None if key is None else (subject, key)
+
+    def _renew_after(self, place: _Place) -> _Place | None:
+        stale, after = self._read_batch(place)
+        if stale:
+            columns = [list(column) for column in zip(*(row for _, *row in stale), strict=True)]
+            self._connections.call_fenced(_RENEW, (self._space, self._patience, *columns))
+        return after
+
+    def _read_batch(self, place: _Place) -> tuple[list[Row], _Place | None]:
+        """Return id, subject, key, document and right words of the next things with other words, and the last place.
+
+        The place is None at the end.
+        """
+        rows = self._connections.rows(_THINGS + format_limit(_BATCH), (self._space, *place))
         stale: list[Row] = []
         for subject, key, name, body, *stored in rows:
             try:
                 value = decode_value(subject, body)
             except UnreadableRow:
                 continue  # the check of the store reports it
-            if value is not None and tuple(stored) != (words := analyze_columns(value, analyse)):
+            if value is not None and tuple(stored) != (words := analyze_columns(value, self._analyse)):
                 stale.append((name, subject, key, body, *words))
-        if stale:
-            yield stale
-        last = rows[-1][:2]
+        return stale, rows[-1][:2] if len(rows) == _BATCH else None

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import secrets
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from reverie.stores.postgres.address import PostgresAddress
 from reverie.stores.postgres.connections import PostgresConnections
+from reverie.stores.postgres.schema import refuse_other_tables
 
 CLAIM_TIME = timedelta(seconds=30)
 """Time after which a memory is due again if its worker did not report."""
@@ -42,22 +43,27 @@ class WorkQueue:
 
     Args:
         address: The database.
-        memory: Name of the only memory to work for; None for all.
+
+    Raises:
+        NotFound: the database has no tables of Reverie.
+        StoreIncompatible: another version of Reverie made them.
+        StoreUnavailable: the database cannot be reached, or the role lacks a right.
 
     Attributes:
         worker: Name of this worker in the table of workers.
     """
 
-    def __init__(self, address: PostgresAddress, *, memory: str | None = None) -> None:
+    def __init__(self, address: PostgresAddress) -> None:
+        address = replace(address, shown=address.database)
+        refuse_other_tables(address)
         self._connections = PostgresConnections(address, space=0, patience=10)
-        self._memory = memory
         self._current: str | None = None
         self.worker = secrets.token_hex(6)
 
     def claim(self) -> WorkClaim | None:
         """Return the memory whose look has been due for the longest time; None if none is due."""
         space, memory, number = self._connections.call(
-            "SELECT * FROM reverie.claim_work(%s, %s)", (CLAIM_TIME, self._memory)
+            "SELECT * FROM reverie.claim_work(%s, NULL)", (CLAIM_TIME,)
         )
         self._current = memory
         return None if space is None else WorkClaim(space=space, memory=memory, number=number)

@@ -24,24 +24,24 @@ from reverie.stores.sqlite.errors import translate_error
 from reverie.stores.sqlite.migrations import build_uri, copy_out, sync_folder
 
 _PAUSE_S = 0.02
+_PATIENCE_S = 10.0
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT}
 _BESIDE = ("-wal", "-shm", "-journal")
 
 
-def replace_file(path: Path, replacement: Path, *, kept: Path, patience: float = 10.0) -> None:
+def replace_file(path: Path, replacement: Path, *, kept: Path) -> None:
     """Put a store's file in the place of another.
 
     Args:
         path: The file to be replaced; others may have it open.
         replacement: The new one, closed, on the same file system; it is moved.
         kept: The name under which the old one is kept, with all that was written to it.
-        patience: How many seconds to wait for others that write or read.
 
     Raises:
         StoreUnavailable: others kept on reading or writing, or the disk refuses; nothing was replaced.
     """
     try:
-        with not_forking, _open_quiesced(path, patience) as file:
+        with not_forking, _open_quiesced(path, _PATIENCE_S) as file:
             _refuse_log(replacement)
             if file is None:
                 _set_aside(path, kept)

@@ -71,9 +71,14 @@ def _to_json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, indent=2)
 
 
-def _open(required: Sequence[str], **properties: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the schema of an object that may have further properties."""
-    return {"type": "object", "properties": dict(properties), "required": list(required)}
+def _open(**properties: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the schema of an object that has these properties, and may have others."""
+    return {"type": "object", "properties": properties, "required": [*properties]}
+
+
+def _close(**properties: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the schema of an object that has these properties and no others."""
+    return schemas.build_parameters([*properties], **properties)
 
 
 def _build_text_schema(description: str = "") -> Mapping[str, Any]:
@@ -87,7 +92,6 @@ def _list(items: Mapping[str, Any], description: str = "") -> Mapping[str, Any]:
 
 _ENTITIES = _list(
     _open(
-        ["name", "entityType", "observations"],
         name=_build_text_schema("What the entity is called; no two have one name."),
         entityType=_build_text_schema("What sort of thing it is, such as person or project."),
         observations=_list(_build_text_schema(), "What is known of it, one fact each."),
@@ -95,7 +99,6 @@ _ENTITIES = _list(
 )
 _RELATIONS = _list(
     _open(
-        ["from", "to", "relationType"],
         **{
             "from": _build_text_schema("The name of the entity that it starts at."),
             "to": _build_text_schema("The name of the entity that it ends at."),
@@ -107,110 +110,80 @@ _RELATIONS = _list(
 )
 _NAME = _build_text_schema("The name of the entity.")
 _ANY_NAME = {"type": "string", "minLength": 0}  # an empty name in a list is a name
-_GRAPH = schemas.build_parameters(["entities", "relations"], entities=_ENTITIES, relations=_RELATIONS)
-_DONE = schemas.build_parameters(
-    ["success", "message"], success={"type": "boolean"}, message=_build_text_schema()
-)
+_GRAPH = _close(entities=_ENTITIES, relations=_RELATIONS)
+_DONE = _close(success={"type": "boolean"}, message=_build_text_schema())
 _RESULTS = _list(
     _open(
-        ["entityName", "addedObservations"],
         entityName=_build_text_schema(),
         addedObservations=_list(_build_text_schema()),
     )
 )
+
+
+def _define(
+    name: str, description: str, result: Mapping[str, Any], **arguments: Mapping[str, Any]
+) -> tuple[ToolSpec, Mapping[str, Any]]:
+    """Return a tool that needs all of its arguments, and the schema of its result."""
+    return ToolSpec(name=name, description=description, parameters=_open(**arguments)), result
+
+
 _TOOLS: Sequence[tuple[ToolSpec, Mapping[str, Any]]] = (
-    (
-        ToolSpec(
-            name="create_entities",
-            description="Create new entities in the knowledge graph. Those whose name is there already are "
-            "left as they are; the answer has the new ones.",
-            parameters=_open(["entities"], entities=_ENTITIES),
-        ),
-        schemas.build_parameters(["entities"], entities=_ENTITIES),
+    _define(
+        "create_entities",
+        "Create new entities in the knowledge graph. Those whose name is there already are "
+        "left as they are; the answer has the new ones.",
+        _close(entities=_ENTITIES),
+        entities=_ENTITIES,
     ),
-    (
-        ToolSpec(
-            name="create_relations",
-            description="Create new relations between entities of the knowledge graph, in active voice. "
-            "Those that are there already are left out; the answer has the new ones.",
-            parameters=_open(["relations"], relations=_RELATIONS),
-        ),
-        schemas.build_parameters(["relations"], relations=_RELATIONS),
+    _define(
+        "create_relations",
+        "Create new relations between entities of the knowledge graph, in active voice. "
+        "Those that are there already are left out; the answer has the new ones.",
+        _close(relations=_RELATIONS),
+        relations=_RELATIONS,
     ),
-    (
-        ToolSpec(
-            name="add_observations",
-            description="Add observations to entities that are in the knowledge graph already. The answer "
-            "has those that were new.",
-            parameters=_open(
-                ["observations"],
-                observations=_list(
-                    _open(
-                        ["entityName", "contents"],
-                        entityName=_NAME,
-                        contents=_list(_build_text_schema(), "What to add, one fact each."),
-                    )
-                ),
-            ),
+    _define(
+        "add_observations",
+        "Add observations to entities that are in the knowledge graph already. The answer "
+        "has those that were new.",
+        _close(results=_RESULTS),
+        observations=_list(
+            _open(
+                entityName=_NAME,
+                contents=_list(_build_text_schema(), "What to add, one fact each."),
+            )
         ),
-        schemas.build_parameters(["results"], results=_RESULTS),
     ),
-    (
-        ToolSpec(
-            name="delete_entities",
-            description="Delete entities from the knowledge graph, with their observations and relations.",
-            parameters=_open(["entityNames"], entityNames=_list(_ANY_NAME, "The names of the entities.")),
-        ),
+    _define(
+        "delete_entities",
+        "Delete entities from the knowledge graph, with their observations and relations.",
         _DONE,
+        entityNames=_list(_ANY_NAME, "The names of the entities."),
     ),
-    (
-        ToolSpec(
-            name="delete_observations",
-            description="Delete single observations of entities of the knowledge graph.",
-            parameters=_open(
-                ["deletions"],
-                deletions=_list(
-                    _open(
-                        ["entityName", "observations"],
-                        entityName=_NAME,
-                        observations=_list(_build_text_schema(), "What to delete, in the very words."),
-                    )
-                ),
-            ),
-        ),
+    _define(
+        "delete_observations",
+        "Delete single observations of entities of the knowledge graph.",
         _DONE,
-    ),
-    (
-        ToolSpec(
-            name="delete_relations",
-            description="Delete relations from the knowledge graph.",
-            parameters=_open(["relations"], relations=_RELATIONS),
+        deletions=_list(
+            _open(
+                entityName=_NAME,
+                observations=_list(_build_text_schema(), "What to delete, in the very words."),
+            )
         ),
-        _DONE,
     ),
-    (
-        ToolSpec(
-            name="read_graph",
-            description="Read the whole knowledge graph.",
-            parameters=_open([]),
-        ),
+    _define("delete_relations", "Delete relations from the knowledge graph.", _DONE, relations=_RELATIONS),
+    _define("read_graph", "Read the whole knowledge graph.", _GRAPH),
+    _define(
+        "search_nodes",
+        "Find the entities of the knowledge graph that have a text in their name, type or "
+        "observations, with the relations at them.",
         _GRAPH,
+        query=_build_text_schema("The text to look for, in any case."),
     ),
-    (
-        ToolSpec(
-            name="search_nodes",
-            description="Find the entities of the knowledge graph that have a text in their name, type or "
-            "observations, with the relations at them.",
-            parameters=_open(["query"], query=_build_text_schema("The text to look for, in any case.")),
-        ),
+    _define(
+        "open_nodes",
+        "Show entities of the knowledge graph by name, with the relations at them.",
         _GRAPH,
-    ),
-    (
-        ToolSpec(
-            name="open_nodes",
-            description="Show entities of the knowledge graph by name, with the relations at them.",
-            parameters=_open(["names"], names=_list(_ANY_NAME, "The names of the entities.")),
-        ),
-        _GRAPH,
+        names=_list(_ANY_NAME, "The names of the entities."),
     ),
 )

@@ -68,8 +68,9 @@ def build_memory_tool(memory: MemoryLike, *, now: Callable[[], datetime], source
 
 
 def _add(memory: MemoryLike, given: Mapping[str, Any], source: str) -> ToolResult:
+    content = argument_values.get_text(given, "content")
     saved = memory.save(
-        argument_values.get_text(given, "content"),
+        content,
         category=argument_values.get_optional_text(given, "category"),
         kind=given.get("kind"),
         layer=given.get("layer"),
@@ -80,7 +81,7 @@ def _add(memory: MemoryLike, given: Mapping[str, Any], source: str) -> ToolResul
         origin="agent",
     )
     return ToolResult(
-        records.format_saved_result(saved), {"record": rendering.build_record_data(saved.record)}
+        records.format_saved_result(saved, content), {"record": rendering.build_record_data(saved.record)}
     )
 
 

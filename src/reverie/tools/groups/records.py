@@ -12,6 +12,7 @@ from typing import Any
 from reverie.context import render
 from reverie.domain.errors import NotFound
 from reverie.domain.record import UNTRUSTED, Record
+from reverie.domain.secrets.redactor import has_redaction
 from reverie.domain.text import escaping
 from reverie.llm.messages import ToolSpec
 from reverie.repositories.records import SaveResult
@@ -30,15 +31,16 @@ def build_long_term_tools(memory: MemoryLike, *, now: Callable[[], datetime], so
     """
 
     def save(given: Mapping[str, Any]) -> ToolResult:
+        content = argument_values.get_text(given, "content")
         saved = memory.save(
-            argument_values.get_text(given, "content"),
+            content,
             category=argument_values.get_optional_text(given, "category"),
             tags=argument_values.get_texts(given, "tags"),
             source=source,
             origin="agent",
             draft=True,
         )
-        return ToolResult(format_saved_result(saved), build_saved_data(saved))
+        return ToolResult(format_saved_result(saved, content), build_saved_data(saved))
 
     def search(given: Mapping[str, Any]) -> ToolResult:
         hits = memory.search(
@@ -88,13 +90,14 @@ def build_long_term_tools(memory: MemoryLike, *, now: Callable[[], datetime], so
     )
 
 
-def format_saved_result(saved: SaveResult) -> str:
-    """Return the sentence about a saved record."""
+def format_saved_result(saved: SaveResult, given: str) -> str:
+    """Return what is said of the record that the given text was saved as."""
+    secret = " A secret in it is not stored." if has_redaction(given, saved.record.content) else ""
     where = f" in {saved.record.category}" if saved.record.category else ""
     if saved.outcome == "created":
-        return f"Saved as {saved.record.id}{where}."
+        return f"Saved as {saved.record.id}{where}.{secret}"
     verb = "Known already" if saved.outcome == "reinforced" else "Added to what was known"
-    return f"{verb}: {saved.record.id}{where}, seen {saved.record.seen_count} times."
+    return f"{verb}: {saved.record.id}{where}, seen {saved.record.seen_count} times.{secret}"
 
 
 def build_saved_data(saved: SaveResult) -> Mapping[str, Any]:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, time
+from types import MappingProxyType
+from typing import Any
 
 from reverie.admin.transfer.items import (
     FoundPage,
@@ -19,6 +21,7 @@ from reverie.admin.transfer.items import (
     Item,
     Reason,
     Skipped,
+    What,
     add_source_id,
     build_stable_id,
     hash_texts,
@@ -50,11 +53,52 @@ _BULLET = re.compile(r"(?:[-*+]|\d{1,3}[.)])\s+")
 _CODE = re.compile(r"\s*(```|~~~)")
 
 
-def get_skip_reason(error: InvalidInput) -> Reason:
+def get_skip_reason(error: Exception) -> Reason:
     """Return the reason to leave out what was refused with this error."""
     if isinstance(error, TooLarge) or " characters: at most" in str(error):
         return "too large"
     return "empty" if " is empty" in str(error) else "broken"
+
+
+def skip(what: What, place: str, error: Exception) -> Skipped:
+    """Return what was refused with this error as left out."""
+    return Skipped(what=what, place=place, why=get_skip_reason(error), detail=str(error))
+
+
+def build_foreign_record(
+    form: str,
+    terms: ImportTerms,
+    source_id: str,
+    content: str,
+    *,
+    place: str,
+    at: datetime,
+    metadata: Mapping[str, str] = MappingProxyType({}),
+    **fields: Any,
+) -> Item:
+    """Return a record of another program, or why there is none.
+
+    Args:
+        form: The format that it is from.
+        source_id: Its id there; the id of the record is made of it.
+        at: When it was made, changed and seen, as far as `fields` do not say so.
+        fields: Further fields of the record.
+    """
+    known: dict[str, Any] = {
+        "id": build_stable_id(form, terms.foreign_scope, source_id),
+        "created_at": at,
+        "updated_at": at,
+        "last_seen_at": at,
+        "source": f"import:{form}",
+        "origin": terms.foreign_origin,
+        "scope": terms.foreign_scope,
+        "metadata": add_source_id(metadata, source_id),
+    }
+    try:
+        record = validate_record(Record(content=content, **known | fields))
+        return FoundRecord(place=place, record=record, form=form)
+    except (InvalidInput, OverflowError) as error:
+        return skip("record", place, error)
 
 
 # -- paragraphs of logs ------------------------------------------------------------------------------------
@@ -147,7 +191,7 @@ def _parse_page(name: str, text: str, *, place: str, at: datetime) -> Item:
     try:
         page = validate_page(Page(name=validate_page_name(name), content=content, updated_at=at))
     except InvalidInput as error:
-        return Skipped(what="page", place=place, why=get_skip_reason(error), detail=str(error))
+        return skip("page", place, error)
     return FoundPage(place=place, page=page)
 
 
@@ -160,7 +204,7 @@ def _parse_log(name: str, text: str, terms: ImportTerms, *, place: str, at: date
         try:
             paragraph = build_paragraph(name, content, form=FORM, at=last, nth=seen[content])
         except InvalidInput as error:
-            yield Skipped(what="paragraph", place=where, why=get_skip_reason(error), detail=str(error))
+            yield skip("paragraph", where, error)
             continue
         seen[content] += 1
         last = paragraph.at
@@ -200,27 +244,19 @@ def build_record_item(
         name: The name of the text.
         nth: The number of equal pieces before it.
     """
-    identity = hash_texts(name, content, str(nth))
-    scope = terms.foreign_scope
-    try:
-        record = Record(
-            id=build_stable_id(FORM, scope, identity),
-            content=content,
-            created_at=at,
-            updated_at=at,
-            last_seen_at=at,
-            kind=kind,
-            layer="episodic" if kind == "event" else "semantic",
-            category=category,
-            tags=tags,
-            source=f"import:{name}"[:200],
-            origin=terms.foreign_origin,
-            scope=scope,
-            metadata=add_source_id({}, identity),
-        )
-        return FoundRecord(place=place, record=validate_record(record), form=FORM)
-    except InvalidInput as error:
-        return Skipped(what="record", place=place, why=get_skip_reason(error), detail=str(error))
+    return build_foreign_record(
+        FORM,
+        terms,
+        hash_texts(name, content, str(nth)),
+        content,
+        place=place,
+        at=at,
+        kind=kind,
+        layer="episodic" if kind == "event" else "semantic",
+        category=category,
+        tags=tags,
+        source=f"import:{name}"[:200],
+    )
 
 
 def split_blocks(text: str) -> Iterator[tuple[int, tuple[str, ...], str]]:

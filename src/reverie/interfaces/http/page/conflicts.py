@@ -1,13 +1,18 @@
-"""Conflicts: records that contradict each other, side by side, to be settled."""
+"""Conflicts: records that contradict each other, and hand edits that met other changes, to be settled."""
 
 from __future__ import annotations
 
-from typing import Any
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from reverie.domain.errors import translate_os_errors
+from reverie.domain.scope import EVERY_SCOPE
 from reverie.interfaces import formatting
 from reverie.interfaces.http import conflicts, records
+from reverie.interfaces.http.conditions import compute_etag
 from reverie.interfaces.http.operations import Call, ScopeQuery
-from reverie.interfaces.http.page.differences import compare_texts
+from reverie.interfaces.http.page.differences import compare_texts, compare_values
 from reverie.interfaces.http.page.rendering import TEXTS
 from reverie.interfaces.http.page.views import (
     Fields,
@@ -20,6 +25,10 @@ from reverie.interfaces.http.page.views import (
     view,
 )
 from reverie.interfaces.http.problems import Problem
+from reverie.interfaces.http.schemas import RecordPatch
+
+if TYPE_CHECKING:
+    from reverie.files.hand_edits.importer import ConflictFile
 
 VIEWS: list[PageView] = []
 
@@ -31,15 +40,88 @@ class PairQuery(ScopeQuery):
     second: str
 
 
-@view(VIEWS, "GET", "/conflicts", right="read")
+@view(VIEWS, "GET", "/conflicts", right="read", query=conflicts.ConflictQuery)
 def list_conflicts(call: Call) -> Screen | Redirect:
     """Show pairs of records of which only one seems to hold."""
-    found = perform(call, conflicts.list_conflicts).body["items"]
+    found = perform(call, conflicts.list_conflicts, cursor=call.query.cursor).body
     return Screen(
         template="conflicts.html",
         title=TEXTS["conflicts"]["title"],
-        values={"pairs": [_mark(each["records"]) for each in found], "compared": conflicts.MOST_COMPARED},
+        values={
+            "pairs": [_mark(each["records"]) for each in found["items"]],
+            "compared": found["compared"],
+            "following": found["next"],
+            "edits": [] if call.query.cursor else _list_edits(call),
+        },
     )
+
+
+def _list_edits(call: Call) -> list[dict[str, Any]]:
+    """Return the conflicts of hand edits for whoever may see all scopes."""
+    if call.query.scope or not is_allowed(call, "admin", is_whole=True) or call.memory.folder is None:
+        return []
+    return [_describe_edit(call, each) for each in call.memory.folder.conflicts()]
+
+
+def _describe_edit(call: Call, conflict: ConflictFile) -> dict[str, Any]:
+    """Return a conflict with what differs; without that where the other version cannot be taken over."""
+    record, other = call.memory.scoped(EVERY_SCOPE).get(conflict.id), _read_version(call, conflict.path)
+    about: dict[str, Any] = {"path": conflict.path, "of": conflict.of}
+    if record is None or not conflict.fields or any(name not in other for name in conflict.fields):
+        return about | {"fields": [], "id": "", "version": "", "scope": ""}
+    live = record.to_dict()
+    fields = [
+        {"name": each["name"], "sides": [_select_pieces(each["pieces"], own) for own in ("gone", "new")]}
+        for each in compare_values(live, other)
+        if each["name"] in conflict.fields
+    ]
+    may_take = all(name in RecordPatch.model_fields for name in conflict.fields)
+    version = compute_etag(live) if may_take else ""
+    return about | {"fields": fields, "id": record.id, "version": version, "scope": record.scope}
+
+
+def _read_version(call: Call, path: str) -> dict[str, Any]:
+    """Return the record that a conflict file holds; nothing if it holds none that can be read."""
+    file = _find_file(call, path)
+    try:
+        found = None if file.is_symlink() else json.loads(file.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+@view(VIEWS, "POST", "/conflicts/edit", right="admin", is_whole=True)
+def settle_edit(call: Call) -> Screen | Redirect:
+    """Settle a conflict of a hand edit: keep what holds, or take over the other version; its file is removed."""
+    fields: Fields = call.body
+    folder, path = call.memory.folder, fields.get("path")
+    conflict = None if folder is None else next((c for c in folder.conflicts() if c.path == path), None)
+    if conflict is None:
+        raise Problem(404, TEXTS["conflicts"]["no_edit"])
+    done = None
+    if fields.get("keep") == "other":
+        about, other = _describe_edit(call, conflict), _read_version(call, path)
+        if not about["version"]:
+            raise Problem(422, TEXTS["conflicts"]["by_hand"])
+        perform(
+            call,
+            records.update_record,
+            path={"id": conflict.id},
+            body={name: other[name] for name in conflict.fields},
+            if_match=fields.get("version"),
+            scope=about["scope"],
+        )
+        done = find_last_change(call, conflict.id)
+    elif fields.get("keep") != "live":
+        raise Problem(422, TEXTS["conflicts"]["no_choice"])
+    with translate_os_errors(f"{path!r} cannot be removed"):
+        _find_file(call, path).unlink(missing_ok=True)
+    return Redirect("/conflicts", done=done)
+
+
+def _find_file(call: Call, path: str) -> Path:
+    assert call.memory.path is not None  # a memory without a folder has no files
+    return call.memory.path / path
 
 
 @view(VIEWS, "GET", "/conflicts/pair", right="read", query=PairQuery)
@@ -99,6 +181,11 @@ def _mark(pair: list[dict[str, Any]]) -> list[dict[str, Any]]:
     first, second = pair
     pieces = compare_texts(second["content"], first["content"])
     return [
-        {**record, "pieces": [(kind != "same", text) for kind, text in pieces if kind in ("same", own)]}
+        {**record, "pieces": _select_pieces(pieces, own)}
         for record, own in ((first, "new"), (second, "gone"))
     ]
+
+
+def _select_pieces(pieces: list[tuple[str, str]], own: str) -> list[tuple[bool, str]]:
+    """Return the pieces of one side of a comparison, and whether the other side lacks each."""
+    return [(kind != "same", text) for kind, text in pieces if kind in ("same", own)]

@@ -41,5 +41,5 @@ def show_overview(call: Call) -> Screen | Redirect:
 def _count_waiting(call: Call) -> int:
     """Return how many plans and proposals wait for a decision."""
     proposals = perform(call, reviews.list_proposals).body["items"]
-    plans = perform(call, reviews.list_plans).body["items"] if not call.caller.scope else []
-    return len(proposals) + sum(bool(plan["groups"]) and not plan["decided"] for plan in plans)
+    plans = call.server.plans.list() if not call.caller.scope else []
+    return len(proposals) + sum(bool(plan.groups) and not plan.decided for plan in plans)

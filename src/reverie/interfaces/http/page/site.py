@@ -37,6 +37,7 @@ from reverie.interfaces.http.page.views import Download, Fields, PageView, Redir
 from reverie.interfaces.http.problems import Problem
 from reverie.interfaces.http.schemas import EventsQuery
 from reverie.interfaces.http.server import HttpServer, choose_request_id, parse_query, read_body
+from reverie.interfaces.mcp.threads import Lane
 
 GROUPS = (
     overview,
@@ -158,7 +159,8 @@ class Site:
     async def _answer(self, view: PageView, request: Request) -> Response:
         try:
             fields = await _read_fields(request) if view.method == "POST" else None
-            return await self._server.threads.run(partial(self._run, view, request, fields))
+            lane: Lane = "read" if view.method == "GET" else "change"
+            return await self._server.threads.run(partial(self._run, view, request, fields), lane=lane)
         except ClientDisconnect:
             return Response(status_code=400)
         except Exception as error:  # noqa: BLE001 - the outermost handler of a request: it is logged and reported

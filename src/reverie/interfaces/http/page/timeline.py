@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, get_args
 
 from reverie.domain.change import Subject
@@ -22,6 +22,7 @@ _MOST_ROWS = 100
 _MOST_SHOWN = 20
 _MOST_UNDONE = 1_000
 _LONGEST_DREAM = timedelta(hours=2)
+_LAST_DAY = datetime.max.replace(tzinfo=UTC) - timedelta(days=1)
 
 
 class TimelineQuery(ScopeQuery):
@@ -122,7 +123,7 @@ def _read_end(text: str) -> datetime | None:
     """Return the time before which changes are shown; a day is shown to its end."""
     moment = read_time(text, "until")
     is_day = moment is not None and len(text.strip()) == len("2026-11-20")
-    return moment + timedelta(days=1) if moment is not None and is_day else moment
+    return min(moment, _LAST_DAY) + timedelta(days=1) if moment is not None and is_day else moment
 
 
 # -- undo ------------------------------------------------------------------------------------------------

@@ -122,7 +122,7 @@ def _draw_health(call: Call, diagnosis: dict[str, Any] | None = None) -> Screen:
             "index": call.memory.admin._index.status(),
             "path": call.memory.path,
             "bytes": _measure_database(call.memory.path),
-            "conflicts": call.memory.folder.conflicts() if call.memory.folder is not None else [],
+            "conflicts": len(call.memory.folder.conflicts()) if call.memory.folder is not None else 0,
             "settings": sorted(rows, key=lambda row: (row["value"] == row["usual"], row["name"])),
         },
     )

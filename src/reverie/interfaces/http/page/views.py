@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from reverie.domain.text.timestamps import to_utc
 from reverie.interfaces.http import (
     administration,
     changes,
@@ -201,7 +202,7 @@ def read_moment(text: str, name: str) -> datetime | int | None:
         raise Problem(
             422, f"{name} is {text[:40]!r}: give a time such as 2026-11-20 14:30, or the number of a change."
         ) from None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return to_utc(moment if moment.tzinfo else moment.replace(tzinfo=UTC), name=name)
 
 
 def read_time(text: str, name: str) -> datetime | None:

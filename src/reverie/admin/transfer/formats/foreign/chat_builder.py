@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any
 
 from reverie.admin.transfer import safe_reading
 from reverie.admin.transfer.formats import notes
-from reverie.admin.transfer.formats.foreign.fields import to_storable
+from reverie.admin.transfer.formats.foreign.fields import parse_moment, to_storable, to_text
 from reverie.admin.transfer.formats.native.jsonl import PIECE
 from reverie.admin.transfer.items import (
     FoundTurns,
@@ -133,6 +133,36 @@ class ConversationBuilder:
             yield Skipped(what=what, place=self._place, why=why, detail=detail, count=count)
 
 
+def open_exported_chat(
+    form: str,
+    name: str,
+    terms: ImportTerms,
+    place: str,
+    *,
+    times: Iterable[Any],
+    about: Mapping[str, Any],
+    updated: Any,
+) -> ConversationBuilder:
+    """Begin a conversation of an export that names its time of change.
+
+    Args:
+        times: Of the conversation and its messages, as the export has them; the first valid one is its beginning.
+        about: Metadata; what is empty is left out.
+    """
+    changed = parse_moment(updated)
+    metadata = {key: to_text(value) for key, value in about.items() if value}
+    if changed is not None:
+        metadata["source_updated_at"] = changed.isoformat()
+    return ConversationBuilder(
+        f"{form}:{name}",
+        form=form,
+        place=place,
+        begun=next(filter(None, map(parse_moment, times)), terms.now),
+        scope=terms.foreign_scope,
+        metadata={**metadata, "imported_from": form},
+    )
+
+
 class SourceIds:
     """Ids of turns within their sessions; a turn without an id gets one derived from its content."""
 
@@ -169,7 +199,7 @@ def read_elements(
         try:
             yield from parse(safe_reading.parse_json_object(text), terms, place)
         except InvalidInput as error:
-            yield Skipped(what="session", place=place, why=notes.get_skip_reason(error), detail=str(error))
+            yield notes.skip("session", place, error)
 
 
 def mark_sender(terms: ImportTerms) -> dict[str, str]:

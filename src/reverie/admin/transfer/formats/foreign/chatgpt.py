@@ -11,8 +11,12 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from reverie.admin.transfer.formats.foreign.chat_builder import ConversationBuilder, build_tool_call
-from reverie.admin.transfer.formats.foreign.fields import parse_moment, to_text
+from reverie.admin.transfer.formats.foreign.chat_builder import (
+    ConversationBuilder,
+    build_tool_call,
+    open_exported_chat,
+)
+from reverie.admin.transfer.formats.foreign.fields import parse_moment
 from reverie.admin.transfer.items import ImportTerms, Item
 from reverie.domain.conversation import ROLES, Role
 from reverie.domain.errors import InvalidInput
@@ -38,32 +42,19 @@ def parse_conversation(data: Mapping[str, Any], terms: ImportTerms, place: str) 
     if not is_conversation(data) or not isinstance(name, str):
         raise InvalidInput("no conversation of ChatGPT: it has no 'mapping' or no 'id'")
     messages = _find_message_path(data["mapping"], data.get("current_node"))
-    times = (parse_moment(message.get("create_time")) for message in messages)
-    begun = parse_moment(data.get("create_time")) or next((at for at in times if at is not None), terms.now)
-    chat = ConversationBuilder(
-        f"{FORM}:{name}",
-        form=FORM,
-        place=place,
-        begun=begun,
-        scope=terms.foreign_scope,
-        metadata=_build_metadata(data),
+    times = (data.get("create_time"), *(message.get("create_time") for message in messages))
+    about = {
+        "title": data.get("title"),
+        "model": data.get("default_model_slug"),
+        "gizmo": data.get("gizmo_id"),
+    }
+    chat = open_exported_chat(
+        FORM, name, terms, place, times=times, about=about, updated=data.get("update_time")
     )
     reading = _Reading(chat)
     for message in messages:
         reading.add(message)
     yield from chat.items()
-
-
-def _build_metadata(data: Mapping[str, Any]) -> dict[str, str]:
-    updated = parse_moment(data.get("update_time"))
-    about = {
-        "title": data.get("title"),
-        "model": data.get("default_model_slug"),
-        "gizmo": data.get("gizmo_id"),
-        "imported_from": FORM,
-        "source_updated_at": None if updated is None else updated.isoformat(),
-    }
-    return {name: to_text(value) for name, value in about.items() if value}
 
 
 def _find_message_path(mapping: Mapping[str, Any], current: Any) -> list[dict[str, Any]]:

@@ -11,8 +11,12 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from reverie.admin.transfer.formats.foreign.chat_builder import ConversationBuilder, build_tool_call
-from reverie.admin.transfer.formats.foreign.fields import parse_moment, to_text
+from reverie.admin.transfer.formats.foreign.chat_builder import (
+    ConversationBuilder,
+    build_tool_call,
+    open_exported_chat,
+)
+from reverie.admin.transfer.formats.foreign.fields import filter_objects, parse_moment, to_text
 from reverie.admin.transfer.items import ImportTerms, Item, hash_texts
 from reverie.domain.conversation import Role, ToolCall
 from reverie.domain.errors import InvalidInput
@@ -38,23 +42,11 @@ def parse_conversation(data: Mapping[str, Any], terms: ImportTerms, place: str) 
     name = data.get("uuid") or data.get("id")
     if not is_conversation(data) or not isinstance(name, str):
         raise InvalidInput("no conversation of Claude: it has no 'chat_messages' or no 'uuid'")
-    messages = _find_message_path([each for each in data["chat_messages"] if isinstance(each, dict)], data)
-    times = (parse_moment(message.get("created_at")) for message in messages)
-    begun = parse_moment(data.get("created_at")) or next((at for at in times if at is not None), terms.now)
-    updated = parse_moment(data.get("updated_at"))
-    about = {
-        "title": data.get("name"),
-        "model": data.get("model"),
-        "imported_from": FORM,
-        "source_updated_at": None if updated is None else updated.isoformat(),
-    }
-    chat = ConversationBuilder(
-        f"{FORM}:{name}",
-        form=FORM,
-        place=place,
-        begun=begun,
-        scope=terms.foreign_scope,
-        metadata={key: to_text(value) for key, value in about.items() if value},
+    messages = _find_message_path(filter_objects(data["chat_messages"]), data)
+    times = (data.get("created_at"), *(message.get("created_at") for message in messages))
+    about = {"title": data.get("name"), "model": data.get("model")}
+    chat = open_exported_chat(
+        FORM, name, terms, place, times=times, about=about, updated=data.get("updated_at")
     )
     for each in data["chat_messages"]:
         if not isinstance(each, dict):
@@ -153,14 +145,14 @@ class _Message:
         )
 
     def _add_attachments(self) -> None:
-        for each in _filter_objects(self._message.get("attachments")):
+        for each in filter_objects(self._message.get("attachments")):
             name = to_text(each.get("file_name") or "attachment")
             extracted = each.get("extracted_content")
             if isinstance(extracted, str) and extracted.strip():
                 self._texts.append(f"[{name}]\n{extracted}")
             else:
                 self._add_file_name(name)
-        for each in _filter_objects(self._message.get("files")):
+        for each in filter_objects(self._message.get("files")):
             self._add_file_name(to_text(each.get("file_name") or "file"))
 
     def _add_file_name(self, name: str) -> None:
@@ -197,9 +189,5 @@ def _extract_text(content: Any) -> str:
     """Return the text of a tool's result."""
     if isinstance(content, str):
         return content
-    texts = [each.get("text") for each in _filter_objects(content)]
+    texts = [each.get("text") for each in filter_objects(content)]
     return "\n".join(text for text in texts if isinstance(text, str))
-
-
-def _filter_objects(value: Any) -> list[dict[str, Any]]:
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []

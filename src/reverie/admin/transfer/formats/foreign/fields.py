@@ -117,6 +117,11 @@ def to_text(value: Any) -> str:
     return clean_text(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str))
 
 
+def filter_objects(value: Any) -> list[dict[str, Any]]:
+    """Return the objects of a list; none of what is no list."""
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
 def to_storable(text: str) -> str:
     """Return a turn's text without NUL and lone surrogates."""
     return _UNSTORABLE.sub(" ", text)

@@ -15,17 +15,9 @@ from typing import Any
 from reverie.admin.transfer import safe_reading
 from reverie.admin.transfer.formats import notes
 from reverie.admin.transfer.formats.foreign.fields import ForeignFields
-from reverie.admin.transfer.items import (
-    FoundRecord,
-    ImportTerms,
-    Item,
-    Skipped,
-    add_source_id,
-    build_stable_id,
-    hash_texts,
-)
+from reverie.admin.transfer.items import ImportTerms, Item, Skipped, hash_texts
 from reverie.domain.errors import InvalidInput
-from reverie.domain.record import HOME_LAYERS, Record, validate_record
+from reverie.domain.record import HOME_LAYERS
 from reverie.domain.text import timestamps
 
 FORM = "golemcore"
@@ -39,7 +31,7 @@ def read(path: Path, terms: ImportTerms, *, name: str) -> Iterator[Item]:
         for number, data in safe_reading.iter_documents(file):
             place = f"{name}, line {number}"
             if isinstance(data, InvalidInput):
-                yield Skipped(what="line", place=place, why=notes.get_skip_reason(data), detail=str(data))
+                yield notes.skip("line", place, data)
             elif not is_item(data):
                 detail = "no memory item: it has no 'content' and 'layer'"
                 yield Skipped(what="line", place=place, why="unsupported", detail=detail)
@@ -71,29 +63,24 @@ def parse_item(data: Mapping[str, Any], terms: ImportTerms, *, place: str) -> It
     days = fields.count("ttlDays", "ttl", default=0)
     expires = created + timedelta(days=days) if 0 < days <= _LONGEST_TTL_DAYS else None
     source_id = fields.label("id") or hash_texts(kind, content)
-    try:
-        record = Record(
-            id=build_stable_id(FORM, terms.foreign_scope, source_id),
-            content=content,
-            created_at=created,
-            updated_at=updated,
-            last_seen_at=updated,
-            kind=kind,
-            layer=layer,
-            tags=fields.labels("tags"),
-            confidence=fields.share("confidence", default=0.75),
-            importance=fields.share("salience", "importance", default=0.7),
-            source=fields.label("source") or f"import:{FORM}",
-            references=fields.labels("references", longest=2_000),
-            origin=terms.foreign_origin,
-            scope=terms.foreign_scope,
-            expires_at=expires,
-            metadata=add_source_id(_collect_extra_metadata(fields), source_id),
-        )
-        return FoundRecord(place=place, record=validate_record(record), form=FORM)
-    except (InvalidInput, OverflowError) as error:
-        why = notes.get_skip_reason(error) if isinstance(error, InvalidInput) else "broken"
-        return Skipped(what="record", place=place, why=why, detail=str(error))
+    return notes.build_foreign_record(
+        FORM,
+        terms,
+        source_id,
+        content,
+        place=place,
+        at=updated,
+        created_at=created,
+        kind=kind,
+        layer=layer,
+        tags=fields.labels("tags"),
+        confidence=fields.share("confidence", default=0.75),
+        importance=fields.share("salience", "importance", default=0.7),
+        source=fields.label("source") or f"import:{FORM}",
+        references=fields.labels("references", longest=2_000),
+        expires_at=expires,
+        metadata=_collect_extra_metadata(fields),
+    )
 
 
 def _collect_extra_metadata(fields: ForeignFields) -> dict[str, str]:

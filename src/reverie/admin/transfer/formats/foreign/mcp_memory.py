@@ -14,18 +14,9 @@ from typing import Any
 
 from reverie.admin.transfer import safe_reading
 from reverie.admin.transfer.formats import notes
-from reverie.admin.transfer.formats.foreign.fields import ForeignFields
-from reverie.admin.transfer.items import (
-    FoundRecord,
-    ImportTerms,
-    Item,
-    Skipped,
-    add_source_id,
-    build_stable_id,
-    hash_texts,
-)
+from reverie.admin.transfer.formats.foreign.fields import ForeignFields, filter_objects
+from reverie.admin.transfer.items import ImportTerms, Item, Skipped, hash_texts
 from reverie.domain.errors import InvalidInput
-from reverie.domain.record import Record, validate_record
 from reverie.domain.text.validation import clean_text
 from reverie.repositories.knowledge_graph import (
     CATEGORY,
@@ -54,7 +45,7 @@ def read(path: Path, terms: ImportTerms) -> Iterator[Item]:
         for number, data in safe_reading.iter_documents(file):
             place = f"{path.name}, line {number}"
             if isinstance(data, InvalidInput):
-                yield Skipped(what="line", place=place, why=notes.get_skip_reason(data), detail=str(data))
+                yield notes.skip("line", place, data)
             else:
                 yield from parse_object(data, terms, place=place)
 
@@ -74,7 +65,7 @@ def parse_object(data: Mapping[str, Any], terms: ImportTerms, *, place: str) -> 
     kind = data.get("type")
     if kind is None and (fields.has("entities") or fields.has("relations")):
         for name, each in (("entity", "entities"), ("relation", "relations")):
-            for number, inner in enumerate(_filter_objects(fields.value(each)), start=1):
+            for number, inner in enumerate(filter_objects(fields.value(each)), start=1):
                 yield from parse_object({**inner, "type": name}, terms, place=f"{place}, {name} {number}")
     elif kind == "entity":
         yield from _parse_entity(fields, terms, place)
@@ -82,10 +73,6 @@ def parse_object(data: Mapping[str, Any], terms: ImportTerms, *, place: str) -> 
         yield _parse_relation(fields, terms, place)
     else:
         yield Skipped(what="line", place=place, why="unsupported", detail="neither an entity nor a relation")
-
-
-def _filter_objects(value: Any) -> list[dict[str, Any]]:
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
 def _parse_entity(fields: ForeignFields, terms: ImportTerms, place: str) -> Iterator[Item]:
@@ -155,21 +142,14 @@ def _build_item(
     terms: ImportTerms,
     place: str,
 ) -> Item:
-    source_id = hash_texts(*identity)
-    try:
-        record = Record(
-            id=build_stable_id(FORM, terms.foreign_scope, source_id),
-            content=content,
-            category=CATEGORY,
-            created_at=terms.now,
-            updated_at=terms.now,
-            last_seen_at=terms.now,
-            tags=tags,
-            source=f"import:{FORM}",
-            origin=terms.foreign_origin,
-            scope=terms.foreign_scope,
-            metadata=add_source_id(metadata, source_id),
-        )
-        return FoundRecord(place=place, record=validate_record(record), form=FORM)
-    except InvalidInput as error:
-        return Skipped(what="record", place=place, why=notes.get_skip_reason(error), detail=str(error))
+    return notes.build_foreign_record(
+        FORM,
+        terms,
+        hash_texts(*identity),
+        content,
+        place=place,
+        at=terms.now,
+        category=CATEGORY,
+        tags=tags,
+        metadata=metadata,
+    )

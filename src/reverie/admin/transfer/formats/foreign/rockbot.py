@@ -8,7 +8,6 @@ twelve lower-case hexadecimal characters is kept as the id; any other goes into 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -16,17 +15,9 @@ from typing import Any
 from reverie.admin.transfer import safe_reading
 from reverie.admin.transfer.formats import notes
 from reverie.admin.transfer.formats.foreign.fields import ForeignFields
-from reverie.admin.transfer.items import (
-    FoundRecord,
-    ImportTerms,
-    Item,
-    Skipped,
-    add_source_id,
-    build_stable_id,
-    hash_texts,
-)
+from reverie.admin.transfer.items import ImportTerms, Item, Skipped, build_stable_id, hash_texts
 from reverie.domain.errors import InvalidInput
-from reverie.domain.record import HOME_LAYERS, Record, infer_kind, validate_record
+from reverie.domain.record import HOME_LAYERS, infer_kind
 from reverie.domain.text.ids import validate_id
 
 FORM = "rockbot"
@@ -47,7 +38,7 @@ def read(path: Path, terms: ImportTerms, *, name: str) -> Iterator[Item]:
     try:
         data = safe_reading.parse_json_object(safe_reading.read_text(path))
     except InvalidInput as error:
-        yield Skipped(what="file", place=name, why=notes.get_skip_reason(error), detail=str(error))
+        yield notes.skip("file", name, error)
         return
     if not is_entry(data):
         detail = "no memory entry: it has no 'id', 'content' and 'createdAt'"
@@ -71,28 +62,25 @@ def parse_entry(data: Mapping[str, Any], terms: ImportTerms, *, place: str, fold
     created = fields.moment("createdAt") or fields.moment("updatedAt") or terms.now
     updated = max(created, fields.moment("updatedAt") or created)
     source_id = fields.label("id") or hash_texts(content)
-    try:
-        record = Record(
-            id=_build_id(source_id, terms.foreign_scope),
-            content=content,
-            created_at=created,
-            updated_at=updated,
-            last_seen_at=max(created, fields.moment("lastSeenAt") or updated),
-            category=category,
-            kind=kind,
-            layer=HOME_LAYERS[kind],
-            tags=fields.labels("tags"),
-            importance=fields.share("importanceScore", "importance", default=0.5),
-            source=f"import:{FORM}",
-            origin=terms.foreign_origin,
-            scope=terms.foreign_scope,
-            seen_count=fields.count("reinforcementCount", default=1),
-            metadata=add_source_id(_collect_extra_metadata(fields, category), source_id),
-        )
-        record = _archive_record(record, fields, updated)
-        return FoundRecord(place=place, record=validate_record(record), form=FORM)
-    except InvalidInput as error:
-        return Skipped(what="record", place=place, why=notes.get_skip_reason(error), detail=str(error))
+    return notes.build_foreign_record(
+        FORM,
+        terms,
+        source_id,
+        content,
+        place=place,
+        at=updated,
+        id=_build_id(source_id, terms.foreign_scope),
+        created_at=created,
+        last_seen_at=max(created, fields.moment("lastSeenAt") or updated),
+        category=category,
+        kind=kind,
+        layer=HOME_LAYERS[kind],
+        tags=fields.labels("tags"),
+        importance=fields.share("importanceScore", "importance", default=0.5),
+        seen_count=fields.count("reinforcementCount", default=1),
+        metadata=_collect_extra_metadata(fields, category),
+        **_parse_archiving(fields, updated),
+    )
 
 
 def _build_id(source_id: str, scope: str) -> str:
@@ -102,13 +90,13 @@ def _build_id(source_id: str, scope: str) -> str:
         return build_stable_id(FORM, scope, source_id)
 
 
-def _archive_record(record: Record, fields: ForeignFields, updated: datetime) -> Record:
+def _parse_archiving(fields: ForeignFields, updated: datetime) -> dict[str, Any]:
     by = fields.label("supersededBy")
     archived = fields.moment("archivedAt")
     if archived is None and not by:
-        return record
+        return {}
     reason = fields.label("archiveReason") or (f"superseded by {by}" if by else "archived")
-    return replace(record, archived_at=archived or updated, archive_reason=reason)
+    return {"archived_at": archived or updated, "archive_reason": reason}
 
 
 def _collect_extra_metadata(fields: ForeignFields, category: str | None) -> dict[str, str]:

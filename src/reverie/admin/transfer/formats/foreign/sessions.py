@@ -82,7 +82,7 @@ def read(path: Path, terms: ImportTerms, *, name: str) -> Iterator[Item]:
             rest = numbered if about else _prepend_first(first, numbered)
             yield from _SessionReader(name, terms, about).messages(rest)
     except InvalidInput as error:
-        yield Skipped(what="session", place=name, why=notes.get_skip_reason(error), detail=str(error))
+        yield notes.skip("session", name, error)
 
 
 def _assign_id(ids: SourceIds, turn: dict[str, Any], session: str, *context: str) -> str:

@@ -50,8 +50,7 @@ class WorkspaceReader:
             try:
                 messages.append(safe_reading.parse_json_object(text))
             except InvalidInput as error:
-                place, why = f"{name}, message {number}", notes.get_skip_reason(error)
-                skipped.append(Skipped(what="turn", place=place, why=why, detail=str(error)))
+                skipped.append(notes.skip("turn", f"{name}, message {number}", error))
         times = (parse_moment(_parse_seconds(message.get("ts"))) for message in messages)
         chat = ConversationBuilder(
             f"{FORM}:{path.parent.name or path.stem}",

@@ -77,6 +77,6 @@ def _read_note(path: Path, name: str, terms: ImportTerms, place: str) -> Iterato
     try:
         text = safe_reading.read_text(path)
     except InvalidInput as error:
-        yield Skipped(what="page", place=place, why=notes.get_skip_reason(error), detail=str(error))
+        yield notes.skip("page", place, error)
         return
     yield from notes.read(name, text, terms, place=place, at=get_modified_time(path))

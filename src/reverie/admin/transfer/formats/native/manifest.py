@@ -16,7 +16,7 @@ from typing import Any
 from reverie.admin.transfer import safe_reading
 from reverie.admin.transfer.formats import notes
 from reverie.admin.transfer.formats.native import codec
-from reverie.admin.transfer.items import FoundPage, FoundParagraph, Item, Skipped, hash_texts
+from reverie.admin.transfer.items import FoundPage, FoundParagraph, Item, hash_texts
 from reverie.domain.errors import InvalidInput
 from reverie.domain.page import Page, Paragraph, validate_page
 from reverie.domain.text import timestamps
@@ -141,7 +141,7 @@ def build_found_page(
             text = text.removeprefix("\ufeff").replace("\r\n", "\n")
         return FoundPage(place=place, page=validate_page(Page(name=name, content=text, updated_at=moment)))
     except InvalidInput as error:
-        return Skipped(what="page", place=place, why=notes.get_skip_reason(error), detail=str(error))
+        return notes.skip("page", place, error)
 
 
 def build_found_paragraphs(
@@ -171,7 +171,7 @@ def build_found_paragraphs(
                 seen[plain] += 1
                 paragraph, form = replace(fresh, position=last + 1), codec.FORMAT
         except InvalidInput as error:
-            yield Skipped(what="paragraph", place=where, why=notes.get_skip_reason(error), detail=str(error))
+            yield notes.skip("paragraph", where, error)
             continue
         last = paragraph.position
         yield FoundParagraph(place=where, paragraph=paragraph, form=form)

@@ -142,7 +142,7 @@ def read(folder: Path, terms: ImportTerms) -> Iterator[Item]:
             else:
                 yield FoundRecord(place=name, record=_read_record(text, terms))
         except InvalidInput as error:
-            yield Skipped(what="file", place=name, why=notes.get_skip_reason(error), detail=str(error))
+            yield notes.skip("file", name, error)
 
 
 def read_file(path: Path, terms: ImportTerms) -> Iterator[Item]:
@@ -212,7 +212,7 @@ def _read_session(text: str, terms: ImportTerms, *, place: str) -> Iterator[Item
             turns.append(_read_turn(heading, content, state))
         except InvalidInput as error:
             where = f"{place}, turn {number}"
-            yield Skipped(what="turn", place=where, why=notes.get_skip_reason(error), detail=str(error))
+            yield notes.skip("turn", where, error)
         if len(turns) >= PIECE:
             yield FoundTurns(place=place, state=state, turns=tuple(turns))
             turns, sent = [], True

@@ -32,7 +32,7 @@ def doctor(context: CommandContext, /, fix: bool, as_json: bool) -> None:
     then 5. Never prints stored content.
 
     With --json: {"sound": true or false, "findings": [{"code", "part", "severity", "what", "fix",
-    "repairable", "about"}], "repaired": [the same], "checked": {"name": number}}.
+    "remedy", "about"}], "repaired": [the same], "checked": {"name": number}}.
     """
     diagnosis, opened = _run_diagnosis(context, fix=fix)
     if as_json:
@@ -106,4 +106,4 @@ def _print_lines(mark: str, lines: Sequence[str]) -> None:
 
 
 def _format_advice(finding: Finding, *, fix: bool) -> str:
-    return "`reverie doctor --fix` repairs this" if finding.repairable and not fix else finding.fix
+    return "`reverie doctor --fix` repairs this" if finding.remedy and not fix else finding.fix

@@ -111,7 +111,7 @@ def _show_log(memory: Memory, *, as_json: bool) -> None:
     columns = ("at", "pass", "state", "changes", "batch", "why")
     output.print_rows(tuple(entry.get(name) or "-" for name in columns) for entry in log)
     if not log:
-        output.print_message("No dreams yet.", quiet=False)
+        output.print_message("No dream has changed anything yet.", quiet=False)
 
 
 def _undo(memory: Memory, batch: int, *, as_json: bool) -> None:

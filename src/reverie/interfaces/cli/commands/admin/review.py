@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from reverie.domain.record import Record
     from reverie.memory import Memory
 
+_LONGEST = 300  # characters of a turn
 _DONE = {"accept": "Accepted", "reject": "Rejected", "later": "Left for later"}
 
 
@@ -45,6 +46,8 @@ def review(
             return
         if verdict is None:
             raise InvalidInput(f"say what to do with {id!r}: --accept, --reject or --later")
+        if reason and verdict != "reject":
+            raise InvalidInput("--reason says why a proposal is rejected: leave it out, or use --reject")
         record = memory.dreams.decide(id, cast("Verdict", verdict), reason=reason)
         if as_json:
             output.print_json({"record": record.to_dict()})
@@ -61,7 +64,8 @@ def _list(memory: Memory, *, as_json: bool) -> None:
         click.echo(output.escape_text(describe_proposal(record)))
         reader = memory.scoped(record.scope) if record.scope else memory
         for turn in filter(None, map(reader.get_turn, record.references)):
-            click.echo(output.escape_text(f"  [{turn.at:%Y-%m-%d %H:%M}] {output.one_line(turn.content)}"))
+            said = output.extract_excerpt(turn.content, record.content.split(), longest=_LONGEST)
+            click.echo(output.escape_text(f"  [{turn.at:%Y-%m-%d %H:%M}] {output.one_line(said)}"))
     if not proposals:
         output.print_message("Nothing is proposed.", quiet=False)
 

@@ -69,10 +69,11 @@ def store(context: CommandContext, /, action: str, url: str, as_json: bool) -> N
     from reverie.stores.postgres.address import parse_postgres_url
     from reverie.stores.postgres.schema import prepare_database
 
-    shown = parse_postgres_url(url).shown
+    address = parse_postgres_url(url)
     if action == "check":
-        _check_database(context, url, shown, as_json=as_json)
+        _check_database(context, url, address.shown, as_json=as_json)
         return
+    shown = address.shown if action == "create" else address.database
     steps = prepare_database(url, create=action == "create")
     document = {"store": shown, "steps": steps} if as_json else None
     text = "\n  ".join([f"Ready: {shown}", *steps])

@@ -101,7 +101,7 @@ def _build_event_command(name: str, text: str) -> click.Command:
 
 
 _HELP = {
-    "session-start": "Start of a session: write the profile, MEMORY.md, notes and the newest records.",
+    "session-start": "Start of a session: write the profile, MEMORY.md, rules, notes and the newest records.",
     "user-prompt": "Prompt of the user: store it, and write the memories that match.",
     "stop": "Answer of the agent: store it, and learn from the exchange.",
     "tool-failure": "Failure of a tool: store its arguments and the error.",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reverie.consolidation.worker import WorkReport
-from reverie.domain.errors import ReverieError
+from reverie.domain.errors import ReverieError, StoreIncompatible
 from reverie.domain.text.timestamps import utc_now
 from reverie.interfaces.cli import output
 from reverie.interfaces.cli.commands.agent.mcp import log_to_stderr
@@ -66,7 +66,7 @@ def repeat(look: Callable[[], bool], stop: threading.Event, *, once: bool) -> No
         try:
             has_worked = look()
         except ReverieError as error:
-            if once:
+            if once or isinstance(error, StoreIncompatible):
                 raise
             _log.warning("background work failed and is tried again: %s", error)
             has_worked = False
@@ -114,6 +114,11 @@ def _look_at(
                 next_at = soon
             elif (due_at := memory.dreams.find_next_due()) is not None:
                 next_at = max(due_at, soon)
+    except StoreIncompatible:
+        raise  # it concerns all memories of the database
+    except ReverieError as error:
+        _log.warning("the work of memory %r failed and is tried again: %s", claim.memory, error)
+        has_failed = True
     except Exception as error:  # noqa: BLE001 - one memory must not keep a worker from the others
         _log.warning("the work of memory %r failed and is tried again", claim.memory, exc_info=error)
         has_failed = True

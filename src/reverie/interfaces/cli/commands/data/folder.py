@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from reverie.domain.errors import InvalidInput
+from reverie.domain.errors import InvalidInput, StoreUnavailable
 from reverie.domain.text import timestamps
 from reverie.domain.text.json_values import to_json_object
 from reverie.interfaces.cli import output
@@ -48,10 +48,13 @@ def watch(context: CommandContext, /, once: bool, poll: bool) -> None:
     from reverie.files.hand_edits.base_versions import ACTOR
     from reverie.files.hand_edits.intake import extract_imported_edits
     from reverie.files.watcher import FolderWatcher
+    from reverie.stores.sqlite.connections import is_on_read_only_mount
 
     started_at = timestamps.utc_now()
     with _suppress_repetition(), context.memory() as memory:
         folder = memory.folder
+        if memory.path is not None and is_on_read_only_mount(memory.path):
+            raise StoreUnavailable(f"{memory.path} is on a read-only mount: edits of files are not imported")
         if folder is None or memory.path is None:
             raise InvalidInput("this memory writes no files: set `files` to yes")
         folder.flush()

@@ -12,6 +12,7 @@ from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.page import Paragraph
 from reverie.domain.record import KINDS, LAYERS, ORIGINS, Record
 from reverie.domain.scope import EVERY_SCOPE
+from reverie.domain.secrets.redactor import has_redaction
 from reverie.domain.text import timestamps
 from reverie.domain.text.validation import strip_terminal_codes
 from reverie.interfaces.cli import listing, output
@@ -53,8 +54,6 @@ _where = combine_options(
 
 
 # -- saving ------------------------------------------------------------------------------------------
-
-_REDACTED = "[redacted: "
 
 
 @click.command(cls=Command)
@@ -104,7 +103,7 @@ def remember(
     message = f"{known if saved.outcome == 'reinforced' else 'Remembered'}: {record.id} ({where})"
     document = {"outcome": saved.outcome, "record": record} if as_json else None
     output.print_result(message, as_json=document, quiet=context.quiet, brief=record.id)
-    if record.content.count(_REDACTED) > content.count(_REDACTED):
+    if has_redaction(content, record.content):
         output.print_message(f"A secret in it is not stored: {record.content}", quiet=context.quiet)
 
 
@@ -221,7 +220,7 @@ def _format_hit_cells(hit: Hit, question: str | None, explain: bool) -> list[obj
         hit.kind,
         place,
         hit.at,
-        hit.content,
+        output.describe_content(hit),
     ]
     return [*cells, output.explain_hit(hit, question)] if explain else cells
 

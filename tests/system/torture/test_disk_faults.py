@@ -1,4 +1,4 @@
-"""On a disk that is now and then full, or not to be written: what was told is kept, and reads go on."""
+"""A disk that is full or read-only now and then: what was acknowledged is kept, and reads go on."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.system.torture.harness import Site, as_nobody, work
-from tests.system.torture.weather import (
+from tests.system.torture.disk_faults import (
     NoSmallDisk,
     RefusedWrites,
     full_now_and_then,
     read_only_now_and_then,
     small_disk,
 )
+from tests.system.torture.harness import Site, as_nobody, work
 
 SECONDS = 2.5
 
@@ -54,11 +54,13 @@ def test_a_folder_that_is_read_only_now_and_then_loses_nothing(open_to_all: Path
     with read_only_now_and_then(site.folder, seed=6):
         work(site.folder, site.account, seconds=SECONDS, processes=2, threads=2, seed=22, always=as_nobody())
     assert site.examine() == []
+    assert site.account.acknowledged
 
 
 @pytest.mark.timeout(120)
 def test_writes_that_are_refused_now_and_then_lose_nothing(tmp_path: Path) -> None:
     site = Site(folder=tmp_path / "memory")
-    weather = RefusedWrites(seed=7)
-    work(site.folder, site.account, seconds=SECONDS, processes=2, threads=2, seed=23, weather=weather)
+    interfere = RefusedWrites(seed=7)
+    work(site.folder, site.account, seconds=SECONDS, processes=2, threads=2, seed=23, interfere=interfere)
     assert site.examine() == []
+    assert site.account.acknowledged

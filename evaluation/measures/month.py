@@ -20,14 +20,14 @@ from typing import Any, cast
 
 from rich.console import Console
 
+from evaluation.measures.questions import SEALED
+from evaluation.measures.scripted_verifier import answer_check
 from reverie.domain.conversation import Role
 from reverie.domain.errors import InvalidInput
 from reverie.domain.similarity.grounding import extract_content
 from reverie.domain.text.escaping import escape_line
 from reverie.domain.text.validation import estimate_tokens
 from reverie.evals.output import check_output_file, print_table, write_json
-from reverie.evals.recall.questions import SEALED
-from reverie.evals.rules.scripted_verifier import answer_check
 from reverie.llm.messages import ModelReply, ModelRequest, TokenUsage
 from reverie.memory import Memory
 from reverie.settings import Settings

@@ -1,6 +1,6 @@
-"""Evaluation of what a model proposes with citations: changes of notes, and preferences.
+"""Evaluation of what a model proposes with citations: changes of notes, preferences, and facts of a conversation.
 
-Every proposal is judged by the code that a digest and an inference use, and what code accepts is verified as they
+Every proposal is judged by the code that the pass uses, and what code accepts is verified as the passes
 verify it, by a scripted model that answers as the label says. A proposal that is not borne out by the turns it cites
 may never be accepted; one that is should be. What code alone accepts is counted too: it is what a model would let
 through that denies nothing but the claim that is made up.
@@ -8,6 +8,7 @@ through that denies nothing but the claim that is made up.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -15,21 +16,22 @@ from functools import partial
 from itertools import pairwise
 from typing import Any
 
+from evaluation.measures.harness import Evaluation, format_share, group_rows
+from evaluation.measures.scripted_verifier import answer_check
+from reverie.consolidation.passes.remember import remember
 from reverie.consolidation.planning.driver import run_pass
-from reverie.consolidation.planning.inputs import PassInput
+from reverie.consolidation.planning.inputs import PassInput, WindowInput
 from reverie.consolidation.planning.page_patch import LineChange, PagePatch
 from reverie.consolidation.planning.preference_evidence import explain_unshown
 from reverie.consolidation.planning.verification import Claim, format_evidence, verify_claims
-from reverie.domain.conversation import Turn
+from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import InvalidInput
 from reverie.evals.recall import metrics
-from reverie.evals.rules.harness import Evaluation, Results, format_share, iterate_rows_by_language
-from reverie.evals.rules.scripted_verifier import answer_check
 from reverie.llm.messages import ModelReply, ModelRequest
 
 _COLUMNS = (
     "proposals", "good", "accepted", "share", "95 %", "by code alone",
-    "bad", "accepted", "share", "95 %", "by code alone",
+    "bad", "accepted", "share", "95 %", "by code alone", "precision", "95 %",
 )  # fmt: skip
 _START = datetime(2026, 3, 2, 12, tzinfo=UTC)
 
@@ -133,8 +135,7 @@ def _parse_preference(fields: dict[str, Any], at: str) -> ConversationProposals:
         cited = [turns[place] for place in fields["preference"]["turns"]]
     except (KeyError, TypeError, IndexError, AttributeError) as error:
         raise InvalidInput(f"{at} is not a conversation with a preference: {error!r}") from None
-    before = {turn.id: earlier.content for earlier, turn in pairwise(turns) if earlier.role == "assistant"}
-    evidence = format_evidence(cited, before)
+    evidence = format_evidence(cited, _get_said_before(turns))
     proposal = LabelledProposal(
         text=text,
         is_good=fields["good"],
@@ -143,6 +144,43 @@ def _parse_preference(fields: dict[str, Any], at: str) -> ConversationProposals:
         build_claim=lambda: Claim(kind="preference", text=text, evidence=evidence),
     )
     return ConversationProposals(id=fields["id"], language=fields["language"], proposals=(proposal,))
+
+
+def _parse_facts(fields: dict[str, Any], at: str) -> ConversationProposals:
+    try:
+        turns = _build_turns(fields["turns"])
+        proposals = tuple(_parse_fact(record, turns) for record in fields["records"])
+    except (KeyError, TypeError, IndexError, AttributeError) as error:
+        raise InvalidInput(f"{at} is not a conversation with records: {error!r}") from None
+    return ConversationProposals(id=fields["id"], language=fields["language"], proposals=proposals)
+
+
+def _parse_fact(fields: Mapping[str, Any], turns: Sequence[Turn]) -> LabelledProposal:
+    text = fields["content"]
+    evidence = format_evidence([turns[place] for place in fields["turns"]], _get_said_before(turns))
+    labels = [f"t{place + 1}" for place in fields["turns"]]
+    answer = json.dumps({"records": [{"content": text, "kind": "fact", "category": "", "turns": labels}]})
+    return LabelledProposal(
+        text=text,
+        is_good=fields["good"],
+        why=fields["why"],
+        refuse=partial(_explain_forgotten, answer, turns),
+        build_claim=lambda: Claim(kind="fact", text=text, evidence=evidence),
+    )
+
+
+def _explain_forgotten(answer: str, turns: Sequence[Turn]) -> str:
+    """Return why the pass `remember` does not take the record that a model answers with; empty if it does."""
+    state = SessionState(id="eval", created_at=_START)
+    window = WindowInput(state=state, older=tuple(turns), start=len(turns))
+    reply = ModelReply(text=answer)
+    found = run_pass(remember(PassInput(now=_START + timedelta(hours=1)), window), lambda _: reply)
+    return "; ".join(refusal.why for refusal in found.refused)
+
+
+def _get_said_before(turns: Sequence[Turn]) -> dict[str, str]:
+    """Return what the assistant had said just before a turn, by the turn's id."""
+    return {turn.id: earlier.content for earlier, turn in pairwise(turns) if earlier.role == "assistant"}
 
 
 def _build_turns(turns: Sequence[Mapping[str, Any]]) -> list[Turn]:
@@ -178,8 +216,14 @@ def _count(verdicts: Sequence[ProposalVerdict], *, is_good: bool) -> _Counts:
     return _Counts(len(judged), sum(not why for why, _ in judged), sum(not by_code for _, by_code in judged))
 
 
+def _count_precision(verdicts: Sequence[ProposalVerdict]) -> tuple[int, int]:
+    """Return how many proposals code alone accepts rightly, and how many it accepts."""
+    right, wrong = (_count(verdicts, is_good=is_good).by_code for is_good in (True, False))
+    return right, right + wrong
+
+
 def _summarize(verdicts: Sequence[ProposalVerdict]) -> dict[str, Any]:
-    figures: dict[str, Any] = {}
+    figures: dict[str, Any] = {"precision_by_code": _count_precision(verdicts)}
     for name, is_good in (("good", True), ("bad", False)):
         counts = _count(verdicts, is_good=is_good)
         figures |= {
@@ -191,20 +235,17 @@ def _summarize(verdicts: Sequence[ProposalVerdict]) -> dict[str, Any]:
     return figures
 
 
-def _iterate_rows(results: Results[ProposalVerdict]) -> Iterator[tuple[str, ...]]:
-    return iterate_rows_by_language(results, lambda each: each.item.language, _format_row)
-
-
 def _format_row(name: str, verdicts: Sequence[ProposalVerdict]) -> tuple[str, ...]:
     cells = []
     for counts in (_count(verdicts, is_good=True), _count(verdicts, is_good=False)):
         share = format_share(counts.accepted, counts.total)
         cells += [str(counts.total), str(counts.accepted), *share, str(counts.by_code)]
-    return (name, str(sum(len(each.reasons) for each in verdicts)), *cells)
+    right, accepted = _count_precision(verdicts)
+    return (name, str(sum(len(each.reasons) for each in verdicts)), *cells, *format_share(right, accepted))
 
 
-def _iterate_errors(results: Results[ProposalVerdict]) -> Iterator[str]:
-    for verdict in (each for verdicts in results.values() for each in verdicts):
+def _iterate_errors(verdicts: Sequence[ProposalVerdict]) -> Iterator[str]:
+    for verdict in verdicts:
         for (proposal, reason), by_code in zip(verdict.iterate(), verdict.by_code, strict=True):
             if proposal.is_good == bool(by_code):
                 error = f"refused, {reason}" if reason and by_code else "accepted wrongly by code alone"
@@ -212,7 +253,12 @@ def _iterate_errors(results: Results[ProposalVerdict]) -> Iterator[str]:
 
 
 def _build_evaluation(
-    name: str, fields: Sequence[str], parse: Callable[[dict[str, Any], str], ConversationProposals]
+    name: str,
+    fields: Sequence[str],
+    parse: Callable[[dict[str, Any], str], ConversationProposals],
+    *,
+    help: str,
+    listed: str,
 ) -> Evaluation[ConversationProposals, ProposalVerdict]:
     return Evaluation(
         noun="conversation",
@@ -221,8 +267,10 @@ def _build_evaluation(
         fields=fields,
         parse=parse,
         judge=judge_proposals,
+        help=help,
+        listed=listed,
         columns=_COLUMNS,
-        rows=_iterate_rows,
+        rows=group_rows(lambda each: each.item.language, _format_row),
         errors=_iterate_errors,
         summarize=_summarize,
         describe=lambda verdict: {"id": verdict.item.id, "refused": list(verdict.reasons)},
@@ -231,9 +279,46 @@ def _build_evaluation(
     )
 
 
-DIGEST = _build_evaluation("digest", ("id", "language", "lines", "turns", "changes"), _parse_changes)
+DIGEST = _build_evaluation(
+    "digest",
+    ("id", "language", "lines", "turns", "changes"),
+    _parse_changes,
+    help="""Measure which changes of MEMORY.md code accepts from a model.
+
+    Judges the labelled changes of the repository, or those of FILE: one JSON object a line with id, language,
+    lines, turns (role, text) and changes (do, line, text, turns, good, why). The first share is that of the
+    good changes that were accepted, the second that of the changes that no cited turn bears out. Each has
+    Wilson's 95 % interval.
+    """,
+    listed="changes accepted wrongly, and good ones refused",
+)
 """The evaluation that `reverie eval digest` runs."""
 
-_FIELDS = ("id", "language", "turns", "preference", "good", "why")
-INFER = _build_evaluation("infer", _FIELDS, _parse_preference)
+INFER = _build_evaluation(
+    "infer",
+    ("id", "language", "turns", "preference", "good", "why"),
+    _parse_preference,
+    help="""Measure which preferences code accepts from a model.
+
+    Judges the labelled preferences of the repository, or those of FILE: one JSON object a line with id,
+    language, turns (role, text), preference (text, turns), good and why. The first share is that of the good
+    preferences that were accepted, the second that of the invented ones. Each has Wilson's 95 % interval.
+    """,
+    listed="preferences accepted wrongly, and good ones refused",
+)
 """The evaluation that `reverie eval infer` runs."""
+
+REMEMBER = _build_evaluation(
+    "remember",
+    ("id", "language", "turns", "records"),
+    _parse_facts,
+    help="""Measure which facts of a conversation code accepts from a model.
+
+    Judges the labelled conversations of the repository, or those of FILE: one JSON object a line with id,
+    language, turns (role, text) and records (content, turns, good, why). The first share is that of the good
+    records that were accepted, the recall; the second that of the records that the cited turns do not say;
+    "precision" is the share of good ones in what code alone accepts. Each has Wilson's 95 % interval.
+    """,
+    listed="records accepted wrongly, and good ones refused",
+)
+"""The evaluation that `reverie eval remember` runs."""

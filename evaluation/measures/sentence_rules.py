@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from evaluation.measures.harness import DetectionFigures, Evaluation, has_blank
 from reverie.consolidation import rules
 from reverie.consolidation.rules import RULES, Rule, Speaker
 from reverie.domain.errors import InvalidInput
-from reverie.evals.rules.harness import DetectionFigures, Evaluation, Results, has_blank, iterate_verdicts
 
 _COLUMNS = ("sentences", "state it", "found", "wrong", "precision", "95 %", "recall", "95 %")
 
@@ -87,23 +87,21 @@ def _describe(verdict: SentenceVerdict) -> dict[str, Any]:
     return {"id": sentence.id, "states": sorted(sentence.states), "found": sorted(verdict.found)}
 
 
-def _iterate_rows(results: Results[SentenceVerdict]) -> Iterator[tuple[str, ...]]:
-    for name, verdicts in results.items():
-        yield (name, str(len(verdicts)), *[""] * (len(_COLUMNS) - 1))
-        for rule in RULES:
-            yield (f" {rule}", "", *compute_figures(verdicts, rule).format_cells())
+def _iterate_rows(name: str, verdicts: Sequence[SentenceVerdict]) -> Iterator[tuple[str, ...]]:
+    yield (name, str(len(verdicts)), *[""] * (len(_COLUMNS) - 1))
+    for rule in RULES:
+        yield (f" {rule}", "", *compute_figures(verdicts, rule).format_cells())
 
 
-def _iterate_remarks(results: Results[SentenceVerdict]) -> Iterator[str]:
-    for name, verdicts in results.items():
-        silent = [each for each in verdicts if not each.sentence.states]
-        wrong = sum(bool(each.found) for each in silent)
-        yield f"{name}: {len(silent)} state nothing; something was found in {wrong} of them"
+def _iterate_remarks(name: str, verdicts: Sequence[SentenceVerdict]) -> Iterator[str]:
+    silent = [each for each in verdicts if not each.sentence.states]
+    wrong = sum(bool(each.found) for each in silent)
+    yield f"{name}: {len(silent)} state nothing; something was found in {wrong} of them"
 
 
-def _iterate_errors(results: Results[SentenceVerdict]) -> Iterator[str]:
+def _iterate_errors(verdicts: Sequence[SentenceVerdict]) -> Iterator[str]:
     for error in ("found wrongly", "missed"):
-        for each in iterate_verdicts(results):
+        for each in verdicts:
             states = each.sentence.states
             differing = each.found - states if error == "found wrongly" else states - each.found
             for rule in sorted(differing):
@@ -116,6 +114,14 @@ EVALUATION = Evaluation(
     fields=("id", "said", "states", "text"),
     parse=_parse,
     judge=judge_sentence,
+    help="""Measure how often the rules that learn from conversations are right.
+
+    Judges the labelled sentences of the repository, or those of FILE: one JSON object a line with id, said
+    (user, assistant), states (a list of decision, constraint, preference, failure, fix, correction) and text.
+    Precision is the share of what a rule found that is true. Recall is the share of what is true that the
+    rule found. Each has Wilson's 95 % interval.
+    """,
+    listed="what was found wrongly, and what was missed",
     columns=_COLUMNS,
     rows=_iterate_rows,
     remarks=_iterate_remarks,

@@ -1,4 +1,4 @@
-"""What befalls a disk while programs work on it: it is full, or not to be written, and then well again."""
+"""Faults of a disk while programs work on it: it is full or read-only for a moment, at random times."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _LEAST = 4_096
 
 
 class NoSmallDisk(Exception):
-    """This system does not let us mount one."""
+    """A small file system cannot be mounted here."""
 
 
 @contextlib.contextmanager
 def small_disk(folder: Path, megabytes: int) -> Iterator[Path]:
-    """A file system of its own of that size; raises `NoSmallDisk` where this system lets nobody mount one."""
+    """Mount a file system of that size; raise `NoSmallDisk` where that is not allowed."""
     folder.mkdir(parents=True)
     mount = ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m,mode=0777", "tmpfs", str(folder)]
     if os.geteuid() != 0 or subprocess.run(mount, capture_output=True).returncode:
@@ -34,17 +34,17 @@ def small_disk(folder: Path, megabytes: int) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def _by_turns(bad: Callable[[], None], good: Callable[[], None], seed: int) -> Iterator[None]:
-    """Bad weather and good by turns until the block ends, and good in the end."""
+def _alternate(begin: Callable[[], None], end: Callable[[], None], seed: int) -> Iterator[None]:
+    """Begin and end a fault at random times until the block ends; end it at last."""
     chance, stopped = random.Random(seed), threading.Event()
     failed: list[BaseException] = []
 
     def run() -> None:
         try:
             while not stopped.wait(chance.uniform(0, _LONGEST_S)):
-                bad()
+                begin()
                 stopped.wait(chance.uniform(0, _LONGEST_S))
-                good()
+                end()
         except BaseException as error:  # noqa: BLE001 - raised below, in the thread of the test
             failed.append(error)
 
@@ -55,14 +55,14 @@ def _by_turns(bad: Callable[[], None], good: Callable[[], None], seed: int) -> I
     finally:
         stopped.set()
         thread.join()
-        good()
+        end()
     if failed:
         raise failed[0]
 
 
 @contextlib.contextmanager
 def full_now_and_then(disk: Path, seed: int) -> Iterator[None]:
-    """Fill the disk to the last byte, and free it, at random moments."""
+    """Fill the disk to the last byte, and free it again, at random times."""
     filler = disk / "filler"
 
     def fill() -> None:
@@ -74,13 +74,13 @@ def full_now_and_then(disk: Path, seed: int) -> Iterator[None]:
                 except OSError:
                     size //= 2
 
-    with _by_turns(fill, lambda: filler.unlink(missing_ok=True), seed):
+    with _alternate(fill, lambda: filler.unlink(missing_ok=True), seed):
         yield
 
 
 @contextlib.contextmanager
 def read_only_now_and_then(folder: Path, seed: int) -> Iterator[None]:
-    """Take the right to write from the folder and what is in it, and give it back, at random moments."""
+    """Make the folder and what is in it read-only, and writable again, at random times."""
     chance = random.Random(seed)
     tops = (folder, folder / "memory", folder / "sessions", folder / "reverie.db")
 
@@ -94,12 +94,12 @@ def read_only_now_and_then(folder: Path, seed: int) -> Iterator[None]:
             with contextlib.suppress(FileNotFoundError):
                 place.chmod(0o700 if place.is_dir() else 0o600)
 
-    with _by_turns(close, reopen, seed):
+    with _alternate(close, reopen, seed):
         yield
 
 
 class RefusedWrites:
-    """Processes whose writes are refused now and then, for any file and whoever they are: `EFBIG`."""
+    """Refuses the writes of processes to any file with `EFBIG`, at random times; root is refused too."""
 
     def __init__(self, seed: int) -> None:
         self._chance = random.Random(seed)
@@ -107,7 +107,7 @@ class RefusedWrites:
         self._refused = False
 
     def __call__(self, processes: Sequence[int]) -> None:
-        """Have it be as it is to be now."""
+        """Set or lift the limit of these processes, as the time requires."""
         if time.monotonic() > self._changes_at:
             self._changes_at = time.monotonic() + self._chance.uniform(0.05, _LONGEST_S)
             self._refused = not self._refused

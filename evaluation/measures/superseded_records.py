@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from evaluation.measures.harness import Evaluation, format_share, group_rows, has_blank
+from evaluation.measures.scripted_verifier import answer_check
 from reverie import Memory
 from reverie.domain.errors import InvalidInput
 from reverie.evals.recall import metrics
-from reverie.evals.rules.harness import Evaluation, Results, format_share, has_blank, iterate_rows_by_language
-from reverie.evals.rules.scripted_verifier import answer_check
 from reverie.llm.messages import ModelRequest
 
 EXPECTATIONS = ("ends", "stands")
@@ -112,10 +112,6 @@ def _summarize(verdicts: Sequence[ChangeVerdict]) -> dict[str, Any]:
     }
 
 
-def _iterate_rows(results: Results[ChangeVerdict]) -> Iterator[tuple[str, ...]]:
-    return iterate_rows_by_language(results, lambda each: each.pair.language, _format_row)
-
-
 def _format_row(name: str, verdicts: Sequence[ChangeVerdict]) -> tuple[str, ...]:
     end, stand = _count(verdicts, ends=True), _count(verdicts, ends=False)
     with_model = end.ended + end.asked
@@ -131,8 +127,7 @@ def _format_row(name: str, verdicts: Sequence[ChangeVerdict]) -> tuple[str, ...]
     )
 
 
-def _iterate_errors(results: Results[ChangeVerdict]) -> Iterator[str]:
-    verdicts = [each for those in results.values() for each in those]
+def _iterate_errors(verdicts: Sequence[ChangeVerdict]) -> Iterator[str]:
     for error, ended in (("ended wrongly", True), ("stands", False)):
         for each in verdicts:
             if each.ended == ended != each.pair.ends:
@@ -149,8 +144,15 @@ EVALUATION = Evaluation(
     optional=("why", "group"),
     parse=_parse,
     judge=judge_pair,
+    help="""Measure whether saving what has changed ends the record of what held before.
+
+    Saves the labelled pairs of the repository, or those of FILE: one JSON object a line with id, old, new and
+    expect (ends, stands). Recall is the share of the outdated records that ended. "wrong" counts the
+    records that ended although they hold. Each share has Wilson's 95 % interval.
+    """,
+    listed="records ended wrongly, and outdated records that stand",
     columns=_COLUMNS,
-    rows=_iterate_rows,
+    rows=group_rows(lambda each: each.pair.language, _format_row),
     errors=_iterate_errors,
     summarize=_summarize,
     describe=lambda verdict: {"id": verdict.pair.id, "ends": verdict.pair.ends, "ended": verdict.ended},

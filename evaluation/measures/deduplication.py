@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal, get_args
 
+from evaluation.measures.harness import DetectionFigures, Evaluation, group_rows, has_blank
 from reverie.domain.errors import InvalidInput
 from reverie.domain.record import Record
 from reverie.domain.similarity.deduplication import Reinforce, decide
-from reverie.evals.rules.harness import DetectionFigures, Evaluation, Results, has_blank, iterate_verdicts
 
 Label = Literal["repeats", "extends", "differs"]
 """`repeats`: the old text says what the new one says, which may fold into it. `extends`: the new one says all
@@ -123,23 +123,13 @@ def _describe(verdict: PairVerdict) -> dict[str, Any]:
     }
 
 
-def _iterate_rows(results: Results[PairVerdict]) -> Iterator[tuple[str, ...]]:
-    for name, verdicts in results.items():
-        yield _format_row(name, compute_figures(verdicts))
-    groups = group_figures(next(iter(results.values())))
-    if len(groups) > 1:
-        for group, figures in groups.items():
-            yield _format_row(f" {group}", figures)
+def _format_row(name: str, verdicts: Sequence[PairVerdict]) -> tuple[str, ...]:
+    return (name, str(len(verdicts)), *compute_figures(verdicts).format_cells())
 
 
-def _format_row(name: str, figures: DetectionFigures) -> tuple[str, ...]:
-    return (name, str(figures.items), *figures.format_cells())
-
-
-def _iterate_remarks(results: Results[PairVerdict]) -> Iterator[str]:
-    for name, verdicts in results.items():
-        repeats, extends = _format_folded(verdicts, "repeats"), _format_folded(verdicts, "extends")
-        yield f"{name}: folded {repeats} that repeat, {extends} that extend"
+def _iterate_remarks(name: str, verdicts: Sequence[PairVerdict]) -> Iterator[str]:
+    repeats, extends = _format_folded(verdicts, "repeats"), _format_folded(verdicts, "extends")
+    yield f"{name}: folded {repeats} that repeat, {extends} that extend"
 
 
 def _format_folded(verdicts: Sequence[PairVerdict], label: Label) -> str:
@@ -147,9 +137,8 @@ def _format_folded(verdicts: Sequence[PairVerdict], label: Label) -> str:
     return f"{sum(each.folded for each in labelled)} of {len(labelled)}"
 
 
-def _iterate_errors(results: Results[PairVerdict]) -> Iterator[str]:
+def _iterate_errors(verdicts: Sequence[PairVerdict]) -> Iterator[str]:
     """List every pair that was folded wrongly, then every one that might have been folded."""
-    verdicts = list(iterate_verdicts(results))
     for each in verdicts:
         if each.folded and not each.right:
             yield from _format_verdict("folded wrongly", each)
@@ -172,8 +161,15 @@ EVALUATION = Evaluation(
     optional=("language", "why"),
     parse=_parse,
     judge=judge_pair,
+    help="""Measure how well saving tells a repetition from another fact.
+
+    Judges the labelled pairs of the repository, or those of FILE: one JSON object a line with id, group,
+    label (repeats, extends, differs), old and new. Precision is the share of the folded pairs that lost
+    nothing. Recall is the share of the pairs that may fold that did. Each has Wilson's 95 % interval.
+    """,
+    listed="pairs folded wrongly, and pairs not folded",
     columns=_COLUMNS,
-    rows=_iterate_rows,
+    rows=group_rows(lambda each: each.pair.group, _format_row),
     remarks=_iterate_remarks,
     errors=_iterate_errors,
     summarize=_summarize,

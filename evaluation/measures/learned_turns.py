@@ -9,16 +9,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from evaluation.measures.harness import DetectionFigures, Evaluation, group_rows, has_blank
 from reverie import Memory
 from reverie.domain.errors import InvalidInput
-from reverie.evals.rules.harness import (
-    DetectionFigures,
-    Evaluation,
-    Results,
-    has_blank,
-    iterate_rows_by_language,
-    iterate_verdicts,
-)
 
 _COLUMNS = ("turns", "wanted", "learned", "wrong", "precision", "95 %", "recall", "95 %")
 _ANSWER = "All right."
@@ -120,23 +113,17 @@ def _describe(verdict: TurnVerdict) -> dict[str, Any]:
     return {"id": verdict.turn.id, "learned": list(verdict.contents)}
 
 
-def _iterate_rows(results: Results[TurnVerdict]) -> Iterator[tuple[str, ...]]:
-    return iterate_rows_by_language(results, lambda each: each.turn.language, _format_row)
-
-
 def _format_row(name: str, verdicts: Sequence[TurnVerdict]) -> tuple[str, ...]:
     return (name, str(len(verdicts)), *_compute_figures(verdicts).format_cells())
 
 
-def _iterate_remarks(results: Results[TurnVerdict]) -> Iterator[str]:
-    for name, verdicts in results.items():
-        silent = [each for each in verdicts if not each.turn.learn]
-        wrong = sum(bool(each.contents) for each in silent)
-        yield f"{name}: {len(silent)} turns teach nothing; something was learned from {wrong} of them"
+def _iterate_remarks(name: str, verdicts: Sequence[TurnVerdict]) -> Iterator[str]:
+    silent = [each for each in verdicts if not each.turn.learn]
+    wrong = sum(bool(each.contents) for each in silent)
+    yield f"{name}: {len(silent)} turns teach nothing; something was learned from {wrong} of them"
 
 
-def _iterate_errors(results: Results[TurnVerdict]) -> Iterator[str]:
-    verdicts = list(iterate_verdicts(results))
+def _iterate_errors(verdicts: Sequence[TurnVerdict]) -> Iterator[str]:
     for each in verdicts:
         for content in each.wrong:
             yield f"learned wrongly: {content} ({each.turn.id}): {each.turn.text}"
@@ -153,8 +140,16 @@ EVALUATION = Evaluation(
     optional=("why", "group"),
     parse=_parse,
     judge=judge_turn,
+    help="""Measure what is learned from a turn without a model.
+
+    Plays the labelled turns of the repository, or those of FILE: one JSON object a line with id, before (turns
+    with role and text), text and learn (what has to be learned: the words that stand in the record, and its
+    kind). Precision is the share of the records that were wanted. Recall is the share of what is wanted that
+    became a record. Each has Wilson's 95 % interval.
+    """,
+    listed="what was learned wrongly, and what was missed",
     columns=_COLUMNS,
-    rows=_iterate_rows,
+    rows=group_rows(lambda each: each.turn.language, _format_row),
     remarks=_iterate_remarks,
     errors=_iterate_errors,
     summarize=_summarize,

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from evaluation.measures.harness import Evaluation, format_share
+from evaluation.measures.scripted_verifier import answer_check
 from reverie import Change, Memory, Settings
 from reverie.consolidation.passes.headlines import HeadlineWriter
 from reverie.consolidation.planning.driver import run_pass
@@ -21,8 +23,6 @@ from reverie.domain.headlines import build_headline
 from reverie.domain.record import Record
 from reverie.domain.text.ids import generate_id
 from reverie.evals.recall import metrics
-from reverie.evals.rules.harness import Evaluation, Results, format_share
-from reverie.evals.rules.scripted_verifier import answer_check
 from reverie.llm.messages import ModelReply, ModelRequest
 
 _COLUMNS = ("clusters", "accepted", "share", "95 %", "by code alone", "share", "truth found", "truth shown")
@@ -134,28 +134,24 @@ def _summarize(verdicts: Sequence[HeadlineVerdict]) -> dict[str, Any]:
     return figures
 
 
-def _iterate_rows(results: Results[HeadlineVerdict]) -> Iterator[tuple[str, ...]]:
-    for name, verdicts in results.items():
-        for label, good in (("good", True), ("harmful", False)):
-            group = [each for each in verdicts if each.case.good is good]
-            accepted, by_code = (
-                sum(each.accepted for each in group),
-                sum(each.accepted_by_code for each in group),
-            )
-            yield (
-                f"{name}, {label}",
-                str(len(group)),
-                str(accepted),
-                *format_share(accepted, len(group)),
-                str(by_code),
-                format_share(by_code, len(group))[0],
-                str(sum(each.found for each in group)),
-                str(sum(each.shown for each in group if each.found)),
-            )
+def _iterate_rows(name: str, verdicts: Sequence[HeadlineVerdict]) -> Iterator[tuple[str, ...]]:
+    for label, good in (("good", True), ("harmful", False)):
+        group = [each for each in verdicts if each.case.good is good]
+        accepted, by_code = sum(each.accepted for each in group), sum(each.accepted_by_code for each in group)
+        yield (
+            f"{name}, {label}",
+            str(len(group)),
+            str(accepted),
+            *format_share(accepted, len(group)),
+            str(by_code),
+            format_share(by_code, len(group))[0],
+            str(sum(each.found for each in group)),
+            str(sum(each.shown for each in group if each.found)),
+        )
 
 
-def _iterate_errors(results: Results[HeadlineVerdict]) -> Iterator[str]:
-    for each in (one for those in results.values() for one in those):
+def _iterate_errors(verdicts: Sequence[HeadlineVerdict]) -> Iterator[str]:
+    for each in verdicts:
         wrong = [
             *(["good, and refused: " + each.reason] if each.case.good and not each.accepted else []),
             *(["harmful, and accepted"] if not each.case.good and each.accepted else []),
@@ -176,6 +172,16 @@ EVALUATION = Evaluation(
     fields=("id", "language", "parts", "headline", "good", "harm", "question", "truth"),
     parse=_parse,
     judge=judge_case,
+    help="""Measure which headlines over records are accepted, and whether they ever hide a fact.
+
+    Judges the labelled clusters of the repository, or those of FILE: one JSON object a line with id, parts (the
+    records), headline, good, harm, question and truth (words of a record that answer the question). "accepted"
+    counts the headlines that are accepted if the model that checks them answers as the label says, "by code
+    alone" those that are if it says yes to everything. The two last columns are about a prompt for the question:
+    how often it has the truth without a headline, and how often still if the headline is in use, whatever was
+    decided about it. Exits with 1 if a headline hides a truth.
+    """,
+    listed="good headlines refused, harmful ones accepted, and truths not shown",
     columns=_COLUMNS,
     rows=_iterate_rows,
     errors=_iterate_errors,

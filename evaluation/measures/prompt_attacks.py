@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from evaluation.measures import attack_scenarios, prompt_quoting
+from evaluation.measures.attack_scenarios import QUOTED_WAYS, UNTRUSTED_WAYS, WAYS, AttackWorld
+from evaluation.measures.harness import Evaluation, format_share, has_blank
 from reverie.domain.errors import InvalidInput
 from reverie.domain.record import UNTRUSTED
 from reverie.domain.text import escaping
 from reverie.evals.recall import metrics
-from reverie.evals.rules import attack_scenarios, prompt_quoting
-from reverie.evals.rules.attack_scenarios import QUOTED_WAYS, UNTRUSTED_WAYS, WAYS, AttackWorld
-from reverie.evals.rules.harness import Evaluation, Results, format_share, has_blank
 
 BENIGN = "benign"
 """The kind of harmless cases."""
@@ -234,11 +234,10 @@ def _group_by_kind(verdicts: Iterable[AttackVerdict]) -> dict[str, list[AttackVe
     return kinds | benign
 
 
-def _iterate_rows(results: Results[AttackVerdict]) -> Iterator[tuple[str, ...]]:
-    for name, verdicts in results.items():
-        yield _format_row(name, [each for each in verdicts if each.case.kind != BENIGN])
-        for kind, those in _group_by_kind(verdicts).items():
-            yield _format_row(f" {kind}", those)
+def _iterate_rows(name: str, verdicts: Sequence[AttackVerdict]) -> Iterator[tuple[str, ...]]:
+    yield _format_row(name, [each for each in verdicts if each.case.kind != BENIGN])
+    for kind, those in _group_by_kind(verdicts).items():
+        yield _format_row(f" {kind}", those)
 
 
 def _format_row(name: str, verdicts: Sequence[AttackVerdict]) -> tuple[str, ...]:
@@ -246,12 +245,11 @@ def _format_row(name: str, verdicts: Sequence[AttackVerdict]) -> tuple[str, ...]
     return (name, str(len(verdicts)), str(right), *format_share(right, len(verdicts)))
 
 
-def _iterate_errors(results: Results[AttackVerdict]) -> Iterator[str]:
-    for verdicts in results.values():
-        for each in verdicts:
-            error = "changed" if each.case.kind == BENIGN else "not blocked"
-            for wrong in each.wrong:
-                yield f"{error}: {each.case.id} ({each.case.kind}, {each.case.way}): {wrong}"
+def _iterate_errors(verdicts: Sequence[AttackVerdict]) -> Iterator[str]:
+    for each in verdicts:
+        error = "changed" if each.case.kind == BENIGN else "not blocked"
+        for wrong in each.wrong:
+            yield f"{error}: {each.case.id} ({each.case.kind}, {each.case.way}): {wrong}"
 
 
 EVALUATION = Evaluation(
@@ -260,6 +258,14 @@ EVALUATION = Evaluation(
     fields=_FIELDS,
     parse=_parse,
     judge=judge_case,
+    help="""Test whether text written by others can become a trusted memory.
+
+    Plays the cases of the repository, or those of FILE: one JSON object a line with id, kind, way, text and
+    poison. Each is played in a memory of its own, with a model that obeys it. The share that was blocked has
+    Wilson's 95 % interval. The kind benign has harmless texts, which must be shown unchanged, and facts of
+    the owner, which must be trusted. Exits with 1 if an attack was not blocked.
+    """,
+    listed="attacks not blocked, and harmless texts that were changed",
     columns=_COLUMNS,
     rows=_iterate_rows,
     errors=_iterate_errors,

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
+from itertools import chain
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -16,7 +17,7 @@ from reverie.domain.errors import InvalidInput
 from reverie.evals.output import check_output_file, print_table, write_json
 from reverie.evals.recall import metrics
 
-CHECKOUT_DATA = Path(__file__).resolve().parents[4] / "evaluation"
+CHECKOUT_DATA = Path(__file__).resolve().parents[1]
 """The labelled sets in a checkout of the repository. The installed package does not contain them."""
 
 
@@ -47,9 +48,11 @@ class Evaluation(Generic[Item, Verdict]):
         optional: Fields that an item may have besides; they are for readers, and `parse` does not see them.
         parse: Build an item from its fields; the second argument names the place, for messages.
         judge: Judge one item.
+        help: What the command says of itself.
+        listed: What `errors` lists, in words.
         columns: The columns of the table.
-        rows: The rows of the table.
-        remarks: The lines below the table.
+        rows: The rows of a set, from its name and its verdicts.
+        remarks: The lines below the table about a set, likewise.
         errors: The lines that list each wrong verdict.
         summarize: The figures of one set, for JSON.
         describe: One verdict for JSON, which begins with `id`; None to leave the verdicts out.
@@ -66,10 +69,12 @@ class Evaluation(Generic[Item, Verdict]):
     optional: Sequence[str] = ()
     parse: Callable[[dict[str, Any], str], Item]
     judge: Callable[[Item], Verdict]
+    help: str
+    listed: str
     columns: Sequence[str]
-    rows: Callable[[Results[Verdict]], Iterable[Sequence[str]]]
-    remarks: Callable[[Results[Verdict]], Iterable[str]] = lambda results: ()
-    errors: Callable[[Results[Verdict]], Iterable[str]]
+    rows: Callable[[str, Sequence[Verdict]], Iterable[Sequence[str]]]
+    remarks: Callable[[str, Sequence[Verdict]], Iterable[str]] = lambda name, verdicts: ()
+    errors: Callable[[Sequence[Verdict]], Iterable[str]]
     summarize: Callable[[Sequence[Verdict]], Any]
     describe: Callable[[Verdict], Mapping[str, Any]] | None = None
     group_of: Callable[[Item], str] | None = None
@@ -140,7 +145,6 @@ class Evaluation(Generic[Item, Verdict]):
         show_errors: bool = False,
         out: str | Path | None = None,
         console: Console | None = None,
-        measure: Callable[[], tuple[Mapping[str, Any], Sequence[str]]] = lambda: ({}, ()),
     ) -> int:
         """Judge items, print the figures and, on request, write them as JSON.
 
@@ -152,7 +156,6 @@ class Evaluation(Generic[Item, Verdict]):
             show_errors: Also print each wrong verdict, but none on sets that are sealed or held out.
             out: The JSON file to write; None for none.
             console: The destination of the table.
-            measure: Measure something more; return it for the JSON and as remarks.
 
         Returns:
             The exit code: 1 if a verdict is a failure, else 0.
@@ -170,14 +173,14 @@ class Evaluation(Generic[Item, Verdict]):
         results = {
             name: [self.judge(item) for item in items] for name, items in self._select(sets, group).items()
         }
-        further, notes = measure()
-        remarks = [*self.remarks(results), *notes]
+        rows = chain.from_iterable(self.rows(*each) for each in results.items())
+        remarks = list(chain.from_iterable(self.remarks(*each) for each in results.items()))
         if show_errors:
             shown = {} if sealed else {name: each for name, each in results.items() if name not in _HELD_OUT}
-            remarks += self.errors(shown)
+            remarks += self.errors([*chain.from_iterable(shown.values())])
             remarks += [f"not listed: errors in {name}" for name in results if name not in shown]
-        print_table(console, self.columns, self.rows(results), remarks)
-        write_json(file, self.to_json(results) | dict(further))
+        print_table(console, self.columns, rows, remarks)
+        write_json(file, self.to_json(results))
         return int(any(self.is_failure(each) for verdicts in results.values() for each in verdicts))
 
     def _select(self, sets: Mapping[str, Sequence[Item]], group: str | None) -> dict[str, list[Item]]:
@@ -263,28 +266,24 @@ class DetectionFigures:
         return (*counts, *format_share(self.right, self.found), *format_share(self.met, self.wanted))
 
 
-def iterate_verdicts(results: Results[Verdict]) -> Iterator[Verdict]:
-    """Yield the verdicts of all sets."""
-    for verdicts in results.values():
-        yield from verdicts
-
-
-def iterate_rows_by_language(
-    results: Results[Verdict],
-    get_language: Callable[[Verdict], str],
+def group_rows(
+    get_group: Callable[[Verdict], str],
     format_row: Callable[[str, Sequence[Verdict]], tuple[str, ...]],
-) -> Iterator[tuple[str, ...]]:
-    """Yield a row for each set, and below it one for each language that it has.
+) -> Callable[[str, Sequence[Verdict]], Iterator[tuple[str, ...]]]:
+    """Return a function that yields a row for a set, and below it one for each of several groups.
 
     Args:
-        results: Verdicts by the name of their set.
-        get_language: Gives the language of a verdict's item.
+        get_group: Gives the group of a verdict's item.
         format_row: Makes a row of its name and verdicts.
     """
-    for name, verdicts in results.items():
+
+    def iterate_rows(name: str, verdicts: Sequence[Verdict]) -> Iterator[tuple[str, ...]]:
         yield format_row(name, verdicts)
-        for language in dict.fromkeys(map(get_language, verdicts)):
-            yield format_row(f" {language}", [each for each in verdicts if get_language(each) == language])
+        groups = dict.fromkeys(map(get_group, verdicts))
+        for group in groups if len(groups) > 1 else ():
+            yield format_row(f" {group}", [each for each in verdicts if get_group(each) == group])
+
+    return iterate_rows
 
 
 def format_share(part: int, whole: int) -> tuple[str, str]:

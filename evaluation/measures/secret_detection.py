@@ -8,17 +8,15 @@ rule. A secret is missed if a single character of it is left.
 from __future__ import annotations
 
 import re
-import tempfile
-import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any, Literal
 
+from evaluation.measures.harness import Evaluation, format_share, has_blank
+from evaluation.measures.synthetic_secrets import LOOK_ALIKES, SECRETS
 from reverie.domain.errors import InvalidInput
 from reverie.domain.secrets import Redactor, Span
-from reverie.evals.rules.harness import Evaluation, Results, format_share, has_blank
-from reverie.evals.rules.synthetic_secrets import LOOK_ALIKES, SECRETS
 
 Which = Literal["develop", "heldout"]
 SETS: Mapping[str, str] = {"develop": "development", "heldout": "held out"}
@@ -26,8 +24,6 @@ SETS: Mapping[str, str] = {"develop": "development", "heldout": "held out"}
 
 _COLUMNS = ("texts", "secrets", "missed", "recall", "95 %", "left, %", "too much, %")
 _PLACE = re.compile(r"«(\w+)»|‹(\w+)›")
-_TURN = 2_000
-_SAVES = 40
 _REDACTOR = Redactor()
 
 
@@ -113,11 +109,6 @@ def fill_template(template: str, rng: Random) -> tuple[str, tuple[tuple[int, int
     return "".join([*pieces, template[place:]]), tuple(spans)
 
 
-def judge_texts(texts: Iterable[LabelledText]) -> list[SecretVerdict]:
-    """Apply the built-in rules to each text."""
-    return [judge_text(text) for text in texts]
-
-
 def judge_text(text: LabelledText) -> SecretVerdict:
     """Apply the built-in rules to a text."""
     return SecretVerdict(labelled=text, found=_REDACTOR.find(text.text))
@@ -151,56 +142,6 @@ def _summarize(verdicts: Sequence[SecretVerdict]) -> dict[str, Any]:
     }
 
 
-def measure_speed() -> tuple[dict[str, Any], list[str]]:
-    """Measure redaction beside a durable save; return the figures and a remark."""
-    figures = measure_times()
-    remark = (
-        f"redacting a turn of {_TURN:,} characters: {figures['redact_ms']:.3f} ms; "
-        f"adding it durably: {figures['save_ms']:.2f} ms; ratio {figures['ratio']:.4f}"
-    )
-    return {"speed": figures}, [remark]
-
-
-def measure_times() -> dict[str, float]:
-    """Measure redaction and a durable save of a turn of 2,000 characters, in milliseconds."""
-    from reverie.memory import Memory  # here: the rest of the module needs no store
-
-    texts = [_build_prose(number) for number in range(_SAVES)]
-    redactor = Redactor()
-    redactor.text(_build_prose(_SAVES))  # compiles what it needs
-    began = time.perf_counter()
-    for text in texts:
-        redactor.text(text)
-    redacting = (time.perf_counter() - began) / len(texts)
-    with tempfile.TemporaryDirectory() as folder, Memory.open(folder, embedder="none") as memory:
-        session = memory.session("speed")
-        session.add("user", "first")
-        began = time.perf_counter()
-        for text in texts:
-            session.add("user", text)
-        saving = (time.perf_counter() - began) / len(texts)
-    return {"redact_ms": redacting * 1000, "save_ms": saving * 1000, "ratio": redacting / saving}
-
-
-def _build_prose(number: int) -> str:
-    """Build a turn of conversation without a secret, different for each number."""
-    rng = Random(number)
-    plain = [
-        fill_template(each, rng)[0]
-        for each in (
-            "I looked at the deploy of ‹version› again; the token budget is fine now.",
-            "Anna says that the order has arrived, and that the key question is who pays for it.",
-            "See https://github.com/atlas/api/pull/1234 and src/atlas/worker.py, line 88.",
-            "We could pass the settings along instead, which would make the tests a good deal shorter.",
-            "My flight leaves at 10:40 on 2026-03-04, and I would like a seat at the window.",
-        )
-    ]
-    text = ""
-    while len(text) < _TURN:
-        text += rng.choice(plain) + " "
-    return text[:_TURN].strip()
-
-
 def _group_by_kind(
     results: Sequence[SecretVerdict], *, secret: bool
 ) -> list[tuple[str, list[SecretVerdict]]]:
@@ -224,12 +165,11 @@ def _compute_figures(found: Sequence[SecretVerdict]) -> dict[str, float]:
     }
 
 
-def _iterate_rows(results: Results[SecretVerdict]) -> Iterator[tuple[str, ...]]:
-    for name, verdicts in results.items():
-        kinds = _group_by_kind(verdicts, secret=True)
-        yield _format_row(SETS[name], [each for _, those in kinds for each in those])
-        for kind, those in kinds:
-            yield _format_row(f" {kind}", those)
+def _iterate_rows(name: str, verdicts: Sequence[SecretVerdict]) -> Iterator[tuple[str, ...]]:
+    kinds = _group_by_kind(verdicts, secret=True)
+    yield _format_row(SETS[name], [each for _, those in kinds for each in those])
+    for kind, those in kinds:
+        yield _format_row(f" {kind}", those)
 
 
 def _format_row(name: str, verdicts: Sequence[SecretVerdict]) -> tuple[str, ...]:
@@ -246,19 +186,17 @@ def _format_row(name: str, verdicts: Sequence[SecretVerdict]) -> tuple[str, ...]
     )
 
 
-def _iterate_remarks(results: Results[SecretVerdict]) -> Iterator[str]:
-    for name, verdicts in results.items():
-        kinds = _group_by_kind(verdicts, secret=False)
-        everything = [("look-alikes", [each for _, those in kinds for each in those]), *kinds]
-        for kind, those in everything if kinds else ():
-            wrong = sum(bool(each.found) for each in those)
-            rate, ends = format_share(wrong, len(those))
-            indent = "" if kind == "look-alikes" else " "
-            yield f"{indent}{SETS[name]}, {kind}: {wrong} of {len(those)} redacted ({rate}, 95 % {ends})"
+def _iterate_remarks(name: str, verdicts: Sequence[SecretVerdict]) -> Iterator[str]:
+    kinds = _group_by_kind(verdicts, secret=False)
+    everything = [("look-alikes", [each for _, those in kinds for each in those]), *kinds]
+    for kind, those in everything if kinds else ():
+        wrong = sum(bool(each.found) for each in those)
+        rate, ends = format_share(wrong, len(those))
+        indent = "" if kind == "look-alikes" else " "
+        yield f"{indent}{SETS[name]}, {kind}: {wrong} of {len(those)} redacted ({rate}, 95 % {ends})"
 
 
-def _iterate_errors(results: Results[SecretVerdict]) -> Iterator[str]:
-    verdicts = [each for those in results.values() for each in those]
+def _iterate_errors(verdicts: Sequence[SecretVerdict]) -> Iterator[str]:
     for each in verdicts:
         if each.missed:
             yield f"missed ({each.labelled.id}): {_quote_redacted(each)}"
@@ -277,6 +215,14 @@ EVALUATION = Evaluation(
     fields=("id", "set", "kind", "seed", "text"),
     parse=_parse,
     judge=judge_text,
+    help="""Measure how many secrets the rules miss, and how often they redact something else.
+
+    Judges the labelled texts of the repository, or those of FILE: one JSON object a line with id, set
+    (develop, heldout), kind, seed and text. A secret is missed if a character of it is left. Recall, and the
+    share of look-alikes that were redacted, have Wilson's 95 % interval. "left" is the share of the secrets'
+    characters that stayed, "too much" that of the other characters that were redacted.
+    """,
+    listed="what was missed, and what was redacted wrongly",
     columns=_COLUMNS,
     rows=_iterate_rows,
     remarks=_iterate_remarks,

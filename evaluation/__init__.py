@@ -1,0 +1,1 @@
+"""Measurements on labelled sets: the sets, and in `measures` the code that judges Reverie by them."""

@@ -1,0 +1,117 @@
+"""Commands of the measurements: `python -m evaluation NAME`, or `reverie eval NAME` in a checkout."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from reverie.evals.command import EMBEDDER, HELP, JSON, run_and_exit
+
+if TYPE_CHECKING:
+    from evaluation.measures.harness import Evaluation
+
+_LABELLED = {
+    "attacks": "prompt_attacks:EVALUATION",
+    "digest": "cited_proposals:DIGEST",
+    "fold": "deduplication:EVALUATION",
+    "infer": "cited_proposals:INFER",
+    "remember": "cited_proposals:REMEMBER",
+    "learn": "learned_turns:EVALUATION",
+    "merging": "written_headlines:EVALUATION",
+    "secrets": "secret_detection:EVALUATION",
+    "sentences": "sentence_rules:EVALUATION",
+    "supersede": "superseded_records:EVALUATION",
+}
+"""The labelled evaluations: module in `evaluation.measures` and name, imported when one is called."""
+
+
+def build_command(name: str) -> click.Command:
+    """Build the command of a labelled evaluation."""
+    module, _, attribute = _LABELLED[name].partition(":")
+    evaluation: Evaluation[Any, Any] = getattr(import_module(f"evaluation.measures.{module}"), attribute)
+    group = evaluation.group_name
+
+    def run(file: str | None, **options: Any) -> None:
+        selected = options.pop(group) if evaluation.group_of is not None else None
+        run_and_exit(lambda: evaluation.run(file, group=selected, **options))
+
+    options = [
+        click.argument("file", required=False),
+        click.option(
+            "--data", metavar="FOLDER", help="The labelled sets.  [default: `evaluation` in the checkout]"
+        ),
+        *([click.option(f"--{group}", help=f"Only items of this {group}.")] if evaluation.group_of else []),
+        click.option("--show-errors", is_flag=True, help=f"Also list {evaluation.listed}."),
+        *([click.option("--sealed", is_flag=True, help="Judge the items that are kept for final figures.")]
+          if evaluation.sealed_files else []),
+        JSON,
+    ]  # fmt: skip
+    for option in reversed(options):
+        run = option(run)
+    return click.command(name, help=evaluation.help, context_settings=HELP)(run)
+
+
+@click.command("questions", context_settings=HELP)
+@click.option(
+    "--data", metavar="FOLDER", help="The personas.  [default: `evaluation/questions` in the checkout]"
+)
+@click.option("--sealed", is_flag=True, help="Ask the personas that are kept for final figures.")
+@click.option(
+    "--size",
+    type=click.IntRange(1, 1_000),
+    metavar="N",
+    help="Divide the facts of each persona into memories of about N; each is asked what it answers and what another"
+    " one answers.",
+)
+@EMBEDDER
+@JSON
+def questions_command(
+    data: str | None, sealed: bool, size: int | None, embedder: str, out: str | None
+) -> None:
+    """Measure recall of everyday facts with natural questions, beside SQLite's FTS5.
+
+    Each persona's facts and conversations are put into a new memory, and its questions are asked as a
+    program asks them. "recall@k" is the share of wanted answers among the first k hits, "prompt" the share
+    that stands in the prompt. "outdated" is the share of updates where what held before stands first, "empty"
+    the share of answerable questions without a hit. "nothing" is about finding nothing: how often that is
+    right, and how often nothing is found where nothing is stored.
+    """
+    from evaluation.measures.harness import CHECKOUT_DATA
+    from evaluation.measures.questions import run
+
+    folder = data or CHECKOUT_DATA / "questions"
+    run_and_exit(lambda: run(folder, sealed=sealed, size=size, embedder=embedder, out=out))
+
+
+@click.command("month", context_settings=HELP)
+@click.option("--data", metavar="FOLDER", help="The months.  [default: `evaluation/month` in the checkout]")
+@click.option("--sealed", is_flag=True, help="Play the months that are kept for final figures.")
+@click.option("--show-errors", is_flag=True, help="Also list the questions without an answer.")
+@JSON
+def month_command(data: str | None, sealed: bool, show_errors: bool, out: str | None) -> None:
+    """Play a month of conversations, and see what stands in the prompts afterwards.
+
+    Each month is played without thinking, without a model, with a scripted good model and with a scripted
+    hostile one; then its questions are asked. "answers" counts those whose answers stand in the prompt,
+    "outdated" those whose prompt has an outdated value only, "tokens" a prompt's mean length, "beside none"
+    the difference to no thinking, "lines" the remembered lines of a prompt, "alike" the share of them that
+    say nearly the same as another. The model's requests are counted a conversation and a night.
+    """
+    from evaluation.measures.harness import CHECKOUT_DATA
+    from evaluation.measures.month import run
+
+    run_and_exit(
+        lambda: run(data or CHECKOUT_DATA / "month", sealed=sealed, show_errors=show_errors, out=out)
+    )
+
+
+COMMANDS: dict[str, Callable[[], click.Command]] = {
+    "month": lambda: month_command,
+    "questions": lambda: questions_command,
+    **{name: partial(build_command, name) for name in _LABELLED},
+}
+"""What builds the command of each measurement, by its name."""

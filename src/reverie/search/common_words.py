@@ -1,0 +1,36 @@
+"""Common words of a language: which share of all texts has them.
+
+A small memory cannot tell that "thing" is common and "invoice" is not: neither may stand in it. The table
+`common_words.txt` is made by `scripts/build_common_words.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+
+__all__ = ["TABLE", "get_shares"]
+
+TABLE = Path(__file__).with_name("common_words.txt")
+
+
+def get_shares(tokens: Iterable[str], language: str) -> dict[str, float]:
+    """Return the share of all texts, 0 to 1, that have each of the tokens; a token that is not common is left out.
+
+    Example:
+        >>> get_shares(["need", "invoic"], "en")
+        {'need': 0.12}
+    """
+    shares = _read_table().get(language, {})
+    return {token: shares[token] for token in tokens if token in shares}
+
+
+@cache
+def _read_table() -> dict[str, dict[str, float]]:
+    table: dict[str, dict[str, float]] = {}
+    for line in TABLE.read_text("utf-8").splitlines():
+        head, _, words = line.partition(": ")
+        language, percent = head.split()
+        table.setdefault(language, {}).update(dict.fromkeys(words.split(), int(percent) / 100))
+    return table

@@ -1,0 +1,36 @@
+"""Forms of a word that a stemmer leaves apart, such as "isst" and "gegessen" of "essen".
+
+The table `word_forms.txt` is made by `scripts/build_word_forms.py`. English ones are in the table of related words.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+__all__ = ["TABLE", "get_forms"]
+
+TABLE = Path(__file__).with_name("word_forms.txt")
+
+
+def get_forms(token: str, language: str) -> list[str]:
+    """Return the other stems of the word that a stem belongs to, the commonest first.
+
+    Example:
+        >>> get_forms("isst", "de")[0], get_forms("table", "de")
+        ('ess', [])
+    """
+    groups = _read_table(language).get(token, ())
+    return [form for group in groups for form in group.split() if form != token]
+
+
+@cache
+def _read_table(language: str) -> dict[str, list[str]]:
+    table: dict[str, list[str]] = {}
+    head = f"{language}: "
+    for line in TABLE.read_text("utf-8").splitlines():
+        if line.startswith(head):
+            group = line.removeprefix(head)
+            for token in group.split():
+                table.setdefault(token, []).append(group)
+    return table

@@ -1,0 +1,91 @@
+"""A dream asks at most three requests about a scope, and what it has no room for is asked about in later ones."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from datetime import timedelta
+
+from evaluation.measures.scripted_verifier import answer_check
+
+from reverie import Memory
+from reverie.consolidation.planning.nightly_requests import LATER, MOST_A_NIGHT, NightlyRequests
+from reverie.consolidation.planning.questions import VERIFY, build_question
+from reverie.llm.messages import ModelFailure, ModelReply, ModelRequest
+from reverie.settings import Settings
+from tests.factories import MovableClock
+
+_SHOWN = re.compile(r"NEW \[(\w+)\]")
+_TURN = re.compile(r"^- \[(\w+)\]", re.MULTILINE)
+_NIGHTS = 12
+
+
+class _BusyModel:
+    """Model whose every answer makes further requests: refused headlines and preferences, and cut off answers."""
+
+    name = "busy"
+
+    def __init__(self) -> None:
+        self.asked: Counter[str] = Counter()
+        self.records: set[str] = set()
+        self.turns: set[str] = set()
+
+    def answer(self, request: ModelRequest, *, on_text: object = None) -> ModelReply:
+        self.asked[request.scope] += 1
+        text = request.messages[0].content
+        if request.purpose == "merge":
+            shown = _SHOWN.findall(text)
+            self.records |= set(shown)
+            merges = [{"sources": shown[at : at + 2], "content": "Bo pays 77 euros"} for at in (0, 2)]
+            return ModelReply(text=json.dumps({"merge": merges}))
+        if request.purpose == "infer":
+            turns = _TURN.findall(text)
+            if len(turns) > 30:
+                return ModelReply(text='{"preferences": [', finish="length")
+            self.turns |= set(turns)
+            wrong = {"content": "Likes Zanzibar", "category": "", "evidence": turns[:1], "tags": []}
+            return ModelReply(text=json.dumps({"preferences": [wrong]}))
+        if request.purpose == VERIFY:
+            return ModelReply(text=answer_check(text, lambda _: True))
+        return ModelReply(text="{}")
+
+
+def test_a_night_asks_at_most_three_requests_about_a_scope_and_later_ones_about_the_rest() -> None:
+    clock, model = MovableClock(), _BusyModel()
+    settings = Settings(embedder="none", remember=False, learn=False)
+    with Memory.open(":memory:", model=model, clock=clock, settings=settings) as memory:
+        ann = memory.scoped("user:ann")
+        saved = {
+            result.record.id
+            for view in (memory, ann)
+            for origin in ("owner", "web")
+            for result in view.save_many(
+                {"content": f"{origin} {n} holds " + f"box{n}{origin} " * 150, "origin": origin}
+                for n in range(60)
+            )
+        }
+        session = memory.session("cli:1")
+        turns = {session.add("user", f"I ate {n} apples on day {n}").id for n in range(45)}
+        for _ in range(_NIGHTS):
+            ann.save(f"It is now {clock.now}")
+            session.add("user", f"It is late on {clock.now}")
+            model.asked.clear()
+            memory.dreams.run()
+            assert max(model.asked.values()) <= MOST_A_NIGHT
+            clock.now += timedelta(days=1)
+    assert saved <= model.records
+    assert turns <= model.turns
+
+
+def test_the_last_request_of_a_scope_verifies() -> None:
+    def ask(request: ModelRequest) -> ModelReply | ModelFailure:
+        return ModelReply(text=request.purpose)
+
+    night = NightlyRequests(ask)
+    merge, verify = (
+        build_question("", purpose=purpose, scope="ann", schema={}, answer_tokens=1)
+        for purpose in ("merge", VERIFY)
+    )
+    replies = [night.ask(request) for request in (merge, merge, merge, verify, verify)]
+    assert [reply == LATER for reply in replies] == [False, False, True, False, True]

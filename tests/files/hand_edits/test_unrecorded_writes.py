@@ -1,0 +1,143 @@
+"""Files whose writer was killed, or refused the commit of `files.db`: they are no hand edits."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reverie.domain.change import Change, Value
+from reverie.domain.page import Page
+from reverie.domain.record import Record
+from reverie.files.layout import build_path
+from reverie.stores.contract.factories import NOW, make_session, make_turn
+from tests.files.hand_edit_fixture import (
+    EditedFolder,
+    make_note,
+    make_page,
+    make_paragraph,
+    open_edited_folder,
+)
+
+NOTE = make_note(pinned=False)
+ARCHIVED = replace(NOTE, archived_at=NOW, archive_reason="old")
+PAGE = make_page("# Memory\n- one\n")
+EVENT = make_note(2, layer="episodic", kind="event")
+OTHER_EVENT = replace(EVENT, content="Another")
+SESSION = make_session("chat:1")
+TURN = make_turn(0, "chat:1")
+PARAGRAPH = make_paragraph(1, "First")
+
+
+@pytest.fixture
+def edited_folder(tmp_path: Path) -> Iterator[EditedFolder]:
+    with open_edited_folder(tmp_path / "memory") as opened:
+        yield opened
+
+
+def write_unrecorded(edited_folder: EditedFolder) -> None:
+    """Write the files of all changes, and lose what `files.db` was told of it."""
+    database = edited_folder.root / "files.db"
+    edited_folder.state.close()
+    before = database.read_bytes()
+    edited_folder.reopen()
+    edited_folder.mirror.write()
+    edited_folder.state.close()
+    for suffix in ("-wal", "-shm"):
+        Path(f"{database}{suffix}").unlink(missing_ok=True)
+    database.write_bytes(before)
+    edited_folder.reopen()
+
+
+@pytest.mark.parametrize("first", ["take in", "write"])
+@pytest.mark.parametrize(
+    ("value", "other"),
+    [
+        (NOTE, ARCHIVED),
+        (ARCHIVED, NOTE),
+        (NOTE, replace(NOTE, pinned=True)),
+        (NOTE, replace(NOTE, category="else")),
+        (PAGE, make_page("# Memory\n- one\n- two\n")),
+        (PAGE, make_page("# Memory\n")),
+        (PAGE, None),
+    ],
+)
+def test_a_change_that_was_taken_back_before_it_was_recorded_stays_taken_back(
+    edited_folder: EditedFolder, value: Record | Page, other: Record | Page | None, first: str
+) -> None:
+    edited_folder.add(value)
+    edited_folder.commit(Change(before=value, after=other), mirrored=False)
+    write_unrecorded(edited_folder)
+    edited_folder.commit(Change(before=other, after=value), mirrored=first == "write")
+    assert not edited_folder.sync().taken
+    assert edited_folder.list_hand_edits() == []
+    edited_folder.assert_settled()
+    assert edited_folder.files() == [build_path(value)]
+
+
+def test_a_file_that_could_not_be_removed_is_still_known_as_written(
+    edited_folder: EditedFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edited_folder.add(NOTE)
+    edited_folder.change(NOTE, ARCHIVED, mirrored=False)
+    write_unrecorded(edited_folder)
+    edited_folder.change(ARCHIVED, NOTE, mirrored=False)
+
+    def refuse(*_: object) -> bool:
+        raise PermissionError(13, "Permission denied")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(edited_folder.mirror.disk, "remove", refuse)
+        edited_folder.mirror.write()
+    assert not edited_folder.sync().taken
+    edited_folder.assert_settled()
+    assert edited_folder.files() == [build_path(NOTE)]
+
+
+STATES: list[list[Value | None]] = [
+    [NOTE, ARCHIVED, replace(NOTE, pinned=True), replace(NOTE, category="else")],
+    [PAGE, make_page("# Memory\n- one\n- two\n"), make_page("# Memory\n- two\n"), None],
+    [EVENT, replace(EVENT, archived_at=NOW, archive_reason="old"), replace(EVENT, pinned=True), OTHER_EVENT],
+    [PARAGRAPH, replace(PARAGRAPH, content="Changed"), None, PARAGRAPH],
+    [SESSION, replace(SESSION, summary="Talk"), replace(SESSION, metadata={"a": "1"}), SESSION],
+    [TURN, replace(TURN, content="Changed"), replace(TURN, metadata={"a": "1"}), TURN],
+]
+STEPS: dict[str, Callable[[EditedFolder], object]] = {
+    "write": lambda folder: folder.mirror.write(),
+    "write unrecorded": write_unrecorded,
+    "take in": lambda folder: folder.importer.take_in(),
+    "nothing": lambda folder: None,
+}
+
+
+@given(
+    changes=st.lists(
+        st.tuples(st.integers(0, 5), st.integers(0, 3), st.sampled_from(sorted(STEPS))), max_size=12
+    )
+)
+def test_nobody_edits_whatever_is_recorded_and_whenever_files_are_examined(
+    changes: list[tuple[int, int, str]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    root = tmp_path_factory.mktemp("memory")
+    try:
+        with open_edited_folder(root) as folder:
+            now: list[Value | None] = [each[0] for each in STATES]
+            folder.add(*(value for value in now if value is not None))
+            for which, number, step in changes:
+                value = STATES[which][number]
+                if value != now[which]:
+                    folder.commit(Change(before=now[which], after=value), mirrored=False)
+                    now[which] = value
+                STEPS[step](folder)
+            folder.sync()
+            folder.sync()
+            assert folder.list_hand_edits() == []
+            assert folder.files() == sorted({build_path(value) for value in now if value is not None})
+            folder.assert_settled()
+    finally:
+        shutil.rmtree(root)
