@@ -27,7 +27,8 @@ from reverie.domain.text.timestamps import Clock
 from reverie.domain.text.validation import validate_count
 from reverie.repositories.activity import ActivityLog
 from reverie.search.hits import SOURCES, Hit, SearchMode, Source, Unit
-from reverie.search.searcher import Searcher, SearchRequest
+from reverie.search.request import SearchRequest
+from reverie.search.searcher import Searcher
 from reverie.settings import Settings
 from reverie.stores.protocol import Store
 from reverie.stores.telemetry import trace

@@ -35,7 +35,8 @@ from reverie.domain.text import relative_dates, timestamps
 from reverie.domain.text.validation import validate_count
 from reverie.repositories import key_value_codec
 from reverie.repositories.key_value_codec import Item, Namespace, Place, PutItem
-from reverie.search.searcher import MOST_HITS, Searcher, SearchRequest
+from reverie.search.request import MOST_HITS, SearchRequest
+from reverie.search.searcher import Searcher
 from reverie.stores.forks import renew_lock_after_fork
 from reverie.stores.redacting import get_redactor
 from reverie.stores.writer import StoreWriter

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from copy import copy
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from reverie.domain.filter import Filter, is_paragraph_allowed, is_record_allowed, is_turn_allowed
 from reverie.domain.text.tokenizer import STOP_WORDS, tokenize
 from reverie.search.hits import Explanation, Hit, Source, normalize_words
-from reverie.search.searcher import MOST_HITS, Searcher, SearchRequest
+from reverie.search.request import MOST_HITS, SearchRequest
+from reverie.search.searcher import Searcher
 from reverie.stores.protocol import Store
 
 Reason = Literal["archived", "filtered", "repeated", "floor", "rank"]
@@ -64,8 +64,7 @@ def find_left_out(
         hits: What it found.
         most: How many to return at most, and as many archived ones.
     """
-    patient = copy(searcher)
-    patient._floor = 0.0
+    patient = searcher.with_floor(0.0)
     everything = replace(
         request,
         allowed=Filter(scopes=request.allowed.scopes, archived=None),

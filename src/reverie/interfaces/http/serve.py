@@ -38,7 +38,7 @@ from reverie.interfaces.http.server import LAST_CALLS_S, HttpServer, ShowError, 
 from reverie.interfaces.signals import handle_signals
 from reverie.interfaces.web import create_web_server, is_loopback
 from reverie.search.hits import SOURCES
-from reverie.search.searcher import SearchRequest
+from reverie.search.request import SearchRequest
 
 _log = logging.getLogger("reverie.http")
 

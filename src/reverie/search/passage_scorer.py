@@ -1,0 +1,171 @@
+"""Gather the candidates of a question, and score and order them before their values are loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+from reverie.domain.passage import CandidateQuery, Passage, Searchable
+from reverie.domain.text.timestamps import Clock
+from reverie.search import calibration, fusion, scoring, updates
+from reverie.search.common_words import get_shares
+from reverie.search.fusion import FusedPassage
+from reverie.search.index.candidates import CandidateIndex
+from reverie.search.query import ParsedQuery
+from reverie.search.ranking import RankedPassage, RankingSettings, TermStatistics, rank
+from reverie.search.request import SearchRequest
+from reverie.search.scope_statistics import ScopeStatistics, WordCounts
+from reverie.stores.protocol import Store, read_or_none
+
+if TYPE_CHECKING:
+    from reverie.search.vectors.vector_index import VectorIndex
+
+NEIGHBOURS = 4
+"""Turns before and after a candidate that are ranked with it."""
+
+_DATE_WEIGHT = 0.6
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredPassage:
+    """A passage with its place, before its value is loaded."""
+
+    passage: Passage
+    ranked: RankedPassage | FusedPassage
+    score: scoring.Score
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassageScorer:
+    """Scores the passages that may answer a question. Safe to use from several threads.
+
+    Attributes:
+        store: Where the passages are.
+        index: What finds candidates by words.
+        statistics: What counts passages and words.
+        clock: What tells the time.
+        settings: The constants of ranking.
+        vectors: What finds candidates that say the same in other words; None searches by words alone.
+        floor: The relevance below which the best hit is none, 0 to 1; None takes that of `calibration`.
+        weights: What relevance, recency, importance, confidence and kind count for.
+    """
+
+    store: Store
+    index: CandidateIndex
+    statistics: ScopeStatistics
+    clock: Clock
+    settings: RankingSettings
+    vectors: VectorIndex | None
+    floor: float | None
+    weights: scoring.ScoringSettings
+
+    def score(
+        self,
+        subject: Searchable,
+        query: ParsedQuery,
+        question: SearchRequest,
+        counts: WordCounts,
+        pool: int,
+    ) -> tuple[list[ScoredPassage], bool]:
+        """Return the relevant passages, best first, and whether the index had more than `pool` to offer."""
+        allowed, category = question.allowed, question.isolated_category
+        candidates_query, measure = _build_wanted(subject, query), self.statistics.measure(subject, question)
+        terms = TermStatistics(
+            passages=measure.passages,
+            mean_length=measure.mean_length,
+            frequencies=counts.get(query.tokens),
+            common=get_shares(query.tokens, query.language),
+        )
+        keys = self.index.search_any(subject, candidates_query, allowed, pool, category=category)
+        is_full = len(keys) >= pool
+        near = None
+        if self.vectors is not None and category is None:
+            near = self.vectors.search(subject, query.text, allowed.scopes)
+        if near is not None:
+            keys = list(dict.fromkeys((*keys, *near.list_nearest(pool))))
+            is_full = is_full or near.count > pool
+        around = NEIGHBOURS if subject == "turn" else 0
+        passages = self.store.passages(subject, keys, around=around)
+        wanted = (*candidates_query.words, *candidates_query.dates)
+        passages += self.statistics.get_pages(subject, allowed).find(token for token, _ in wanted)
+        # Turns keep the order of relevance, so those far behind need not be looked at; records may still
+        # change places by what else is known of them.
+        most = 2 * pool if subject == "turn" else None
+        # The fusion has its own weight for rules.
+        settings = self.settings if near is None else replace(self.settings, rule=0.0)
+        ranked = rank(query, passages, statistics=terms, settings=settings, limit=most)
+        floor = self.floor
+        if floor is None:
+            floor = calibration.compute_floor(measure.passages) if subject == "record" else calibration.FLOOR
+        relevant: Sequence[RankedPassage | FusedPassage] = calibration.apply_relevance_floor(
+            ranked, query, passages=measure.passages, floor=floor
+        )
+        if near is not None:
+            relevant = fusion.fuse(
+                ranked, passages, near, has_words=bool(relevant), is_request=query.is_request, floor=floor
+            )
+        by_key = {passage.key: passage for passage in passages}
+        now = self.clock().timestamp()
+        scored = [
+            ScoredPassage(by_key[entry.key], entry, _score(entry, by_key[entry.key], now, self.weights))
+            for entry in relevant
+        ]
+        scored.sort(key=lambda entry: (-entry.score.total, -entry.passage.at, -entry.passage.key))
+        return scored, is_full
+
+    def put_current_first(
+        self, scored: list[ScoredPassage], query: ParsedQuery, question: SearchRequest, counts: WordCounts
+    ) -> list[ScoredPassage]:
+        """Return the hits with what is newer before what it seems to replace; it gets the score of that."""
+        rare_words = updates.RareWords(counts.get, self.statistics.measure("record", question).passages)
+        head = scored[: updates.COMPARED]
+        vectors = self.vectors if question.isolated_category is None else None
+        keys = [entry.passage.key for entry in head]
+        alike = vectors.find_alike("record", keys, question.allowed.scopes) if vectors else frozenset()
+        matches = [
+            updates.Matched(each.passage, each.score.total, each.ranked.get_own_weights, each.ranked.coverage)
+            for each in head
+        ]
+        order = updates.order_by_time(
+            matches,
+            counts.get(query.tokens),
+            get_records=lambda keys: read_or_none(self.store.records, keys),
+            rare_words=rare_words,
+            alike=alike,
+        )
+        if order == sorted(order):
+            return scored
+        totals = accumulate((head[place].score.total for place in reversed(order)), max)
+        ordered = [
+            replace(head[place], score=head[place].score._replace(total=total))
+            for place, total in zip(reversed(order), totals, strict=True)
+        ]
+        ordered.reverse()
+        return sorted([*ordered, *scored[updates.COMPARED :]], key=lambda entry: -entry.score.total)
+
+
+def _build_wanted(subject: Searchable, query: ParsedQuery) -> CandidateQuery:
+    words: dict[str, float] = {}
+    for term in query.wanted(turns=subject == "turn"):
+        for token, similarity in ((term.token, 1.0), *(each[:2] for each in term.alternatives)):
+            words[token] = max(words.get(token, 0.0), similarity * term.weight)
+    return CandidateQuery(
+        words=list(words.items()),
+        dates=[(token, _DATE_WEIGHT) for token in query.dates.tokens],
+    )
+
+
+def _score(
+    entry: RankedPassage | FusedPassage, passage: Passage, now: float, weights: scoring.ScoringSettings
+) -> scoring.Score:
+    return scoring.score(
+        entry.relevance,
+        age_days=max(0.0, now - passage.at) / 86_400,
+        importance=passage.importance,
+        confidence=passage.confidence,
+        kind=passage.kind,
+        pinned=passage.pinned,
+        settings=weights,
+    )

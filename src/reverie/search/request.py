@@ -1,0 +1,93 @@
+"""Request of a search: what is asked, and what the result is restricted to."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import get_args
+
+from reverie.domain.conversation import Turn
+from reverie.domain.errors import InvalidInput
+from reverie.domain.filter import (
+    Filter,
+    is_paragraph_allowed,
+    is_record_allowed,
+    is_turn_allowed,
+    validate_filter,
+)
+from reverie.domain.record import Record, validate_choice, validate_fraction
+from reverie.domain.text.validation import validate_count, validate_text
+from reverie.search.hits import FoundValue, SearchMode
+
+LONGEST_QUERY = 10_000
+"""Characters of a question; a prompt's message is cut to it, a search refuses more."""
+
+MOST_HITS = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchRequest:
+    """Parsed query with its restrictions.
+
+    Attributes:
+        text: The question's words; None for what changed last.
+        allowed: What the result is restricted to.
+        limit: At most so many hits, 1 to 1,000.
+        min_score: Only hits that score at least so much, 0 to 1.
+        exclude: Ids of records, turns and paragraphs that must not be found.
+        mode: How the text is read.
+        repeats: Whether records that say the same are all found, not just the best of them, and those under a
+            headline.
+        isolated_category: A category that is searched as if there were nothing else: `allowed` has it and the
+            scopes; words are counted in it alone, and vectors are not used.
+    """
+
+    text: str | None
+    allowed: Filter
+    limit: int = 10
+    min_score: float = 0.0
+    exclude: frozenset[str] = field(default_factory=frozenset)
+    mode: SearchMode = "words"
+    repeats: bool = False
+    isolated_category: str | None = None
+
+
+def validate_request(question: SearchRequest) -> SearchRequest:
+    """Return the question; raise `InvalidInput` where a field is not valid."""
+    if question.text is not None:
+        validate_text(question.text, name="query", longest=LONGEST_QUERY, empty=True)
+    validate_count(question.limit, name="limit", most=MOST_HITS)
+    validate_choice(question.mode, get_args(SearchMode), name="mode")
+    validate_fraction(question.min_score, name="min_score")
+    validate_filter(question.allowed)
+    return question
+
+
+def restrict_to_alive(allowed: Filter, now: datetime) -> Filter:
+    """Return the filter, without what has expired by `now` where it names no moment."""
+    return allowed if allowed.alive_at is not None else replace(allowed, alive_at=now)
+
+
+def is_allowed(question: SearchRequest, value: FoundValue) -> bool:
+    """Return whether the value passes the filter now: neighbors were never filtered, and time has passed.
+
+    A headline is found through its parts only.
+    """
+    allowed = question.allowed
+    if value.id in question.exclude:
+        return False
+    if isinstance(value, Record):
+        return is_record_allowed(allowed, value) and not value.is_headline
+    return (
+        is_turn_allowed(allowed, value) if isinstance(value, Turn) else is_paragraph_allowed(allowed, value)
+    )
+
+
+def compile_pattern(text: str, mode: SearchMode) -> re.Pattern[str]:
+    """Return the pattern of a literal or regular expression; raise `InvalidInput` for one that is not valid."""
+    validate_text(text, name="query", longest=LONGEST_QUERY)
+    try:
+        return re.compile(re.escape(text) if mode == "literal" else text, re.IGNORECASE)
+    except re.error as error:
+        raise InvalidInput(f"query is {text!r}, which is no regular expression: {error}") from None
