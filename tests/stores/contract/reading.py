@@ -9,7 +9,8 @@ import pytest
 
 from reverie.domain.filter import Filter
 from reverie.domain.page import HISTORY
-from reverie.stores.contract.factories import (
+from reverie.stores.protocol import Store
+from tests.stores.contract.factories import (
     NOW,
     make_additions,
     make_change,
@@ -20,8 +21,7 @@ from reverie.stores.contract.factories import (
     make_session,
     make_turn,
 )
-from reverie.stores.contract.opening import ContractBase
-from reverie.stores.protocol import Store
+from tests.stores.contract.opening import ContractBase
 
 
 def _run_in_thread(action: Callable[[], object]) -> None:

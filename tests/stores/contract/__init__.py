@@ -1,0 +1,1 @@
+"""Contract tests and a state machine for stores, including stores of your own."""
