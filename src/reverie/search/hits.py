@@ -254,15 +254,15 @@ def limit_wider_scopes(hits: Sequence[Hit], places: Mapping[str, int]) -> list[H
 
     Being newer or of another kind does not lift what is everybody's above what a narrower scope says.
     """
+    by_place: dict[int, list[Hit]] = {}
+    for hit in hits:
+        by_place.setdefault(rank_scope(get_value(hit), places), []).append(hit)
     limited: list[Hit] = []
-    for hit in sorted(hits, key=lambda one: rank_scope(get_value(one), places)):
-        place = rank_scope(get_value(hit), places)
-        narrower = (
-            other.score
-            for other in limited
-            if rank_scope(get_value(other), places) < place and _answers_as_well(other, hit)
-        )
-        limited.append(replace(hit, score=min(hit.score, min(narrower, default=hit.score))))
+    for place in sorted(by_place):
+        narrower = tuple(limited)
+        for hit in by_place[place]:
+            most = min((other.score for other in narrower if _answers_as_well(other, hit)), default=hit.score)
+            limited.append(replace(hit, score=most) if most < hit.score else hit)
     return limited
 
 
