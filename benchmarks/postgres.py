@@ -22,10 +22,10 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 
 import psycopg
-from tests.stores.contract.factories import NOW, make_additions, make_record
 from tests.stores.postgres.server import PostgresServer
 
 from reverie.search.analyzer import analyze
+from reverie.stores.contract.factories import NOW, make_additions, make_record
 from reverie.stores.postgres import PostgresStore
 from reverie.stores.postgres.address import parse_postgres_url
 

@@ -24,14 +24,7 @@ from reverie.files.layout import (
     render_record,
     render_session,
 )
-from tests.files.mirror_fixture import (
-    MirroredFolder,
-    make_page,
-    make_paragraph,
-    render_all_files,
-    write_samples,
-)
-from tests.stores.contract.factories import (
+from reverie.stores.contract.factories import (
     NOW,
     make_additions,
     make_change,
@@ -40,6 +33,13 @@ from tests.stores.contract.factories import (
     make_session,
     make_time,
     make_turn,
+)
+from tests.files.mirror_fixture import (
+    MirroredFolder,
+    make_page,
+    make_paragraph,
+    render_all_files,
+    write_samples,
 )
 
 

@@ -18,14 +18,7 @@ from reverie import Memory
 from reverie.files import folder
 from reverie.files.disk.state import FileState
 from reverie.files.mirror import writer
-from tests.files.kept_folder_fixture import KeptFolder
-from tests.files.mirror_fixture import (
-    assert_files_match,
-    make_page,
-    make_paragraph,
-    read_all_files,
-)
-from tests.stores.contract.factories import (
+from reverie.stores.contract.factories import (
     NOW,
     make_additions,
     make_change,
@@ -33,6 +26,13 @@ from tests.stores.contract.factories import (
     make_removals,
     make_session,
     make_turn,
+)
+from tests.files.kept_folder_fixture import KeptFolder
+from tests.files.mirror_fixture import (
+    assert_files_match,
+    make_page,
+    make_paragraph,
+    read_all_files,
 )
 
 

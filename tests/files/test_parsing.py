@@ -26,7 +26,7 @@ from reverie.files.layout import (
     render_session,
 )
 from reverie.files.parsing import BrokenFile
-from tests.stores.contract.factories import NOW, make_record, make_session, make_time, make_turn
+from reverie.stores.contract.factories import NOW, make_record, make_session, make_time, make_turn
 
 RECORD = "memory/notes/000000000001.json"
 DAY = "memory/episodic/2026-03-01.jsonl"

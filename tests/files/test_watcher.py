@@ -19,8 +19,8 @@ from reverie.domain.page import Page
 from reverie.files import watcher
 from reverie.files.hand_edits.importer import HandEditReport
 from reverie.files.watcher import LOOK_EVERY_S, FolderWatcher, Way
+from reverie.stores.contract.factories import NOW
 from tests.files.hand_edit_fixture import EditedFolder, build_note_path, make_note, open_edited_folder
-from tests.stores.contract.factories import NOW
 
 WAYS: tuple[Way, ...] = ("events", "polling")
 

@@ -1,10 +1,10 @@
 """Processes for tests that write the files of a folder.
 
-writer_process steps FOLDER WAY N   in FOLDER/0, FOLDER/N, FOLDER/2N, … make fixed changes in a child
-                             that is killed before that many steps on the disk, until one is
+python writer_process.py steps FOLDER WAY N   in FOLDER/0, FOLDER/N, FOLDER/2N, … make fixed changes in a child
+                                              that is killed before that many steps on the disk, until one is
                                               not killed; files are replaced in WAY (exchange, rename)
-writer_process busy FOLDER NAME N   make N changes, beside others that do the same
-writer_process full FOLDER          make changes where no file can grow beyond a limit
+python writer_process.py busy FOLDER NAME N   make N changes, beside others that do the same
+python writer_process.py full FOLDER          make changes where no file can grow beyond a limit
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ from typing import Any
 from reverie.domain.errors import Conflict
 from reverie.files.disk import atomic, rename
 from reverie.files.disk.state import FileState
-from tests.files.mirror_fixture import MirroredFolder, make_page, make_paragraph
-from tests.stores.contract.factories import (
+from reverie.stores.contract.factories import (
     NOW,
     make_additions,
     make_change,
@@ -33,6 +32,9 @@ from tests.stores.contract.factories import (
     make_time,
     make_turn,
 )
+
+sys.path.insert(0, os.fspath(Path(__file__).parents[2]))
+from tests.files.mirror_fixture import MirroredFolder, make_page, make_paragraph
 
 
 def change_everything(mirrored_folder: MirroredFolder) -> None:

@@ -26,9 +26,9 @@ from reverie import InvalidInput, Memory, StoreCorrupt, StoreIncompatible, Store
 from reverie.admin.transfer.backup import RecoveryReport, make, recover
 from reverie.domain.change import Change
 from reverie.search.analyzer import analyze
+from reverie.stores.contract.factories import make_record
 from reverie.stores.sqlite import SQLiteStore
 from tests.admin.transfer.holdings import dump
-from tests.stores.contract.factories import make_record
 
 WRITER = Path(__file__).with_name("writer.py")
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)

@@ -15,6 +15,7 @@ import pytest
 
 from reverie.domain.page import Page, Paragraph
 from reverie.files.layout import render_record
+from reverie.stores.contract.factories import NOW, make_session, make_time, make_turn
 from tests.files.hand_edit_fixture import (
     CHAT,
     DAY,
@@ -26,7 +27,6 @@ from tests.files.hand_edit_fixture import (
     make_paragraph,
     open_edited_folder,
 )
-from tests.stores.contract.factories import NOW, make_session, make_time, make_turn
 
 
 @pytest.fixture

@@ -18,15 +18,7 @@ import pytest
 from reverie.files.disk.state import FileRecord, compute_checksum
 from reverie.files.layout import build_path, render_record
 from reverie.files.mirror.writer import FILES_FAILED
-from tests.files.mirror_fixture import (
-    MirroredFolder,
-    assert_files_match,
-    make_page,
-    make_paragraph,
-    render_all_files,
-    write_samples,
-)
-from tests.stores.contract.factories import (
+from reverie.stores.contract.factories import (
     make_additions,
     make_change,
     make_record,
@@ -35,8 +27,16 @@ from tests.stores.contract.factories import (
     make_time,
     make_turn,
 )
+from tests.files.mirror_fixture import (
+    MirroredFolder,
+    assert_files_match,
+    make_page,
+    make_paragraph,
+    render_all_files,
+    write_samples,
+)
 
-WORKER = ("-m", "tests.files.writer_process")
+WORKER = Path(__file__).parents[1] / "writer_process.py"
 STRIDE = "1" if os.environ.get("REVERIE_TORTURE_SECONDS") else "5"
 """Every how many steps on the disk a process is killed."""
 
@@ -225,7 +225,7 @@ def test_a_torn_addition_is_made_whole(mirrored_folder: MirroredFolder, path: st
 def test_a_process_may_be_killed_at_any_step(tmp_path: Path, way: str) -> None:
     """A child is killed before its first, second, … step on the disk, each time in a folder of its own."""
     folder = tmp_path / way
-    command = [sys.executable, "-W", "error", *WORKER, "steps", str(folder), way, STRIDE]
+    command = [sys.executable, "-W", "error", str(WORKER), "steps", str(folder), way, STRIDE]
     ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=110)
     assert ran.returncode == 0, ran.stderr
     ends = sorted(folder.iterdir())
@@ -242,7 +242,7 @@ def test_a_process_may_be_killed_at_any_step(tmp_path: Path, way: str) -> None:
 def test_processes_that_write_one_folder_at_once_agree(tmp_path: Path) -> None:
     mirrored_folder = MirroredFolder(tmp_path / "memory")
     mirrored_folder.commit_and_mirror(make_additions(make_session("shared")))
-    command = [sys.executable, "-W", "error", *WORKER, "busy", str(mirrored_folder.root)]
+    command = [sys.executable, "-W", "error", str(WORKER), "busy", str(mirrored_folder.root)]
     running = [subprocess.Popen([*command, str(number), "60"]) for number in range(4)]
     assert [process.wait(110) for process in running] == [0] * 4
     mirrored_folder.mirror.write()
@@ -255,7 +255,7 @@ def test_processes_that_write_one_folder_at_once_agree(tmp_path: Path) -> None:
 def test_processes_killed_at_random_leave_nothing_that_the_next_does_not_make_good(tmp_path: Path) -> None:
     mirrored_folder = MirroredFolder(tmp_path / "memory")
     mirrored_folder.commit_and_mirror(make_additions(make_session("shared")))
-    command = [sys.executable, "-W", "error", *WORKER, "busy", str(mirrored_folder.root)]
+    command = [sys.executable, "-W", "error", str(WORKER), "busy", str(mirrored_folder.root)]
     chance = random.Random(7)
     for round_ in range(4):
         running = [subprocess.Popen([*command, f"{round_}{number}", "100000"]) for number in range(3)]
@@ -323,7 +323,7 @@ def test_a_failed_write_is_made_good_by_another_process(
 
 def test_a_full_disk_costs_no_exception_and_nothing_that_was_written(tmp_path: Path) -> None:
     """In a process whose files may not grow: as a full disk, for the files, `files.db` and the database."""
-    command = [sys.executable, "-W", "error", *WORKER, "full", str(tmp_path / "memory")]
+    command = [sys.executable, "-W", "error", str(WORKER), "full", str(tmp_path / "memory")]
     ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)
     assert ran.returncode == 0, ran.stderr
     assert "not written" in ran.stderr

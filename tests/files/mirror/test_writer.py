@@ -21,16 +21,7 @@ from reverie.domain.record import Record
 from reverie.files.layout import render_episodic
 from reverie.files.mirror import writer
 from reverie.files.mirror.day_files import patch_episodic_file
-from tests.files.hand_edit_fixture import EditedFolder, build_note_path, make_note, open_edited_folder
-from tests.files.mirror_fixture import (
-    MirroredFolder,
-    assert_files_match,
-    make_page,
-    make_paragraph,
-    read_all_files,
-    write_samples,
-)
-from tests.stores.contract.factories import (
+from reverie.stores.contract.factories import (
     NOW,
     make_additions,
     make_change,
@@ -39,6 +30,15 @@ from tests.stores.contract.factories import (
     make_session,
     make_time,
     make_turn,
+)
+from tests.files.hand_edit_fixture import EditedFolder, build_note_path, make_note, open_edited_folder
+from tests.files.mirror_fixture import (
+    MirroredFolder,
+    assert_files_match,
+    make_page,
+    make_paragraph,
+    read_all_files,
+    write_samples,
 )
 
 

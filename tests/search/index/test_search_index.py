@@ -24,12 +24,12 @@ from reverie.domain.record import Record
 from reverie.search.analyzer import analyze
 from reverie.search.index.search_index import SearchIndex
 from reverie.search.index.tantivy_index import IndexCorrupt, TantivyIndex, WriterBusy
+from reverie.stores.contract.factories import make_additions, make_change, make_paragraph, make_removals
 from reverie.stores.in_memory import InMemoryStore
 from reverie.stores.protocol import Store
 from reverie.stores.sqlite import SQLiteStore
 from tests.factories import make_record
 from tests.profiles import examples
-from tests.stores.contract.factories import make_additions, make_change, make_paragraph, make_removals
 
 NOON = datetime(2025, 3, 1, 12, tzinfo=UTC)
 WORDS = ["rock", "music", "tea", "coffee", "train", "berlin", "python", "garden"]

@@ -9,10 +9,10 @@ from typing import ClassVar
 import pytest
 from hypothesis import HealthCheck, settings
 
+from reverie.stores.contract.suite import StoreContract, StoreStateMachine, analyse
 from reverie.stores.postgres import PostgresStore
 from reverie.stores.protocol import Store
 from tests.profiles import examples as scale_examples
-from tests.stores.contract.suite import StoreContract, StoreStateMachine, analyse
 from tests.stores.postgres.server import PostgresServer
 
 

@@ -16,14 +16,14 @@ from reverie.admin.transfer.copying import copy_memory
 from reverie.domain.errors import StoreCorrupt
 from reverie.search.analyzer import analyze
 from reverie.stores import copying
+from reverie.stores.contract.factories import NOW, make_entry
+from reverie.stores.contract.replay import is_journal_consistent, read_contents
 from reverie.stores.postgres import PostgresStore
 from reverie.stores.postgres.copying import PostgresCopyTarget
 from reverie.stores.protocol import Store
 from reverie.stores.sqlite import SQLiteStore
 from reverie.stores.sqlite.copying import SQLiteCopyTarget
 from tests.factories import MovableClock
-from tests.stores.contract.factories import NOW, make_entry
-from tests.stores.contract.replay import is_journal_consistent, read_contents
 from tests.stores.postgres.server import PostgresServer
 
 

@@ -13,9 +13,9 @@ import pytest
 from reverie import Memory, NotFound, Settings
 from reverie.consolidation.worker import LEASE_TIME
 from reverie.search.analyzer import analyze
+from reverie.stores.contract.replay import replay
 from reverie.stores.postgres import PostgresStore
 from tests.factories import MovableClock
-from tests.stores.contract.replay import replay
 from tests.stores.postgres.server import PostgresServer
 
 SUBJECTS = (

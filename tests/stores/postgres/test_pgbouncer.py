@@ -17,10 +17,10 @@ from typing import ClassVar
 import pytest
 
 from reverie.domain.filter import Filter
+from reverie.stores.contract.factories import NOW, analyse, make_additions, make_record
+from reverie.stores.contract.suite import StoreContract
 from reverie.stores.postgres import PostgresStore
 from reverie.stores.protocol import Store
-from tests.stores.contract.factories import NOW, analyse, make_additions, make_record
-from tests.stores.contract.suite import StoreContract
 from tests.stores.postgres.conftest import start_or_skip
 from tests.stores.postgres.server import OWNER, PostgresServer
 

@@ -22,11 +22,7 @@ from reverie.domain.passage import TermWeight
 from reverie.interfaces.cli.main import cli
 from reverie.search.analyzer import analyze
 from reverie.search.index.inverted_index import compute_brevity, compute_emphasis
-from reverie.stores.postgres import PostgresStore
-from reverie.stores.postgres.address import parse_postgres_url
-from tests.factories import MovableClock
-from tests.profiles import examples
-from tests.stores.contract.factories import (
+from reverie.stores.contract.factories import (
     NOW,
     make_additions,
     make_change,
@@ -34,7 +30,11 @@ from tests.stores.contract.factories import (
     make_record,
     make_removals,
 )
-from tests.stores.contract.replay import replay
+from reverie.stores.contract.replay import replay
+from reverie.stores.postgres import PostgresStore
+from reverie.stores.postgres.address import parse_postgres_url
+from tests.factories import MovableClock
+from tests.profiles import examples
 from tests.stores.postgres.conftest import start_or_skip
 from tests.stores.postgres.proxy import CuttingProxy
 from tests.stores.postgres.server import PostgresServer

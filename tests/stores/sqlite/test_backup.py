@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from reverie.domain.errors import InvalidInput, StoreUnavailable
-from reverie.stores.sqlite import SQLiteStore
-from tests.stores.contract.factories import (
+from reverie.stores.contract.factories import (
     NOW,
     analyse,
     make_additions,
@@ -24,7 +23,8 @@ from tests.stores.contract.factories import (
     make_session,
     make_turn,
 )
-from tests.stores.contract.replay import read_contents
+from reverie.stores.contract.replay import read_contents
+from reverie.stores.sqlite import SQLiteStore
 
 
 @pytest.fixture

@@ -15,8 +15,7 @@ import pytest
 from reverie.domain.errors import Conflict, StoreCorrupt
 from reverie.domain.filter import Filter
 from reverie.domain.passage import Searchable
-from reverie.stores.sqlite import SQLiteStore
-from tests.stores.contract.factories import (
+from reverie.stores.contract.factories import (
     NOW,
     analyse,
     make_additions,
@@ -29,6 +28,7 @@ from tests.stores.contract.factories import (
     make_time,
     make_turn,
 )
+from reverie.stores.sqlite import SQLiteStore
 
 SEARCHABLE: tuple[Searchable, ...] = ("record", "turn", "paragraph")
 

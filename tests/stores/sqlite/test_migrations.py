@@ -18,9 +18,7 @@ from reverie.domain.filter import Filter
 from reverie.domain.page import Paragraph
 from reverie.domain.passage import AnalyzedText, CollectionStats
 from reverie.domain.record import Record
-from reverie.stores.sqlite import SQLiteStore
-from reverie.stores.sqlite.migrations import MIGRATIONS, Migration, prepare
-from tests.stores.contract.factories import (
+from reverie.stores.contract.factories import (
     NOW,
     analyse,
     make_additions,
@@ -34,7 +32,9 @@ from tests.stores.contract.factories import (
     make_time,
     make_turn,
 )
-from tests.stores.contract.replay import is_journal_consistent, read_contents
+from reverie.stores.contract.replay import is_journal_consistent, read_contents
+from reverie.stores.sqlite import SQLiteStore
+from reverie.stores.sqlite.migrations import MIGRATIONS, Migration, prepare
 
 ONE = make_record(
     1,

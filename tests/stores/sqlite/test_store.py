@@ -23,10 +23,10 @@ import pytest
 from reverie.domain.errors import NotFound, ReverieError, StoreIncompatible, StoreUnavailable
 from reverie.domain.filter import Filter
 from reverie.domain.record import Record
+from reverie.stores.contract.factories import NOW, analyse, make_additions, make_record
 from reverie.stores.sqlite import SQLiteStore
 from reverie.stores.sqlite.migrations import APPLICATION_ID, MIGRATIONS, Migration, prepare
 from reverie.stores.sqlite.where import build_records_where
-from tests.stores.contract.factories import NOW, analyse, make_additions, make_record
 
 ROOT = os.geteuid() == 0
 NOBODY = 65534
@@ -277,7 +277,7 @@ COMMITS = """
     from pathlib import Path
     from reverie.domain.errors import Conflict
     from reverie.stores.sqlite import SQLiteStore
-    from tests.stores.contract.factories import NOW, analyse, make_additions, make_record
+    from reverie.stores.contract.factories import NOW, analyse, make_additions, make_record
     path, first = Path(sys.argv[1]), int(sys.argv[2])
     store = SQLiteStore(path, analyse=analyse)
     for number in range(60):
@@ -394,7 +394,7 @@ FORKS = """
     import os, sys, threading
     from pathlib import Path
     from reverie.stores.sqlite import SQLiteStore
-    from tests.stores.contract.factories import NOW, analyse, make_additions, make_record
+    from reverie.stores.contract.factories import NOW, analyse, make_additions, make_record
     store = SQLiteStore(Path(sys.argv[1]), analyse=analyse)
     def work():
         for number in range(150):
@@ -426,7 +426,7 @@ STREAM = """
     import sys
     from pathlib import Path
     from reverie.stores.sqlite import SQLiteStore
-    from tests.stores.contract.factories import NOW, analyse, make_additions, make_record, make_session, make_turn
+    from reverie.stores.contract.factories import NOW, analyse, make_additions, make_record, make_session, make_turn
     store = SQLiteStore(Path(sys.argv[1]), analyse=analyse)
     first = store.sequence()
     store.commit(make_additions(make_session(f"chat:{first}")), actor="test", at=NOW)

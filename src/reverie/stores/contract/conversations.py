@@ -10,8 +10,7 @@ from reverie.domain.change import undo_of
 from reverie.domain.errors import Conflict, InvalidInput
 from reverie.domain.filter import Filter
 from reverie.domain.passage import CollectionStats
-from reverie.stores.protocol import Store
-from tests.stores.contract.factories import (
+from reverie.stores.contract.factories import (
     NOW,
     make_additions,
     make_change,
@@ -20,7 +19,8 @@ from tests.stores.contract.factories import (
     make_time,
     make_turn,
 )
-from tests.stores.contract.opening import ContractBase
+from reverie.stores.contract.opening import ContractBase
+from reverie.stores.protocol import Store
 
 
 class ConversationsContract(ContractBase):

@@ -1,14 +1,16 @@
 """Contract tests for stores: inherit from `StoreContract` and `StoreStateMachine`, and run pytest.
 
-class TestMyStore(StoreContract):
-def open_store(self, place: Path) -> Store:
-return MyStore(place / "my.store", analyse=analyse)
+    class TestMyStore(StoreContract):
+        def open_store(self, place: Path) -> Store:
+            return MyStore(place / "my.store", analyse=analyse)
 
-class MyMachine(StoreMachine):
-def open_store(self, place: Path) -> Store:
-return MyStore(place / "my.store", analyse=analyse)
+    class MyMachine(StoreMachine):
+        def open_store(self, place: Path) -> Store:
+            return MyStore(place / "my.store", analyse=analyse)
 
-TestMyMachine = MyMachine.TestCase
+    TestMyMachine = MyMachine.TestCase
+
+Needs pytest and hypothesis.
 """
 
 from __future__ import annotations
@@ -28,10 +30,9 @@ from reverie.domain.errors import Conflict, StoreUnavailable
 from reverie.domain.filter import Filter
 from reverie.domain.passage import CollectionStats
 from reverie.domain.record import Record
-from reverie.stores.protocol import Store
-from tests.stores.contract.conversations import ConversationsContract
-from tests.stores.contract.erasing import ErasingContract
-from tests.stores.contract.factories import (
+from reverie.stores.contract.conversations import ConversationsContract
+from reverie.stores.contract.erasing import ErasingContract
+from reverie.stores.contract.factories import (
     NOW,
     analyse,
     make_additions,
@@ -43,10 +44,11 @@ from tests.stores.contract.factories import (
     make_time,
     make_turn,
 )
-from tests.stores.contract.pages import PagesContract
-from tests.stores.contract.reading import ReadingContract
-from tests.stores.contract.searching import SearchingContract
-from tests.stores.contract.state_machine import StoreStateMachine
+from reverie.stores.contract.pages import PagesContract
+from reverie.stores.contract.reading import ReadingContract
+from reverie.stores.contract.searching import SearchingContract
+from reverie.stores.contract.state_machine import StoreStateMachine
+from reverie.stores.protocol import Store
 
 __all__ = ["StoreContract", "StoreStateMachine", "analyse"]
 

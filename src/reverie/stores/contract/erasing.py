@@ -12,8 +12,7 @@ from reverie.domain.conversation import SessionState
 from reverie.domain.errors import Conflict
 from reverie.domain.filter import Filter
 from reverie.domain.page import HISTORY, Page
-from reverie.stores.protocol import Store
-from tests.stores.contract.factories import (
+from reverie.stores.contract.factories import (
     NOW,
     make_additions,
     make_change,
@@ -25,8 +24,9 @@ from tests.stores.contract.factories import (
     make_time,
     make_turn,
 )
-from tests.stores.contract.opening import ContractBase
-from tests.stores.contract.replay import is_journal_consistent, read_contents, replay
+from reverie.stores.contract.opening import ContractBase
+from reverie.stores.contract.replay import is_journal_consistent, read_contents, replay
+from reverie.stores.protocol import Store
 
 THINGS: tuple[Value, ...] = (make_record(1), make_session(), make_turn(0), make_page(), make_paragraph(5))
 

@@ -13,8 +13,7 @@ from reverie.domain.change import undo_of
 from reverie.domain.errors import Conflict, InvalidInput
 from reverie.domain.page import HISTORY, Page, Paragraph
 from reverie.domain.passage import CollectionStats, Passage
-from reverie.stores.protocol import Store
-from tests.stores.contract.factories import (
+from reverie.stores.contract.factories import (
     NOW,
     make_additions,
     make_change,
@@ -26,7 +25,8 @@ from tests.stores.contract.factories import (
     make_time,
     make_turn,
 )
-from tests.stores.contract.opening import ContractBase
+from reverie.stores.contract.opening import ContractBase
+from reverie.stores.protocol import Store
 
 NOTE = "2026-03-01.md"
 """A daily note, which is a log that is not searched."""

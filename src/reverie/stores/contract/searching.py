@@ -7,8 +7,7 @@ from dataclasses import replace
 from reverie.domain.conversation import Turn
 from reverie.domain.passage import CollectionStats, Passage, Searchable
 from reverie.domain.record import Record
-from reverie.stores.protocol import Store
-from tests.stores.contract.factories import (
+from reverie.stores.contract.factories import (
     NOW,
     make_additions,
     make_change,
@@ -17,7 +16,8 @@ from tests.stores.contract.factories import (
     make_time,
     make_turn,
 )
-from tests.stores.contract.opening import ContractBase
+from reverie.stores.contract.opening import ContractBase
+from reverie.stores.protocol import Store
 
 
 class SearchingContract(ContractBase):

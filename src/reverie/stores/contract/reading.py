@@ -9,8 +9,7 @@ import pytest
 
 from reverie.domain.filter import Filter
 from reverie.domain.page import HISTORY
-from reverie.stores.protocol import Store
-from tests.stores.contract.factories import (
+from reverie.stores.contract.factories import (
     NOW,
     make_additions,
     make_change,
@@ -21,7 +20,8 @@ from tests.stores.contract.factories import (
     make_session,
     make_turn,
 )
-from tests.stores.contract.opening import ContractBase
+from reverie.stores.contract.opening import ContractBase
+from reverie.stores.protocol import Store
 
 
 def _run_in_thread(action: Callable[[], object]) -> None:
