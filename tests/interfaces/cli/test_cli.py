@@ -84,7 +84,7 @@ def test_the_help_names_every_exit_code() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_what_the_list_says_of_a_command_is_not_at_odds_with_the_command(name: str) -> None:
     says = next(section[name][1] for section in COMMANDS.values() if name in section)
-    command = cli.get_command(cli.make_context("reverie", ["version"]), name)
+    command = cli.get_command(cli.make_context("reverie", ["stats"]), name)
     assert command is not None
     assert says.split()[0] == (command.help or "").split()[0]
 
@@ -559,13 +559,6 @@ def test_stats_say_what_takes_the_room(call: Call, answer: Answer, folder: Path,
     names = [line.split("\t")[0] for line in call("stats", "--disk").stdout.splitlines()]
     assert set(names) == set(sizes)
     assert "whole folder" in call("stats", "--disk", "--scope", "user:a").stderr
-
-
-def test_version_says_what_it_stands_on(call: Call, answer: Answer) -> None:
-    found = answer("version")
-    assert set(found) == {"reverie", "python", "sqlite", "tantivy", "platform"}
-    assert call("version", "--quiet").stdout == f"{found['reverie']}\n"
-    assert CliRunner().invoke(cli, ["--version"]).output == f"{found['reverie']}\n"
 
 
 # -- where the memory is ---------------------------------------------------------------------------------

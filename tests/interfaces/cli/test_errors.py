@@ -325,13 +325,13 @@ def test_a_bug_is_called_one_without_repeating_what_was_remembered(monkeypatch: 
         raise RuntimeError(SECRET)
 
     monkeypatch.setattr(main.ReverieGroup, "get_command", lambda self, ctx, name: broken)
-    result = CliRunner().invoke(cli, ["version"])
+    result = CliRunner().invoke(cli, ["stats"])
     line = one_line(result)
     assert result.exit_code == 70
     assert "RuntimeError: this is a bug in Reverie" in line
     assert "--debug" in line
     assert SECRET not in line
-    debugged = CliRunner().invoke(cli, ["--debug", "version"])
+    debugged = CliRunner().invoke(cli, ["--debug", "stats"])
     assert debugged.exit_code == 70
     assert "Traceback (most recent call last)" in debugged.stderr
 

@@ -209,7 +209,7 @@ class TestVectors:
 
 
 def test_the_command_line_runs_as_a_module() -> None:
-    command = [sys.executable, "-m", "reverie", "version", "--quiet"]
+    command = [sys.executable, "-m", "reverie", "--version"]
     assert (
         subprocess.run(command, capture_output=True, text=True, check=True).stdout
         == f"{version('reverie')}\n"

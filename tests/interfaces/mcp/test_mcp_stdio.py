@@ -146,7 +146,6 @@ def test_wrong_requests_get_protocol_errors_and_the_server_goes_on(wire: Wire) -
             ("tools/call", {"name": "\u0000", "arguments": {}}, INVALID_PARAMS),
             ("resources/read", {"uri": 5}, INVALID_PARAMS),
             ("resources/list", {"cursor": "x"}, INVALID_PARAMS),
-            ("completion/complete", {}, INVALID_PARAMS),
             ("prompts/get", {"name": "x"}, INVALID_PARAMS),
         ]
     ):

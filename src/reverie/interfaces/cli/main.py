@@ -68,7 +68,6 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "feedback": (f"{_CONVERSATIONS}:feedback", "Say that an answer was good or bad."),
     },
     "Agents": {
-        "tools": ("reverie.interfaces.cli.commands.agent.tools:tools", "List the tools for a model."),
         "mcp": ("reverie.interfaces.cli.commands.agent.mcp:mcp", "Serve the memory over MCP."),
         "serve": ("reverie.interfaces.cli.commands.agent.serve:serve", "Serve the memory over HTTP."),
         "token": (
@@ -125,7 +124,6 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         ),
         "embed": (f"{_UPKEEP}:embed", "Compute the vectors that are missing."),
         "stats": (f"{_UPKEEP}:stats", "Show statistics."),
-        "version": (f"{_UPKEEP}:version", "Show version information."),
     },
     "Try it": {
         "demo": (

@@ -20,7 +20,6 @@ VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 """Versions of the protocol that are answered here."""
 
 CAPABILITIES: dict[str, Any] = {
-    "completions": {},
     "prompts": {"listChanged": False},
     "resources": {"listChanged": True, "subscribe": True},
     "tools": {"listChanged": False},

@@ -35,10 +35,6 @@ class ServedMemory:
     graph: KnowledgeGraph | None = None
     text_only: bool = False
 
-    def find_tool(self, *names: str) -> str | None:
-        """Return the prefixed name of the first of these tools that is offered; None if none is."""
-        return next((tool for name in names for tool in self.tools.names if tool.endswith(name)), None)
-
 
 def create_offer(
     memory: Memory,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import datetime
 from itertools import islice
 from urllib.parse import quote, unquote
@@ -281,30 +281,3 @@ def _render_turn(turn: Turn) -> str:
     text = escaping.strip_invisible(turn.content).strip() + (f"\n[calls {calls}]" if calls else "")
     quote_of = "\n".join(f"> {line}".rstrip() for line in text.splitlines())
     return f"**{who}** ({turn.at:%Y-%m-%d %H:%M} UTC, {turn.id}):\n{quote_of}"
-
-
-# -- completion ------------------------------------------------------------------------------------------
-
-
-def complete_uri(offer: ServedMemory, template: str, prefix: str) -> Iterable[str]:
-    """Return values that complete a URI template, most likely first.
-
-    Args:
-        offer: The served memory.
-        template: The template.
-        prefix: Text typed so far.
-    """
-    if template == PAGE + "{name}":
-        return (name for name in offer.view.pages.names() if name.lower().startswith(prefix.lower()))
-    if template == RECORD + "{id}":
-        records = offer.view.list(limit=MOST_LISTED)
-        return (record.id for record in records if record.id.startswith(prefix.lower()))
-    if template == SESSION + "{id}":
-        return complete_session_ids(offer, prefix)
-    return ()
-
-
-def complete_session_ids(offer: ServedMemory, prefix: str) -> Iterable[str]:
-    """Return the ids of sessions with that prefix, most recently active first."""
-    sessions = offer.view.sessions(limit=MOST_LISTED)
-    return (each.state.id for each in sessions if each.state.id.lower().startswith(prefix.lower()))

@@ -6,9 +6,8 @@ The low-level server of the `mcp` package implements the protocol. The transport
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
-from itertools import islice
 from typing import Any, TypeVar
 
 import mcp_types as types
@@ -27,9 +26,6 @@ from reverie.interfaces.mcp.subscriptions import SubscriptionHub
 from reverie.interfaces.mcp.threads import CallThreads
 from reverie.tools import Tool, ToolResult, Toolset
 from reverie.tools.provider_schemas import to_plain_json
-
-MOST_COMPLETIONS = 100
-"""Maximum values of `completion/complete`, by the protocol."""
 
 _Request = ServerRequestContext[Any, Any]
 _log = logging.getLogger("reverie.mcp")
@@ -85,7 +81,6 @@ class MemoryServer:
             on_subscriptions_listen=self.changes.listen,
             on_list_prompts=self._list_prompts,
             on_get_prompt=self._get_prompt,
-            on_completion=self._complete,
         )
 
     # -- tools -------------------------------------------------------------------------------------------
@@ -182,30 +177,12 @@ class MemoryServer:
         self, ctx: _Request, params: types.PaginatedRequestParams | None
     ) -> types.ListPromptsResult:
         del ctx, params
-        return types.ListPromptsResult(prompts=prompts.list_prompts(self.offer))
+        return types.ListPromptsResult(prompts=[prompts.PROMPT])
 
     async def _get_prompt(self, ctx: _Request, params: types.GetPromptRequestParams) -> types.GetPromptResult:
         del ctx
         return await self._run_on_thread(
             partial(prompts.get_prompt, self.offer, params.name, params.arguments)
-        )
-
-    async def _complete(self, ctx: _Request, params: types.CompleteRequestParams) -> types.CompleteResult:
-        del ctx
-        argument, prefix = params.argument.name, params.argument.value
-        ref = params.ref
-
-        def values() -> Iterable[str]:
-            if isinstance(ref, types.PromptReference):
-                return prompts.complete_argument(self.offer, ref.name, argument, prefix)
-            return resources.complete_uri(self.offer, ref.uri, prefix)
-
-        completions = await self._run_on_thread(lambda: list(islice(values(), MOST_COMPLETIONS + 1)))
-        more = len(completions) > MOST_COMPLETIONS
-        return types.CompleteResult(
-            completion=types.Completion(
-                values=completions[:MOST_COMPLETIONS], total=None if more else len(completions), has_more=more
-            )
         )
 
     async def _run_on_thread(self, make: Callable[[], _T]) -> _T:

@@ -1,11 +1,8 @@
-"""Commands on the store: `init`, `check`, `store`, `embed`, `stats` and `version`."""
+"""Commands on the store: `init`, `check`, `store`, `embed` and `stats`."""
 
 from __future__ import annotations
 
-import platform
-import sqlite3
 from collections.abc import Mapping, Sequence
-from importlib.metadata import version as installed
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -207,26 +204,3 @@ def flatten_values(values: Mapping[str, Any], *, before: str = "") -> list[tuple
         else:
             lines.append((before + name, value))
     return lines
-
-
-@click.command(cls=Command)
-@as_json
-@invocation
-def version(context: CommandContext, /, as_json: bool) -> None:
-    """Show version information of Reverie, Python and the libraries.
-
-    With --json: {"reverie", "python", "sqlite", "tantivy", "platform"}.
-    """
-    versions = {
-        "reverie": installed("reverie"),
-        "python": platform.python_version(),
-        "sqlite": sqlite3.sqlite_version,
-        "tantivy": installed("tantivy"),
-        "platform": f"{platform.system()} {platform.release()} {platform.machine()}",
-    }
-    if as_json:
-        output.print_json(versions)
-    elif context.quiet:
-        click.echo(versions["reverie"])
-    else:
-        output.print_rows(versions.items())
