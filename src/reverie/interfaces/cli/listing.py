@@ -1,54 +1,122 @@
-"""Results as JSON, as rows in a pipe, or formatted by `rich_output` on a terminal."""
+"""Lists of results: JSON, rows in a pipe, or indented texts on a terminal."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-import click
-
+from reverie.domain.text import timestamps
 from reverie.interfaces.cli import output
+from reverie.interfaces.cli.output import extract_excerpt, format_age, one_line
+
+if TYPE_CHECKING:
+    from reverie.domain.conversation import Turn
+    from reverie.domain.record import Record
+    from reverie.search.hits import Hit
+
+Block: TypeAlias = tuple[str, str, str]
+"""An item on a terminal: what stands before its text, the text, and what is known of it."""
+
+_LONGEST = 400
 
 
 def print_listing(
-    kind: str,
-    items: Collection[Any],
+    rows: Iterable[Iterable[object]],
     *,
     as_json: Any,
-    rows: Iterable[Iterable[object]] | None = None,
+    blocks: Iterable[Block] | None = None,
     empty: str = "",
     quiet: bool = False,
-    **options: Any,
 ) -> None:
-    """Print items as JSON, formatted on a terminal, or as rows in a pipe.
+    """Print items as JSON, as rows, or as blocks on a terminal.
 
     Args:
-        kind: What `rich_output` formats, such as `records`: its function is `print_records`.
-        items: The items; for a `table`, its rows.
+        rows: The items as rows.
         as_json: JSON document to print instead; None for no JSON.
-        rows: The items as rows; default the items.
+        blocks: The items as blocks; None to print the rows on a terminal too.
         empty: Message if there are no items.
         quiet: Whether to leave the message out.
-        options: Further arguments of the function of `rich_output`.
     """
     if as_json is not None:
         output.print_json(as_json)
         return
-    if items and output.is_terminal():
-        from reverie.interfaces.cli import rich_output
-
-        getattr(rich_output, f"print_{kind}")(items, **options)
+    rows = list(rows)
+    if blocks is not None and output.is_terminal():
+        for block in blocks:
+            output.print_block(*block)
     else:
-        output.print_rows(items if rows is None else rows)
-    if empty and not items:
+        output.print_rows(rows)
+    if empty and not rows:
         output.print_message(empty, quiet=quiet)
 
 
-def print_text(text: str) -> None:
-    """Print a text; on a terminal, its added and removed lines are coloured."""
-    if output.is_terminal():
-        from reverie.interfaces.cli import rich_output
+def render_hits(hits: Sequence[Hit], question: str | None, *, explain: bool) -> Iterator[Block]:
+    """Render hits with score, text, place and age; with `explain`, also the reasons."""
+    now = timestamps.utc_now()
+    for hit in hits:
+        words = output.list_matched_words(hit, question) or [question or ""]
+        text = extract_excerpt(_tidy(output.describe_content(hit)), words, longest=_LONGEST)
+        about = _describe_hit(hit, now)
+        if explain:
+            about += f"\n{output.explain_hit(hit, question)}"
+        yield "" if question is None else f"{hit.score:.2f}", text, about
 
-        rich_output.print_account(text)
-    else:
-        click.echo(output.escape_text(text))
+
+def render_records(records: Iterable[Record]) -> Iterator[Block]:
+    """Render a list of records."""
+    now = timestamps.utc_now()
+    for record in records:
+        text = extract_excerpt(_tidy(record.content), [], longest=_LONGEST)
+        yield "", text, _describe_record(record, now)
+
+
+def render_turns(turns: Iterable[Turn]) -> Iterator[Block]:
+    """Render a conversation, each turn below its speaker, time and id."""
+    for turn in turns:
+        speaker = one_line(turn.speaker or turn.role)
+        yield "", f"{speaker} · {turn.at:%Y-%m-%d %H:%M:%S} · {turn.id}", output.describe_turn(turn)
+
+
+def render_changes(changes: Iterable[Mapping[str, Any]]) -> Iterator[Block]:
+    """Render a list of changes: what was changed, and below it when, by whom and why."""
+    for each in changes:
+        when = str(each["at"])[:19].replace("T", " ")
+        what = f"{each['change']} {each['subject']} {one_line(each['id'] or '')}"
+        about = (when, one_line(each["actor"]), one_line(each["reason"]))
+        yield str(each["sequence"]), what, " · ".join(filter(None, about))
+
+
+def _describe_hit(hit: Hit, now: datetime) -> str:
+    if hit.record is not None:
+        return _describe_record(hit.record, now)
+    if hit.session is not None:
+        return " · ".join((one_line(hit.session.id), hit.session.status, format_age(hit.at, now)))
+    if hit.paragraph is not None:
+        return " · ".join((hit.id, one_line(hit.paragraph.page), format_age(hit.at, now)))
+    return _describe_turn(hit.turn, now) if hit.turn is not None else ""
+
+
+def _describe_record(record: Record, now: datetime) -> str:
+    marks = [record.kind, record.category or "", *(f"#{one_line(tag)}" for tag in record.tags)]
+    marks.append(format_age(record.updated_at, now))
+    if record.seen_count > 1:
+        marks.append(f"seen {record.seen_count} times")
+    if record.pinned:
+        marks.append("pinned")
+    if record.valid_to is not None:
+        word = "held" if record.valid_to <= now else "holds"
+        marks.append(f"{word} until {record.valid_to:%Y-%m-%d}")
+    if record.archived:
+        marks.append("archived" + (f" ({one_line(record.archive_reason)})" if record.archive_reason else ""))
+    return " · ".join([record.id, *filter(None, marks)])
+
+
+def _describe_turn(turn: Turn, now: datetime) -> str:
+    where = f"{one_line(turn.session)}#{turn.position}"
+    return " · ".join((turn.id, one_line(turn.speaker or turn.role), where, format_age(turn.at, now)))
+
+
+def _tidy(text: str) -> str:
+    """Return a text without blank lines."""
+    return "\n".join(line.rstrip() for line in text.splitlines() if line.strip())

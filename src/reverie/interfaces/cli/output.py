@@ -1,12 +1,13 @@
 """Output of the commands: JSON, plain lines, messages, and text made safe for a terminal.
 
-Results go to standard output, messages to standard error. `listing` chooses between this module and `rich_output`,
-which formats results for a terminal.
+Results go to standard output, messages to standard error. A line for a terminal is broken at its width. Colours add no
+meaning and are not used.
 """
 
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -42,6 +43,9 @@ __all__ = [
     "one_line",
 ]  # also from here
 
+WIDEST = 120
+"""Maximum columns on a terminal: longer lines are hard to read."""
+
 _LONGEST_WORD = 40  # of Chinese or Japanese, a whole sentence is one
 
 
@@ -75,15 +79,59 @@ def print_result(text: str, *, as_json: Any = None, quiet: bool = False, brief: 
 
 
 def print_row(*cells: object) -> None:
-    """Print one line of cells with tabs between them, for `cut`, `sort` and `awk`."""
-    texts = (timestamps.format_time(cell) if isinstance(cell, datetime) else str(cell) for cell in cells)
-    click.echo("\t".join(map(one_line, texts)))
+    """Print one line of cells; see `print_rows`."""
+    print_rows([cells])
 
 
 def print_rows(lines: Iterable[Iterable[object]]) -> None:
-    """Print several lines of cells."""
-    for line in lines:
-        print_row(*line)
+    """Print lines of as many cells each: with tabs, for `cut`, `sort` and `awk`, or in columns on a terminal."""
+    rows = [[_format_cell(cell) for cell in line] for line in lines]
+    if not is_terminal():
+        for row in rows:
+            click.echo("\t".join(row))
+        return
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        click.echo(_wrap("  ".join(cells).rstrip(), "", "  "))
+
+
+def _format_cell(cell: object) -> str:
+    if isinstance(cell, datetime):
+        return format_age(cell, timestamps.utc_now()) if is_terminal() else timestamps.format_time(cell)
+    return one_line(str(cell))
+
+
+def print_block(lead: str, text: str, about: str) -> None:
+    """Print an item on a terminal, and an empty line.
+
+    Args:
+        lead: What stands before its text, such as a score; may be empty.
+        text: Its text.
+        about: What is known of it, indented below.
+    """
+    beside = " " * (len(lead) + 2) if lead else ""
+    below = beside or "  "
+    lines = [_wrap(line, beside, beside) for line in escape_text(text).splitlines()]
+    lines += [_wrap(line, below, below) for line in escape_text(about).splitlines()]
+    body = "\n".join(lines)
+    click.echo(f"{lead.ljust(len(beside))}{body[len(beside) :]}\n")
+
+
+def print_text(text: str) -> None:
+    """Print a text of several lines, each broken at the width of a terminal."""
+    lines = escape_text(text).split("\n")
+    if is_terminal():
+        lines = [_wrap(line, "", " " * (len(line) - len(line.lstrip()) + 2)) for line in lines]
+    click.echo("\n".join(lines))
+
+
+def _wrap(line: str, first: str, rest: str) -> str:
+    """Break a line at the width of the terminal, with `first` before its first part and `rest` before the others."""
+    width = min(WIDEST, shutil.get_terminal_size().columns)
+    if len(first) + len(line) <= width:
+        return first + line
+    return click.wrap_text(line, width, initial_indent=first, subsequent_indent=rest)
 
 
 def print_message(text: str, *, quiet: bool = False) -> None:

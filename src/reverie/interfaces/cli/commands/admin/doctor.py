@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from reverie.domain.errors import NotFound, ReverieError, StoreCorrupt, StoreIncompatible
 from reverie.domain.text.json_values import to_json_object
-from reverie.interfaces.cli import output
+from reverie.interfaces.cli import listing, output
 from reverie.interfaces.cli.options import Command, CommandContext, ExitCode, as_json, invocation
 
 if TYPE_CHECKING:
-    from reverie.admin.doctor import Diagnosis, Finding
+    from reverie.admin.doctor import Diagnosis
 
 _CANNOT_OPEN = (NotFound, StoreCorrupt, StoreIncompatible)
-_COLOURS = {"error": "red", "warning": "yellow", "note": "blue", "repaired": "green"}
-_WIDTH = max(map(len, _COLOURS)) + 2
 
 
 @click.command(cls=Command)
@@ -37,10 +34,8 @@ def doctor(context: CommandContext, /, fix: bool, as_json: bool) -> None:
     diagnosis, opened = _run_diagnosis(context, fix=fix)
     if as_json:
         output.print_json(_to_plain(diagnosis))
-    elif output.is_terminal():
-        _draw(diagnosis, fix=fix, quiet=context.quiet)
     else:
-        _list(diagnosis, quiet=context.quiet)
+        _print(diagnosis, fix=fix, quiet=context.quiet)
     if not diagnosis.sound:
         raise click.exceptions.Exit(ExitCode.NOTHING if opened else ExitCode.CORRUPT)
 
@@ -74,36 +69,21 @@ def _to_plain(diagnosis: Diagnosis) -> dict[str, Any]:
     return {"sound": diagnosis.sound} | to_json_object(diagnosis)
 
 
-def _list(diagnosis: Diagnosis, *, quiet: bool) -> None:
-    """Print a line for each finding: severity or `repaired`, code, finding, remedy."""
-    for finding in diagnosis.repaired:
-        output.print_row("repaired", finding.code, finding.what, "")
+def _print(diagnosis: Diagnosis, *, fix: bool, quiet: bool) -> None:
+    """Print each finding with its severity or `repaired`, its code, what it is and what to do, and the verdict."""
+    findings = [("repaired", finding, "") for finding in diagnosis.repaired]
     for finding in diagnosis.findings:
-        output.print_row(finding.severity, finding.code, finding.what, finding.fix)
-    if diagnosis.sound and not quiet:
-        click.echo(_format_verdict(diagnosis))
-
-
-def _draw(diagnosis: Diagnosis, *, fix: bool, quiet: bool) -> None:
-    for finding in diagnosis.repaired:
-        _print_lines("repaired", [finding.what])
-    for finding in diagnosis.findings:
-        _print_lines(finding.severity, [finding.what, _format_advice(finding, fix=fix)])
-    if not quiet:
-        click.echo(_format_verdict(diagnosis))
-
-
-def _format_verdict(diagnosis: Diagnosis) -> str:
-    counts = ", ".join(output.count(number, name[:-1]) for name, number in diagnosis.checked.items())
-    verdict = "Sound" if diagnosis.sound else "Not sound"
-    return f"{verdict}. Checked {counts}." if counts else f"{verdict}."
-
-
-def _print_lines(mark: str, lines: Sequence[str]) -> None:
-    for n, line in enumerate(lines):
-        head = click.style(mark.ljust(_WIDTH), fg=_COLOURS[mark]) if n == 0 else " " * _WIDTH
-        click.echo(head + output.escape_text(line))
-
-
-def _format_advice(finding: Finding, *, fix: bool) -> str:
-    return "`reverie doctor --fix` repairs this" if finding.remedy and not fix else finding.fix
+        advice = "`reverie doctor --fix` repairs this" if finding.remedy and not fix else finding.fix
+        findings.append((finding.severity, finding, advice))
+    listing.print_listing(
+        (
+            (mark, finding.code, finding.what, finding.fix if advice else "")
+            for mark, finding, advice in findings
+        ),
+        as_json=None,
+        blocks=((mark, finding.what, advice) for mark, finding, advice in findings),
+    )
+    if not quiet and (diagnosis.sound or output.is_terminal()):
+        counts = ", ".join(output.count(number, name[:-1]) for name, number in diagnosis.checked.items())
+        verdict = "Sound" if diagnosis.sound else "Not sound"
+        click.echo(f"{verdict}. Checked {counts}." if counts else f"{verdict}.")

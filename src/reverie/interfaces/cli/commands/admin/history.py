@@ -56,10 +56,9 @@ def history(
     changes = [_serialize_change(row, id) for row in rows]
     cells = ("sequence", "at", "actor", "change", "subject", "id", "reason")
     listing.print_listing(
-        "history",
-        changes,
+        ([change[name] or "-" for name in cells] for change in changes),
         as_json={"history": changes} if as_json else None,
-        rows=([change[name] or "-" for name in cells] for change in changes),
+        blocks=listing.render_changes(changes),
         empty="No changes.",
         quiet=context.quiet,
     )
@@ -99,7 +98,7 @@ def blame(context: CommandContext, /, id: str, as_json: bool) -> None:
     if as_json:
         output.print_json(origin.to_dict())
     else:
-        listing.print_text(origin.text)
+        output.print_text(origin.text)
 
 
 @click.command(cls=Command)
@@ -153,7 +152,7 @@ def diff(
 def _show(differences: list[Difference]) -> None:
     text = "\n\n".join(difference.text for difference in differences)
     if text:
-        listing.print_text(text)
+        output.print_text(text)
 
 
 @click.command(cls=Command)
@@ -211,7 +210,7 @@ def _print_result(result: UndoResult) -> None:
         return
     changes = output.count(len(result.changes), "change")
     head = f"Would undo {changes}:" if result.dry_run else f"Undone: {changes}."
-    listing.print_text(f"{head}\n\n{result.text}")
+    output.print_text(f"{head}\n\n{result.text}")
 
 
 @click.command(cls=Command)

@@ -170,10 +170,8 @@ def stats(context: CommandContext, /, scope: str | None, disk: bool, as_json: bo
     if "path" in numbers:
         numbers = {"folder": numbers.pop("path"), **numbers}
     listing.print_listing(
-        "stats",
-        numbers,
+        ((name, "-" if value is None else value) for name, value in flatten_values(numbers)),
         as_json=numbers if as_json else None,
-        rows=((name, "-" if value is None else value) for name, value in flatten_values(numbers)),
     )
 
 
@@ -187,12 +185,7 @@ def _show_disk(context: CommandContext, *, as_json: bool) -> None:
     rows = [
         (part.name, part.bytes, part.allocated, part.files, f"{part.bytes / whole:.0%}") for part in parts
     ]
-    listing.print_listing(
-        "table",
-        rows,
-        as_json=told if as_json else None,
-        columns=("part", "bytes", "allocated", "files", "share"),
-    )
+    listing.print_listing(rows, as_json=told if as_json else None)
 
 
 def flatten_values(values: Mapping[str, Any], *, before: str = "") -> list[tuple[str, object]]:

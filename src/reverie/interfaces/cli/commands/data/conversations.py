@@ -44,10 +44,8 @@ def sessions(context: CommandContext, /, scope: str, limit: int, as_json: bool) 
     with context.reading() as memory:
         overviews = memory.scoped(scope).sessions(limit=limit)
     listing.print_listing(
-        "table",
-        [(each.state.id, each.state.status, each.turns, each.last_at) for each in overviews],
+        ((each.state.id, each.state.status, each.turns, each.last_at) for each in overviews),
         as_json={"sessions": [_serialize_overview(each) for each in overviews]} if as_json else None,
-        columns=("session", "status", "turns", "last turn"),
         empty="No sessions.",
         quiet=context.quiet,
     )

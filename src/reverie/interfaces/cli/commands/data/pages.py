@@ -36,10 +36,8 @@ def pages(context: CommandContext, /, as_json: bool) -> None:
     with context.reading() as memory:
         overviews = memory.pages.overview()
     listing.print_listing(
-        "table",
-        [(each.name, each.size, each.updated_at) for each in overviews],
+        ((each.name, each.size, each.updated_at) for each in overviews),
         as_json={"pages": [_serialize_overview(each) for each in overviews]} if as_json else None,
-        columns=("page", "size", "changed"),
         empty="No pages.",
         quiet=context.quiet,
     )

@@ -158,14 +158,11 @@ def recall(
             context.embed_waiting(memory)
         hits = _search(memory, question, only, {**filters, "mode": mode or "words"})
     listing.print_listing(
-        "hits",
-        hits,
+        (_format_hit_cells(hit, question, explain) for hit in hits),
         as_json={"query": question, "hits": hits} if as_json else None,
-        rows=(_format_hit_cells(hit, question, explain) for hit in hits),
+        blocks=listing.render_hits(hits, question, explain=explain),
         empty="Nothing relevant." if question else "No records.",
         quiet=context.quiet,
-        question=question,
-        explain=explain,
     )
     if not hits:
         raise click.exceptions.Exit(ExitCode.NOTHING)
@@ -255,13 +252,12 @@ def show(context: CommandContext, /, id: str, as_json: bool) -> None:
         parts = [part for name in names if (part := everything.get(name)) is not None]
     if session is not None:
         listing.print_listing(
-            "turns",
-            turns,
-            as_json={"type": "session", "session": session, "turns": turns} if as_json else None,
-            rows=(
+            (
                 (turn.position, turn.at, turn.speaker or turn.role, output.describe_turn(turn))
                 for turn in turns
             ),
+            as_json={"type": "session", "session": session, "turns": turns} if as_json else None,
+            blocks=listing.render_turns(turns),
             empty="No turns.",
             quiet=context.quiet,
         )
@@ -272,20 +268,18 @@ def show(context: CommandContext, /, id: str, as_json: bool) -> None:
     if as_json:
         output.print_json({"type": kind, kind: value, **({"parts": parts} if kind == "record" else {})})
         return
-    if output.is_terminal():
-        from reverie.interfaces.cli import rich_output
-
-        rich_output.print_sheet(kind, value.to_dict())
-    else:
-        _print_fields(value)
+    _print_fields(value)
     for part in parts:
         click.echo(f"- {part.id}: {output.escape_text(part.content)}")
 
 
 def _print_fields(value: Record | Turn | Paragraph) -> None:
-    for name, field in value.to_dict().items():
-        if name != "content" and field not in (None, "", [], {}):
-            output.print_row(name, output.format_field(field))
+    fields = {name: field for name, field in value.to_dict().items() if name != "content"}
+    output.print_rows(
+        (name, output.format_field(field))
+        for name, field in fields.items()
+        if field not in (None, "", [], {})
+    )
     click.echo(f"\n{output.escape_text(value.content)}")
 
 
@@ -324,10 +318,9 @@ def list_records(
     with context.reading() as memory:
         records = memory.scoped(scope).list(archived=archived, pinned=True if pinned else None, **where)
     listing.print_listing(
-        "records",
-        records,
+        ((r.id, r.kind, r.category or "-", r.updated_at, r.content) for r in records),
         as_json={"records": records} if as_json else None,
-        rows=((r.id, r.kind, r.category or "-", r.updated_at, r.content) for r in records),
+        blocks=listing.render_records(records),
         empty="No records.",
         quiet=context.quiet,
     )
@@ -365,10 +358,8 @@ def tags(context: CommandContext, /, scope: str, as_json: bool) -> None:
 
 def _tally(context: CommandContext, /, name: str, counts: dict[str, int], as_json: bool) -> None:
     listing.print_listing(
-        "counts",
-        counts,
+        ((number, key or "-") for key, number in counts.items()),
         as_json={name: counts} if as_json else None,
-        rows=((number, key or "-") for key, number in counts.items()),
         empty=f"No {name}.",
         quiet=context.quiet,
     )
