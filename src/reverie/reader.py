@@ -8,9 +8,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import Literal, Unpack, get_args
+from typing import TYPE_CHECKING, Literal, Unpack, get_args
 
-from reverie.admin.stats import ScopeStats
 from reverie.domain.conversation import SessionOverview, SessionState, Turn
 from reverie.domain.errors import InvalidInput, quote_value
 from reverie.domain.filter import Filter, ListFilters, SearchFilters, build_filter, parse_values
@@ -32,6 +31,9 @@ from reverie.search.searcher import Searcher
 from reverie.settings import Settings
 from reverie.stores.protocol import Store
 from reverie.stores.telemetry import trace
+
+if TYPE_CHECKING:
+    from reverie.admin.stats import ScopeStats
 
 Order = Literal["newest", "oldest", "created"]
 """Order of a list of records: last changed first, last changed last, or last created first."""
@@ -268,6 +270,8 @@ class MemoryReader:
 
     def stats(self) -> ScopeStats:
         """Return how much can be seen here."""
+        from reverie.admin.stats import ScopeStats
+
         by_kind = self._store.tally("kind", self._build_live_filter())
         archived = self._store.tally("kind", Filter(scopes=self._scopes, archived=True))
         sessions = self._store.sessions(scopes=self._scopes)

@@ -7,7 +7,6 @@ is read from the outside unless it is handed in: opening a memory looks at no en
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -472,6 +471,8 @@ def _iterate_leaves(
 
 
 def _raise_unknown(called: str, plain: str, *, is_section: bool, where: str) -> NoReturn:
+    import difflib  # only a mistake needs it
+
     known = list(_SECTIONS) if is_section else list(_NAMES)
     close = difflib.get_close_matches(plain, known, n=1, cutoff=0.5)
     hint = f"did you mean {close[0]!r}?" if close else "see `reverie.Settings` for the names there are"

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import secrets
 import threading
 import time
 from bisect import bisect_left
@@ -143,7 +142,7 @@ class ActivityLog:
         day = self._get_today().isoformat()
         with self._lock:
             if self._process != os.getpid():  # a child counts anew
-                self._process, self._owner = os.getpid(), secrets.token_hex(4)
+                self._process, self._owner = os.getpid(), os.urandom(4).hex()
                 self._totals, self._next = {}, time.monotonic() + FLUSH_S
             total = self._totals.setdefault(day, Counter())
             total.update(counts)

@@ -15,7 +15,6 @@ compares the days of that zone.
 
 from __future__ import annotations
 
-import calendar
 import math
 import re
 from collections.abc import Iterable, Iterator
@@ -162,7 +161,7 @@ def _cover(mention: DateMention) -> list[str]:
     names: list[str] = []
     start, end = mention.start, mention.end
     while start <= end:
-        month_end = start.replace(day=calendar.monthrange(start.year, start.month)[1])
+        month_end = start.replace(day=_count_days(start.year, start.month))
         if start.day == start.month == 1 and start.replace(month=12, day=31) <= end:
             names.append(f"{start.year:04d}")
             stop = start.replace(month=12, day=31)
@@ -294,9 +293,14 @@ def _list_years(mention: DateMention, year: int) -> list[tuple[int, int, float]]
     return spans
 
 
+def _count_days(year: int, month: int) -> int:
+    """Return how many days a month has."""
+    return 31 if month == 12 else (date(year, month + 1, 1) - date(year, month, 1)).days
+
+
 def _move_years(day: date, years: int) -> date:
     year = min(max(day.year + years, 1), 9999)
-    return day.replace(year=year, day=min(day.day, calendar.monthrange(year, day.month)[1]))
+    return day.replace(year=year, day=min(day.day, _count_days(year, day.month)))
 
 
 def _weigh_tokens(mentions: Iterable[DateMention]) -> dict[str, float]:

@@ -9,7 +9,7 @@ is not forgotten: its owner has saved it anew. Decides nothing else and changes 
 from __future__ import annotations
 
 import hmac
-import secrets
+import os
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
@@ -37,7 +37,7 @@ def make_key(store: Store, *, at: datetime) -> bytes:
         at: The time.
     """
     if store.cursor(KEY) is None:
-        store.commit([], actor=_ACTOR, at=at, cursors={KEY: secrets.token_hex(32)})
+        store.commit([], actor=_ACTOR, at=at, cursors={KEY: os.urandom(32).hex()})
     key = _read_key(store)
     assert key is not None
     return key

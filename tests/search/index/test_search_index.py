@@ -19,7 +19,7 @@ from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import StoreUnavailable
 from reverie.domain.filter import Filter
 from reverie.domain.page import HISTORY, Paragraph
-from reverie.domain.passage import CandidateQuery
+from reverie.domain.passage import AnalyzedText, CandidateQuery
 from reverie.domain.record import Record
 from reverie.search.analyzer import analyze
 from reverie.search.index.search_index import SearchIndex
@@ -495,3 +495,22 @@ def _until(true: object, seconds: float = 10.0) -> None:
     while not true():  # type: ignore[operator]
         assert time.monotonic() < deadline, "did not happen in time"
         time.sleep(0.02)
+
+
+def test_texts_whose_analysis_the_store_keeps_are_not_analyzed_again(store: SQLiteStore) -> None:
+    records = [record(number, f"Rock music, tea number {number}") for number in range(1, 20)]
+    for each in records:
+        put(store, None, each)
+    changed = replace(records[3], content="A garden in Berlin")
+    put(store, records[3], changed)
+    analyzed: list[str] = []
+
+    def analyze_and_note(value: Record | Turn | Paragraph) -> AnalyzedText:
+        analyzed.append(value.content)
+        return analyze(value)
+
+    index = SearchIndex(store, None, analyse=analyze_and_note)
+    (found,) = index.search_any("record", wanted("garden"), LIVE, 10)
+    assert store.records([found]) == [changed]
+    assert index.frequencies("record", analyse_word("music"), None) == {"music": 18}
+    assert analyzed == []

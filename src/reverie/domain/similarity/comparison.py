@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
+from reverie.domain.lazy_regex import LazyRegex
 from reverie.domain.similarity import rewording
 from reverie.domain.similarity.code_tokens import has_code_of, has_paired_stars
 from reverie.domain.similarity.specifics import (
@@ -180,7 +181,7 @@ _NUMBER = re.compile(
     r"(?P<sign>[+-]?)(?P<money>[$€£¥]?)(?P<digits>\d+(?:,\d{3})*(?:\.\d+)?)(?P<unit>%|[A-Za-zµ°€£]{0,3})"
 )
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3000-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
-_HAS_UNSPACED = re.compile(f"[{_UNSPACED}]")
+_HAS_UNSPACED = LazyRegex(f"[{_UNSPACED}]")
 _LOOSE_HYPHEN = re.compile(r"[a-z]{2,}(?:-[a-z]{2,})+")
 _TIGHT_PREFIXES = ("re-", "non-", "un-", "co-", "pre-", "no-", "anti-", "ex-")
 _TIGHT_SUFFIXES = ("ing", "ed", "odd", "free", "less", "like")
@@ -552,7 +553,7 @@ def _normalize_letters(plain: str) -> tuple[str, ...]:
 
 def _normalize_unspaced_scripts(folded: str) -> str:
     """Return the text with uniform spaces beside scripts that are written without them."""
-    if not _HAS_UNSPACED.search(folded):
+    if folded.isascii() or not _HAS_UNSPACED.re.search(folded):
         return folded
     return re.sub(
         rf"\s*([{_UNSPACED}，。！？；：、]+)\s*",

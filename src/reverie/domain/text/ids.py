@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
-import secrets
 from collections.abc import Callable
 from functools import lru_cache
 
@@ -42,7 +42,7 @@ _HINTS = re.compile(
 
 def generate_id() -> str:
     """Return a fresh random id: 12 lower-case hexadecimal characters (48 bits)."""
-    return secrets.token_hex(6)
+    return os.urandom(6).hex()
 
 
 def validate_id(text: str, *, name: str = "id") -> str:

@@ -14,6 +14,8 @@ from functools import cache
 
 import Stemmer
 
+from reverie.domain.lazy_regex import LazyRegex
+
 __all__ = ["DEFAULT", "WIDESPREAD", "detect_language", "fold_accents", "get_function_words", "get_stemmer"]
 
 DEFAULT = "en"
@@ -46,17 +48,17 @@ _LESS_LIKELY = 0.4
 """Weight of a word for a language that is not widespread: related languages share most function words."""
 
 _SCRIPTS = (
-    ("ja", re.compile("[\u3040-\u30ff]")),
-    ("zh", re.compile("[\u4e00-\u9fff]")),
-    ("el", re.compile("[\u0370-\u03ff]")),
-    ("hy", re.compile("[\u0530-\u058f]")),
-    ("ta", re.compile("[\u0b80-\u0bff]")),
-    ("yi", re.compile("[\ufb1d-\ufb4f]|[\u05f0-\u05f2]")),
-    ("sr", re.compile("[\u0452\u0458-\u045f]")),
-    ("hi", re.compile("[\u0900-\u097f]")),
-    ("ru", re.compile("[\u0400-\u04ff]")),
-    ("fa", re.compile("[\u067e\u0686\u0698\u06af]")),
-    ("ar", re.compile("[\u0600-\u06ff]")),
+    ("ja", LazyRegex("[\u3040-\u30ff]")),
+    ("zh", LazyRegex("[\u4e00-\u9fff]")),
+    ("el", LazyRegex("[\u0370-\u03ff]")),
+    ("hy", LazyRegex("[\u0530-\u058f]")),
+    ("ta", LazyRegex("[\u0b80-\u0bff]")),
+    ("yi", LazyRegex("[\ufb1d-\ufb4f]|[\u05f0-\u05f2]")),
+    ("sr", LazyRegex("[\u0452\u0458-\u045f]")),
+    ("hi", LazyRegex("[\u0900-\u097f]")),
+    ("ru", LazyRegex("[\u0400-\u04ff]")),
+    ("fa", LazyRegex("[\u067e\u0686\u0698\u06af]")),
+    ("ar", LazyRegex("[\u0600-\u06ff]")),
 )
 """Scripts in the order in which they are tried; the first that occurs decides. Kana tells Japanese from Chinese."""
 
@@ -96,7 +98,7 @@ def detect_language(words: Iterable[str], text: str) -> str:
     """
     if not text.isascii():
         for language, script in _SCRIPTS:
-            if script.search(text):
+            if script.re.search(text):
                 return language
     evidence: dict[str, float] = {}
     table = _list_languages_by_word()

@@ -217,7 +217,7 @@ _HAN = LazyRegex(
     )""",
     re.VERBOSE,
 )
-_HAS_HAN = re.compile("[\u3040-\u30ff\u4e00-\u9fff]")
+_HAS_HAN = LazyRegex("[\u3040-\u30ff\u4e00-\u9fff]")
 _FRENCH = re.compile(
     r"\b(?:je|nous|vous|elle|les|du|chez|avec|pour|fait|soir|matin|quoi|est-ce|dit)\b|\b[jlcdnq]u?['’]"
 )
@@ -232,7 +232,7 @@ _Meaning = tuple[date, date, str, bool]
 @lru_cache(maxsize=8)  # a save asks for its resolved dates and for its date tokens
 def _find_matches(folded: str) -> Sequence[re.Match[str]]:
     matches = list(_LATIN.re.finditer(folded)) if not _LATIN_WORDS.isdisjoint(_WORD.findall(folded)) else []
-    if not folded.isascii() and _HAS_HAN.search(folded):
+    if not folded.isascii() and _HAS_HAN.re.search(folded):
         matches = sorted([*matches, *_HAN.re.finditer(folded)], key=lambda match: match.start())
     return matches
 

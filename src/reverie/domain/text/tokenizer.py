@@ -26,6 +26,7 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from itertools import islice
 
+from reverie.domain.lazy_regex import LazyRegex
 from reverie.domain.text.languages import (
     DEFAULT,
     detect_language,
@@ -90,18 +91,18 @@ _MARKS = (
 _LETTER = rf"(?:[^\W_]|[{_MARKS}])"
 _SEPARATOR = r"(?:://|:\\|__?|[-./\\:@#+~=&?%])"
 # Possessive quantifiers: a long run is read once and never again, so the time stays linear in the text.
-_CHUNK = re.compile(rf"[^\W_]{_LETTER}*+(?:{_SEPARATOR}{_LETTER}++)*+(?:\+\+|#(?!\w))?")
+_CHUNK = LazyRegex(rf"[^\W_]{_LETTER}*+(?:{_SEPARATOR}{_LETTER}++)*+(?:\+\+|#(?!\w))?")
 _CHUNK_ASCII = re.compile(
     r"[A-Za-z0-9]++(?:(?:://|:\\|__?|[-./\\:@#+~=&?%])[A-Za-z0-9]++)*+(?:\+\+|#(?!\w))?"
 )
 _PART = re.compile(rf"{_LETTER}++")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
-_UNSPACED = re.compile(
+_UNSPACED = LazyRegex(
     "([\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff"
     "\u3130-\u318f\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U000323af]+)"
 )
-_HAN = re.compile("[\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af]")
+_HAN = LazyRegex("[\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af]")
 
 # Latin, CJK, Arabic, Greek, Armenian, Ethiopic
 _QUESTION_MARKS = ("?", "\uff1f", "\u061f", "\u037e", "\u055e", "\u1367")
@@ -285,7 +286,7 @@ def _cut(text: str) -> list[str]:
     text = unicodedata.normalize("NFKC", text)
     if "," in text:
         text = _THOUSANDS.sub("", text)
-    return _CHUNK.findall(text)
+    return _CHUNK.re.findall(text)
 
 
 def _analyze_chunk(chunk: str, chunks: _Chunks) -> _Analysed:
@@ -298,7 +299,7 @@ def _analyze_chunk(chunk: str, chunks: _Chunks) -> _Analysed:
         for part in _PART.findall(folded)
         for token in _tokenize_word(part, chunks, in_capitals=in_capitals)
     ]
-    singles = _HAN.findall(folded) if not chunk.isascii() else []
+    singles = _HAN.re.findall(folded) if not chunk.isascii() else []
     plain = fold(chunk)
     if plain == folded and _PART.fullmatch(plain):
         return tuple(parts), tuple(singles) if len(plain) > 1 else ()
@@ -324,13 +325,13 @@ def _tokenize_word(word: str, chunks: _Chunks, *, in_capitals: bool) -> list[str
         ):
             return []
         return [chunks.stem(word[:LONGEST_TOKEN])]
-    if not _UNSPACED.search(word):
+    if not _UNSPACED.re.search(word):
         return [chunks.stem(word[:LONGEST_TOKEN])]
     tokens: list[str] = []
-    for piece in _UNSPACED.split(word):
+    for piece in _UNSPACED.re.split(word):
         if not piece:
             continue
-        if not _UNSPACED.match(piece):
+        if not _UNSPACED.re.match(piece):
             tokens += _tokenize_word(piece, chunks, in_capitals=in_capitals)
         elif len(piece) == 1:
             tokens.append(piece)

@@ -66,6 +66,7 @@ _WAIT_FOR_REBUILD_S = 60.0
 _WAIT_FOR_SCRUB_S = 30.0
 _TRIES = 3
 _NOT_FOLLOWED = -1
+_FEW = 8  # entries of the journal whose texts are analyzed again sooner than read
 _NEAR = 50  # passages that are looked at for words near an unknown one
 
 
@@ -373,7 +374,7 @@ class SearchIndex:
         with self._lock:
             if self._committed is not None and rows and rows[0].sequence == self._followed + 1:
                 for row in rows:
-                    self._follow(row)
+                    self._follow(row, {})
                 self._followed = rows[-1].sequence
 
     def _catch_up(self) -> TantivyIndex:
@@ -400,8 +401,9 @@ class SearchIndex:
             rows = self._store.journal(after=self._followed, until=newest, limit=_BATCH)
             if not rows:
                 break
+            analyses = self._read_analyses(rows)
             for row in rows:
-                self._follow(row)
+                self._follow(row, analyses)
             self._followed = rows[-1].sequence
         if self._count_waiting() >= self._fold_at:
             self._start(self._fold_quietly)
@@ -416,7 +418,21 @@ class SearchIndex:
         self._forget_tail(committed.sequence)
         return committed
 
-    def _follow(self, row: JournalEntry) -> None:
+    def _read_analyses(self, rows: Sequence[JournalEntry]) -> dict[tuple[str, int], AnalyzedText]:
+        """Return what the store keeps beside the values that entries of the journal left, by subject and key.
+
+        Analyzing hundreds of texts again would take most of the time of a process that answers one question.
+        """
+        if len(rows) < _FEW:
+            return {}
+        analyses: dict[tuple[str, int], AnalyzedText] = {}
+        for subject in SEARCHABLE:
+            keys = [row.key for row in rows if row.subject == subject]
+            for passage in self._store.passages(subject, keys):
+                analyses[subject, passage.key] = _extract_analysis(passage)
+        return analyses
+
+    def _follow(self, row: JournalEntry, analyses: Mapping[tuple[str, int], AnalyzedText]) -> None:
         if row.subject not in SEARCHABLE:
             return
         fresh, stale = self._fresh[row.subject], self._stale[row.subject]
@@ -435,7 +451,8 @@ class SearchIndex:
             stale.add(IndexedPassage(row.key, before, self._analyse(before)))
         if _is_live(after):
             assert isinstance(after, Value)
-            fresh.add(IndexedPassage(row.key, after, self._analyse(after)))
+            analysis = analyses.get((row.subject, row.key)) or self._analyse(after)
+            fresh.add(IndexedPassage(row.key, after, analysis))
 
     def _forget_tail(self, followed: int) -> None:
         self._followed = followed

@@ -7,7 +7,6 @@ inside the index, so that it always agrees with the documents.
 
 from __future__ import annotations
 
-import shutil
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
@@ -500,6 +499,8 @@ class TantivyIndex:
 
 def remove_index(folder: Path) -> None:
     """Delete an index folder with all that is in it."""
+    import shutil  # hooks start sooner without it
+
     shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import secrets
 import sqlite3
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -386,7 +385,7 @@ def _create(path: Path, steps: Sequence[Migration]) -> None:
 @contextlib.contextmanager
 def _reserve_draft(path: Path) -> Iterator[Path]:
     """Another name for a file until it is finished; nothing is left of it afterwards."""
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(6)}.new")
+    draft = path.with_name(f".{path.name}.{os.urandom(6).hex()}.new")
     try:
         yield draft
     finally:
