@@ -57,10 +57,10 @@ def test_once_takes_in_what_was_edited_and_names_what_is_broken(folder: Path) ->
     assert b"5434" in run(folder, "list").stdout
 
 
-@pytest.fixture(params=[(), ("--poll",)])
-def watching(folder: Path, request: pytest.FixtureRequest) -> Iterator[subprocess.Popen[str]]:
+@pytest.fixture
+def watching(folder: Path) -> Iterator[subprocess.Popen[str]]:
     running = subprocess.Popen(
-        [*PROGRAM, "watch", *request.param, "--store", str(folder)],
+        [*PROGRAM, "watch", "--store", str(folder)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

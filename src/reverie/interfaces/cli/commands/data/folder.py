@@ -34,13 +34,10 @@ _MOST_LISTED = 1_000
 
 
 @click.command(cls=Command)
-@combine_options(
-    click.option("--once", is_flag=True, help="Import pending edits and exit."),
-    click.option("--poll", is_flag=True, help="Poll the files instead of using file system events."),
-)
+@click.option("--once", is_flag=True, help="Import pending edits and exit.")
 @invocation
-def watch(context: CommandContext, /, once: bool, poll: bool) -> None:
-    """Import edited files as soon as they are saved, until interrupted.
+def watch(context: CommandContext, /, once: bool) -> None:
+    """Import edited files about a second after they are saved, until interrupted.
 
     Prints one line per imported change: action, subject, id, file. Files that cannot be imported are reported
     on standard error.
@@ -62,17 +59,8 @@ def watch(context: CommandContext, /, once: bool, poll: bool) -> None:
         if once:
             _print_report(context, folder.take_in())
             return
-        watcher = FolderWatcher(
-            memory.path,
-            folder.take_in,
-            tell=lambda edits: _print_report(context, edits),
-            way="polling" if poll else None,
-        )
-        with watcher:
-            method = "by file system events" if watcher.way == "events" else "by polling every second"
-            output.print_message(
-                f"Watching {memory.path} {method}; press Ctrl-C to stop.", quiet=context.quiet
-            )
+        with FolderWatcher(folder.take_in, tell=lambda edits: _print_report(context, edits)):
+            output.print_message(f"Watching {memory.path}; press Ctrl-C to stop.", quiet=context.quiet)
             try:
                 threading.Event().wait()
             except KeyboardInterrupt:
