@@ -610,22 +610,6 @@ def test_backups_and_indexes_of_other_versions_are_told_of_and_kept(folder: Path
     assert before.exists()
 
 
-def test_a_disk_with_little_room_is_told_of(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    full = os.statvfs_result((4096, 4096, 10_000, 100, 100, 10_000, 5_000, 5_000, 0, 255))
-    monkeypatch.setattr(os, "statvfs", lambda path: full)
-    assert codes(doctor(folder)) == {"little-room"}
-
-
-def test_results_of_tools_that_answer_nothing_are_told_of(folder: Path) -> None:
-    with Memory.open(folder) as memory:
-        late = memory.session("chat:1").add("tool", "late", tool_call_id="nobody")
-    found = doctor(folder)
-    assert found.sound
-    assert [(finding.code, finding.about) for finding in found.findings] == [
-        ("result-without-call", (late.id,))
-    ]
-
-
 # -- the files ----------------------------------------------------------------------------------------------
 
 

@@ -1,7 +1,7 @@
 """Check of an open memory, and repair of what follows from its content.
 
 The doctor compares the tables with the journal, and the search index and the files with the store. It checks
-modes, leftovers and free space. Its findings name ids, files and numbers, never content. It repairs what
+modes and leftovers. Its findings name ids, files and numbers, never content. It repairs what
 needs no decision by a person, and deletes nothing that holds content which exists nowhere else.
 """
 
@@ -20,6 +20,7 @@ from reverie.admin.doctor.findings import (
     Part,
     Remedy,
     Severity,
+    build_finding,
     count,
     summarize_names,
 )
@@ -27,7 +28,6 @@ from reverie.admin.doctor.folder_checks import check_folder, is_obstructed, remo
 from reverie.admin.doctor.mirror_checks import check_files, find_contradictions
 from reverie.admin.erasure.eraser import Eraser
 from reverie.admin.erasure.redact_stored import StoredSecretRedactor
-from reverie.context.window import to_chat_messages
 from reverie.domain.errors import ReverieError
 from reverie.files.folder import MemoryFolder
 from reverie.search.index.candidates import CandidateIndex
@@ -148,7 +148,6 @@ class Doctor:
             findings += [
                 *self._check_index_content(),
                 *self._check_vectors(),
-                *self._check_sessions(),
                 *self._check_mirror(),
                 *self._check_secrets(),
             ]
@@ -165,14 +164,10 @@ class Doctor:
         if not isinstance(self._store, AnalyzedStore) or not all(each.repairable for each in problems):
             return
         if ids := tuple(self._store.find_stale_analyses()):
-            yield Finding(
-                code="words-outdated",
-                part="database",
-                severity="warning",
-                what=f"{count(len(ids), 'passage')} would be searched by other words than they have",
-                fix="have their words made again with `reverie doctor --fix`",
-                remedy="database",
-                about=ids,
+            yield build_finding(
+                "words-outdated",
+                f"{count(len(ids), 'passage')} would be searched by other words than they have",
+                ids,
             )
 
     def _compare_with_files(self, problems: list[StoreProblem]) -> list[StoreProblem]:
@@ -191,54 +186,28 @@ class Doctor:
         contradiction = StoreProblem(what=what, fix=RESTORE)
         return [*(replace(each, fix=RESTORE, repairable=False) for each in problems), contradiction]
 
-    def _check_sessions(self) -> Iterator[Finding]:
-        """Report tool results that answer no call; prompts leave them out."""
-        overviews = self._store.sessions()
-        self._checked["sessions"] = len(overviews)
-        for overview in overviews:
-            session = overview.state.id
-            turns = self._store.turns(session=session)
-            self._checked["turns"] += len(turns)
-            if orphans := to_chat_messages(turns).orphans:
-                yield Finding(
-                    code="result-without-call",
-                    part="sessions",
-                    severity="note",
-                    what=f"{count(len(orphans), 'result')} of tools in session {session!r} answer no "
-                    "call that is still open before them, and are left out of prompts",
-                    fix="nothing has to be done; they are found by search",
-                    about=orphans,
-                )
-
     def _check_secrets(self) -> Iterator[Finding]:
         """Report things that hold secrets, without the secrets."""
         exposures = () if self._exposing is None else self._exposing.find()
         if names := tuple(f"{each.subject} {each.id}" for each in exposures if not each.named):
-            yield Finding(
-                code="secrets-stored",
-                part="database",
-                severity="warning",
-                what=f"{summarize_names(names, 'thing holds', 'things hold')} what looks like a secret: "
+            yield build_finding(
+                "secrets-stored",
+                f"{summarize_names(names, 'thing holds', 'things hold')} what looks like a secret: "
                 "a key, a token, a password or the like",
-                fix="have them taken out for good with `reverie redact`, or forget the things with "
-                "`reverie forget`",
-                about=names,
+                names,
             )
         if names := tuple(f"{each.subject} {each.id}" for each in exposures if each.named):
-            yield Finding(
-                code="secret-name",
-                part="database",
-                severity="warning",
-                what=f"the names of {summarize_names(names, 'thing', 'things')} look like secrets",
-                fix="a name cannot be redacted: forget them with `reverie forget`, and use another name",
-                about=names,
+            yield build_finding(
+                "secret-name",
+                f"the names of {summarize_names(names, 'thing', 'things')} look like secrets",
+                names,
             )
 
     # -- the index -----------------------------------------------------------------------------------------
 
     def _check_index_files(self) -> Iterator[Finding]:
         if damaged := self._find_damaged_index_files():
-            yield _build_index_finding(
+            yield build_finding(
                 "index-damaged",
                 f"{count(len(damaged), 'file')} of the search index cannot be read",
                 about=damaged,
@@ -252,56 +221,42 @@ class Doctor:
             return
         status = self._index.status()
         if status.problem and not (self._path is not None and is_obstructed(self._path, "index")):
-            yield _build_index_finding(
+            yield build_finding(
                 "index-in-memory", "the search index cannot be kept on disk and is held in memory"
             )
         try:
             comparison = compare_index(self._index, self._store)
         except IndexCorrupt:
-            yield _build_index_finding("index-damaged", "the search index cannot be read")
+            yield build_finding("index-damaged", "the search index cannot be read")
             return
         self._checked["passages"] = comparison.passages
         wrong = len(comparison.missing) + len(comparison.surplus)
         if wrong:
-            yield _build_index_finding(
+            yield build_finding(
                 "index-differs",
                 f"{count(wrong, 'passage')} of the search index and of the store do not agree "
                 f"({len(comparison.missing)} are missing from the index, "
                 f"{len(comparison.surplus)} are too many)",
             )
         elif comparison.words:
-            yield _build_index_finding(
+            yield build_finding(
                 "index-differs", f"the search index counts {count(comparison.words, 'word')} wrongly"
             )
         if not comparison.counted:
-            yield Finding(
-                code="index-busy",
-                part="index",
-                severity="note",
-                what="the words of the search index were not counted: others were writing all the time",
-                fix="run `reverie doctor` again when it is quieter",
+            yield build_finding(
+                "index-busy",
+                "the words of the search index were not counted: others were writing all the time",
             )
 
     def _check_vectors(self) -> Iterator[Finding]:
         if self._vectors is None:
             return
         if damaged := self._vectors.count_damaged():
-            yield Finding(
-                code="vectors-damaged",
-                part="index",
-                severity="warning",
-                what=f"{count(damaged, 'vector')} cannot be read as it was written",
-                fix="have them made again with `reverie doctor --fix`, or remove the folder index/vectors/",
-                remedy="vectors",
+            yield build_finding(
+                "vectors-damaged", f"{count(damaged, 'vector')} cannot be read as it was written"
             )
         if problem := self._vectors.status().problem:
-            yield Finding(
-                code="vectors-failing",
-                part="index",
-                severity="warning",
-                what=f"searches go by words alone: {problem}",
-                fix="put that right, or turn vectors off with the setting `embedder`",
-            )
+            yield build_finding("vectors-failing", f"searches go by words alone: {problem}")
 
     # -- files and unfinished erasures ---------------------------------------------------------------------
 
@@ -322,13 +277,9 @@ class Doctor:
     def _check_forgetting(self) -> Iterator[Finding]:
         unfinished = self._forgetter.pending() if self._forgetter is not None else ()
         if unfinished:
-            yield Finding(
-                code="forgetting-unfinished",
-                part="database",
-                severity="warning",
-                what=f"what was to be forgotten is not gone everywhere yet: {'; '.join(unfinished)}",
-                fix="finish it with `reverie doctor --fix` while nothing else has the folder open",
-                remedy="forgetting",
+            yield build_finding(
+                "forgetting-unfinished",
+                f"what was to be forgotten is not gone everywhere yet: {'; '.join(unfinished)}",
             )
 
     # -- repair --------------------------------------------------------------------------------------------
@@ -353,12 +304,10 @@ class Doctor:
                     self._forgetter.finish()
         except (ReverieError, OSError) as error:
             return [
-                Finding(
-                    code="repair-failed",
+                build_finding(
+                    "repair-failed",
+                    f"repairing ({remedy}) did not succeed: {error}",
                     part=_PART_BY_REMEDY[remedy],
-                    severity="error",
-                    what=f"repairing ({remedy}) did not succeed: {error}",
-                    fix="put that right, and run `reverie doctor --fix` again",
                 )
             ]
         return []
@@ -374,23 +323,6 @@ def _get_identity(finding: Finding) -> tuple[str, str, tuple[str, ...]]:
 
 
 def _from_problem(problem: StoreProblem) -> Finding:
-    return Finding(
-        code="database",
-        part="database",
-        severity="error",
-        what=problem.what,
-        fix=problem.fix,
-        remedy="database" if problem.repairable else None,
-    )
-
-
-def _build_index_finding(code: str, what: str, *, about: tuple[str, ...] = ()) -> Finding:
-    return Finding(
-        code=code,
-        part="index",
-        severity="warning",
-        what=what,
-        fix="have it built again with `reverie doctor --fix`, or remove the folder index/",
-        remedy="index",
-        about=about,
+    return build_finding(
+        "database", problem.what, remedy="database" if problem.repairable else None, fix=problem.fix
     )

@@ -1,6 +1,6 @@
 """Checks of a memory's folder, and the diagnosis of a memory that cannot be opened.
 
-They check modes, leftovers, old backups and free space, not the content of database, index and files.
+They check modes, leftovers and old backups, not the content of database, index and files.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from types import MappingProxyType
 from reverie.admin.doctor.findings import (
     Diagnosis,
     Finding,
+    build_finding,
     count,
     summarize_names,
     to_relative_path,
@@ -33,27 +34,21 @@ _DRAFTS = (f".{_DATABASE}.*.new*", ".rebuilding-*", ".recovering-*")
 _BACKUPS = f"{_DATABASE}.v*.backup*"
 _MOVED_ASIDE = (f"{_DATABASE}.broken-*", "before-recovery-*")
 _OTHERS = 0o077
-_LITTLE_ROOM = 20_000_000
-_FEW_FILES = 1_000
 _ABANDONED_S = 600.0
 
 
 def check_folder(path: Path) -> Iterator[Finding]:
     """Report what is wrong with a memory's folder, except its content."""
     if is_on_read_only_mount(path):
-        yield Finding(
-            code="read-only",
-            part="folder",
-            severity="note",
-            what="the folder is on a read-only mount: nothing is saved, and edits of files are not imported",
-            fix="mount it for writing, if that is not intended",
+        yield build_finding(
+            "read-only",
+            "the folder is on a read-only mount: nothing is saved, and edits of files are not imported",
         )
         return
     yield from _check_obstacles(path)
     yield from _check_modes(path)
     yield from _check_leftovers(path)
     yield from _check_database_copies(path)
-    yield from _check_disk_space(path)
 
 
 def is_obstructed(path: Path, *names: str) -> bool:
@@ -88,13 +83,13 @@ def _check_obstacles(path: Path) -> Iterator[Finding]:
             fix = "move it away, and run `reverie doctor --fix`"
             if "may not" in why or "looked at" in why:
                 fix = f"give it back with chmod {700 if name in _FOLDERS else 600} {path / name}"
-            yield Finding(
-                code="in-the-way",
+            yield build_finding(
+                "in-the-way",
+                f"{name} is {why}: what belongs there is not kept on disk",
+                (name,),
                 part="files" if holds_data or name in _FILES else "index",
                 severity="error" if holds_data else "warning",
-                what=f"{name} is {why}: what belongs there is not kept on disk",
                 fix=fix,
-                about=(name,),
             )
 
 
@@ -106,25 +101,16 @@ def _check_modes(path: Path) -> Iterator[Finding]:
         shut = "" if reach else ", were no folder above them closed"
         what = summarize_names(names, "file or folder", "files and folders")
         what += f" could be read by other users{shut}"
-        yield Finding(
-            code="modes",
-            part="folder",
-            severity="warning" if reach else "note",
-            what=what,
-            fix="chmod 600 the files and 700 the folders",
-            remedy="modes",
-            about=names,
-        )
+        yield build_finding("modes", what, names, severity="warning" if reach else "note")
     mode = path.stat().st_mode
     if mode & _OTHERS:
         harm = bool(mode & (stat.S_IWGRP | stat.S_IWOTH))
         can = "remove and replace files in it" if harm else "see the names of what is in it"
-        yield Finding(
-            code="folder-mode",
-            part="folder",
-            severity="warning" if harm else "note",
-            what=f"the folder was there before Reverie and has the mode {stat.S_IMODE(mode):o}: "
+        yield build_finding(
+            "folder-mode",
+            f"the folder was there before Reverie and has the mode {stat.S_IMODE(mode):o}: "
             f"other users can {can}",
+            severity="warning" if harm else "note",
             fix=f"chmod 700 {path}",
         )
 
@@ -168,27 +154,20 @@ def set_modes(path: Path) -> None:
 def _check_leftovers(path: Path) -> Iterator[Finding]:
     if drafts := _find_abandoned_drafts(path):
         names = tuple(to_relative_path(file, path) for file in drafts)
-        yield Finding(
-            code="drafts",
-            part="folder",
-            severity="warning",
-            what=f"{summarize_names(names, 'unfinished database', 'unfinished databases')} were left by "
+        yield build_finding(
+            "drafts",
+            f"{summarize_names(names, 'unfinished database', 'unfinished databases')} were left by "
             "a process that was killed; they hold nothing that is not here",
-            fix="remove them",
-            remedy="leftovers",
-            about=names,
+            names,
         )
     others = sorted(file for file in (path / "index").glob("*") if file.name not in (FORMAT, VECTORS.name))
     if others:
         names = tuple(to_relative_path(file, path) for file in others)
-        yield Finding(
-            code="other-index",
-            part="index",
-            severity="note",
-            what=f"room is taken by {summarize_names(names, 'search index', 'search indexes')} of "
+        yield build_finding(
+            "other-index",
+            f"room is taken by {summarize_names(names, 'search index', 'search indexes')} of "
             "another version of Reverie",
-            fix="remove that, if no other version has this folder open",
-            about=names,
+            names,
         )
 
 
@@ -218,53 +197,20 @@ def _check_database_copies(path: Path) -> Iterator[Finding]:
     """Report copies of the database, about which a person has to decide."""
     if copies := sorted(file for moved in _MOVED_ASIDE for file in path.glob(moved)):
         names = tuple(to_relative_path(file, path) for file in copies)
-        yield Finding(
-            code="moved-aside",
-            part="folder",
-            severity="note",
-            what=summarize_names(names, "replaced database is kept", "replaced databases are kept")
+        yield build_finding(
+            "moved-aside",
+            summarize_names(names, "replaced database is kept", "replaced databases are kept")
             + ", from before a rebuild or a recovery: they hold what was forgotten or removed since",
-            fix="remove them once you miss nothing",
-            about=names,
+            names,
         )
     if backups := sorted(path.glob(_BACKUPS)):
         names = tuple(to_relative_path(file, path) for file in backups)
-        yield Finding(
-            code="old-backups",
-            part="folder",
-            severity="note",
-            what=f"{summarize_names(names, 'backup', 'backups')} made before an update of Reverie "
+        yield build_finding(
+            "old-backups",
+            f"{summarize_names(names, 'backup', 'backups')} made before an update of Reverie "
             "are kept; they hold what was forgotten or removed since",
-            fix="remove them once you are content with the update",
-            about=names,
+            names,
         )
-
-
-def _check_disk_space(path: Path) -> Iterator[Finding]:
-    disk = os.statvfs(path)
-    room, size = disk.f_bavail * disk.f_frsize, _compute_database_size(path)
-    if room < _LITTLE_ROOM or (disk.f_files and disk.f_favail < _FEW_FILES):
-        yield Finding(
-            code="little-room",
-            part="folder",
-            severity="warning",
-            what=f"the disk has room for {room / 1e6:.1f} MB and {disk.f_favail:,} files more: "
-            "saving will soon be refused",
-            fix="free some space",
-        )
-    elif room < size:
-        yield Finding(
-            code="no-room-for-a-copy",
-            part="folder",
-            severity="note",
-            what=f"the disk has room for {room / 1e6:.1f} MB more, and the database has "
-            f"{size / 1e6:.1f} MB: it cannot be backed up or scrubbed here",
-            fix="free some space, or back it up to another disk",
-        )
-
-
-def _compute_database_size(path: Path) -> int:
-    return sum((path / name).stat().st_size for name in _OF_DATABASE if (path / name).exists())
 
 
 # -- a memory that cannot be opened ------------------------------------------------------------------------
@@ -297,29 +243,23 @@ def diagnose_unopened(path: Path, error: ReverieError) -> Diagnosis | None:
         if not files and not log.exists() and not backups:
             return None
         others = count(files, "readable file") if files else "other files"
-        finding = Finding(
-            code="database-missing",
-            part="database",
-            severity="error",
-            what=f"{_DATABASE} is missing from {str(path)!r}, where {others} of a memory are",
+        finding = build_finding(
+            "database-missing",
+            f"{_DATABASE} is missing from {str(path)!r}, where {others} of a memory are",
             fix=fix,
         )
     elif isinstance(error, StoreIncompatible):
-        finding = Finding(
-            code="database-foreign",
-            part="database",
-            severity="error",
-            what=_strip_advice(error),
+        finding = build_finding(
+            "database-foreign",
+            _strip_advice(error),
             fix=_extract_advice(error)
             if not (files or backups) or "newer" in str(error)
             else f"keep a copy; then {fix}",
         )
     elif isinstance(error, StoreCorrupt):
-        finding = Finding(
-            code="database-damaged",
-            part="database",
-            severity="error",
-            what=f"{_DATABASE} is damaged so that it cannot be opened",
+        finding = build_finding(
+            "database-damaged",
+            f"{_DATABASE} is damaged so that it cannot be opened",
             fix=f"keep a copy of it; then {fix}",
         )
     else:
@@ -327,12 +267,8 @@ def diagnose_unopened(path: Path, error: ReverieError) -> Diagnosis | None:
     notes = []
     if finding.code == "database-missing" and log.exists() and log.stat().st_size:
         notes.append(
-            Finding(
-                code="log-alone",
-                part="database",
-                severity="warning",
-                what=f"{log.name} holds the latest changes of the database that belongs to it",
-                fix="keep it together with its database: neither is whole without the other",
+            build_finding(
+                "log-alone", f"{log.name} holds the latest changes of the database that belongs to it"
             )
         )
     return Diagnosis(findings=(finding, *notes), repaired=(), checked=MappingProxyType({"files": files}))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import assert_never
 
-from reverie.admin.doctor.findings import Finding, Remedy, Severity, count, summarize_names
+from reverie.admin.doctor.findings import Finding, build_finding, count, summarize_names
 from reverie.domain.change import Value
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import StoreCorrupt
@@ -183,7 +183,7 @@ def check_files(store: Store, folder: MemoryFolder, root: Path, checked: Counter
     folder.flush(_WAIT_S)
     problems = folder.problems()
     for problem in problems:
-        yield _build_finding("file-problem", problem.what, problem.fix)
+        yield build_finding("file-problem", problem.what, fix=problem.fix)
     for conflict in folder.conflicts():
         about = f" ({', '.join(conflict.fields)})" if conflict.fields else ""
         what = (
@@ -191,11 +191,11 @@ def check_files(store: Store, folder: MemoryFolder, root: Path, checked: Counter
             f"the version by hand is in force, the program's is in {conflict.path!r}"
         )
         fix = f"take over from {conflict.path!r} what you want to keep, and remove it"
-        yield _build_finding("conflict", what, fix, (conflict.of, conflict.path))
+        yield build_finding("conflict", what, (conflict.of, conflict.path), fix=fix)
     try:
         result = compare_files(store, root)
     except StoreCorrupt as error:
-        yield _build_finding("files-unread", f"files could not be compared: {error}", "see above")
+        yield build_finding("files-unread", f"files could not be compared: {error}")
         return
     checked["files"] = result.files
     yield from _report_differences(result, " ".join(problem.what for problem in problems))
@@ -208,38 +208,18 @@ def _report_differences(result: MirrorComparison, reported: str) -> Iterator[Fin
         return tuple(path for path in paths if repr(path) not in reported)
 
     if paths := select_new(result.missing):
-        what = summarize_names(paths, "file is missing", "files are missing")
-        fix = "write them again with `reverie doctor --fix`"
-        yield _build_finding("files-missing", what, fix, paths, remedy="files")
+        yield build_finding(
+            "files-missing", summarize_names(paths, "file is missing", "files are missing"), paths
+        )
     if paths := select_new(result.different):
         what = summarize_names(paths, "file differs from the database", "files differ from the database")
-        fix = "`reverie doctor --fix` writes old versions again and takes edits in"
-        yield _build_finding("files-differ", what, fix, paths, remedy="files")
+        yield build_finding("files-differ", what, paths)
     if paths := select_new(result.unknown):
         what = summarize_names(paths, "file corresponds to nothing", "files correspond to nothing")
-        fix = (
-            "take them in with `reverie doctor --fix`; what was forgotten on request stays out: remove those"
-        )
-        yield _build_finding("files-unknown", what, fix, paths, remedy="files")
+        yield build_finding("files-unknown", what, paths)
     if result.drafts:
         what = f"{count(len(result.drafts), 'draft')} of files were left by processes that were killed"
-        fix = "have them put back or removed with `reverie doctor --fix`"
-        yield _build_finding("drafts-left", what, fix, tuple(result.drafts), remedy="files")
+        yield build_finding("drafts-left", what, result.drafts)
     if result.foreign:
-        paths = tuple(result.foreign)
-        what = summarize_names(paths, "file is not Reverie's", "files are not Reverie's")
-        yield _build_finding(
-            "files-foreign", what, "nothing has to be done: they are left alone", paths, severity="note"
-        )
-
-
-def _build_finding(
-    code: str,
-    what: str,
-    fix: str,
-    about: tuple[str, ...] = (),
-    *,
-    severity: Severity = "warning",
-    remedy: Remedy | None = None,
-) -> Finding:
-    return Finding(code=code, part="files", severity=severity, what=what, fix=fix, remedy=remedy, about=about)
+        what = summarize_names(result.foreign, "file is not Reverie's", "files are not Reverie's")
+        yield build_finding("files-foreign", what, result.foreign)
