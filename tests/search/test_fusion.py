@@ -103,8 +103,15 @@ def test_the_explanation_has_the_parts_of_both_sides():
     (first, *_) = fuse(rank_words(WORDS), WORDS, Cosines({1: 0.9}), has_words=True, floor=0.0)
     assert first.matched == ("harbour", "crane")
     assert first.parts["cosine"] == 0.9
-    assert first.parts["vector"] == pytest.approx(0.1 / 0.02 / 8)
+    assert first.parts["vector"] == pytest.approx(2 * (0.1 / 0.02 / 2) ** 1.6 / 8)
     assert first.parts["words"] > 0
+
+
+def test_each_further_deviation_counts_for_more():
+    passages = [record(key) for key in (1, 2, 3)]
+    fused = fuse([], passages, Cosines({1: 0.88, 2: 0.86, 3: 0.84}), has_words=True, floor=0.0)
+    first, second, third = (entry.vector for entry in fused)
+    assert first - second > second - third > 0
 
 
 @given(st.dictionaries(st.integers(1, 6), st.floats(0.5, 1.0)), st.integers(1, 6), st.floats(0.0, 0.2))
