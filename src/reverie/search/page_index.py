@@ -63,6 +63,8 @@ class PageParagraphs:
 
     def add_frequencies(self, frequencies: Mapping[str, int], tokens: Iterable[str]) -> dict[str, int]:
         """Return the frequencies with those of the tokens in pages."""
+        if not self._entries:
+            return dict(frequencies)
         return dict(frequencies) | {
             token: frequencies.get(token, 0) + count
             for token in tokens

@@ -173,9 +173,12 @@ class RankedPassage(NamedTuple):
 
     def list_matches(self) -> dict[str, str]:
         """Return the matched tokens, and for each the token of the question that it is or stands for."""
-        text = self.reason.passage.terms
-        terms = [self.reason.scale.terms[i] for i in self.reason.list_matched_terms()]
-        return {_find_matching_token(term, text): term.token for term in terms}
+        text, scale = self.reason.passage.terms, self.reason.scale
+        matches = {}
+        for i in self.reason.list_matched_terms():
+            _, token, needle = scale.needles[i]
+            matches[token if needle in text else _find_alternative(scale.terms[i], text)] = token
+        return matches
 
     @property
     def coverage(self) -> float:
@@ -380,10 +383,8 @@ class _Scale:
         return total * self.saturated * self.settings.pair
 
 
-def _find_matching_token(term: QueryTerm, text: str) -> str:
-    """Return the token of a packed text that matches a term: an alternative if it does not stand there itself."""
-    if f" {term.token} " in text:
-        return term.token
+def _find_alternative(term: QueryTerm, text: str) -> str:
+    """Return the token of a packed text that stands for a term; the term's own if there is none."""
     return next((other.token for other in term.alternatives if f" {other.token} " in text), term.token)
 
 
@@ -415,7 +416,7 @@ class _Candidate:
 
     def list_matched_terms(self) -> list[int]:
         """Return the numbers of the words found in it or in what it takes in."""
-        return sorted(dict(self.hits) | self.taken)
+        return sorted({*self.taken, *(i for i, _ in self.hits)}) if self.taken else [i for i, _ in self.hits]
 
     def parts(self) -> dict[str, float]:
         """Return the score in shares of the attainable, by name."""

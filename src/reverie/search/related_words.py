@@ -21,6 +21,7 @@ import mmap
 import re
 import struct
 import time
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -263,14 +264,7 @@ class _Table:
 
     def _find(self, key: bytes, low: int) -> int:
         """Return the number of the first word from `low` on that does not come before `key`."""
-        high = self._count
-        while low < high:
-            middle = (low + high) // 2
-            if self._read_word(middle) < key:
-                low = middle + 1
-            else:
-                high = middle
-        return low
+        return bisect_left(range(self._count), key, low, key=self._read_word)
 
     def _read_word(self, at: int) -> bytes:
         begin, end = _TWO_NUMBERS.unpack_from(self._bytes, HEADER.size + 4 * at)

@@ -85,9 +85,13 @@ class Score(NamedTuple):
     @property
     def parts(self) -> dict[str, float]:
         """All but the total, by name."""
-        parts = self._asdict()
-        del parts["total"]
-        return parts
+        return {
+            "relevance": self.relevance,
+            "recency": self.recency,
+            "importance": self.importance,
+            "confidence": self.confidence,
+            "kind": self.kind,
+        }
 
 
 def score(

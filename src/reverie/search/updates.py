@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
+from functools import lru_cache
 from typing import NamedTuple
 
 from reverie.domain.filter import is_valid_at
@@ -121,12 +122,12 @@ class RareWords:
         """
         self._count = count
         self._most = max(_HOLDERS, min(_MOST_HOLDERS, _RARE * passages))
-        self._known: dict[int, list[str]] = {}
+        self._known: dict[int, Sequence[str]] = {}
 
-    def of(self, passages: Sequence[Passage]) -> list[list[str]]:
+    def of(self, passages: Sequence[Passage]) -> list[Sequence[str]]:
         """Return those of each passage, counted at once; none for a long one."""
-        unknown = {
-            passage.key: _list_words(passage) if passage.length <= _LONGEST else []
+        unknown: dict[int, Sequence[str]] = {
+            passage.key: _list_words(passage) if passage.length <= _LONGEST else ()
             for passage in passages
             if passage.key not in self._known
         }
@@ -251,9 +252,13 @@ def _compute_overlap(one: Passage, other: Passage) -> float:
     return 2 * len(set(words).intersection(others)) / ((len(words) + len(others)) or 1)
 
 
-def _list_words(passage: Passage) -> list[str]:
-    words = dict.fromkeys(passage.terms.split())
-    return [word for word in words if _is_content(word)]
+def _list_words(passage: Passage) -> tuple[str, ...]:
+    return _select_content(passage.terms)
+
+
+@lru_cache(maxsize=512)  # of short passages: each is compared with several others
+def _select_content(terms: str) -> tuple[str, ...]:
+    return tuple([word for word in dict.fromkeys(terms.split()) if _is_content(word)])
 
 
 def _is_content(word: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 
 from reverie.domain.errors import InvalidInput, quote_value
 
@@ -81,6 +82,7 @@ def to_microseconds(moment: datetime) -> int:
     return (moment - _EPOCH) // _MICROSECOND
 
 
+@lru_cache(maxsize=4_096)  # what is saved together has the same times, three in each record
 def from_microseconds(count: int) -> datetime:
     """Return the moment that many microseconds after 1970-01-01 UTC, exact."""
     return _EPOCH + timedelta(microseconds=count)

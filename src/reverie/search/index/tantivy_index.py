@@ -265,12 +265,11 @@ class TantivyIndex:
         scored = [(fields[each.among], each.token, each.weight * ONCE) for each in weights]
         for each in weights:
             if each.among == "words":
-                tokens = (_build_often_token(subject, each.token, least) for least in OFTEN)
-                scored += [
-                    ("often", token, each.weight)
-                    for token in tokens
-                    if self._searcher.doc_freq("often", token)
-                ]
+                for least in OFTEN:
+                    token = _build_often_token(subject, each.token, least)
+                    if not self._searcher.doc_freq("often", token):
+                        break  # then no passage has it more often either
+                    scored.append(("often", token, each.weight))
         clauses = [
             (Occur.Should, Query.const_score_query(self._build_term_query(field, token), weight))
             for field, token, weight in scored

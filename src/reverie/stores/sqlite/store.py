@@ -607,10 +607,8 @@ class SQLiteStore:
         ):
             for start in range(0, len(names), _MOST_NAMES):
                 some = names[start : start + _MOST_NAMES]
-                for key, *row in self._connections.rows(
-                    _build_select(table, column, some), _pad_values(some)
-                ):
-                    found[row[0] if column == "id" else key] = tuple(row)
+                rows = self._connections.rows(_build_select(table, column, some), _pad_values(some))
+                found |= {row[int(column == "id")]: row[1:] for row in rows}
         return [decode_or_raise(table, found[name]) for name in wanted if name in found]
 
     def _fetch_passage_rows(self, subject: Searchable, keys: Sequence[int]) -> list[Row]:
