@@ -373,9 +373,7 @@ def settings(folder: Path) -> None:
 def elsewhere(memory: Memory, folder: Path) -> None:
     kept: Backup = memory.admin.backup(folder / "kept.zip", overwrite=True)
     back: RecoveryReport = recover(kept.path, folder / "new", replace=True)
-    told: ExportReport = memory.admin.export("out", "markdown", scope=["", "user:alice"], archived=False)
-    with (folder / "out.jsonl").open("w") as file:
-        memory.admin.export(file)
+    told: ExportReport = memory.admin.export("out", "markdown", scope=["", "user:alice"])
     taken: ImportReport = memory.admin.import_from(
         folder / "out", origin="owner", scope="user:alice", dry_run=True
     )

@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from reverie.admin.administration import export_store
 from reverie.admin.history import Journal, When
 from reverie.admin.history.snapshot_store import SnapshotStore
 from reverie.admin.stats import Stats, compute_stats
@@ -30,7 +29,6 @@ from reverie.stores.writer import StoreWriter
 
 if TYPE_CHECKING:
     from reverie.admin.transfer.export import ExportForm, ExportReport
-    from reverie.admin.transfer.formats.native.jsonl import Writable
 
 
 class Snapshot(MemoryReader):
@@ -108,26 +106,18 @@ class Snapshot(MemoryReader):
 
     def export(
         self,
-        target: str | os.PathLike[str] | Writable,
+        target: str | os.PathLike[str],
         form: ExportForm = "jsonl",
         *,
         scope: str | Sequence[str] | None = None,
-        archived: bool = True,
-        sessions: bool = True,
         overwrite: bool = False,
         progress: Callable[[int], None] | None = None,
     ) -> ExportReport:
         """Export the memory as it was; see `reverie.admin.administration.Administration.export`."""
-        return export_store(
-            self._store,
-            target,
-            form,
-            clock=self._clock,
-            scope=scope,
-            archived=archived,
-            sessions=sessions,
-            overwrite=overwrite,
-            progress=progress,
+        from reverie.admin.transfer import export
+
+        return export.export(
+            self._store, target, form, scope=scope, at=self._clock(), overwrite=overwrite, progress=progress
         )
 
     def close(self) -> None:

@@ -13,17 +13,15 @@ from typing import TYPE_CHECKING, Protocol
 from reverie.admin.stats import Stats, compute_stats
 from reverie.context.receipts import PackReceipt
 from reverie.domain.errors import NotFound, translate_os_errors
-from reverie.domain.filter import parse_values
 from reverie.domain.record import Origin
-from reverie.domain.scope import EVERY_SCOPE, validate_scope
-from reverie.domain.text.timestamps import Clock, Duration, parse_duration
+from reverie.domain.text.timestamps import Duration, parse_duration
 from reverie.domain.text.validation import validate_count
 from reverie.repositories.activity import KEPT_DAYS, ActivityLog, DayActivity
 from reverie.repositories.receipts import ExplainedPack, ReceiptReader
 from reverie.repositories.records import RecordRepository
 from reverie.search.index.candidates import CandidateIndex
 from reverie.settings import Settings
-from reverie.stores.protocol import Store, StoreProblem
+from reverie.stores.protocol import StoreProblem
 from reverie.stores.redacting import unwrap
 from reverie.stores.telemetry import trace
 from reverie.stores.writer import StoreWriter
@@ -36,7 +34,6 @@ if TYPE_CHECKING:
     from reverie.admin.erasure.request import EraseRequest, ErasureReport
     from reverie.admin.transfer.backup import Backup
     from reverie.admin.transfer.export import ExportForm, ExportReport
-    from reverie.admin.transfer.formats.native.jsonl import Writable
     from reverie.admin.transfer.importer import ImportReport
     from reverie.files.folder import MemoryFolder
     from reverie.search.vectors.vector_index import VectorIndex, VectorStatus
@@ -325,12 +322,10 @@ class Administration:
 
     def export(
         self,
-        target: str | os.PathLike[str] | Writable,
+        target: str | os.PathLike[str],
         form: ExportForm = "jsonl",
         *,
         scope: str | Sequence[str] | None = None,
-        archived: bool = True,
-        sessions: bool = True,
         overwrite: bool = False,
         progress: Callable[[int], None] | None = None,
     ) -> ExportReport:
@@ -340,14 +335,11 @@ class Administration:
         was erased are not; `backup` keeps those too.
 
         Args:
-            target: The file (`jsonl`) or the folder (`markdown`), which must be new or empty. For `jsonl` also an open
-                text file.
+            target: The file (`jsonl`) or the folder (`markdown`), which must be new or empty.
             form: `jsonl`, one JSON document a line; `markdown`, a file for each record and session, with YAML
                 front matter.
             scope: One scope or several to export; None or `EVERY_SCOPE` for all. Pages and logs belong to the
                 empty scope.
-            archived: Whether to export archived records.
-            sessions: Whether to export sessions.
             overwrite: Whether a file of that name may be replaced.
             progress: Callback that receives the number of records and turns written since the last call.
 
@@ -358,16 +350,10 @@ class Administration:
             InvalidInput: an argument is not of its form, or there is something of that name.
             StoreUnavailable: it cannot be written.
         """
-        return export_store(
-            self._store,
-            target,
-            form,
-            clock=self._clock,
-            scope=scope,
-            archived=archived,
-            sessions=sessions,
-            overwrite=overwrite,
-            progress=progress,
+        from reverie.admin.transfer import export
+
+        return export.export(
+            self._store, target, form, scope=scope, at=self._clock(), overwrite=overwrite, progress=progress
         )
 
     def import_from(
@@ -435,24 +421,3 @@ class Administration:
             folder=self._path,
             files=self._files,
         )
-
-
-def export_store(
-    store: Store,
-    target: str | os.PathLike[str] | Writable,
-    form: ExportForm,
-    *,
-    clock: Clock,
-    scope: str | Sequence[str] | None,
-    archived: bool,
-    sessions: bool,
-    overwrite: bool,
-    progress: Callable[[int], None] | None,
-) -> ExportReport:
-    """Export a store; see `Administration.export`."""
-    from reverie.admin.transfer import export
-
-    every = scope is None or scope == EVERY_SCOPE
-    scopes = None if every else tuple(validate_scope(each) for each in parse_values(scope, name="scope"))
-    selection = export.ExportSelection(scopes=scopes, archived=archived, sessions=sessions)
-    return export.export(store, target, form, selection, at=clock(), overwrite=overwrite, progress=progress)

@@ -78,20 +78,6 @@ def test_a_graph_gives_a_record_for_each_observation_and_relation(memory: Memory
     }
 
 
-def test_a_graph_as_one_object_is_read_too(memory: Memory, tmp_path: Path) -> None:
-    graph = {
-        "entities": [{k: v for k, v in each.items() if k != "type"} for each in samples.MCP[:2]],  # type: ignore[attr-defined]
-        "relations": [{k: v for k, v in samples.MCP[2].items() if k != "type"}],  # type: ignore[attr-defined]
-    }
-    for indent in (None, 2):
-        file = samples.text(tmp_path / "graph.json", json.dumps(graph, indent=indent))
-        done = memory.admin.import_from(file)
-        assert done.form == "mcp"
-    assert len(samples.contents(memory)) == 4
-    assert samples.whys(done) == {"known": 4, "empty": 1}
-    assert memory.admin.import_from(samples.mcp(tmp_path)).records == 0
-
-
 def test_a_graph_that_grew_gives_what_is_new(memory: Memory, tmp_path: Path) -> None:
     memory.admin.import_from(samples.mcp(tmp_path))
     grown = copy.deepcopy(samples.MCP)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from tests.interfaces.conftest import PROGRAM, environment, run_cli, run_on_terminal
+from tests.interfaces.conftest import run_cli, run_on_terminal
 
 Call = Callable[..., Result]
 Answer = Callable[..., Any]
@@ -117,50 +116,11 @@ def test_an_export_is_taken_in_again(answer: Answer, filled: None, tmp_path: Pat
     assert (again["form"], again["records"], again["skipped_by_reason"]) == (form, 0, {"known": 2})
 
 
-def test_standard_output_gets_the_lines_and_nothing_else(call: Call, filled: None, folder: Path) -> None:
-    done = run_cli("export", "-", "--store", folder)
-    assert done.returncode == 0
-    lines = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [line["type"] for line in lines] == ["header", "record", "session", "turn", "end"]
-    assert b"Exported to standard output: 1 record, 1 session, 1 turn." in done.stderr
-    assert run_cli("export", "-", "--quiet", "--store", folder).stderr == b""
-    assert call("export", "-", "--json").exit_code == 2
-    assert call("export", "-", "--format", "markdown").exit_code == 2
-
-
-def test_no_memory_commands_the_terminal_through_an_export(call: Call, folder: Path) -> None:
-    call("say", "cli:1", "red \x1b[31m and \x9b31m", "--role", "tool")
-    code, written = run_on_terminal("export", "-", "--store", folder)
-    assert code == 0
-    assert "\\u001b[31m" in written
-    assert "\x1b[31m" not in written
-    assert "\x9b" not in written
-
-
-def test_a_reader_that_goes_away_is_no_error(call: Call, folder: Path) -> None:
-    call("remember", *[f"word{n}" for n in range(2000)])
-    for _ in range(3):
-        call("say", "cli:1", "long " * 20_000)
-    running = subprocess.Popen(
-        [*PROGRAM, "export", "-", "--store", str(folder)],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(),
-    )  # fmt: skip
-    assert running.stdout is not None
-    running.stdout.read(10)
-    running.stdout.close()
-    assert running.stderr is not None
-    complaint = running.stderr.read()
-    running.stderr.close()
-    assert running.wait(timeout=60) == 141, complaint
-    assert b"Traceback" not in complaint
-
-
 def test_what_is_exported_can_be_restricted(call: Call, answer: Answer, filled: None, tmp_path: Path) -> None:
     call("remember", "Hers alone", "--scope", "user:a")
     archived = answer("remember", "Gone by now")["record"]["id"]
     call("archive", archived)
     assert answer("export", tmp_path / "a", "--scope", "user:a")["records"] == 1
-    assert answer("export", tmp_path / "b", "--no-archived", "--no-sessions")["records"] == 2
     assert answer("export", tmp_path / "c", "--scope", "user:a", "--scope", "")["records"] == 3
     assert answer("export", tmp_path / "d", "--as-of", "1")["records"] == 1
     assert call("export", tmp_path / "d").exit_code == 2

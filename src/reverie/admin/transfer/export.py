@@ -17,14 +17,15 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, get_args
 
 from reverie.admin.transfer.atomic_writes import create_folder, create_text_file
-from reverie.admin.transfer.formats.native.jsonl import JsonlWriter, Writable
+from reverie.admin.transfer.formats.native.jsonl import JsonlWriter
 from reverie.admin.transfer.formats.native.markdown import MarkdownWriter
 from reverie.admin.transfer.items import Skipped
 from reverie.domain.conversation import SessionOverview, SessionState, Turn
 from reverie.domain.errors import InvalidInput, StoreCorrupt
-from reverie.domain.filter import Filter
+from reverie.domain.filter import Filter, parse_values
 from reverie.domain.page import Page, Paragraph
 from reverie.domain.record import Record
+from reverie.domain.scope import EVERY_SCOPE, validate_scope
 from reverie.domain.text.json_values import to_json_object
 from reverie.files.disk.paths import resolve_path
 from reverie.stores.protocol import Store
@@ -41,7 +42,7 @@ class ExportReport:
 
     Attributes:
         form: The form: `jsonl` or `markdown`.
-        path: The file or folder; None for an open file.
+        path: The file or folder.
         records: How many records.
         sessions: How many sessions.
         turns: How many turns.
@@ -51,7 +52,7 @@ class ExportReport:
     """
 
     form: ExportForm
-    path: Path | None
+    path: Path
     records: int
     sessions: int
     turns: int
@@ -62,26 +63,6 @@ class ExportReport:
     def to_dict(self) -> dict[str, Any]:
         """Return every field as JSON values."""
         return to_json_object(self)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExportSelection:
-    """Selection of what to export.
-
-    Attributes:
-        scopes: Only these scopes; None for all. Pages and logs belong to the empty scope.
-        archived: Whether to export archived records.
-        sessions: Whether to export sessions with their turns.
-    """
-
-    scopes: tuple[str, ...] | None = None
-    archived: bool = True
-    sessions: bool = True
-
-    @property
-    def pages(self) -> bool:
-        """Whether to export pages and logs."""
-        return self.scopes is None or "" in self.scopes
 
 
 class ExportWriter(Protocol):
@@ -110,34 +91,24 @@ class ExportWriter(Protocol):
 
 def export(
     store: Store,
-    target: str | os.PathLike[str] | Writable,
+    target: str | os.PathLike[str],
     form: ExportForm,
-    selection: ExportSelection,
     *,
+    scope: str | Sequence[str] | None,
     at: datetime,
     overwrite: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> ExportReport:
-    """Write an export; the file or folder gets its name when it is complete.
+    """Write an export; the file or folder gets its name when it is complete (see `Administration.export`).
 
     Args:
-        target: The file (`jsonl`), the folder (`markdown`), or for `jsonl` an open text file.
         at: The time now, which is written into it.
-        overwrite: Whether a file of that name may be replaced; a folder that is not empty never is.
-        progress: Receives the number of records and turns written since its last call.
-
-    Raises:
-        InvalidInput: an argument is not of its form, or there is something of that name.
-        StoreUnavailable: it cannot be written.
     """
     if form not in EXPORT_FORMS:
         raise InvalidInput(f"form is {form!r}: use one of {', '.join(EXPORT_FORMS)}")
-    run = _Export(store, selection, progress or (lambda count: None))
-    if not isinstance(target, str | os.PathLike) and hasattr(target, "write"):
-        if form != "jsonl":
-            raise InvalidInput(f"form is {form!r}, which makes a folder: pass its name")
-        run.write(JsonlWriter(target, at=at))
-        return run.summarize_export(form, None)
+    every = scope is None or scope == EVERY_SCOPE
+    scopes = None if every else tuple(validate_scope(each) for each in parse_values(scope, name="scope"))
+    run = _Export(store, scopes, progress or (lambda count: None))
     path = resolve_path(target, name="target")
     if form == "jsonl":
         with create_text_file(path, overwrite=overwrite) as file:
@@ -151,22 +122,22 @@ def export(
 class _Export:
     """State of one export."""
 
-    def __init__(self, store: Store, selection: ExportSelection, progress: Callable[[int], None]) -> None:
+    def __init__(self, store: Store, scopes: tuple[str, ...] | None, progress: Callable[[int], None]) -> None:
         self._store = store
-        self._selection = selection
+        self._scopes = scopes
         self._progress = progress
         self._counts = Counter[str](records=0, sessions=0, turns=0, pages=0, paragraphs=0)
         self._left_out: list[Skipped] = []
 
     def write(self, writer: ExportWriter) -> None:
-        """Write everything that is selected."""
+        """Write everything in the scopes; pages and logs belong to the empty one."""
         for record in self._iter_records():
             writer.put_record(record)
             self._count("records")
         for overview in self._list_sessions():
             writer.put_session(overview.state, self._iter_turns(overview))
             self._counts["sessions"] += 1
-        if self._selection.pages:
+        if self._scopes is None or "" in self._scopes:
             for page in self._store.pages():
                 writer.put_page(page)
                 self._counts["pages"] += 1
@@ -177,13 +148,13 @@ class _Export:
                 self._counts["paragraphs"] += len(paragraphs)
         writer.finish(dict(self._counts))
 
-    def summarize_export(self, form: ExportForm, path: Path | None) -> ExportReport:
+    def summarize_export(self, form: ExportForm, path: Path) -> ExportReport:
         """Return the report of the export."""
         return ExportReport(form=form, path=path, left_out=tuple(self._left_out), **self._counts)
 
     def _iter_records(self) -> Iterator[Record]:
         """Yield records, the oldest first, so that an import stores them in this order."""
-        wanted = Filter(scopes=self._selection.scopes, archived=None if self._selection.archived else False)
+        wanted = Filter(scopes=self._scopes, archived=None)
         before = sum(self._store.tally("kind", wanted).values())
         ids = [record.id for record in self._store.find(wanted, order="created")]
         missing = min(before, sum(self._store.tally("kind", wanted).values())) - len(ids)
@@ -204,9 +175,7 @@ class _Export:
                     self._leave_out("record", f"record {each!r}", 1)
 
     def _list_sessions(self) -> list[SessionOverview]:
-        if not self._selection.sessions:
-            return []
-        overviews = self._store.sessions(scopes=self._selection.scopes)
+        overviews = self._store.sessions(scopes=self._scopes)
         return sorted(overviews, key=lambda each: (each.state.created_at, each.state.id))
 
     def _iter_turns(self, overview: SessionOverview) -> Iterator[Turn]:

@@ -62,7 +62,7 @@ def detect_format(path: Path) -> Form:
     if head.startswith(_SQLITE):
         raise InvalidInput(f"{path.name} is a database: open its folder, or make a backup of it")
     if path.suffix.lower() == ".md":
-        return "markdown" if _is_own_markdown(path) else "notes"
+        return "notes"
     return _detect_text_format(path)
 
 
@@ -117,7 +117,7 @@ def _detect_object_format(data: Any) -> Form | None:
         return "claude"
     if data.get("type") == "header" and data.get("format") == codec.FORMAT:
         return "jsonl"
-    if data.get("type") in ("entity", "relation") or {"entities", "relations"} <= set(data):
+    if data.get("type") in ("entity", "relation"):
         return "mcp"
     if golemcore.is_item(data):
         return "golemcore"
@@ -159,13 +159,6 @@ def _detect_export(file: safe_reading.Readable, name: str) -> Form | None:
             return None
         raise
     return form if form in _EXPORTS else None
-
-
-def _is_own_markdown(path: Path) -> bool:
-    return (
-        safe_reading.read_text(path).startswith("---")
-        and re.search(r"^(?:id|kind|created_at):", safe_reading.read_text(path), re.MULTILINE) is not None
-    )
 
 
 # -- folders -----------------------------------------------------------------------------------------------

@@ -44,6 +44,8 @@ def read(path: Path, form: Form, terms: ImportTerms) -> Iterator[Item]:
         if form not in _FOLDERS:
             raise InvalidInput(f"{str(path)!r} is a folder: {form} is the format of a file")
         yield from _FOLDERS[form](path, terms)
+    elif form not in _FILES:
+        raise InvalidInput(f"{str(path)!r} is a file: {form} is the format of a folder")
     else:
         yield from _FILES[form](path, terms)
 
@@ -59,7 +61,6 @@ def _read_rockbot(path: Path, terms: ImportTerms) -> Iterator[Item]:
 _FILES: Mapping[Form, Callable[[Path, ImportTerms], Iterator[Item]]] = MappingProxyType(
     {
         "jsonl": jsonl.read,
-        "markdown": markdown.read_file,
         "mcp": mcp_memory.read,
         "golemcore": _read_golemcore,
         "rockbot": _read_rockbot,

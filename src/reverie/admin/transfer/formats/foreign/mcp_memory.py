@@ -2,8 +2,7 @@
 
 An entity has a name, a type and observations; each observation becomes a record that names the entity. A
 relation becomes a record too. `Memory.knowledge_graph` shows all of them. The server writes one object a
-line; the result of its `read_graph` tool, one object with `entities` and `relations`, is read as well.
-Neither has times.
+line, without times.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import Any
 
 from reverie.admin.transfer import safe_reading
 from reverie.admin.transfer.formats import notes
-from reverie.admin.transfer.formats.foreign.fields import ForeignFields, filter_objects
+from reverie.admin.transfer.formats.foreign.fields import ForeignFields
 from reverie.admin.transfer.items import ImportTerms, Item, Skipped, hash_texts
 from reverie.domain.errors import InvalidInput
 from reverie.domain.text.validation import clean_text
@@ -37,10 +36,6 @@ def read(path: Path, terms: ImportTerms) -> Iterator[Item]:
     Raises:
         InvalidInput: it cannot be read.
     """
-    graph = _read_whole_graph(path)
-    if graph is not None:
-        yield from parse_object(graph, terms, place=path.name)
-        return
     with safe_reading.open_file(path) as file:
         for number, data in safe_reading.iter_documents(file):
             place = f"{path.name}, line {number}"
@@ -50,24 +45,11 @@ def read(path: Path, terms: ImportTerms) -> Iterator[Item]:
                 yield from parse_object(data, terms, place=place)
 
 
-def _read_whole_graph(path: Path) -> dict[str, Any] | None:
-    """Return a graph that is one object; None if the file has one object a line."""
-    try:
-        data = safe_reading.parse_json_object(safe_reading.read_text(path))
-    except InvalidInput:
-        return None
-    return data if "type" not in data else None
-
-
 def parse_object(data: Mapping[str, Any], terms: ImportTerms, *, place: str) -> Iterator[Item]:
-    """Yield the records of one object: an entity, a relation, or a whole graph."""
+    """Yield the records of one object: an entity or a relation."""
     fields = ForeignFields(data)
     kind = data.get("type")
-    if kind is None and (fields.has("entities") or fields.has("relations")):
-        for name, each in (("entity", "entities"), ("relation", "relations")):
-            for number, inner in enumerate(filter_objects(fields.value(each)), start=1):
-                yield from parse_object({**inner, "type": name}, terms, place=f"{place}, {name} {number}")
-    elif kind == "entity":
+    if kind == "entity":
         yield from _parse_entity(fields, terms, place)
     elif kind == "relation":
         yield _parse_relation(fields, terms, place)

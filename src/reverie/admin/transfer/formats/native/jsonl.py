@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, TextIO
 
 from reverie.admin.transfer import safe_reading
 from reverie.admin.transfer.formats import notes
@@ -41,18 +41,10 @@ PIECE = 250
 """Turns of a session that are handed on together."""
 
 
-class Writable(Protocol):
-    """File open for writing text."""
-
-    def write(self, text: str, /) -> object:
-        """Write a text."""
-        ...
-
-
 class JsonlWriter:
     """Writer of an export to an open file."""
 
-    def __init__(self, file: Writable, *, at: datetime) -> None:
+    def __init__(self, file: TextIO, *, at: datetime) -> None:
         self._file = file
         self._write({"type": "header", **codec.build_header("jsonl", at=at)})
 

@@ -145,23 +145,6 @@ def read(folder: Path, terms: ImportTerms) -> Iterator[Item]:
             yield notes.skip("file", name, error)
 
 
-def read_file(path: Path, terms: ImportTerms) -> Iterator[Item]:
-    """Yield a record or a session from a single file.
-
-    Raises:
-        InvalidInput: it cannot be read.
-    """
-    text = safe_reading.read_text(path)
-    if any(True for _ in _iter_headings(text)):
-        yield from _read_session(text, terms, place=path.name)
-    else:
-        yield FoundRecord(place=path.name, record=_read_record(text, terms))
-
-
-def _iter_headings(text: str) -> Iterator[str]:
-    return (line for line in text.split("\n") if _TURN.fullmatch(line))
-
-
 def read_page_file(
     name: str, text: str, known: ExportManifest | None, *, place: str, at: datetime
 ) -> Iterator[Item]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -22,12 +20,9 @@ from reverie.interfaces.cli.options import Command, CommandContext, as_json, as_
 if TYPE_CHECKING:
     from reverie.admin.transfer.backup import Backup, RecoveryReport
     from reverie.admin.transfer.export import ExportForm, ExportReport
-    from reverie.admin.transfer.formats.native.jsonl import Writable
     from reverie.admin.transfer.importer import ImportReport
     from reverie.memory import Memory
     from reverie.snapshot import Snapshot
-
-STANDARD_OUTPUT = "-"
 
 _SHOWN = 20
 _REASONS = {
@@ -164,8 +159,6 @@ def _measure_database(folder: Path | None) -> int | None:
     help="JSON lines, or Markdown files with YAML front matter.",
 )
 @click.option("--scope", metavar="SCOPE", multiple=True, help="Only this scope; repeatable.")
-@click.option("--no-archived", is_flag=True, help="Leave archived records out.")
-@click.option("--no-sessions", is_flag=True, help="Leave sessions and their turns out.")
 @click.option("--overwrite", is_flag=True, help="Replace an existing file.")
 @as_of
 @as_json
@@ -176,72 +169,29 @@ def export(
     target: str,
     form: ExportForm,
     scope: Sequence[str],
-    no_archived: bool,
-    no_sessions: bool,
     overwrite: bool,
     as_json: bool,
 ) -> None:
     """Export the memory to TARGET, for people and other programs.
 
-    TARGET is a new file for jsonl (`-` is standard output) or a new folder for markdown. Both formats contain
-    all fields of records, sessions, pages and logs, and can be read by `reverie import`. They do not contain
-    the journal and working memory; `reverie backup` does.
+    TARGET is a new file for jsonl, or a new folder for markdown. Both formats contain all fields of records,
+    sessions, pages and logs, and can be read by `reverie import`. They do not contain the journal and working
+    memory; `reverie backup` does.
 
-    With --json: {"form": text, "path": text or null, "records", "sessions", "turns", "pages" and
-    "paragraphs": numbers, "left_out": [{"what", "place", "why", "detail", "count"}]}.
+    With --json: {"form": text, "path": text, "records", "sessions", "turns", "pages" and "paragraphs": numbers,
+    "left_out": [{"what", "place", "why", "detail", "count"}]}.
     """
-    if target == STANDARD_OUTPUT and as_json:
-        raise click.UsageError("--json and `-` both use standard output: name a file")
     with context.reading() as memory:
         total = _count_items(memory) if output.should_show_progress(quiet=context.quiet) else None
-        with (
-            output.show_progress("items", total, quiet=context.quiet) as progress,
-            _open_target(target) as opened,
-        ):
+        with output.show_progress("items", total, quiet=context.quiet) as progress:
             report = _get_exporter(memory)(
-                opened,
-                form,
-                scope=list(scope) or None,
-                archived=not no_archived,
-                sessions=not no_sessions,
-                overwrite=overwrite,
-                progress=progress,
+                target, form, scope=list(scope) or None, overwrite=overwrite, progress=progress
             )
-    if as_json:
-        output.print_json(report.to_dict())
-        return
-    message = f"Exported to {report.path or 'standard output'}: {_format_counts(report)}."
-    if target == STANDARD_OUTPUT:
-        output.print_message(message, quiet=context.quiet)
-    elif not context.quiet:
-        click.echo(output.escape_text(message))
-    for each in report.left_out:
-        output.print_message(f"Left out: {each.place}: {each.detail}", quiet=context.quiet)
-
-
-@contextmanager
-def _open_target(target: str) -> Iterator[str | Writable]:
-    """Open the target; standard output is written as UTF-8."""
-    if target != STANDARD_OUTPUT:
-        yield target
-        return
-    if output.is_terminal() or not hasattr(sys.stdout, "buffer"):
-        yield _Terminal()
-        return
-    sys.stdout.flush()
-    text = io.TextIOWrapper(sys.stdout.buffer, encoding="utf-8", newline="")
-    try:
-        yield text
-        text.flush()
-    finally:
-        text.detach()
-
-
-class _Terminal:
-    """Terminal that receives JSON, with unsafe characters escaped."""
-
-    def write(self, text: str) -> None:
-        click.echo(output.escape_json(text), nl=False)
+    text = f"Exported to {report.path}: {_format_counts(report)}."
+    output.print_result(text, as_json=report.to_dict() if as_json else None, quiet=context.quiet)
+    if not as_json:
+        for each in report.left_out:
+            output.print_message(f"Left out: {each.place}: {each.detail}", quiet=context.quiet)
 
 
 def _get_exporter(memory: Memory | Snapshot) -> Callable[..., ExportReport]:
