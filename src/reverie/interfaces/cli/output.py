@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -131,7 +132,14 @@ def _wrap(line: str, first: str, rest: str) -> str:
     width = min(WIDEST, shutil.get_terminal_size().columns)
     if len(first) + len(line) <= width:
         return first + line
-    return click.wrap_text(line, width, initial_indent=first, subsequent_indent=rest)
+    return textwrap.fill(
+        line,
+        width,
+        initial_indent=first,
+        subsequent_indent=rest,
+        break_long_words=False,  # such as paths, which are copied
+        break_on_hyphens=False,
+    )
 
 
 def print_message(text: str, *, quiet: bool = False) -> None:
