@@ -6,8 +6,6 @@ import tempfile
 from pathlib import Path
 
 import click
-from rich.console import Console
-from rich.markdown import Markdown
 
 from benchmarks.engines import ENGINES, Engine, is_installed
 from benchmarks.measure import Plan, measure_imports, measure_size
@@ -67,7 +65,6 @@ def main(
     disk: Path | None,
 ) -> None:
     """Measure Reverie beside SQLite FTS5, tantivy, bm25s and rank_bm25, in one run, on the same texts."""
-    console = Console()
     sizes = tuple(sorted({*sizes, *([MILLION] if million else [])}))
     present = tuple(engine for engine in engines if is_installed(engine))
     absent = {
@@ -85,7 +82,7 @@ def main(
             repeat=repeat,
             seed=seed,
             folder=Path(folder),
-            say=lambda what: console.print(what, style="dim"),
+            say=print,
         )
         results = Results(
             sizes={size: measure_size(plan, size) for size in sizes},
@@ -94,10 +91,7 @@ def main(
             settings={"questions": questions, "repeat": repeat, "seed": seed},
         )
     lines = list(render_markdown(results))
-    if console.is_terminal:
-        console.print(Markdown("\n".join(lines)))
-    else:
-        click.echo("\n".join(lines))
+    click.echo("\n".join(lines))
     for file in write_results(results, out):
         click.echo(f"written: {file}")
 

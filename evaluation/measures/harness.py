@@ -11,8 +11,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
-from rich.console import Console
-
 from reverie.domain.errors import InvalidInput
 from reverie.evals.output import check_output_file, print_table, write_json
 from reverie.evals.recall import metrics
@@ -144,7 +142,6 @@ class Evaluation(Generic[Item, Verdict]):
         group: str | None = None,
         show_errors: bool = False,
         out: str | Path | None = None,
-        console: Console | None = None,
     ) -> int:
         """Judge items, print the figures and, on request, write them as JSON.
 
@@ -155,7 +152,6 @@ class Evaluation(Generic[Item, Verdict]):
             group: Judge only items of this group.
             show_errors: Also print each wrong verdict, but none on sets that are sealed or held out.
             out: The JSON file to write; None for none.
-            console: The destination of the table.
 
         Returns:
             The exit code: 1 if a verdict is a failure, else 0.
@@ -163,7 +159,6 @@ class Evaluation(Generic[Item, Verdict]):
         Raises:
             InvalidInput: an argument is wrong; nothing was judged.
         """
-        console = console or Console()
         file = check_output_file(out)
         if path is None:
             names = self.sealed_files if sealed else self.files
@@ -179,7 +174,7 @@ class Evaluation(Generic[Item, Verdict]):
             shown = {} if sealed else {name: each for name, each in results.items() if name not in _HELD_OUT}
             remarks += self.errors([*chain.from_iterable(shown.values())])
             remarks += [f"not listed: errors in {name}" for name in results if name not in shown]
-        print_table(console, self.columns, rows, remarks)
+        print_table(self.columns, rows, remarks)
         write_json(file, self.to_json(results))
         return int(any(self.is_failure(each) for verdicts in results.values() for each in verdicts))
 

@@ -18,8 +18,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
 
-from rich.console import Console
-
 from evaluation.measures.questions import SEALED
 from evaluation.measures.scripted_verifier import answer_check
 from reverie.domain.conversation import Role
@@ -308,7 +306,6 @@ def run(
     sealed: bool = False,
     out: str | Path | None = None,
     show_errors: bool = False,
-    console: Console | None = None,
 ) -> int:
     """Play the months of a folder, print the figures and, on request, write them as JSON.
 
@@ -317,7 +314,6 @@ def run(
         sealed: Play the months that are kept for final figures, in place of the others.
         out: The JSON file to write; None for none.
         show_errors: Also list the questions whose answers do not stand in the prompt.
-        console: The destination of the table.
 
     Returns:
         The exit code, 0.
@@ -325,7 +321,6 @@ def run(
     Raises:
         InvalidInput: there are no months, or `out` cannot be written.
     """
-    console = console or Console()
     file = check_output_file(out)
     results: dict[str, list[MonthFigures]] = {}
     for month in read_months(folder, sealed=sealed):
@@ -338,7 +333,7 @@ def run(
         for each in figures
         if name == month.name
     ]
-    print_table(console, _COLUMNS, rows, remarks)
+    print_table(_COLUMNS, rows, remarks)
     write_json(file, {name: [each.to_dict() for each in figures] for name, figures in results.items()})
     return 0
 

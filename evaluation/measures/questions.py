@@ -19,8 +19,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from reverie.domain.errors import InvalidInput
 from reverie.evals.output import check_output_file, print_table, write_json
 from reverie.evals.recall.run import embed_all
@@ -299,7 +297,6 @@ def run(
     size: int | None = None,
     embedder: str = NO_EMBEDDER,
     out: str | Path | None = None,
-    console: Console | None = None,
 ) -> int:
     """Ask all personas of a folder, print the figures by type and by persona, and return the exit code 0.
 
@@ -309,7 +306,6 @@ def run(
         size: Facts of one memory; None puts all facts and conversations of a persona into one.
         embedder: The embedder of the memories, as in the setting.
         out: A file for all figures as JSON.
-        console: The destination; None for standard output.
 
     Raises:
         InvalidInput: the collection cannot be read, or `out` cannot be written.
@@ -327,7 +323,7 @@ def run(
         rows = (
             [name, *(_format(group.get(column)) for column in _COLUMNS)] for name, group in groups.items()
         )
-        print_table(console or Console(), _COLUMNS, rows, (), title=engine)
+        print_table(_COLUMNS, rows, (), title=engine)
     write_json(file, {"sealed": sealed, "embedder": embedder, "engines": figures})
     return 0
 

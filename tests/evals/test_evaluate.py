@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from rich.console import Console
 
 from reverie.admin.transfer.conversations import ImportedConversation
 from reverie.admin.transfer.items import SOURCE_ID
@@ -183,11 +182,9 @@ def test_documents_know_neither_sessions_nor_conversations() -> None:
 # -- the report --------------------------------------------------------------------------------------
 
 
-def test_the_report_is_plain_lines_with_tabs_where_it_is_piped(tmp_path: Path) -> None:
-    with (tmp_path / "out").open("w+", encoding="utf-8") as file:
-        render(evaluate(collection(), ks=(1, 5)), Console(file=file))
-        file.seek(0)
-        lines = file.read().splitlines()
+def test_the_report_is_plain_lines_with_tabs_where_it_is_piped(capsys: pytest.CaptureFixture[str]) -> None:
+    render(evaluate(collection(), ks=(1, 5)))
+    lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "small: 2 conversations, 8 turns, 1 unmeasured; unit turn"
     assert lines[1].split("\t") == [
         "",
@@ -220,9 +217,7 @@ def locomo(path: Path) -> Path:
 
 def test_the_json_file_has_flat_metrics(tmp_path: Path) -> None:
     out = tmp_path / "out.json"
-    console = Console(file=(tmp_path / "screen").open("w"))
-    with console.file:
-        assert main_eval(locomo(tmp_path), out=out, ks="1,10", console=console) == 0
+    assert main_eval(locomo(tmp_path), out=out, ks="1,10") == 0
     data = json.loads(out.read_text())
     assert data["metrics"]["recall@10"] == 1.0
     assert data["metrics"]["recall@1/category/4 single-hop"] == 1.0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import shutil
 import subprocess
@@ -20,7 +19,6 @@ from evaluation.measures import (
     superseded_records,
 )
 from evaluation.measures.command import COMMANDS
-from rich.console import Console
 
 from reverie.evals import command
 from reverie.evals.command import eval_command
@@ -59,7 +57,9 @@ def test_the_sets_are_read_from_another_folder(tmp_path: Path, monkeypatch: pyte
     assert "held out" in result.output
 
 
-def test_errors_in_texts_that_are_held_out_are_not_listed(tmp_path: Path) -> None:
+def test_errors_in_texts_that_are_held_out_are_not_listed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = tmp_path / "secrets.jsonl"
     lines = [
         {"id": name, "set": name, "kind": "prose", "seed": 1, "text": f"The {name} parrot is called «prose»"}
@@ -69,21 +69,20 @@ def test_errors_in_texts_that_are_held_out_are_not_listed(tmp_path: Path) -> Non
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(secret_detection, "SECRETS", monkey)
         file.write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
-        printed = io.StringIO()
-        secret_detection.EVALUATION.run(file, show_errors=True, console=Console(file=printed, width=200))
-    assert "The develop parrot" in printed.getvalue()
-    assert "The heldout parrot" not in printed.getvalue()
-    assert "not listed: errors in heldout" in printed.getvalue()
+        secret_detection.EVALUATION.run(file, show_errors=True)
+    printed = capsys.readouterr().out
+    assert "The develop parrot" in printed
+    assert "The heldout parrot" not in printed
+    assert "not listed: errors in heldout" in printed
 
 
-def test_errors_in_sealed_sets_are_not_listed(tmp_path: Path) -> None:
+def test_errors_in_sealed_sets_are_not_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     item = {"id": "p1", "language": "en", "old": "A is b", "new": "The moon is far", "expect": "ends"}
     (tmp_path / "supersede-sealed.jsonl").write_text(json.dumps(item), encoding="utf-8")
-    printed = io.StringIO()
-    console = Console(file=printed, width=200)
-    superseded_records.EVALUATION.run(data=tmp_path, sealed=True, show_errors=True, console=console)
-    assert "The moon" not in printed.getvalue()
-    assert "not listed: errors in sealed" in printed.getvalue()
+    superseded_records.EVALUATION.run(data=tmp_path, sealed=True, show_errors=True)
+    printed = capsys.readouterr().out
+    assert "The moon" not in printed
+    assert "not listed: errors in sealed" in printed
 
 
 # -- where the measurements are ------------------------------------------------------------------------

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import json
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 from evaluation.measures import sentence_rules
-from rich.console import Console
 
 from reverie.consolidation.rules import RULES, Rule
 from reverie.domain.errors import InvalidInput
@@ -79,17 +77,17 @@ def test_the_command_prints_every_rule_and_writes_every_sentence(tmp_path: Path)
     assert told["sets"]["sentences"]["fix"]["precision"] >= 0.95
 
 
-def test_errors_are_listed_when_asked_for(tmp_path: Path) -> None:
+def test_errors_are_listed_when_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "mine.jsonl"
     lines = [
         {"id": "a", "said": "user", "states": [], "text": "I prefer tabs."},
         {"id": "b", "said": "user", "states": ["fix"], "text": "Hello there."},
     ]
     file.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
-    printed = io.StringIO()
-    sentence_rules.EVALUATION.run(file, show_errors=True, console=Console(file=printed))
-    assert "found wrongly: preference (a, user): I prefer tabs." in printed.getvalue()
-    assert "missed: fix (b, user): Hello there." in printed.getvalue()
+    sentence_rules.EVALUATION.run(file, show_errors=True)
+    printed = capsys.readouterr().out
+    assert "found wrongly: preference (a, user): I prefer tabs." in printed
+    assert "missed: fix (b, user): Hello there." in printed
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 import threading
+import unicodedata
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TextIO
@@ -17,7 +18,6 @@ from unittest.mock import patch
 
 import pytest
 from click.testing import CliRunner, Result
-from rich.cells import cell_len
 
 from reverie.interfaces.cli.entry import main
 from reverie.interfaces.cli.main import cli
@@ -135,7 +135,8 @@ def _check_stderr(done: Finished) -> None:
 
 def measure_width(output: str) -> int:
     """Return the columns of the longest line, without its escape sequences."""
-    return max(cell_len(line) for line in re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", output).splitlines())
+    lines = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", output).splitlines()
+    return max(sum(2 if unicodedata.east_asian_width(sign) in "WF" else 1 for sign in line) for line in lines)
 
 
 @pytest.fixture

@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import click
-from rich.console import Console
-from rich.progress import Progress, TaskID
 
 from reverie.domain.errors import InvalidInput, ReverieError
 from reverie.evals.collections.readers import FORMATS, Format, read_dataset
@@ -142,7 +140,6 @@ def main_eval(
     min_score: float = 0.0,
     embedder: str = "none",
     out: str | Path | None = None,
-    console: Console | None = None,
 ) -> int:
     """Evaluate a collection, print the report and, on request, write it as JSON.
 
@@ -155,7 +152,6 @@ def main_eval(
         min_score: The lowest score of a hit, 0 to 1.
         embedder: The embedder of the memories, as in the setting.
         out: The JSON file to write; None for none.
-        console: The destination of the report.
 
     Returns:
         The exit code, 0.
@@ -165,35 +161,27 @@ def main_eval(
     """
     from reverie.evals.recall.run import evaluate
 
-    console = console or Console()
     file = check_output_file(out)
     chosen = None if conversations is None else parse_numbers(conversations, name="conversations")
     depths = parse_numbers(ks, name="k")
     dataset = read_dataset(path, format=format)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
-        report = evaluate(
-            dataset,
-            unit=unit,
-            ks=depths,
-            conversations=chosen,
-            min_score=min_score,
-            embedder=embedder,
-            progress=_build_progress(bar),
-        )
-    render(report, console)
+    report = evaluate(
+        dataset,
+        unit=unit,
+        ks=depths,
+        conversations=chosen,
+        min_score=min_score,
+        embedder=embedder,
+        progress=_show_progress,
+    )
+    render(report)
     write_json(file, report.to_dict())
     return 0
 
 
-def _build_progress(bar: Progress) -> Callable[[str, int, int], None]:
-    tasks: dict[str, TaskID] = {}
-
-    def progress(task: str, done: int, total: int) -> None:
-        if task not in tasks:
-            tasks[task] = bar.add_task(task, total=total)
-        bar.update(tasks[task], completed=done, total=total)
-
-    return progress
+def _show_progress(task: str, done: int, total: int) -> None:
+    if sys.stderr.isatty():
+        click.echo(f"\r{task}: {done:,} of {total:,}", err=True, nl=done == total)
 
 
 def parse_numbers(text: str, *, name: str) -> list[int]:

@@ -3,48 +3,35 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-
-from rich.console import Console
-from rich.table import Table
 
 from reverie.domain.errors import InvalidInput
 
 
 def print_table(
-    console: Console,
-    columns: Sequence[str],
-    rows: Iterable[Sequence[str]],
-    remarks: Iterable[str],
-    *,
-    title: str = "",
-    headings: Mapping[str, str] | None = None,
+    columns: Sequence[str], rows: Iterable[Sequence[str]], remarks: Iterable[str], *, title: str = ""
 ) -> None:
-    """Print a table and the lines below it: drawn on a terminal, with tabs in a pipe.
+    """Print a table and the lines below it: in columns on a terminal, with tabs in a pipe.
 
     Args:
-        console: The destination.
         columns: The names of all columns but the first, which has none.
         rows: The cells.
         remarks: The lines below the table.
         title: A line above the table.
-        headings: Shorter names of columns, for a terminal.
     """
-    if not console.is_terminal:
-        lines = [*([title] if title else []), *("\t".join(row) for row in [("", *columns), *rows]), *remarks]
-        console.file.write("\n".join(lines) + "\n")  # the console would replace the tabs
-        return
-    table = Table(title=title or None, title_justify="left", box=None, padding=(0, 0, 0, 1))
-    table.add_column("", no_wrap=True)
-    for name in columns:
-        table.add_column((headings or {}).get(name, name), justify="right", no_wrap=True)
-    for row in rows:
-        table.add_row(*row)
-    console.print(table)
-    for line in remarks:
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    cells = [("", *columns), *rows]
+    if sys.stdout.isatty():
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        cells = [
+            (row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:]))  # names left, numbers right
+            for row in cells
+        ]
+    between = "  " if sys.stdout.isatty() else "\t"
+    for line in [*([title] if title else []), *map(between.join, cells), *remarks]:
+        sys.stdout.write(f"{line}\n")
 
 
 def check_output_file(out: str | Path | None) -> Path | None:

@@ -98,7 +98,7 @@ def test_help_imports_no_command_and_nothing_to_draw_with() -> None:
         "import sys; from reverie.interfaces.cli.main import cli\n"
         "try: cli.main(['--help'])\n"
         "except SystemExit: pass\n"
-        "loaded = {'rich', 'reverie.evals', 'reverie.interfaces.cli.commands'} & set(sys.modules)\n"
+        "loaded = {'reverie.evals', 'reverie.interfaces.cli.commands'} & set(sys.modules)\n"
         "print(loaded, file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment())

@@ -9,15 +9,12 @@ from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from typing import Any
 
-from rich.console import Console
-
 from reverie.evals.collections.datasets import Dataset, EvalQuestion
 from reverie.evals.output import print_table
 from reverie.evals.recall import metrics
 from reverie.search.hits import Unit
 
 CATEGORY_MEAN = "category-mean"
-_SHORT = {"questions": "n"}
 _PACKAGES = ("reverie", "tantivy", "PyStemmer")
 
 
@@ -201,12 +198,11 @@ def _round_value(value: float | None) -> float | None:
 # -- for people --------------------------------------------------------------------------------------
 
 
-def render(report: EvalReport, console: Console) -> None:
+def render(report: EvalReport) -> None:
     """Print the report."""
     columns = _list_columns(report.setup)
-    headings = {name: _SHORT.get(name, name.replace("@", "\n@")) for name in columns}
     rows, remarks = _iterate_rows(report, columns), _iterate_remarks(report)
-    print_table(console, columns, rows, remarks, title=_format_title(report), headings=headings)
+    print_table(columns, rows, remarks, title=_format_title(report))
 
 
 def _list_columns(setup: EvalSetup) -> list[str]:

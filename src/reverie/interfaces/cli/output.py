@@ -6,6 +6,7 @@ meaning and are not used.
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 import sys
@@ -175,15 +176,10 @@ def show_progress(what: str, total: int | None, *, quiet: bool) -> Iterator[Call
     if not should_show_progress(quiet=quiet):
         yield lambda done: None
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn
-    from rich.progress import TimeRemainingColumn as Remaining
-
-    counter = DownloadColumn() if what == "bytes" else MofNCompleteColumn()
-    columns = (TextColumn("{task.description}"), BarColumn(), counter, Remaining())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what, total=total)
-        yield lambda done: bar.advance(task, done)
+    with click.progressbar(
+        itertools.count(), length=total, label=what, show_pos=True, file=sys.stderr
+    ) as bar:
+        yield bar.update
 
 
 def describe_turn(turn: Turn) -> str:
