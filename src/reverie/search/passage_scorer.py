@@ -83,8 +83,8 @@ class PassageScorer:
         if self.vectors is not None and category is None:
             near = self.vectors.search(subject, query.text, allowed.scopes)
         if near is not None:
-            keys = list(dict.fromkeys((*keys, *near.list_nearest(pool))))
-            is_full = is_full or near.count > pool
+            nearest = near.list_nearest(pool)
+            keys = list(dict.fromkeys((*keys, *nearest)))
         around = NEIGHBOURS if subject == "turn" else 0
         passages = self.store.passages(subject, keys, around=around)
         wanted = (*candidates_query.words, *candidates_query.dates)
@@ -105,6 +105,9 @@ class PassageScorer:
             relevant = fusion.fuse(
                 ranked, passages, near, has_words=bool(relevant), is_request=query.is_request, floor=floor
             )
+            # What is farther than one that counts for nothing counts for nothing, too.
+            farthest_counts = bool(nearest) and any(entry.key == nearest[-1] for entry in relevant)
+            is_full = is_full or (near.count > pool and farthest_counts)
         by_key = {passage.key: passage for passage in passages}
         now = self.clock().timestamp()
         scored = [

@@ -18,6 +18,7 @@ pytest.importorskip("numpy")
 from reverie import InvalidInput, Memory, MissingExtra, NotFound, Settings, StoreUnavailable
 from reverie.llm.embedding import embedder_from_name, resolve_embedder
 from reverie.search.vectors import vector_index
+from reverie.search.vectors.vector_file import Neighbours
 from reverie.search.vectors.vector_index import FOLDER
 from tests.search.vectors.concepts import ConceptEmbedder, embed
 
@@ -104,6 +105,21 @@ def test_what_is_not_embedded_yet_is_found_by_words(memory, embedder):
     status = memory.admin.stats().vectors
     gate.set()
     assert (status.ready, status.waiting, status.state) == (0, 1, "embedding")
+
+
+def test_no_more_is_ranked_where_what_is_farther_counts_for_nothing(memory, monkeypatch):
+    memory.save_many([f"Shelf {number} holds box {number * 7919 % 997}" for number in range(200)])
+    memory.save("Drives a Volvo to work")
+    memory.admin.embed()
+    asked = []
+    list_nearest = Neighbours.list_nearest
+    monkeypatch.setattr(
+        Neighbours, "list_nearest", lambda near, most: asked.append(most) or list_nearest(near, most)
+    )
+    hits = memory.search("which car", limit=20)
+    assert contents(hits)[0] == "Drives a Volvo to work"
+    assert len(hits) < 20
+    assert len(asked) == 1
 
 
 def test_a_save_never_waits_for_the_embedder(memory, embedder):
