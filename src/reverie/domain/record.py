@@ -9,6 +9,7 @@ import copyreg
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime
+from functools import lru_cache
 from itertools import chain
 from types import MappingProxyType
 from typing import Any, Literal, get_args
@@ -206,12 +207,9 @@ class Record:
         """
         if not (self.category or self.tags or DATES in self.metadata):
             return self.content
-        segments = (self.category or "").split("/")
-        named = "/".join(segment for segment in segments if segment and not _is_kind_name(segment))
-        days = " ".join(
-            str(start) for _, start, _ in relative_dates.parse_dates(self.metadata.get(DATES, ""))
-        )
-        parts = (self.content, *self.tags, category.to_search_words(named or None), days)
+        dates = self.metadata.get(DATES)
+        days = " ".join(str(start) for _, start, _ in relative_dates.parse_dates(dates)) if dates else ""
+        parts = (self.content, *self.tags, _list_category_words(self.category or ""), days)
         return "\n".join(part for part in parts if part)
 
     def to_dict(self) -> dict[str, Any]:
@@ -258,8 +256,11 @@ _TIMES = {
 _KIND_NAMES = {name for kind in FIL for name in (kind, f"{kind}s")}
 
 
-def _is_kind_name(segment: str) -> bool:
-    return segment.lower() in _KIND_NAMES
+@lru_cache(maxsize=1_024)
+def _list_category_words(path: str) -> str:
+    """Return the words of a category that are searched."""
+    named = "/".join(segment for segment in path.split("/") if segment and segment.lower() not in _KIND_NAMES)
+    return category.to_search_words(named or None)
 
 
 def validate_record(record: Record) -> Record:
@@ -329,6 +330,8 @@ def normalize_labels(values: Iterable[str], *, name: str, longest: int = LONGEST
     """
     if isinstance(values, str) or not isinstance(values, Iterable):
         raise InvalidInput(f"{name}s are {quote_value(values)}: pass a list of strings")
+    if values == ():
+        return ()
     cleaned = tuple(dict.fromkeys(validate_text(v, name=name, longest=longest).strip() for v in values))
     if name == "tag":
         cleaned = merge_tags(cleaned)

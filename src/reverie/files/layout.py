@@ -159,10 +159,13 @@ def parse_recovered_path(path: str) -> str | None:
 # -- contents of files ------------------------------------------------------------------------------------
 
 
+_BETWEEN = ",\n"
+
+
 def render_record(record: Record) -> bytes:
     """Return the content of a record's own file: JSON with a field a line, in the order of `to_dict`."""
-    fields = ",\n".join(f'  "{name}": {_render_field(value)}' for name, value in record.to_dict().items())
-    return f"{{\n{fields}\n}}\n".encode()
+    fields = [f'  "{name}": {_render_field(value)}' for name, value in record.to_dict().items()]
+    return f"{{\n{_BETWEEN.join(fields)}\n}}\n".encode()
 
 
 def render_line(record: Record) -> bytes:
@@ -241,10 +244,15 @@ def _build_record_path(folder: str, record: Record) -> str:
 
 
 def _render_field(value: Any) -> str:
-    if type(value) is str:
+    kind = type(value)
+    if kind is str:
         return encode_basestring(value)  # the same result as below, in a fifth of the time
     if value is None:
         return "null"
+    if kind is int or kind is float:
+        return repr(value)
+    if kind is bool:
+        return "true" if value else "false"
     if isinstance(value, dict) and value:
         entries = ",\n".join(
             f"    {encode_basestring(key)}: {encode_basestring(text)}" for key, text in value.items()
@@ -252,4 +260,4 @@ def _render_field(value: Any) -> str:
         return f"{{\n{entries}\n  }}"
     if isinstance(value, list):
         return f"[{', '.join(map(encode_basestring, value))}]"
-    return repr(value) if type(value) in (int, float) else _json(value)
+    return _json(value)

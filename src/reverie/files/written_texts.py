@@ -15,8 +15,7 @@ from reverie.stores.protocol import Store
 def keep_written(ledger: LockedFileState, file: FileRecord, data: bytes) -> None:
     """Set the record of a file that was written as the store says, and its text if that has to be kept."""
     if parse_form(file.path) == "record":
-        ledger.put([file])
-        ledger.drop_texts([file.path])
+        ledger.put_written(file)
     else:
         ledger.put_text(file, data)
 

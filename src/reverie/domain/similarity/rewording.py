@@ -77,11 +77,11 @@ _PREAMBLE = re.compile(
     r"(?:\s+just so you know,)?|(?:übrigens|ach ja|por cierto|au fait|d'ailleurs)\s*,)\s+",
     re.IGNORECASE,
 )
-_ADDED = re.compile(
-    r",?\s+(?:by the way|btw|fyi|you know|just so you know|okay|ok|thanks|thank you|please|lol)[.!]*\s*\Z",
-    re.IGNORECASE,
-)
+_ADDITIONS = (
+    "by the way", "btw", "fyi", "you know", "just so you know", "okay", "ok", "thanks", "thank you", "please", "lol",
+)  # fmt: skip
 """Phrases that people add to a statement."""
+_ADDED = re.compile(rf",?\s+(?:{'|'.join(_ADDITIONS)})[.!]*\s*\Z", re.IGNORECASE)
 _SINCE = re.compile(r"\s+\(holds from \d{4}-\d\d-\d\d\)\s*\Z")
 """The end of a line of our own prompts about a record that holds."""
 
@@ -98,7 +98,7 @@ def strip_fillers(text: str) -> str:
         text = text[found.end() :]
         if found["id"]:
             text = _SINCE.sub("", text)
-    return _ADDED.sub("", text)
+    return _ADDED.sub("", text) if text.rstrip().rstrip(".!").lower().endswith(_ADDITIONS) else text
 
 
 def unify_spelling(word: str) -> str:

@@ -10,6 +10,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
+from functools import lru_cache
 
 import Stemmer
 
@@ -264,6 +265,7 @@ def extract_specifics(text: str) -> Specifics:
     return reader.result()
 
 
+@lru_cache(maxsize=8_192)
 def stem_word(word: str) -> str:
     """Return the stem of a word, as `affirmed` and `negations` have it.
 

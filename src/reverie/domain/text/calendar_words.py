@@ -6,7 +6,9 @@ without accents, as `fold_text` writes them.
 
 from __future__ import annotations
 
+import re
 import unicodedata
+from functools import lru_cache
 
 
 def _number_words(*groups: str) -> dict[str, int]:
@@ -113,6 +115,15 @@ _ACCENTS = str.maketrans(
     | {chr(0xFF10 + digit): str(digit) for digit in range(10)}
     | {chr(0xFF01 + code - 0x21): chr(code) for code in (0x2D, 0x2E, 0x2F)}
 )
+
+
+_LATIN_WORD = re.compile(r"[a-z]+")
+
+
+@lru_cache(maxsize=8)  # each kind of date is looked for by its words
+def list_latin_words(folded: str) -> frozenset[str]:
+    """Return the words in plain letters of a text that `fold_text` has returned."""
+    return frozenset(_LATIN_WORD.findall(folded))
 
 
 def fold_text(text: str) -> str:

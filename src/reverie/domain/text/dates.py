@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import date
 
 from reverie.domain.lazy_regex import LazyRegex
-from reverie.domain.text.calendar_words import MONTHS, SHORT_MONTHS, WEEKDAYS, fold_text
+from reverie.domain.text.calendar_words import MONTHS, SHORT_MONTHS, WEEKDAYS, fold_text, list_latin_words
 from reverie.domain.text.relative_dates import (
     HAN_DIGITS,
     build_alternatives,
@@ -108,14 +108,19 @@ _HAN = (
     rf"|(?P<han_near>今月|本月|[这這][个個]?月|先月|上[个個]?月|来月|下[个個]?月)の?(?P<near_day>\d{{1,2}})\s*[日号號]"
 )
 _LONE = rf"(?<![\w.,:$€£¥/#-])(?P<lone>{_YEAR})(?![\w:/€%-]|[.,]\d)"
-_ABSOLUTE = LazyRegex("|".join((_ISO, _NUMERIC, _SHORT, _DAY_MONTH, _MONTH_DAY, _MONTH, _HAN, _LONE)))
+_PLACE = r"(?:(?=\d|[^\x00-\x7f])|\b(?=[a-z]))"
+"""Where a date may begin. Asked first, because in the middle of a word eight forms would fail one by one."""
+
+_ABSOLUTE = LazyRegex(
+    f"{_PLACE}(?:{'|'.join((_ISO, _NUMERIC, _SHORT, _DAY_MONTH, _MONTH_DAY, _MONTH, _HAN, _LONE))})"
+)
 _NTH = LazyRegex(
     r"\b(?:on|by|until|is|for|since)\s+the\s+(?P<nth>\d{1,2})(?:st|nd|rd|th)\b(?:\s+of\s+(?P<which>this|next|last)\s+month)?"
     r"(?!\s+(?:of\s+)?[a-z])"
     r"|\bthe\s+(?P<day>\d{1,2})(?:st|nd|rd|th)\s+of\s+(?P<of>this|next|last)\s+month"
 )
-_WORTH_READING = re.compile(rf"{_YEAR}|\d[-/.]|\bthe\s+\d|\d(?:st|nd|rd|th|er)[a-z]|[月年]")
-_WORD = re.compile(r"[a-z]+")
+_HAS_DIGIT = re.compile(r"[\d月年]")
+_WORTH_READING = re.compile(rf"{_YEAR}|\d(?:[-/.]|(?:st|nd|rd|th|er)[a-z])|\bthe\s+\d|[月年]")
 _MONTH_WORDS = frozenset([*MONTHS, *SHORT_MONTHS])
 _AMBIGUOUS = frozenset({"march", "may", "mars", "marco", "mar"})
 """Months that are other words too. Alone they need a preposition or, in English, a capital inside a sentence."""
@@ -127,7 +132,9 @@ _NEAR_MONTHS = {"先": -1, "上": -1, "来": 1, "下": 1}
 
 
 def _find_absolute(text: str, folded: str, today: date) -> Iterator[DateMention]:
-    if _MONTH_WORDS.isdisjoint(_WORD.findall(folded)) and _WORTH_READING.search(folded) is None:
+    if _MONTH_WORDS.isdisjoint(list_latin_words(folded)) and (
+        _HAS_DIGIT.search(folded) is None or _WORTH_READING.search(folded) is None
+    ):
         return
     for match in _ABSOLUTE.re.finditer(folded):
         yield from _read(match, text, today)
@@ -305,14 +312,15 @@ _WEEKDAY = LazyRegex(
 _EVERY = re.compile(
     r"(?:\b(?:every|each|jede[nrs]?|cada|los|las|chaque|tous\s+les|toda[s]?|todos|os|as|ogni|tutti\s+i)\s+|[每毎])$"
 )
-_HAS_WEEKDAY = re.compile(
-    r"day|tag|woch|feira|曜|周|週|期|edi|enne|noche|unes|artes|coles|ueves|ernes|abado|omingo|menica"
-)
+_PARTS_OF_WEEKDAYS = (
+    "day", "tag", "woch", "feira", "edi", "enne", "noche", "unes", "artes", "coles", "ueves", "ernes", "abado",
+    "omingo", "menica", "曜", "周", "週", "期",
+)  # fmt: skip
 
 
 def _find_weekdays(folded: str, today: date) -> Iterator[DateMention]:
     """Yield for a weekday the last one and the next one; nothing for "every Friday"."""
-    if _HAS_WEEKDAY.search(folded) is None:
+    if not any([part in folded for part in _PARTS_OF_WEEKDAYS]):
         return
     for match in _WEEKDAY.re.finditer(folded):
         if _EVERY.search(folded[max(0, match.start() - 12) : match.start()]):

@@ -6,12 +6,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from datetime import date, datetime
 from functools import cache
+from types import MappingProxyType
 from typing import Any
 
 from reverie.domain.text.timestamps import format_time
 
 _PLAIN = frozenset({str, int, float, bool, type(None)})  # looked up first, for lists of many records
 _LISTS = frozenset({tuple, list})
+_MAPPINGS = frozenset({dict, MappingProxyType})
 
 
 def to_json_object(value: Any, *names: str) -> dict[str, Any]:
@@ -38,10 +40,17 @@ def to_json_value(value: Any) -> Any:
     A dataclass is what its `to_dict` returns, or an object of its fields. A time is text, and so is what JSON has
     nothing for, such as a path.
     """
-    if type(value) in _PLAIN or isinstance(value, str | int | float):
+    kind = type(value)
+    if kind in _PLAIN:
         return value
-    if type(value) in _LISTS:
+    if kind in _LISTS:
         return [to_json_value(each) for each in value]
+    if kind is datetime:
+        return format_time(value)
+    if kind in _MAPPINGS:
+        return {str(name): to_json_value(each) for name, each in value.items()}
+    if isinstance(value, str | int | float):
+        return value
     if isinstance(value, datetime):
         return format_time(value)
     if isinstance(value, date):

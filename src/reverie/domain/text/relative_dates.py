@@ -27,6 +27,7 @@ from reverie.domain.text.calendar_words import (
     UNIT_OF,
     WEEKDAYS,
     fold_text,
+    list_latin_words,
 )
 
 _MOST_FOUND = 20
@@ -231,7 +232,9 @@ _Meaning = tuple[date, date, str, bool]
 
 @lru_cache(maxsize=8)  # a save asks for its resolved dates and for its date tokens
 def _find_matches(folded: str) -> Sequence[re.Match[str]]:
-    matches = list(_LATIN.re.finditer(folded)) if not _LATIN_WORDS.isdisjoint(_WORD.findall(folded)) else []
+    matches = (
+        list(_LATIN.re.finditer(folded)) if not _LATIN_WORDS.isdisjoint(list_latin_words(folded)) else []
+    )
     if not folded.isascii() and _HAS_HAN.re.search(folded):
         matches = sorted([*matches, *_HAN.re.finditer(folded)], key=lambda match: match.start())
     return matches

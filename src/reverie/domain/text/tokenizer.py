@@ -275,6 +275,8 @@ def stem(word: str, language: str = DEFAULT) -> str:
 
 
 def _find_language(cut: Sequence[str], text: str) -> str:
+    if text.isascii():
+        return detect_language(" ".join(cut[:_LOOKED_AT]).lower().split(" "), text)
     return detect_language((fold(chunk) for chunk in islice(cut, _LOOKED_AT)), text)
 
 

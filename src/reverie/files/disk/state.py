@@ -21,7 +21,7 @@ import stat
 import threading
 import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -62,6 +62,7 @@ _TABLES = (
 _COLUMNS = "path, size, mtime_ns, checksum, pieces"
 _HALF = 0xFFFFFFFF
 _SIGN = 1 << 64
+_MOST_VALUES = 500  # in one query
 _TRIES = 5
 _PAUSE_S = 0.001
 _READ_PATIENCE_S = 5.0
@@ -148,18 +149,45 @@ class LockedFileState:
 
     def __init__(self, file: sqlite3.Connection) -> None:
         self._file = file
+        self._found: dict[str, FileRecord | None] = {}
+        self._written: dict[str, FileRecord] = {}
         self.progress = _read_progress(file)
+
+    def prefetch(self, paths: Sequence[str]) -> None:
+        """Read the records of many files at once, for `find`."""
+        self._found.update(dict.fromkeys(paths))
+        for start in range(0, len(paths), _MOST_VALUES):
+            some = paths[start : start + _MOST_VALUES]
+            marks = ", ".join("?" * len(some))
+            rows = self._file.execute(f"SELECT {_COLUMNS} FROM files WHERE path IN ({marks})", some)
+            self._found.update((row[0], FileRecord._make(row)) for row in rows)
+        self._found.update(self._written)
 
     def find(self, path: str) -> FileRecord | None:
         """Return the record of a file, or None."""
-        return _find(self._file, path)
+        return self._found[path] if path in self._found else _find(self._file, path)
 
     def known(self, under: str = "") -> dict[str, FileRecord]:
         """Return all records, or those below a folder such as `memory/`, by path."""
+        self.flush()
         return _select_known(self._file, under)
+
+    def put_written(self, file: FileRecord) -> None:
+        """Set the record of a file that is as the store says, whose text need not be kept; see `flush`."""
+        self._found[file.path] = self._written[file.path] = file
+
+    def flush(self) -> None:
+        """Write what `put_written` has set, all at once."""
+        if self._written:
+            files, self._written = list(self._written.values()), {}
+            self.put(files)
+            self.drop_texts([file.path for file in files])
 
     def put(self, files: Iterable[FileRecord]) -> None:
         """Set the records of files whose text has not changed."""
+        self.flush()
+        files = list(files)
+        self._found.update((file.path, file) for file in files)
         self._file.executemany(f"INSERT OR REPLACE INTO files ({_COLUMNS}) VALUES (?, ?, ?, ?, ?)", files)
 
     def put_text(self, file: FileRecord, data: bytes) -> None:
@@ -178,6 +206,7 @@ class LockedFileState:
 
     def read_text(self, path: str) -> bytes | None:
         """Return the text that was last written to a file; None if it is not known."""
+        self.flush()
         parts = self._file.execute("SELECT data FROM texts WHERE path = ? ORDER BY part", (path,)).fetchall()
         text = b"".join(data for (data,) in parts)
         file = self.find(path)
@@ -187,6 +216,7 @@ class LockedFileState:
 
     def keep_text(self, path: str, data: bytes | None) -> None:
         """Set the text of a file, or remove it."""
+        self.flush()
         self.drop_texts([path])
         if data is not None:
             self._file.execute("INSERT INTO texts VALUES (?, 0, ?)", (path, data))
@@ -201,6 +231,8 @@ class LockedFileState:
     def drop(self, paths: Iterable[str]) -> None:
         """Remove the records and texts of files."""
         paths = list(paths)
+        self.flush()
+        self._found.update(dict.fromkeys(paths))
         self._file.executemany("DELETE FROM files WHERE path = ?", [(path,) for path in paths])
         self.drop_texts(paths)
 
@@ -234,6 +266,7 @@ class LockedFileState:
 
     def clear(self) -> None:
         """Remove all records, texts, progress and due files; notes stay."""
+        self._found, self._written = {}, {}
         self._file.execute("DELETE FROM files")
         self.drop_texts()
         self._file.execute("DELETE FROM due")
@@ -280,6 +313,7 @@ class FileState:
             self._ledger = self._begin_transaction(until)
             try:
                 yield self._ledger
+                self._ledger.flush()
                 assert self._file is not None
                 self._file.execute("COMMIT")
             except sqlite3.Error as error:
@@ -375,7 +409,9 @@ class FileState:
 
     def _read(self, ask: Callable[[sqlite3.Connection], T]) -> T:
         with self._lock:
-            if self._ledger is None and _get_file_identity(self._path) != self._place:
+            if self._ledger is not None:
+                self._ledger.flush()
+            elif _get_file_identity(self._path) != self._place:
                 self._close_connection()
             return self._run_with_retry(ask, time.monotonic() + _READ_PATIENCE_S)
 

@@ -205,10 +205,12 @@ class MirrorWriter:
                 for places in (affected.places, affected.pages, affected.growing):
                     places.pop(path, None)
         affected.erased -= {subject for subject in affected.erased if run.compared.get(subject, 0) >= newest}
-        if rows[-1].sequence == newest and not run.is_fresh:
-            self._take(ledger, affected, outcome)
-        else:
-            self._take_present(ledger, affected, outcome)
+        ledger.prefetch([*affected.places, *affected.pages, *affected.growing])
+        with self.disk.checking_folders_once():
+            if rows[-1].sequence == newest and not run.is_fresh:
+                self._take(ledger, affected, outcome)
+            else:
+                self._take_present(ledger, affected, outcome)
         whole = (path for path in affected.last if parse_form(path) != "episodic")  # a day is patched
         run.shown.update(dict.fromkeys(whole, newest))
         run.compared.update(dict.fromkeys(affected.erased, newest))

@@ -119,11 +119,17 @@ class InvertedIndex:
         self._leaves[leaf.key] = leaf
         self._brevities[leaf.key] = compute_brevity(leaf.analysis.length)
         self._tokens += leaf.analysis.length
-        for postings, counts in self._count_tokens(leaf):
+        key = leaf.key
+        counted = self._count_tokens(leaf)
+        for postings, counts in counted:
             for token, count in counts.items():
-                postings.setdefault(token, {})[leaf.key] = count
+                holders = postings.get(token)
+                if holders is None:
+                    postings[token] = {key: count}
+                else:
+                    holders[key] = count
         held = self._in_scopes.setdefault(get_scope(leaf.value), {})
-        for token in set(leaf.analysis.terms.split()):
+        for token in counted[0][1]:
             held[token] = held.get(token, 0) + 1
 
     def remove(self, key: int) -> None:
@@ -133,14 +139,15 @@ class InvertedIndex:
             return
         del self._brevities[key]
         self._tokens -= leaf.analysis.length
-        for postings, counts in self._count_tokens(leaf):
+        counted = self._count_tokens(leaf)
+        for postings, counts in counted:
             for token in counts:
                 holders = postings[token]
                 del holders[key]
                 if not holders:
                     del postings[token]
         held = self._in_scopes[get_scope(leaf.value)]
-        for token in set(leaf.analysis.terms.split()):
+        for token in counted[0][1]:
             held[token] -= 1
             if not held[token]:
                 del held[token]
@@ -227,8 +234,14 @@ class InvertedIndex:
     def _count_tokens(self, leaf: IndexedPassage) -> tuple[tuple[_Postings, Mapping[str, int]], ...]:
         analysis = leaf.analysis
         return (
-            (self._words, Counter(analysis.terms.split())),
-            (self._dates, Counter(analysis.dates.split())),
+            (self._words, _count(analysis.terms.split())),
+            (self._dates, _count(analysis.dates.split())),
             (self._speakers, {analysis.speaker: 1} if analysis.speaker else {}),
             (self._alike, dict.fromkeys(analysis.cues.split(), 1) if isinstance(leaf.value, Record) else {}),
         )
+
+
+def _count(tokens: Sequence[str]) -> Mapping[str, int]:
+    """Return how often each token occurs; most occur once, and a `Counter` takes several times as long."""
+    counts = dict.fromkeys(tokens, 1)
+    return counts if len(counts) == len(tokens) else Counter(tokens)

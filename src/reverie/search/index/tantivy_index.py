@@ -526,16 +526,19 @@ def _build_document(leaf: IndexedPassage) -> tantivy.Document:
     document.add_text(_WORDS[subject], analysis.terms)
     document.add_text(_DATES[subject], analysis.dates)
     document.add_text("all", subject)
-    counts = Counter(analysis.terms.split())
-    often = [
-        _build_often_token(subject, word, least)
-        for word in counts
-        for least in OFTEN
-        if counts[word] >= least
-    ]
+    words = analysis.terms.split()
+    counts = dict.fromkeys(words, 1)
+    often: list[str] = []
+    if len(counts) < len(words):
+        often = [
+            _build_often_token(subject, word, least)
+            for word, times in Counter(words).items()
+            for least in OFTEN
+            if times >= least
+        ]
     document.add_text("often", " ".join(often))
-    long = (word for word in counts if len(word) >= _SHORTEST_REVERSED and word.isalpha())
-    document.add_text(_ENDS[subject], " ".join(word[::-1] for word in long))
+    long = [word[::-1] for word in counts if len(word) >= _SHORTEST_REVERSED and word.isalpha()]
+    document.add_text(_ENDS[subject], " ".join(long))
     document.add_text("scope", f"={get_scope(value)}")
     document.add_unsigned("key", leaf.key)
     # tantivy multiplies by log2(2 + field), which is to be the brevity.
