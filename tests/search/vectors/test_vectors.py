@@ -113,9 +113,12 @@ def test_no_more_is_ranked_where_what_is_farther_counts_for_nothing(memory, monk
     memory.admin.embed()
     asked = []
     list_nearest = Neighbours.list_nearest
-    monkeypatch.setattr(
-        Neighbours, "list_nearest", lambda near, most: asked.append(most) or list_nearest(near, most)
-    )
+
+    def count_and_list(near, most):
+        asked.append(most)
+        return list_nearest(near, most)
+
+    monkeypatch.setattr(Neighbours, "list_nearest", count_and_list)
     hits = memory.search("which car", limit=20)
     assert contents(hits)[0] == "Drives a Volvo to work"
     assert len(hits) < 20
