@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -53,6 +54,41 @@ def test_another_thing_that_shares_a_word_of_the_question_does_not_go_before(tmp
     texts = ["Anna plays the violin on Mondays at school", "Anna is allergic to nuts"]
     with remember(tmp_path, texts) as memory:
         assert memory.search("when does Anna play the violin?")[0].content == texts[0]
+
+
+@pytest.mark.parametrize(
+    ("asked", "other", "question"),
+    [
+        ("Leo's dentist is Dr Marsh", "Nora's dentist is Dr Patel", "who is Leo's dentist?"),
+        (
+            "The flat in Leeds costs £700 rent",
+            "The flat in York costs £820 rent",
+            "what rent is the flat in Leeds",
+        ),
+        (
+            "Backup of the NAS runs at 02:00",
+            "Backup of the laptop runs at 13:00",
+            "when does the NAS backup run",
+        ),
+        ("Jonas hat am Montag Judo", "Mia hat am Donnerstag Judo", "Wann hat Jonas Judo?"),
+    ],
+)
+def test_another_of_the_same_kind_does_not_go_before_the_one_that_is_asked_for(
+    tmp_path: Path, asked: str, other: str, question: str
+) -> None:
+    others = [f"Shelf {number} holds box {number * 7919 % 997}" for number in range(30)]
+    with remember(tmp_path, [*others, asked, other]) as memory:
+        assert memory.search(question)[0].content == asked
+
+
+def test_what_names_the_old_goes_before_it_without_the_words_of_the_question(tmp_path: Path) -> None:
+    others = [f"Regal {number} trägt Kiste {number * 7919 % 997}" for number in range(30)]
+    texts = [
+        "Mein Hausarzt ist Dr. Reimann in der Gartenstraße.",
+        "Dr. Reimann ist in Rente, ich gehe jetzt zu Dr. Sato.",
+    ]
+    with remember(tmp_path, [*others, *texts]) as memory:
+        assert memory.search("Zu welchem Hausarzt gehe ich?")[0].content == texts[1]
 
 
 def test_a_newer_fact_is_known_by_a_rare_word_that_the_question_lacks(tmp_path: Path) -> None:
