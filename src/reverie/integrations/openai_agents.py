@@ -21,6 +21,7 @@ from reverie.domain.text import validation
 from reverie.integrations.message_items import ItemText, MessageItems
 from reverie.session import Session
 from reverie.tools import Tool, Toolset
+from reverie.tools.provider_schemas import to_plain_json
 
 try:
     from agents import FunctionTool
@@ -164,17 +165,12 @@ def tools_for(tools: Toolset | Iterable[Tool]) -> list[FunctionTool]:
         FunctionTool(
             name=tool.name,
             description=tool.spec.description,
-            params_json_schema=_copy_schema(tool),
+            params_json_schema=to_plain_json(tool.spec.parameters),
             on_invoke_tool=_make_invoker(toolset, tool.name),
             strict_json_schema=False,  # strict ones know no optional arguments
         )
         for tool in toolset
     ]
-
-
-def _copy_schema(tool: Tool) -> dict[str, Any]:
-    copied: dict[str, Any] = json.loads(json.dumps(tool.spec.parameters, default=dict))
-    return copied
 
 
 def _make_invoker(tools: Toolset, name: str) -> Callable[[ToolContext[Any], str], Coroutine[Any, Any, str]]:

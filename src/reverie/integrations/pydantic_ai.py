@@ -22,6 +22,7 @@ from reverie.domain.text import validation
 from reverie.integrations.message_items import ItemText, MessageItems
 from reverie.session import Session
 from reverie.tools import Tool, Toolset
+from reverie.tools.provider_schemas import to_plain_json
 
 try:
     from pydantic_ai import RunContext
@@ -140,7 +141,7 @@ def _build_tool_definition(tool: Tool) -> ToolDefinition:
     return ToolDefinition(
         name=tool.name,
         description=tool.spec.description,
-        parameters_json_schema=_to_plain_schema(tool.spec.parameters),
+        parameters_json_schema=to_plain_json(tool.spec.parameters),
         sequential=not tool.reads_only,
         metadata={
             "reads_only": tool.reads_only,
@@ -148,13 +149,6 @@ def _build_tool_definition(tool: Tool) -> ToolDefinition:
             "idempotent": tool.idempotent,
         },
     )
-
-
-def _to_plain_schema(value: Any) -> Any:
-    """Return a schema of mappings and tuples as one of dicts and lists."""
-    if isinstance(value, Mapping):
-        return {key: _to_plain_schema(inner) for key, inner in value.items()}
-    return [_to_plain_schema(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
 # -- the capability --------------------------------------------------------------------------------------

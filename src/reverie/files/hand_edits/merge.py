@@ -343,34 +343,56 @@ def decide_log(
         )
     there = {paragraph.id: paragraph for paragraph in ours}
     known = {paragraph.id for paragraph in began}
-    alike = Counter(normalize_paragraph(paragraph.content) for paragraph in ours if paragraph.id not in known)
+    added = Counter(normalize_paragraph(paragraph.content) for paragraph in ours if paragraph.id not in known)
     order = _Order(ours)
     anchor: str | None = None
     for number, text in enumerate(texts):
         old = began[pairs[number]] if number in pairs else None
         mine = there.get(old.id) if old is not None else None
-        fresh: str | None = text
         if old is not None and mine is not None:
-            anchor, fresh = mine.id, None
-            if text not in (normalize_paragraph(old.content), normalize_paragraph(mine.content)):
-                order.change(replace(mine, content=text, at=parse_moment(name, text, otherwise=mine.at)))
-                # What both changed stands in both versions, the person's first.
-                fresh = mine.content if mine.content != old.content else None
-        elif old is not None and text == normalize_paragraph(old.content):
-            fresh = None  # the program took it out
-        elif alike[text]:
-            alike[text] -= 1
-            fresh = None  # both added it
+            anchor = mine.id
+            fresh = _change_paragraph(order, old, mine, text)
+        else:
+            fresh = _select_new_text(old, text, added)
         if fresh is not None:
             at = parse_moment(name, fresh, otherwise=now)
-            added = Paragraph(id=new_id(), page=name, position=0.0, at=at, content=fresh)
-            order.insert(validate_paragraph(added), after=anchor)
-            anchor = added.id
+            paragraph = Paragraph(id=new_id(), page=name, position=0.0, at=at, content=fresh)
+            order.insert(validate_paragraph(paragraph), after=anchor)
+            anchor = paragraph.id
     for place in removed:
         mine = there.get(began[place].id)
         if mine is not None and mine.content == began[place].content:
             order.take_out(mine)
     return MergeDecision(edits=tuple(order.edits()))
+
+
+def _change_paragraph(order: _Order, old: Paragraph, mine: Paragraph, text: str) -> str | None:
+    """Change a paragraph of the store to the text of the file; return what has to stand below it.
+
+    Args:
+        old: The paragraph that the person began with.
+        mine: The same one as the store has it.
+        text: What the file has in its place.
+    """
+    if text in (normalize_paragraph(old.content), normalize_paragraph(mine.content)):
+        return None
+    order.change(replace(mine, content=text, at=parse_moment(mine.page, text, otherwise=mine.at)))
+    return mine.content if mine.content != old.content else None  # both changed it
+
+
+def _select_new_text(old: Paragraph | None, text: str, added: Counter[str]) -> str | None:
+    """Return the text of the file if it is new; None if the program removed it, or has added it too.
+
+    Args:
+        old: The paragraph that the person began with, and that the store has no more; None for none.
+        added: How often the program has added each text; one that the file has too is taken off.
+    """
+    if old is not None and text == normalize_paragraph(old.content):
+        return None
+    if added[text]:
+        added[text] -= 1
+        return None
+    return text
 
 
 def _align_paragraphs(
