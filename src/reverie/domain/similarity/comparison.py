@@ -377,7 +377,7 @@ class _Chunks(dict[str, _Chunk]):
 
 
 _chunks = _Chunks()
-_normalize_short = lru_cache(maxsize=1_024)(normalize)
+_normalize_short = lru_cache(maxsize=4_096)(normalize)
 
 
 def _read_chunk(chunk: str) -> _Chunk:

@@ -301,7 +301,7 @@ def _analyze_chunk(chunk: str, chunks: _Chunks) -> _Analysed:
         for part in _PART.findall(folded)
         for token in _tokenize_word(part, chunks, in_capitals=in_capitals)
     ]
-    singles = _HAN.re.findall(folded) if not chunk.isascii() else []
+    singles = _HAN.re.findall(folded) if not chunk.isascii() and _may_be_unspaced(folded) else []
     plain = fold(chunk)
     if plain == folded and _PART.fullmatch(plain):
         return tuple(parts), tuple(singles) if len(plain) > 1 else ()
@@ -309,6 +309,11 @@ def _analyze_chunk(chunk: str, chunks: _Chunks) -> _Analysed:
         return tuple(parts), (*_tokenize_word(plain, chunks, in_capitals=in_capitals), *singles)
     whole = "".join(plain.split())[:LONGEST_TOKEN]  # folding can make a blank of an exotic letter
     return tuple(parts), (whole, *singles) if whole else tuple(singles)
+
+
+def _may_be_unspaced(text: str) -> bool:
+    """Return whether a text may have scripts without spaces; quick, and compiles no pattern for Latin letters."""
+    return max(text, default="") >= "\u0e00"
 
 
 def fold(text: str) -> str:
@@ -327,7 +332,7 @@ def _tokenize_word(word: str, chunks: _Chunks, *, in_capitals: bool) -> list[str
         ):
             return []
         return [chunks.stem(word[:LONGEST_TOKEN])]
-    if not _UNSPACED.re.search(word):
+    if not (_may_be_unspaced(word) and _UNSPACED.re.search(word)):
         return [chunks.stem(word[:LONGEST_TOKEN])]
     tokens: list[str] = []
     for piece in _UNSPACED.re.split(word):
