@@ -121,7 +121,7 @@ def blocks_of(text: str) -> list[Block]:
 
 _DIFFERS = [
     (re.compile(r"\brvr_[0-9a-f]{8}_[\w-]{43}"), "TOKEN"),
-    (re.compile(r"^[0-9a-f]{8}(?=\t)", re.MULTILINE), "TOKEN-ID"),
+    (re.compile(r"^[0-9a-f]{8}(?=  )", re.MULTILINE), "TOKEN-ID"),
     (re.compile(r"\b[0-9a-f]{12}\b"), "ID"),
     (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?(?:\.\d+)?Z?"), "TIME"),
     (re.compile(r"\b\d{4}-\d\d-\d\d(?=\.md\b)"), "DAY"),
