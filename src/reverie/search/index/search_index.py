@@ -456,6 +456,7 @@ class SearchIndex:
 
     def _forget_tail(self, followed: int) -> None:
         self._followed = followed
+        self._counts.clear()
         self._fresh: dict[Searchable, InvertedIndex] = {subject: InvertedIndex() for subject in SEARCHABLE}
         self._stale: dict[Searchable, InvertedIndex] = {subject: InvertedIndex() for subject in SEARCHABLE}
         self._gone: dict[Searchable, set[int]] = {subject: set() for subject in SEARCHABLE}
