@@ -406,7 +406,7 @@ export interface RecordInput {
   draft?: boolean;
 }
 
-/** Page of a list of records, those created last first. */
+/** Page of a list of records. */
 export interface RecordPage {
   items: MemoryRecord[];
   next: string | null;
@@ -678,8 +678,8 @@ export interface Api {
   decideOnProposal(id: string, body: ProposalDecision, options?: Options): Promise<Result<MemoryRecord>>;
   /** Save a record, or reinforce the one that says the same. */
   saveRecord(body: RecordInput, options?: { scope?: string; idempotencyKey?: string } & Options): Promise<Result<SavedRecord>>;
-  /** List records, those created last first. */
-  listRecords(options?: { scope?: string; limit?: number; cursor?: string; category?: string[]; tags?: string[]; kind?: ("fact" | "preference" | "decision" | "constraint" | "project_fact" | "task_state" | "command_result" | "failure" | "fix" | "finding" | "insight" | "lesson" | "anti_pattern" | "event")[]; layer?: ("episodic" | "semantic" | "procedural")[]; origin?: ("owner" | "agent" | "tool" | "web" | "import")[]; created_after?: string; created_before?: string; valid_at?: string; archived?: boolean; pinned?: boolean; as_of?: number | string } & Options): Promise<Result<RecordPage>>;
+  /** List records, by default those created last first. */
+  listRecords(options?: { scope?: string; limit?: number; cursor?: string; category?: string[]; tags?: string[]; kind?: ("fact" | "preference" | "decision" | "constraint" | "project_fact" | "task_state" | "command_result" | "failure" | "fix" | "finding" | "insight" | "lesson" | "anti_pattern" | "event")[]; layer?: ("episodic" | "semantic" | "procedural")[]; origin?: ("owner" | "agent" | "tool" | "web" | "import")[]; created_after?: string; created_before?: string; valid_at?: string; archived?: boolean; pinned?: boolean; as_of?: number | string; order?: "created" | "changed" } & Options): Promise<Result<RecordPage>>;
   /** Save several records in one transaction. */
   saveRecords(body: RecordBatch, options?: { scope?: string; idempotencyKey?: string } & Options): Promise<Result<SavedRecords>>;
   /** Archive, label or vouch for several records in one transaction, which one undo takes back. */

@@ -27,7 +27,7 @@ export const OPERATIONS = {
   listProposals: {"method": "GET", "path": "/v1/proposals"},
   decideOnProposal: {"method": "POST", "path": "/v1/proposals/{id}/decision", "body": "application/json"},
   saveRecord: {"method": "POST", "path": "/v1/records", "query": ["scope"], "headers": {"idempotencyKey": "Idempotency-Key"}, "body": "application/json"},
-  listRecords: {"method": "GET", "path": "/v1/records", "query": ["scope", "limit", "cursor", "category", "tags", "kind", "layer", "origin", "created_after", "created_before", "valid_at", "archived", "pinned", "as_of"]},
+  listRecords: {"method": "GET", "path": "/v1/records", "query": ["scope", "limit", "cursor", "category", "tags", "kind", "layer", "origin", "created_after", "created_before", "valid_at", "archived", "pinned", "as_of", "order"]},
   saveRecords: {"method": "POST", "path": "/v1/records/batch", "query": ["scope"], "headers": {"idempotencyKey": "Idempotency-Key"}, "body": "application/json"},
   changeRecords: {"method": "POST", "path": "/v1/records/changes", "query": ["scope"], "body": "application/json"},
   getRecord: {"method": "GET", "path": "/v1/records/{id}", "query": ["scope", "as_of"], "headers": {"ifNoneMatch": "If-None-Match"}},

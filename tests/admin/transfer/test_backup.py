@@ -508,7 +508,10 @@ def test_no_acknowledged_write_is_lost_when_it_is_replaced_under_writers(
     for thread in threads:
         thread.start()
     until = time.monotonic() + 20
-    while len(lines) < 100 and time.monotonic() < until:
+    # One that has not opened its folder yet would open the new one, and write there for ever.
+    while time.monotonic() < until and not all(
+        sum(f"{name}n" in line for line in list(lines)) >= 50 for name in "pq"
+    ):
         time.sleep(0.01)
     done: list[RecoveryReport] = [recover(backup, folder, replace=True)]
     for each, thread in zip(running, threads, strict=True):

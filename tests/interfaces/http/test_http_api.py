@@ -132,6 +132,18 @@ def test_a_list_is_complete_and_has_nothing_twice_although_records_come_and_go(
     assert "same parameters" in problem(other, 422, "invalid-input")
 
 
+def test_a_list_begins_with_what_changed_last(client: TestClient, memory: Memory) -> None:
+    ids = [memory.save(f"Fact number {n} of {n * 7}").record.id for n in range(5)]
+    memory.update(ids[1], importance=0.9)
+    first = client.get("/v1/records", params={"order": "changed", "limit": 3}).json()
+    rest = client.get("/v1/records", params={"order": "changed", "limit": 3, "cursor": first["next"]}).json()
+    listed = [each["id"] for each in first["items"] + rest["items"]]
+    assert listed == [ids[1], ids[4], ids[3], ids[2], ids[0]]
+    assert rest["next"] is None
+    other = client.get("/v1/records", params={"order": "created", "limit": 3, "cursor": first["next"]})
+    assert "same parameters" in problem(other, 422, "invalid-input")
+
+
 def test_lists_are_filtered(client: TestClient) -> None:
     one = save(client, "Prefers tea", category="user-preferences/drinks", tags=["a", "b"])
     save(client, "The server listens on port 80", tags=["a"])

@@ -341,6 +341,7 @@ def switch_user(user: int) -> None:
                 call()
     for encoding in ("utf-8-sig", "utf-16", "latin-1"):
         codecs.lookup(encoding)
+    import_module("heapq")  # by Counter.most_common, when it is first called
     os.setgid(user)
     os.setuid(user)
 

@@ -116,12 +116,13 @@ def save_records(call: Call) -> Answer:
 
 @OPERATIONS.add("GET", "/v1/records", "read", query=schemas.RecordListQuery, answer=schemas.RecordPage)
 def list_records(call: Call) -> Answer:
-    """List records, those created last first."""
+    """List records, by default those created last first."""
     query: schemas.RecordListQuery = call.query
     filters = _build_filters(query, archived=query.archived, pinned=query.pinned)
     of = (call.caller.token, query.model_copy(update={"cursor": None, "limit": 0}))
+    read = read_page if query.order == "created" else _read_changed
     with reading(call) as reader:
-        page, following = read_page(reader, query.cursor, of=of, limit=query.limit, parts=True, **filters)
+        page, following = read(reader, query.cursor, of=of, limit=query.limit, parts=True, **filters)
     return Answer({"items": [record.to_dict() for record in page], "next": following})
 
 
@@ -154,6 +155,18 @@ def read_page(
             same += seen
         following = encode_cursor([format_time(end.created_at), end.id, same], of=of)
     return page, following
+
+
+def _read_changed(
+    reader: MemoryReader, cursor: str | None, *, of: object, limit: int, **filters: Any
+) -> tuple[list[Record], str | None]:
+    """Return what `read_page` does for a list of records of which those changed last come first."""
+    seen: int = 0
+    if cursor is not None:
+        (seen,) = decode_cursor(cursor, of=of, types=(int,))
+    records = reader.list(limit=limit + 1, offset=seen, **filters)
+    following = encode_cursor([seen + limit], of=of) if len(records) > limit else None
+    return records[:limit], following
 
 
 def _skip_seen(records: list[Record], at: Any, last: str, seen: int) -> list[Record]:

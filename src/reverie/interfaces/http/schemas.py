@@ -107,7 +107,7 @@ class SavedRecords(Form):
 
 
 class RecordPage(Form):
-    """Page of a list of records, those created last first.
+    """Page of a list of records.
 
     Attributes:
         next: `cursor` of the next page; None after the last.
@@ -131,11 +131,17 @@ class RecordFilter(Form):
 
 
 class RecordListQuery(RecordFilter, PageQuery):
-    """Query of a list of records."""
+    """Query of a list of records.
+
+    Attributes:
+        order: What comes first: what was `created` last, or what was `changed` last. In the latter order, a record that
+            changes between two pages moves to the first.
+    """
 
     archived: bool | None = False
     pinned: bool | None = None
     as_of: Number | AwareDatetime | None = None
+    order: Literal["created", "changed"] = "created"
 
 
 class BulkChange(Form):

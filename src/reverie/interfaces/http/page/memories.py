@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from reverie.domain.record import KINDS, LAYERS, ORIGINS
 from reverie.domain.text.timestamps import format_time
@@ -35,9 +35,14 @@ _ARCHIVED = {"": False, "yes": True, "all": None}
 _BLANK = {"content": "", "kind": "", "category": "", "tags": []}
 _CHOICES = {"kinds": KINDS, "origins": ORIGINS, "layers": LAYERS}
 
+Column = Literal[
+    "kind", "category", "tags", "layer", "origin", "confidence", "importance", "said", "created", "changed"
+]  # fmt: skip
+"""Columns of a table of memories, in their order."""
+
 
 class MemoriesQuery(ScopeQuery):
-    """Query of the list of memories; with `q`, a search."""
+    """Query of the list of memories; with `q`, a search; with `columns`, a table."""
 
     q: str | None = None
     mode: Literal["words", "literal", "regex"] = "words"
@@ -50,6 +55,8 @@ class MemoriesQuery(ScopeQuery):
     archived: Literal["", "yes", "all"] = ""
     as_of: str = ""
     valid_at: str = ""
+    order: Literal["created", "changed"] = "created"
+    columns: tuple[Column, ...] = ()
     cursor: str | None = None
 
 
@@ -82,6 +89,7 @@ def show_memories(call: Call) -> Screen | Redirect:
             "records": listed,
             "following": following,
             "categories": sorted(filter(None, perform(call, records.list_categories).body)),
+            "all_columns": get_args(Column),
             "is_filtered": any(_list_filters(query).values())
             or bool(query.archived or query.as_of or query.valid_at),
             "may_select": is_allowed(call, "write") and not query.as_of,
@@ -116,6 +124,7 @@ def list_memories(call: Call, *, limit: int, cursor: str | None) -> dict[str, An
         cursor=cursor,
         as_of=read_moment(query.as_of, "as_of"),
         valid_at=read_time(query.valid_at, "valid_at"),
+        order=query.order,
         **_list_filters(query),
     ).body
     return page
