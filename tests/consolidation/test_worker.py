@@ -280,6 +280,14 @@ def test_by_hand_the_window_can_be_shortened_to_any_length(store: SQLiteStore, n
     assert window(store) == 0
     assert one.run_window("chat:1", "compact", keep=0).state == "skipped"
     assert one.run_window("nobody", "compact").state == "failed"
+    wrong: list[tuple[Any, Any, Any]] = [
+        (5, "compact", 5),
+        ("chat:1", "shorten", 5),
+        ("chat:1", "compact", -1),
+    ]
+    for session, kind, keep in wrong:
+        with pytest.raises(InvalidInput):
+            one.run_window(session, kind, keep=keep)
     with pytest.raises(NotFound):
         one.plan("compact", session="nobody")
     with pytest.raises(InvalidInput, match="keep"):

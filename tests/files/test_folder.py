@@ -13,10 +13,11 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from reverie import Memory, Settings
+from reverie import InvalidInput, Memory, Settings
 from reverie.domain.page import HISTORY
 from reverie.files import folder
 from reverie.files.mirror import writer
@@ -256,6 +257,16 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
         gate.release(1_000)
 
     return let_on
+
+
+@pytest.mark.parametrize("paths", [5, "memory", b"memory", [5], ["\ud800"]])
+def test_paths_that_are_none_are_refused(tmp_path: Path, paths: Any) -> None:
+    kept_folder = KeptFolder(tmp_path / "memory")
+    kept_folder.folder.start()
+    for examine in (kept_folder.folder.take_in, kept_folder.folder.restore):
+        with pytest.raises(InvalidInput, match="path"):
+            examine(paths)
+    kept_folder.close()
 
 
 def test_much_that_is_missing_is_written_in_the_background(tmp_path: Path, slow: Callable[[], None]) -> None:

@@ -45,6 +45,22 @@ def test_a_value_reads_in_words_as_a_record(memory: Memory, shelf: KeyValueStore
     assert record_of(memory, shelf).content == "users alice k"
 
 
+def test_wrong_addresses_and_items_are_refused_and_nothing_is_changed(
+    memory: Memory, shelf: KeyValueStore
+) -> None:
+    wrong: list[Any] = [5, "users", [5], [("users",)], [(ALICE, 5)]]
+    for places in wrong:
+        for read in (shelf.get_many, shelf.touch):
+            with pytest.raises(InvalidInput, match=r"places is|place is|key is"):
+                read(places)
+    for puts in (5, "k", [5], [PutItem(namespace=ALICE, key="k", value={"a": 1}), "k"]):
+        with pytest.raises(InvalidInput, match="puts"):
+            shelf.put_many(puts)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="expected is 5: pass a mapping"):
+        shelf.put_many([PutItem(namespace=ALICE, key="k", value={"a": 1})], expected=5)  # type: ignore[arg-type]
+    assert memory.list() == []
+
+
 values = st.dictionaries(
     st.sampled_from(["a", "b", "a.b", "text", "a: b"]),
     st.recursive(

@@ -27,6 +27,22 @@ def tool(name: str, run: Any = None, *, reads_only: bool = False) -> Tool:
 THREE = Toolset([tool("read", reads_only=True), tool("write"), tool("drop")])
 
 
+def test_wrong_names_are_refused_by_what_they_are() -> None:
+    for name in (5, ["read"], None, "x" * 1000):
+        with pytest.raises(NotFound, match="there is no tool") as raised:
+            THREE.only(name)  # type: ignore[arg-type]
+        answer = THREE.call(name)  # type: ignore[arg-type]
+        assert answer.failed
+        assert "There are: read, write, drop." in answer.text
+        assert max(len(str(raised.value)), len(answer.text)) < 300
+    with pytest.raises(InvalidInput, match="names is 5: pass a mapping"):
+        THREE.renamed(5)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="'é_read' is no name"):
+        THREE.prefixed("é_")
+    with pytest.raises(InvalidInput, match="call is int: pass a ToolCall"):
+        THREE.call_message(5)  # type: ignore[arg-type]
+
+
 def test_only_some_in_another_order() -> None:
     assert THREE.only("drop", "read").names == ("drop", "read")
     assert THREE.without("write").names == ("read", "drop")

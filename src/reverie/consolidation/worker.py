@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TypeAlias
+from typing import TypeAlias, get_args
 
 from reverie.consolidation.cycle import ALL, ApplyResult, ConsolidationCycle, PassOutcome
 from reverie.consolidation.gatherer import ACTOR
@@ -28,12 +28,12 @@ from reverie.consolidation.rule_learning import read_consolidated_position
 from reverie.consolidation.waiting_plans import PlanShelf, WaitingPlan
 from reverie.consolidation.windows import DueWindow, WindowKind
 from reverie.context.notes import FRESH
-from reverie.domain.conversation import LONGEST_TURN
+from reverie.domain.conversation import LONGEST_TURN, validate_session_id
 from reverie.domain.entry import Entry
 from reverie.domain.errors import InvalidInput, ReverieError, quote_value
-from reverie.domain.record import Origin, Record
+from reverie.domain.record import Origin, Record, validate_choice
 from reverie.domain.text.timestamps import format_time, parse_time
-from reverie.domain.text.validation import validate_raw_text, validate_values
+from reverie.domain.text.validation import validate_count, validate_raw_text, validate_values
 from reverie.settings import Settings
 from reverie.stores.forks import renew_lock_after_fork
 from reverie.stores.protocol import LeasingStore, RenewableStore
@@ -203,7 +203,14 @@ class Worker:
         Args:
             kind: `digest`, `compact` or `trim`; `remember` for the facts in its new turns.
             keep: How many turns stay, 0 or more; None takes what the settings say.
+
+        Raises:
+            InvalidInput: an argument is not of its form; nothing was run.
         """
+        validate_session_id(session)
+        validate_choice(kind, get_args(WindowKind), name="kind")
+        if keep is not None:
+            validate_count(keep, name="keep", least=0)
         return self.cycle.run_window(session, kind, keep=keep)
 
     def log(self) -> list[dict[str, object]]:

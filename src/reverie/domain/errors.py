@@ -29,8 +29,11 @@ LONGEST_QUOTATION = 200
 _QUOTED = re.compile(r"""(?<!\w)b?(['"])(?:\\.|(?!\1).)*\1|[\[{(][^\[\]{}()]*[\]})]""", re.DOTALL)
 
 
-def _shorten_quotations(message: str) -> str:
-    """Return a message with each quoted text, and each list of many values, cut to `LONGEST_QUOTATION`."""
+def clean_message(message: str) -> str:
+    """Return a message without secrets, each quoted text and each list of values cut to `LONGEST_QUOTATION`."""
+    from reverie.domain.secrets import redact_secrets  # here: most programs never see an error
+
+    message = redact_secrets(message)
     if len(message) <= LONGEST_QUOTATION:
         return message
     return _QUOTED.sub(_shorten_quotation, message)
@@ -53,12 +56,8 @@ class ReverieError(Exception):
     """The root of every error that Reverie raises on purpose. No secret is in its message."""
 
     def __init__(self, *args: object) -> None:
-        """Say what was wrong and what to do; a value that is quoted is redacted where it holds a secret."""
-        from reverie.domain.secrets import redact_secrets  # here: most programs never see an error
-
-        super().__init__(
-            *(_shorten_quotations(redact_secrets(each)) if isinstance(each, str) else each for each in args)
-        )
+        """Say what was wrong and what to do; quoted values are shortened, and redacted where they hold a secret."""
+        super().__init__(*(clean_message(each) if isinstance(each, str) else each for each in args))
 
 
 class InvalidInput(ReverieError, ValueError):

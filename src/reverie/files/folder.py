@@ -208,7 +208,12 @@ class MemoryFolder:
 
         Returns:
             The hand edits; none if the files could not be examined, which is logged.
+
+        Raises:
+            InvalidInput: the paths are not texts; nothing was examined.
         """
+        if paths is not None:
+            paths = self._validate_paths(paths)
         report = HandEditReport()
         if not (self._closed or self._catching_up):
             with self._suppress_errors():
@@ -233,6 +238,10 @@ class MemoryFolder:
         else:
             self._schedule_job(_TAKE)
 
+    def _validate_paths(self, paths: object) -> list[str]:
+        given = validate_values(paths, name="paths", of="texts")
+        return [validate_text(path, name="path", longest=_LONGEST_PATH) for path in given]
+
     def restore(self, paths: Sequence[str]) -> None:
         """Repair files, ignoring their state: old versions are written again, edits imported.
 
@@ -242,9 +251,9 @@ class MemoryFolder:
         Raises:
             InvalidInput: one is not the path of a file of a memory; nothing was done.
         """
-        paths = validate_values(paths, name="paths", of="texts")
+        paths = self._validate_paths(paths)
         for path in paths:
-            if parse_path(validate_text(path, name="path", longest=_LONGEST_PATH)) is None:
+            if parse_path(path) is None:
                 raise InvalidInput(f"path is {quote_value(path)}: name a file below memory/ or sessions/")
         if self._closed:
             return

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, tzinfo
-from itertools import islice, starmap
+from itertools import islice
 from types import MappingProxyType
 from typing import Any, TypeAlias, TypeVar
 
@@ -32,7 +32,7 @@ from reverie.domain.record import (
 )
 from reverie.domain.scope import validate_scope
 from reverie.domain.text import relative_dates, timestamps
-from reverie.domain.text.validation import validate_count
+from reverie.domain.text.validation import validate_count, validate_values
 from reverie.repositories import key_value_codec
 from reverie.repositories.key_value_codec import Item, Namespace, Place, PutItem
 from reverie.search.request import MOST_HITS, SearchRequest
@@ -150,6 +150,7 @@ class KeyValueStore:
         Args:
             places: Namespaces and keys.
         """
+        places = validate_values(places, name="places", of="pairs of a namespace and a key")
         now = self._clock()
         there = self._fetch_records(places)
         return [None if (record := there.get(place)) is None else self._read(record, now) for place in places]
@@ -169,7 +170,13 @@ class KeyValueStore:
             Conflict: something else than what was expected stands there, or others changed the same values
                 all the while.
         """
-        wanted = {_validate_place(put.namespace, put.key): put for put in puts}
+        if expected is not None and not isinstance(expected, Mapping):
+            raise InvalidInput(f"expected is {quote_value(expected)}: pass a mapping of places to values")
+        wanted = {}
+        for put in validate_values(puts, name="puts", of="PutItem"):
+            if not isinstance(put, PutItem):
+                raise InvalidInput(f"puts has {quote_value(put)}: pass a list of PutItem")
+            wanted[_validate_place(put.namespace, put.key)] = put
         for place, put in wanted.items():
             if put.texts is not None and not _are_strings(put.texts):
                 raise InvalidInput(
@@ -193,6 +200,7 @@ class KeyValueStore:
         Returns:
             How many are kept longer now.
         """
+        places = validate_values(places, name="places", of="pairs of a namespace and a key")
 
         def attempt(_: int) -> int:
             now = self._clock()
@@ -303,7 +311,7 @@ class KeyValueStore:
 
     def _look_up(self, places: Iterable[Place]) -> tuple[dict[Place, Record], set[str]]:
         """Return the records at some addresses, and those of their ids that something else uses."""
-        unique = dict.fromkeys(starmap(_validate_place, places))
+        unique = dict.fromkeys(map(_validate_address, places))
         by_id = {name: place for place in unique for name in self._compute_ids(place)}
         records = self._store.records(list(by_id))
         found = {by_id[one.id]: one for one in records if self._is_record_of(one, by_id[one.id])}
@@ -456,6 +464,12 @@ def _validate_namespace(namespace: Namespace) -> Namespace:
             f"namespace is {quote_value(namespace)}: pass a tuple of strings, such as ('users', 'alice')"
         )
     return tuple(namespace)
+
+
+def _validate_address(place: object) -> Place:
+    if not isinstance(place, Sequence) or isinstance(place, str) or len(place) != 2:
+        raise InvalidInput(f"place is {quote_value(place)}: pass a namespace and a key")
+    return _validate_place(*place)
 
 
 def _validate_place(namespace: Namespace, key: str) -> Place:

@@ -14,7 +14,14 @@ from dataclasses import dataclass, replace
 from typing import Any, overload
 
 from reverie.domain.conversation import ToolCall
-from reverie.domain.errors import InvalidInput, NotFound, ReverieError, StoreError
+from reverie.domain.errors import (
+    InvalidInput,
+    NotFound,
+    ReverieError,
+    StoreError,
+    clean_message,
+    quote_value,
+)
 from reverie.llm.messages import ToolSpec
 from reverie.tools import provider_schemas
 from reverie.tools.arguments import parse_arguments
@@ -123,9 +130,12 @@ class Toolset(Sequence[Tool]):
         Raises:
             NotFound: there is none; the message names those that there are.
         """
-        if name not in self._tools:
-            raise NotFound(f"there is no tool {name!r}. There are: {', '.join(self.names) or 'none'}")
-        return self._tools[name]
+        tool = self._tools.get(name) if isinstance(name, str) else None
+        if tool is None:
+            raise NotFound(
+                f"there is no tool {quote_value(name)}. There are: {', '.join(self.names) or 'none'}"
+            )
+        return tool
 
     # -- composition -------------------------------------------------------------------------------------
 
@@ -160,6 +170,8 @@ class Toolset(Sequence[Tool]):
             NotFound: an old name is unknown.
             InvalidInput: two tools would have one name, or a new name is not one that models can call.
         """
+        if not isinstance(names, Mapping):
+            raise InvalidInput(f"names is {quote_value(names)}: pass a mapping of old names to new ones")
         for name, new in names.items():
             self.tool(name)
             if not isinstance(new, str) or not _NAME.fullmatch(new):
@@ -176,7 +188,7 @@ class Toolset(Sequence[Tool]):
         Raises:
             InvalidInput: a new name is not one that models can call.
         """
-        return self.renamed({name: prefix + name for name in self.names})
+        return self.renamed({name: f"{prefix}{name}" for name in self.names})
 
     def approved(self, approve: Approve, *names: str) -> Toolset:
         """Return the same tools, some of which run only after approval.
@@ -253,9 +265,11 @@ class Toolset(Sequence[Tool]):
         Raises:
             StoreError: the memory cannot be read or written.
         """
-        if name not in self._tools:
-            return _refuse(f"There is no tool {name!r}. There are: {', '.join(self.names) or 'none'}.")
-        tool = self._tools[name]
+        tool = self._tools.get(name) if isinstance(name, str) else None
+        if tool is None:
+            return _refuse(
+                f"There is no tool {quote_value(name)}. There are: {', '.join(self.names) or 'none'}."
+            )
         given = arguments
         if given is None or isinstance(given, str):
             try:
@@ -280,12 +294,17 @@ class Toolset(Sequence[Tool]):
             return ToolResult(f"Nothing was done: {str(error).rstrip('.')}.", failed=True)
 
     def call_message(self, call: ToolCall) -> str:
-        """Run a model's call and return the text of its result."""
+        """Run a model's call and return the text of its result.
+
+        Raises:
+            InvalidInput: it is no `ToolCall`.
+            StoreError: the memory cannot be read or written.
+        """
+        if not isinstance(call, ToolCall):
+            raise InvalidInput(f"call is {type(call).__name__}: pass a ToolCall")
         return self.call(call.name, call.arguments).text
 
 
 def _refuse(why: str) -> ToolResult:
-    """Return the answer to a wrong call, with secrets in quoted values redacted."""
-    from reverie.domain.secrets import redact_secrets  # here: most calls are right
-
-    return ToolResult(redact_secrets(why), failed=True)
+    """Return the answer to a wrong call, with quoted values shortened, and redacted where they hold a secret."""
+    return ToolResult(clean_message(why), failed=True)
