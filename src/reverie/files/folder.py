@@ -207,7 +207,7 @@ class MemoryFolder:
             paths: Which files or folders to examine, relative to the memory's folder; None for all.
 
         Returns:
-            The hand edits; none if the files could not be examined, which is logged.
+            The hand edits; none if the files could not be examined, with the reason, which is also logged.
 
         Raises:
             InvalidInput: the paths are not texts; nothing was examined.
@@ -221,6 +221,7 @@ class MemoryFolder:
                 if self._mirror.needs_fresh_start():
                     self._write_all()
                 report = self._take_in(paths)
+            report.failure = self._trouble
         return report
 
     def sync(self, *, wait: bool = True) -> None:

@@ -336,6 +336,19 @@ def test_a_bug_is_called_one_without_repeating_what_was_remembered(monkeypatch: 
     assert "Traceback (most recent call last)" in debugged.stderr
 
 
+def test_a_package_that_is_missing_is_no_bug(monkeypatch: pytest.MonkeyPatch) -> None:
+    @click.command()
+    def lacking() -> None:
+        raise ModuleNotFoundError("No module named 'yaml'", name="yaml")
+
+    monkeypatch.setattr(main.ReverieGroup, "get_command", lambda self, ctx, name: lacking)
+    result = CliRunner().invoke(cli, ["stats"])
+    assert result.exit_code == 4
+    assert (
+        one_line(result) == "reverie: No module named 'yaml': install Reverie again, with all that it needs"
+    )
+
+
 def test_debug_shows_where_an_error_comes_from(store: Path) -> None:
     env = environment()
     args = [*PROGRAM, "show", "ffffffffffff", "--store", str(store), "--debug"]

@@ -13,6 +13,8 @@ from typing import IO, Any
 
 import pytest
 
+from reverie.files.disk.state import StateUnavailable
+from reverie.files.hand_edits.importer import HandEditImporter
 from tests.interfaces.conftest import PROGRAM, environment, run_cli
 
 
@@ -47,7 +49,7 @@ def test_once_takes_in_what_was_edited_and_names_what_is_broken(folder: Path) ->
     replace_in(file, "5433", "5434")
     (file.parent / "broken.json").write_text("{")
     done = run(folder, "watch", "--once")
-    assert done.returncode == 0
+    assert done.returncode == 1
     path = file.relative_to(folder).as_posix()
     assert done.stdout.decode() == f"changed\trecord\t{file.stem}\t{path}\n"
     assert done.stderr.decode().count("not imported: memory/notes/broken.json") == 1
@@ -55,6 +57,18 @@ def test_once_takes_in_what_was_edited_and_names_what_is_broken(folder: Path) ->
     assert again.stdout == b""
     assert again.stderr.decode().count("not imported: memory/notes/broken.json") == 1
     assert b"5434" in run(folder, "list").stdout
+    (file.parent / "broken.json").unlink()
+    assert run(folder, "watch", "--once").returncode == 0
+
+
+def test_once_fails_where_the_files_cannot_be_examined(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise StateUnavailable("files.db is locked")
+
+    monkeypatch.setattr(HandEditImporter, "take_in", fail)
+    done = run(folder, "watch", "--once")
+    assert done.returncode == 4
+    assert "the files could not be examined: files.db is locked" in done.stderr.decode()
 
 
 @pytest.fixture

@@ -251,6 +251,24 @@ def test_an_event_that_tells_nothing_opens_no_memory(
     assert not folder.exists()
 
 
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("user-prompt", {"prompt": [{"type": "text", "text": "Hello there"}]}),
+        ("user-prompt", {"prompt": "Hello there", "session_id": 5}),
+        ("stop", {"last_assistant_message": {"text": "Hello there"}}),
+    ],
+)
+def test_what_is_said_must_be_text(
+    folder: Path, hook: Callable[..., tuple[str, str]], name: str, wrong: dict[str, Any]
+) -> None:
+    output, error = hook(name, "--store", str(folder), event={"session_id": ID, **wrong})
+    (field, *_) = [each for each, value in wrong.items() if not isinstance(value, str)]
+    assert (output, error.count("\n")) == ("", 1)
+    assert f"{field} of the event is not text" in error
+    assert not folder.exists()
+
+
 def test_nobody_waits_for_a_transcript_that_is_not_there(tmp_path: Path) -> None:
     for path in ("", str(tmp_path / "none.jsonl"), str(tmp_path)):
         assert read_last_exchange(path, settle_s=3_600.0).answer == ""
@@ -751,9 +769,9 @@ def test_the_options_are_read_without_click_as_click_reads_them() -> None:
 
 
 def test_an_event_is_read_tolerantly() -> None:
-    told = {"conversation_id": " a\nb ", "prompt": ["no", "text"], "extra": {}, "tool_input": "no mapping"}
+    told = {"conversation_id": " a\nb ", "source": ["no", "text"], "extra": {}, "tool_input": "no mapping"}
     event = read_event(json.dumps(told).encode())
-    assert (event.session, event.prompt, event.arguments) == ("a b", "", "{}")
+    assert (event.session, event.source, event.arguments) == ("a b", "", "{}")
     assert truncate_text(" short ") == "short"
 
 

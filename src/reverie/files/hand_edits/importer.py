@@ -70,6 +70,7 @@ class HandEditReport:
         lost: Whether so much was missing that the folder counts as lost and is written again.
         due: Whether files have to be written.
         unfinished: Files that an editor may still be saving; they are left for the next time.
+        failure: Why the files could not be examined; empty if they were.
     """
 
     taken: list[HandEdit] = field(default_factory=list)
@@ -77,6 +78,7 @@ class HandEditReport:
     lost: bool = False
     due: bool = False
     unfinished: list[str] = field(default_factory=list)
+    failure: str = ""
 
     def __bool__(self) -> bool:
         """Return whether anything was imported or has to be written."""

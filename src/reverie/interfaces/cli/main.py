@@ -231,6 +231,9 @@ def _report(error: Exception, *, debug: bool) -> int:
             f"{about}{error.strerror or type(error).__name__}: correct the cause and try again"
         )
         return ExitCode.UNAVAILABLE
+    if isinstance(error, ImportError) and not (error.name or "").startswith("reverie"):
+        output.print_error(f"{error}: install Reverie again, with all that it needs")
+        return ExitCode.UNAVAILABLE
     # The error's message may quote a memory, so it is shown only with --debug.
     advice = "the traceback is above" if debug else "run it again with --debug for the traceback"
     output.print_error(f"{type(error).__name__}: this is a bug in Reverie; {advice}")

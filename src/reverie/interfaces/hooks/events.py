@@ -43,6 +43,9 @@ _NAMES: Mapping[str, tuple[str, ...]] = {
 }
 """Names that agents use for each field."""
 
+_TEXTS = "session", "prompt", "answer"
+"""Fields without whose text an event would be stored wrongly, or not at all."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookEvent:
@@ -95,7 +98,7 @@ def read_event(data: bytes) -> HookEvent:
     """Parse the JSON object that an agent wrote to standard input; ignore unknown fields.
 
     Raises:
-        InvalidInput: `data` is not a JSON object.
+        InvalidInput: `data` is not a JSON object, or what is said or done in it is not text.
     """
     if len(data) > LARGEST:
         raise InvalidInput(f"the event is larger than {LARGEST:,} bytes and was not read")
@@ -106,6 +109,9 @@ def read_event(data: bytes) -> HookEvent:
     if not isinstance(values, dict):
         raise InvalidInput(f"standard input is a JSON {type(values).__name__}: expected an object")
     fields = {field_name: _get_text(values, names) for field_name, names in _NAMES.items()}
+    for name in _TEXTS:
+        if not fields[name] and (wrong := _find_other_value(values, _NAMES[name])):
+            raise InvalidInput(f"{wrong} of the event is not text: nothing was stored")
     fields["prompt"] = remove_context(fields["prompt"])
     fields |= {name: truncate_text(fields[name]) for name in ("prompt", "answer")}
     fields["error"] = truncate_text(fields["error"], longest=_LONGEST_RESULT)
@@ -128,6 +134,11 @@ def truncate_text(text: str, *, longest: int = LONGEST_MESSAGE) -> str:
         return text
     end = longest // 4
     return f"{text[: longest - end]}\n[cut: {len(text) - longest:,} characters]\n{text[-end:]}"
+
+
+def _find_other_value(values: Mapping[str, Any], names: tuple[str, ...]) -> str | None:
+    """Return the name of a value that is there and no text."""
+    return next((name for name in names if not isinstance(values.get(name), str | None)), None)
 
 
 def _get_text(values: Mapping[str, Any], names: tuple[str, ...]) -> str:

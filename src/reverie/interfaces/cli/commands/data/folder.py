@@ -34,7 +34,9 @@ _MOST_LISTED = 1_000
 
 
 @click.command(cls=Command)
-@click.option("--once", is_flag=True, help="Import pending edits and exit.")
+@click.option(
+    "--once", is_flag=True, help="Import pending edits and exit, with 1 if some files cannot be imported."
+)
 @invocation
 def watch(context: CommandContext, /, once: bool) -> None:
     """Import edited files about a second after they are saved, until interrupted.
@@ -57,7 +59,12 @@ def watch(context: CommandContext, /, once: bool) -> None:
         folder.flush()
         _show(extract_imported_edits(memory.history.log(actor=ACTOR, since=started_at, limit=_MOST_LISTED)))
         if once:
-            _print_report(context, folder.take_in())
+            report = folder.take_in()
+            _print_report(context, report)
+            if report.failure:
+                raise StoreUnavailable(f"the files could not be examined: {report.failure}")
+            if report.problems:
+                raise click.exceptions.Exit(ExitCode.NOTHING)
             return
         with FolderWatcher(folder.take_in, tell=lambda edits: _print_report(context, edits)):
             output.print_message(f"Watching {memory.path}; press Ctrl-C to stop.", quiet=context.quiet)
