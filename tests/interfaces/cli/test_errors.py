@@ -344,9 +344,7 @@ def test_a_package_that_is_missing_is_no_bug(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(main.ReverieGroup, "get_command", lambda self, ctx, name: lacking)
     result = CliRunner().invoke(cli, ["stats"])
     assert result.exit_code == 4
-    assert (
-        one_line(result) == "reverie: No module named 'yaml': install Reverie again, with all that it needs"
-    )
+    assert "No module named 'yaml': install Reverie again" in one_line(result)
 
 
 def test_debug_shows_where_an_error_comes_from(store: Path) -> None:
