@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from reverie import Memory
+from reverie import Memory, StoreCorrupt, StoreIncompatible
 from reverie.domain.filter import Filter
 from reverie.interfaces.cli.main import cli
 
@@ -101,6 +101,22 @@ def assert_advice_leads_to_a_sound_memory(whole: Path, folder: Path, number: int
         remembered = {record.id for record in memory._store.find(Filter(archived=None))}
         assert {record.id for record in before._store.find(Filter(archived=None))} <= remembered
         assert memory._store.turns(session="chat:1") == before._store.turns(session="chat:1")
+
+
+@pytest.mark.slow
+def test_after_any_zeroed_page_the_doctor_names_what_is_wrong(whole: Path, tmp_path: Path) -> None:
+    codes: set[str] = set()
+    for number in range(count_pages(whole)):
+        folder = zero_page(whole, tmp_path / "copy" / "memory", number)
+        try:
+            memory = Memory.open(folder)
+        except (StoreCorrupt, StoreIncompatible):
+            continue
+        with memory:
+            diagnosis = memory.admin.doctor()
+        assert all(finding.what and finding.fix for finding in diagnosis.findings), number
+        codes.update(finding.code for finding in diagnosis.findings)
+    assert {"database", "database-damaged"} <= codes
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from reverie.admin.stats import Stats, compute_stats
 from reverie.context.receipts import PackReceipt
-from reverie.domain.errors import NotFound, translate_os_errors
+from reverie.domain.errors import NotFound, StoreCorrupt, translate_os_errors
 from reverie.domain.record import Origin
 from reverie.domain.text.timestamps import Duration, parse_duration
 from reverie.domain.text.validation import validate_count
@@ -166,8 +166,12 @@ class Administration:
 
         Returns:
             What is wrong, and what to do about it. Content that is found nowhere else is never deleted.
+
+        Raises:
+            StoreCorrupt: the database is on a server, or in memory, and cannot be read.
+            StoreUnavailable: the memory cannot be examined now.
         """
-        from reverie.admin.doctor import Doctor
+        from reverie.admin.doctor import Doctor, diagnose_unopened
 
         doctor = Doctor(
             unwrap(self._store),
@@ -179,7 +183,13 @@ class Administration:
             exposing=self._secret_redactor if self._settings.redact_secrets else None,
         )
         with translate_os_errors("the memory cannot be examined"):
-            return doctor.examine(fix=fix)
+            try:
+                return doctor.examine(fix=fix)
+            except StoreCorrupt as error:  # nothing can be compared with what is left of the database
+                diagnosis = None if self._path is None else diagnose_unopened(self._path, error)
+                if diagnosis is None:
+                    raise
+                return diagnosis
 
     # -- removing ----------------------------------------------------------------------------------------
 

@@ -259,7 +259,7 @@ def diagnose_unopened(path: Path, error: ReverieError) -> Diagnosis | None:
     elif isinstance(error, StoreCorrupt):
         finding = build_finding(
             "database-damaged",
-            f"{_DATABASE} is damaged so that it cannot be opened",
+            f"{_DATABASE} is damaged so that it cannot be read",
             fix=f"keep a copy of it; then {fix}",
         )
     else:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from reverie.admin.doctor import Diagnosis
 
 _CANNOT_OPEN = (NotFound, StoreCorrupt, StoreIncompatible)
+_UNREADABLE = ("database-missing", "database-foreign", "database-damaged")
 
 
 @click.command(cls=Command)
@@ -31,26 +32,24 @@ def doctor(context: CommandContext, /, fix: bool, as_json: bool) -> None:
     With --json: {"sound": true or false, "findings": [{"code", "part", "severity", "what", "fix",
     "remedy", "about"}], "repaired": [the same], "checked": {"name": number}}.
     """
-    diagnosis, opened = _run_diagnosis(context, fix=fix)
+    diagnosis = _run_diagnosis(context, fix=fix)
     if as_json:
         output.print_json(_to_plain(diagnosis))
     else:
         _print(diagnosis, fix=fix, quiet=context.quiet)
+    if any(finding.code in _UNREADABLE for finding in diagnosis.findings):
+        raise click.exceptions.Exit(ExitCode.CORRUPT)
     if not diagnosis.sound:
-        raise click.exceptions.Exit(ExitCode.NOTHING if opened else ExitCode.CORRUPT)
+        raise click.exceptions.Exit(ExitCode.NOTHING)
 
 
-def _run_diagnosis(context: CommandContext, *, fix: bool) -> tuple[Diagnosis, bool]:
-    """Return the findings, and whether the memory could be opened."""
+def _run_diagnosis(context: CommandContext, *, fix: bool) -> Diagnosis:
     with contextlib.ExitStack() as stack:
         try:
             memory = stack.enter_context(context.memory())
         except _CANNOT_OPEN as error:
-            return _diagnose_unopened(context, error), False
-        try:
-            return memory.admin.doctor(fix=fix), True
-        except StoreCorrupt as error:  # the rest of the database cannot be read
-            return _diagnose_unopened(context, error), False
+            return _diagnose_unopened(context, error)
+        return memory.admin.doctor(fix=fix)
 
 
 def _diagnose_unopened(context: CommandContext, error: ReverieError) -> Diagnosis:
