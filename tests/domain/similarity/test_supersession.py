@@ -118,6 +118,12 @@ def test_a_changed_value_takes_the_place_of_the_old_one(new: str, old: str) -> N
         ("Fact 19 of writer 25 is 959191865", "Fact 18 of writer 17 is 304378661"),
         ("The meeting in room 12 was moved to May 4", "The meeting in room 11 is on May 3"),
         ("Line 3 was moved to platform 9", "Line 2 is on platform 4"),
+        ("Ben is 12 now", "Ben's class has 24 kids"),
+        ("Auto verkauft", "Das Auto von Ben ist rot"),
+        ("Ich rauche nicht mehr", "Herr Rauch ist mein Nachbar"),
+        ("I stopped smoking", "Smoking is forbidden in the flat"),
+        ("Das Abo ist gekündigt", "Ich habe ein Abo der Zeit"),
+        ("cancelled my subscription", "Has a subscription to the Guardian"),
     ],
 )
 def test_other_things_stand_beside_each_other(new: str, old: str) -> None:

@@ -265,7 +265,11 @@ def is_repetition(new: NormalizedText, old: NormalizedText) -> bool:
 
 
 def _says_it_in_other_words(new: NormalizedText, old: NormalizedText) -> bool:
-    if not new.breaks and not old.breaks and rewording.is_reordered(new.words, old.words):
+    if (
+        not new.breaks
+        and not old.breaks
+        and rewording.is_reordered(new.words, old.words, {*new.pauses, *old.pauses})
+    ):
         return True
     if len(new.words) == len(old.words):
         return _is_same_except_ending(new.words, old.words)

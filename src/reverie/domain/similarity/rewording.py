@@ -6,9 +6,9 @@ Only what cannot change the meaning counts. The words are those of `comparison.n
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
-from reverie.domain.similarity.specifics import NUMBER_WORDS, UNITS, stem_word
+from reverie.domain.similarity.specifics import MONTHS, NUMBER_WORDS, UNITS, WEEKDAYS, stem_word
 from reverie.domain.word_lists import parse_word_set
 
 _SPELLINGS = {"grey": "gray", "e-mail": "email", "e-mails": "emails", "okay": "ok"}
@@ -67,6 +67,31 @@ _ORDERED = parse_word_set("then first second last next before after than versus 
 _NO_CONTENT = parse_word_set("is are was were be been by has have had does do did and or but & 's")
 _PASSIVE = parse_word_set("is are was were")
 _PHRASES = parse_word_set("on in at during every each since throughout within for under with to")
+_TIMES = parse_word_set("during every each since throughout")
+_DAYPARTS = parse_word_set("morning noon afternoon evening night spring summer autumn fall winter weekdays")
+_PLACES = parse_word_set("on in at under within")
+_BEFORE_LISTS = (
+    _PLACES
+    | _PASSIVE
+    | parse_word_set(
+        """
+    from with for by of
+    likes loves hates dislikes enjoys owns speaks drinks eats plays knows uses needs wants prefers reads drives studies
+    teaches cooks collects like love hate dislike enjoy own speak drink eat play know use need want prefer read drive
+    study teach cook collect
+    """
+    )
+)
+"""Words after which the items of a list are things. Of what is done in turn the order counts: "wash and dry"."""
+_AFTER_LISTS = _PHRASES | parse_word_set("from by because since")
+_REPORTING = parse_word_set(
+    """
+    that said says say told tells thinks think thought believes believed hopes hoped promised promises decided decides
+    plans planned wants wanted agreed asked expects expected knows knew tried forgot remembers
+    """
+)
+"""Words before which a day or a place says another thing than after them: "in May she decided to move"."""
+_FIRST_WORDS = 2
 
 
 _PREAMBLE = re.compile(
@@ -157,8 +182,13 @@ def list_content(words: Sequence[str]) -> list[str]:
     return sorted(stem_word(word) for word in words if word not in _NO_CONTENT)
 
 
-def is_reordered(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
+def is_reordered(one: tuple[str, ...], other: tuple[str, ...], pauses: Collection[str] = ()) -> bool:
     """Return whether two sentences say the same in another order.
+
+    Args:
+        one: The words of a sentence.
+        other: The words of another one.
+        pauses: The words after which the one or the other pauses.
 
     >>> is_reordered(("on", "sundays", "he", "runs"), ("he", "runs", "on", "sundays"))
     True
@@ -166,43 +196,87 @@ def is_reordered(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
     False
     """
     if len(one) == len(other):
-        return (
+        return sorted(one) == sorted(other) and (
             _is_fronted(one, other)
             or _is_fronted(other, one)
-            or _has_same_list(one, other)
+            or _has_same_list(one, other, pauses)
             or _has_same_phrases(one, other)
         )
     return _is_passive_of(one, other) or _is_passive_of(other, one)
 
 
 def _is_fronted(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
+    """Return whether a phrase stands before one sentence and after the other, which is a single statement."""
     if not one or one[0] not in _FRONTED:
         return False
-    return any(one[cut:] + one[:cut] == other for cut in range(2, min(len(one) - 1, _LONGEST_FRONTED + 1)))
-
-
-def _has_same_list(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
-    """Return whether the two differ in the order of the single words of one list."""
-    if sorted(one) != sorted(other) or not _ORDERED.isdisjoint(one):
-        return False
-    differing = [place for place, (a, b) in enumerate(zip(one, other, strict=True)) if a != b]
-    first, last = differing[0], differing[-1]
-    span = one[first : last + 1]
-    joins = [place for place, word in enumerate(span) if word in _JOINING]
-    return (
-        first > 0 and joins == [len(span) - 2] and other[last - 1] == one[last - 1] and not _has_number(span)
+    return any(
+        one[cut:] + one[:cut] == other and (_JOINING | _REPORTING).isdisjoint(one[cut:])
+        for cut in range(2, min(len(one) - 1, _LONGEST_FRONTED + 1))
     )
 
 
-def _has_same_phrases(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
-    """Return whether the two differ in the order of two phrases such as "in Derby" and "on Sundays"."""
-    if sorted(one) != sorted(other) or not _JOINING.isdisjoint(one):
+def _has_same_list(one: tuple[str, ...], other: tuple[str, ...], pauses: Collection[str]) -> bool:
+    """Return whether the two differ in the order of the single words of one list.
+
+    A word beside the list may belong to its nearest item alone: "green tea and coffee", "bread and soup cold".
+    """
+    if not _ORDERED.isdisjoint(one):
         return False
+    first, last = _find_difference(one, other)
+    span = one[first : last + 1]
+    joins = [place for place, word in enumerate(span) if word in _JOINING]
+    return (
+        first > 0
+        and joins == [len(span) - 2]
+        and other[last - 1] == one[last - 1]
+        and not _has_number(span)
+        and all(item in pauses for item in span[:-3])
+        and _may_precede_list(one[:first], span)
+        and (last + 1 == len(one) or one[last + 1] in _AFTER_LISTS)
+    )
+
+
+def _may_precede_list(words: tuple[str, ...], items: tuple[str, ...]) -> bool:
+    if words[-1] == "to":  # not before what somebody wants to do
+        return any(item.endswith("s") and not item.endswith("ss") for item in items)
+    return words[-1] in _BEFORE_LISTS
+
+
+def _find_difference(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[int, int]:
+    """Return the first and the last place at which the two differ."""
     differing = [place for place, (a, b) in enumerate(zip(one, other, strict=True)) if a != b]
-    span, turned = one[differing[0] : differing[-1] + 1], other[differing[0] : differing[-1] + 1]
-    return differing[0] > 0 and any(
-        span[cut:] + span[:cut] == turned and {span[0], span[cut]} <= _PHRASES
+    return (differing[0], differing[-1]) if differing else (0, 0)
+
+
+def _has_same_phrases(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
+    """Return whether the two differ in the order of two phrases such as "in Derby" and "on Sundays".
+
+    Of two places one may say where the other is: "in the box under the bed".
+    """
+    if not _JOINING.isdisjoint(one):
+        return False
+    first, last = _find_difference(one, other)
+    span, turned = one[first : last + 1], other[first : last + 1]
+    return first > 0 and any(
+        span[cut:] + span[:cut] == turned
+        and {span[0], span[cut]} <= _PHRASES
+        and (
+            _says_when(span[:cut])
+            or _says_when(span[cut:])
+            or ({span[0], span[cut]} == {"to", "with"} and first <= _FIRST_WORDS)
+        )
         for cut in range(2, len(span) - 1)
+    )
+
+
+def _says_when(phrase: tuple[str, ...]) -> bool:
+    return phrase[0] in _TIMES or any(
+        word in _DAYPARTS
+        or word.removesuffix("s") in WEEKDAYS
+        or word in MONTHS
+        or word in UNITS
+        or _has_number((word,))
+        for word in phrase
     )
 
 

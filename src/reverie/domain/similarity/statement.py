@@ -1,0 +1,218 @@
+"""Statements with their values, and the words by which they say what they speak of.
+
+`supersession` compares them. English, German, Spanish and French.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+from functools import cached_property, lru_cache
+
+import Stemmer
+
+from reverie.domain.similarity import change_words as cues
+from reverie.domain.similarity.specifics import NUMBER_WORDS, UNITS, normalize_characters, normalize_number
+from reverie.domain.text.calendar_words import WEEKDAYS, fold_text
+from reverie.domain.text.dates import DateMention, find_dates
+from reverie.domain.word_lists import parse_word_set
+
+_ROOT = 6
+"""Letters that words of one family share, such as `director` and `direction`."""
+
+_UNIT_WORDS = frozenset(UNITS) | parse_word_set("euro euros mcg mg h k")
+IGNORED = cues.FUNCTION_WORDS | cues.LEADING_WORDS | cues.TIME_WORDS | _UNIT_WORDS
+_ADDRESS = (
+    r"https?://\S+|[\w.+-]+@[\w.-]+|\#[\w-]{2,}"
+    r"|(?<![\w.])(?:[\w-]+\.){1,}[a-z]{2,}(?:/\S*)?(?!\w)|(?<!\w)/[\w./-]+"
+)
+_CLOCK = r"[0-2]?\d[:.][0-5]\d(?!\d)(?:\s?(?:am|pm|uhr|h))?|\d{1,2}\s?(?:am|pm|uhr)\b|\d{1,2}h(?:\d\d)?\b"
+_AMOUNT = r"(?:[$€£¥]\s?)?v?\d+(?:[.,]\d+)*(?:\s?(?P<unit>%|[$€£¥]|[a-zµ]+))?"
+_PHONE = r"(?<![\w.])\+?\d[\d/() -]{6,}\d(?![\w.])"
+_VALUE = re.compile(
+    rf"(?P<address>{_ADDRESS}|{_PHONE})|(?P<time>\b(?:{_CLOCK}))|(?P<number>(?<![\w.]){_AMOUNT})"
+)
+_HAS_VALUE = re.compile(r"\d|[@#]|[./]\S")
+TOKEN = re.compile(r"[#@]?\w+(?:['.+#@:/-]+\w+)*\+*")
+_CONTRACTED = re.compile(r"'(?:s|ve|re|ll|d)$")
+_ORDINALS = parse_word_set("first second third fourth fifth sixth seventh eighth ninth tenth")
+ORDINAL = "th"
+_ORDINAL_ENDINGS = parse_word_set("st nd rd th")
+_FRAMES = (cues.HOME, cues.MOVED, cues.EMPLOYED, cues.LOCATED)
+MOVES = (cues.FROM_TO, cues.TO_FROM)
+_TODAY = date(2024, 1, 1)
+"""Day by which dates without a year are read: only whether two are the same matters."""
+
+_stemmers = tuple(Stemmer.Stemmer(name, 0) for name in ("english", "german", "spanish", "french"))
+_SHORTEST_STEM = 3
+
+
+@dataclass(frozen=True, slots=True)
+class StatedValue:
+    """A number, date, time or address in a statement, with its place."""
+
+    kind: str
+    text: str
+    unit: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class StatedWord:
+    """A word that says what a statement speaks of, with its stems."""
+
+    text: str
+    keys: frozenset[str]
+    named: bool
+    start: int
+
+
+class Statement:
+    """A statement with its values, and the words by which it says what it speaks of."""
+
+    def __init__(self, text: str, *, is_new: bool = False) -> None:
+        self._is_new = is_new
+        self.text = normalize_characters(text)
+        self.plain = fold_text(self.text)
+
+    @cached_property
+    def days(self) -> list[DateMention]:
+        return find_dates(self.text, _TODAY, relative=False)
+
+    @cached_property
+    def frames(self) -> tuple[re.Match[str] | None, ...]:
+        """Where it says in which place somebody lives, to which one moved, where one works, and where a thing is."""
+        return tuple(frame.search(self.plain) for frame in _FRAMES)
+
+    @cached_property
+    def ends(self) -> tuple[bool, bool, bool]:
+        """Whether it says that something holds again, that it was renewed, and that it is over."""
+        again, renewed, ended = (
+            pattern.search(self.plain) is not None for pattern in (cues.AGAIN, cues.RENEWED, cues.ENDED)
+        )
+        return again, renewed, ended
+
+    @cached_property
+    def values(self) -> list[StatedValue]:
+        starts = [found.span() for found in cues.START.finditer(self.plain)] if self._is_new else []
+        return [
+            value
+            for value in _find_values(self.plain, self.days)
+            if not any(start <= value.start < end for start, end in starts)
+        ]
+
+    @cached_property
+    def words(self) -> list[StatedWord]:
+        plain = cues.REASON.sub(lambda found: " " * len(found.group()), self.plain) if self.plain else ""
+        for pattern in (cues.CHANGED, cues.NOW, cues.REPLACED, cues.ENDED):
+            plain = pattern.sub(lambda found: " " * len(found.group()), plain)
+        if self._is_new:
+            for found in (*cues.PARTICIPLE.finditer(plain), *cues.ACCENTED_PARTICIPLE.finditer(self.text)):
+                plain = plain[: found.start()] + " " * len(found.group()) + plain[found.end() :]
+        dates = [(day.at, day.stop) for day in self.days if day.unit != "year"]
+        for start, end in (*((value.start, value.end) for value in self.values), *dates):
+            plain = plain[:start] + " " * (end - start) + plain[end:]
+        return [word for found in TOKEN.finditer(plain) for word in self._read(found)]
+
+    def _read(self, found: re.Match[str]) -> Iterator[StatedWord]:
+        start = found.start()
+        text = _CONTRACTED.sub("", found.group())
+        if "'" in text and text.partition("'")[0] in ("l", "d", "s", "j", "n", "c", "m", "qu"):
+            start, text = start + text.index("'") + 1, text.partition("'")[2]
+        is_kin = text == "son" and cues.POSSESSIVE.search(self.plain[:start]) is not None
+        if (text in IGNORED or text in WEEKDAYS) and not is_kin:
+            return
+        yield StatedWord(text, _compute_keys(text), self.text[start].isupper(), start)
+
+    @cached_property
+    def leading(self) -> frozenset[str]:
+        """Words that only lead to a value."""
+        words = cues.LEADING_WORDS.intersection(TOKEN.findall(self.plain))
+        return frozenset(key for word in words for key in _compute_keys(word))
+
+    @cached_property
+    def is_change(self) -> bool:
+        """Whether it says that something is not as it was."""
+        return any(pattern.search(self.plain) for pattern in (cues.CHANGED, cues.NOW, cues.REPLACED)) or any(
+            cues.TO.search(self.plain[: value.start]) for value in self.values
+        )
+
+    @cached_property
+    def is_single_valued(self) -> bool:
+        """Whether it gives the value of something that has one at a time."""
+        return any(is_single_valued(self, value) for value in self.values)
+
+    @cached_property
+    def is_moved(self) -> bool:
+        """Whether something was moved or switched, so that "to" says what it is with or at now."""
+        return cues.CHANGED.search(self.plain) is not None
+
+    @cached_property
+    def replacements(self) -> list[re.Match[str]]:
+        """Matches of the forms that name an old value and what took its place."""
+        bare = self.plain.strip(" .!")
+        return [
+            found
+            for pattern in (*MOVES, *cues.OLD_AND_NEW)
+            if (found := pattern.fullmatch(bare)) and (pattern is not cues.FROM_TO or self.is_change)
+        ]
+
+    @cached_property
+    def keys(self) -> frozenset[str]:
+        return frozenset(key for word in self.words for key in word.keys) | {
+            value.text for value in self.values
+        }
+
+
+@lru_cache(maxsize=4_096)
+def _compute_keys(word: str) -> frozenset[str]:
+    """Return the stems of a word in every language."""
+    family = {f"{word[:_ROOT]}~"} if len(word) > _ROOT + 1 else set()
+    if len(short := re.sub(r"(?:en|e|t)$", "", word)) > _SHORTEST_STEM:
+        family.add(short)
+    return frozenset({word, *family, *(stemmer.stemWord(word) for stemmer in _stemmers)})
+
+
+_WORD_OR_COMPOUND = re.compile(r"[\w-]+")
+WORD_VALUES: dict[str, tuple[str, str, str]] = {
+    **{word: ("number", word, ORDINAL) for word in _ORDINALS},
+    **{word: ("frequency", word, "") for word in cues.FREQUENCIES},
+    **{word: ("number", number, "") for word, number in NUMBER_WORDS.items()},
+    **{f"{word}s": ("date", f"weekday {day}", "") for word, day in WEEKDAYS.items()},
+    **{word: ("date", f"weekday {day}", "") for word, day in WEEKDAYS.items()},
+}
+"""Kind, value and unit of each word that is a value by itself. Of a word of several kinds the last one counts."""
+
+
+def _find_values(plain: str, days: Sequence[DateMention]) -> Iterator[StatedValue]:
+    taken: list[tuple[int, int]] = []
+    for day in days:
+        if day.unit == "day":
+            yield StatedValue("date", f"{day.start:%m-%d}", "", day.at, day.stop)
+        taken.append((day.at, day.stop))
+    for found in _WORD_OR_COMPOUND.finditer(plain):
+        if (known := WORD_VALUES.get(found.group())) is not None:
+            yield StatedValue(*known, *found.span())
+    for found in _VALUE.finditer(plain) if _HAS_VALUE.search(plain) else ():
+        if any(found.start() < stop and start < found.end() for start, stop in taken):
+            continue
+        kind = found.lastgroup if found.lastgroup != "unit" else "number"
+        unit = found.group("unit") or ""
+        end = found.end()
+        if unit in _ORDINAL_ENDINGS:
+            unit = ORDINAL
+        elif unit and unit not in UNITS and unit not in _UNIT_WORDS:
+            unit, end = "", found.start("unit")
+        digits = re.search(r"\d+(?:[.,]\d+)*", found.group())
+        value = normalize_number(digits.group()) if kind == "number" and digits else found.group().strip(" .")
+        yield StatedValue(kind or "number", value, UNITS.get(unit, unit), found.start(), end)
+
+
+def is_single_valued(statement: Statement, value: StatedValue) -> bool:
+    """Return whether a statement gives the value of something that has one at a time, without a word of change."""
+    if value.kind == "time" or value.text.startswith("weekday"):
+        return False
+    return cues.LINK.search(statement.plain[: value.start]) is not None
