@@ -167,3 +167,17 @@ def test_only_a_pair_of_two_hiragana_weighs_less() -> None:
     weights = {term.token: term.weight for term in parse_query("食べたって").terms}
     assert weights["食べ"] == 1.0
     assert weights["って"] < 1.0
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("qui garde Hugo le mercredi ?", "fr"),
+        ("¿qué coche manejo?", "es"),
+        ("invoice number of Acme", "en"),
+        ("MOT", "en"),
+        ("port staging database", "en"),
+    ],
+)
+def test_a_short_question_without_an_english_word_is_of_another_language(text: str, language: str) -> None:
+    assert parse_query(text).language == language

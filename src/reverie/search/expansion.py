@@ -240,17 +240,20 @@ def _list_spellings(
 
 def _select_near(word: str, tokens: Iterable[str]) -> list[str]:
     """Return the tokens that may be near a word, in order; `_compare` decides."""
-    first, rest, last, size = word[0], word[1:], word[-1], len(word)
+    first, rest, size = word[0], word[1:], len(word)
     firsts = {first, *(letter for letters in _ONE_SOUND if first in letters for letter in letters)}
     shortest, longest = max(2, size - 3), size + 3
-    if rest:  # all words that no commit holds yet are among them
-        tokens = [token for token in tokens if token[-1] == last or token[0] in firsts]
-    return sorted(
+    tokens = list(tokens)  # all words that no commit holds yet are among them
+    near = [
         token
         for token in tokens
-        if (token[0] in firsts and (shortest <= len(token) <= longest or token.startswith(word)))
-        or (token.endswith(rest) and (len(token) <= size or token.endswith(word)))
-    )
+        if token[0] in firsts and (shortest <= len(token) <= longest or token.startswith(word))
+    ]
+    if rest in " ".join(tokens):  # most often not
+        near += [
+            token for token in tokens if token.endswith(rest) and (len(token) <= size or token.endswith(word))
+        ]
+    return sorted(set(near))
 
 
 @lru_cache(maxsize=20_000)

@@ -14,7 +14,7 @@ from datetime import UTC, date, datetime, tzinfo
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
-from reverie.domain.text.languages import DEFAULT, get_function_words
+from reverie.domain.text.languages import DEFAULT, get_function_words, guess_foreign_language
 from reverie.domain.text.relative_dates import get_local_day
 from reverie.domain.text.tokenizer import STOP_WORDS, find_language, fold, stem, tokenize_chunks
 from reverie.search.dates import NO_DATES, QueryDates, find_query_dates
@@ -125,6 +125,14 @@ class ParsedQuery:
         tokens.update(dict.fromkeys(other.token for term in self.terms for other in term.alternatives))
         return tuple(tokens)
 
+    @property
+    def asked(self) -> tuple[str, ...]:
+        """Every term's token and its other forms and spellings; no other words of related meaning."""
+        same = (
+            other.token for term in self.terms for other in term.alternatives if other.reason != "related"
+        )
+        return tuple(dict.fromkeys((*(term.token for term in self.terms), *same)))
+
     def wanted(self, *, turns: bool) -> tuple[QueryTerm, ...]:
         """Return the terms to ask an index of turns, or of records, for.
 
@@ -166,7 +174,7 @@ def _parse(text: str, speakers: frozenset[str], today: date | None, zone: tzinfo
         if one.unit == "month"
         for word in text[one.at : one.stop].casefold().split()
     }
-    language = find_language(text)
+    language = _find_language(text)
     speaker_names = _map_names(speakers)
     chunks = list(_classify_chunks(dates.remove_from(text), language, speaker_names, months))
     if dates and any(chunk.sort != "stop" for chunk in chunks):
@@ -214,6 +222,17 @@ def _parse(text: str, speakers: frozenset[str], today: date | None, zone: tzinfo
         is_sentence=_is_sentence(chunks, language),
         is_request=_is_request(text, chunks, language),
     )
+
+
+def _find_language(text: str) -> str:
+    """Return the language of a question; of a short one without an English word fewer words of another suffice."""
+    language = find_language(text)
+    if language != DEFAULT:
+        return language
+    chunks = [chunk for chunk, _, _ in tokenize_chunks(text, DEFAULT)]
+    if any(fold(chunk) in STOP_WORDS for chunk in chunks):
+        return DEFAULT
+    return guess_foreign_language(fold(chunk) for chunk in chunks if chunk[1:] == chunk[1:].lower())
 
 
 def _is_sentence(chunks: Sequence[_Chunk], language: str) -> bool:

@@ -16,7 +16,15 @@ import Stemmer
 
 from reverie.domain.lazy_regex import LazyRegex
 
-__all__ = ["DEFAULT", "WIDESPREAD", "detect_language", "fold_accents", "get_function_words", "get_stemmer"]
+__all__ = [
+    "DEFAULT",
+    "WIDESPREAD",
+    "detect_language",
+    "fold_accents",
+    "get_function_words",
+    "get_stemmer",
+    "guess_foreign_language",
+]
 
 DEFAULT = "en"
 
@@ -38,11 +46,17 @@ _UNSTEMMED = ("ja", "zh")
 _LEAST = 0.5
 """Evidence that a text must have for another language than English; a word that only one language has counts 1."""
 
+_LEAST_FOREIGN = 0.2
+"""The same for a text that has no English function word: a word that five languages have."""
+
 _MARGIN = 1.1
 """Required ratio of its evidence to that for English."""
 
 WIDESPREAD = frozenset({"en", "de", "es", "fr", "it", "nl", "pl", "pt"})
 """Languages in Latin letters that a text is probably written in."""
+
+_BY_SPREAD = ("es", "fr", "de", "it", "pt", "pl", "nl")
+"""These without English; of two with the same evidence the first is taken."""
 
 _LESS_LIKELY = 0.4
 """Weight of a word for a language that is not widespread: related languages share most function words."""
@@ -100,14 +114,32 @@ def detect_language(words: Iterable[str], text: str) -> str:
         for language, script in _SCRIPTS:
             if script.re.search(text):
                 return language
+    evidence = _gather_evidence(words)
+    best = max(evidence, key=evidence.__getitem__, default=DEFAULT)
+    is_clear = evidence.get(best, 0.0) >= max(_LEAST, _MARGIN * evidence.get(DEFAULT, 0.0))
+    return best if is_clear else DEFAULT
+
+
+def guess_foreign_language(words: Iterable[str]) -> str:
+    """Return the most likely language of a short text that is known not to be English; English if nothing tells it.
+
+    Example:
+        >>> guess_foreign_language(["que", "coche"]), guess_foreign_language(["chat"])
+        ('es', 'en')
+    """
+    evidence = _gather_evidence(words)
+    best = max(_BY_SPREAD, key=lambda language: evidence.get(language, 0.0))
+    return best if evidence.get(best, 0.0) >= _LEAST_FOREIGN else DEFAULT
+
+
+def _gather_evidence(words: Iterable[str]) -> dict[str, float]:
+    """Return how many of the words are function words of each language; one of several languages counts a share."""
     evidence: dict[str, float] = {}
     table = _list_languages_by_word()
     for word in dict.fromkeys(words):
         for language, share in table.get(word, ()):
             evidence[language] = evidence.get(language, 0.0) + share
-    best = max(evidence, key=evidence.__getitem__, default=DEFAULT)
-    is_clear = evidence.get(best, 0.0) >= max(_LEAST, _MARGIN * evidence.get(DEFAULT, 0.0))
-    return best if is_clear else DEFAULT
+    return evidence
 
 
 def fold_accents(text: str) -> str:
