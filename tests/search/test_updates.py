@@ -91,6 +91,42 @@ def test_what_names_the_old_goes_before_it_without_the_words_of_the_question(tmp
         assert memory.search("Zu welchem Hausarzt gehe ich?")[0].content == texts[1]
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "question"),
+    [
+        (
+            "My phone is a Pixel 7.",
+            "Dropped the Pixel in the sink and bought a Fairphone 5.",
+            "what phone do I have?",
+        ),
+        (
+            "Mein Chef ist Herr Brinkmann, er leitet den Fuhrpark.",
+            "Brinkmann ist in den Ruhestand gegangen, Frau Özdemir hat den Fuhrpark übernommen.",
+            "Wer ist mein Chef?",
+        ),
+        (
+            "C'est Fatou qui garde Hugo le mercredi.",
+            "Fatou a changé de métier, voyez avec Maëlle.",
+            "qui est-ce qui garde Hugo ?",
+        ),
+    ],
+)
+def test_what_tells_of_a_change_and_names_the_old_goes_first_with_no_word_of_the_question(
+    tmp_path: Path, before: str, after: str, question: str
+) -> None:
+    others = [f"Shelf {number} holds box {number * 7919 % 997}" for number in range(30)]
+    with remember(tmp_path, [*others, before, after]) as memory:
+        found = [hit.content for hit in memory.search(question)]
+        assert found[:2] == [after, before]
+
+
+def test_what_names_a_hit_and_tells_of_no_change_is_not_looked_up(tmp_path: Path) -> None:
+    others = [f"Shelf {number} holds box {number * 7919 % 997}" for number in range(30)]
+    texts = ["The tent is kept by Ottokar", "Ottokar likes to sing in a choir"]
+    with remember(tmp_path, [*others, *texts]) as memory:
+        assert memory.search("where is the tent?")[0].content == texts[0]
+
+
 def test_a_newer_fact_is_known_by_a_rare_word_that_the_question_lacks(tmp_path: Path) -> None:
     texts = [
         "Monitoring: Datadog is the vendor, the budget bears a monthly bill of $4.1k",

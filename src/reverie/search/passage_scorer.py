@@ -27,6 +27,14 @@ NEIGHBOURS = 4
 
 _DATE_WEIGHT = 0.6
 
+_FOLLOWED = 0.3
+"""Share of the best score that a hit has which something may have become of."""
+
+_MOST_FOLLOWERS = 12
+"""Records that may tell what became of a hit, at most."""
+
+_NO_SCORE = scoring.Score(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+
 
 class ScoredPassage(NamedTuple):
     """A passage with its place, before its value is loaded. A named tuple, because a search makes hundreds."""
@@ -121,8 +129,11 @@ class PassageScorer:
         self, scored: list[ScoredPassage], query: ParsedQuery, question: SearchRequest, counts: WordCounts
     ) -> list[ScoredPassage]:
         """Return the hits with what is newer before what it seems to replace; it gets the score of that."""
-        rare_words = updates.RareWords(counts.get, self.statistics.measure("record", question).passages)
+        rare_words = updates.RareWords(
+            counts.get, self.statistics.measure("record", question).passages, query.language
+        )
         head = scored[: updates.COMPARED]
+        head += self._find_followers(head, scored, query, question, rare_words)
         vectors = self.vectors if question.isolated_category is None else None
         keys = [entry.passage.key for entry in head]
         alike = vectors.find_alike("record", keys, question.allowed.scopes) if vectors else frozenset()
@@ -132,10 +143,11 @@ class PassageScorer:
         ]
         order = updates.order_by_time(
             matches,
-            counts.get(query.tokens),
+            counts.get(query.asked),
             get_records=lambda keys: read_or_none(self.store.records, keys),
             rare_words=rare_words,
             alike=alike,
+            language=query.language,
         )
         if order == sorted(order):
             return scored
@@ -143,9 +155,56 @@ class PassageScorer:
         ordered = [
             head[place]._replace(score=head[place].score._replace(total=total))
             for place, total in zip(reversed(order), totals, strict=True)
+            if total
         ]
         ordered.reverse()
-        return sorted([*ordered, *scored[updates.COMPARED :]], key=lambda entry: -entry.score.total)
+        compared = frozenset(keys)
+        ordered += [entry for entry in scored[updates.COMPARED :] if entry.passage.key not in compared]
+        return sorted(ordered, key=lambda entry: -entry.score.total)
+
+    def _find_followers(
+        self,
+        head: Sequence[ScoredPassage],
+        scored: Sequence[ScoredPassage],
+        query: ParsedQuery,
+        question: SearchRequest,
+        rare_words: updates.RareWords,
+    ) -> list[ScoredPassage]:
+        """Return records that share a rare word with one of the first and may tell what became of it.
+
+        They need not have a word of the query; what has none scores 0.
+        """
+        if not (query.is_sentence and head):
+            return []
+        least = _FOLLOWED * head[0].score.total
+        asked = query.asked
+        first = [entry.passage for entry in head[: updates.HEAD] if entry.score.total >= least]
+        rare = [[word for word in words if word not in asked] for words in rare_words.of(first)]
+        missing = rare_words.select_missing(
+            {word for words in rare for word in words}, [entry.passage for entry in head]
+        )
+        if not missing:
+            return []
+        wanted = CandidateQuery(words=[(word, 1.0) for word in missing], dates=[])
+        keys = self.index.search_any(
+            "record", wanted, question.allowed, _MOST_FOLLOWERS, category=question.isolated_category
+        )
+        compared, known = (
+            {entry.passage.key for entry in head},
+            {entry.passage.key: entry for entry in scored},
+        )
+        return [
+            known.get(passage.key)
+            or ScoredPassage(passage, FusedPassage(passage.key, 0.0, None, 0.0, None), _NO_SCORE)
+            for passage in self.store.passages(
+                "record", [key for key in dict.fromkeys(keys) if key not in compared]
+            )
+            if any(
+                updates.is_later(passage, older) and any(f" {word} " in passage.terms for word in words)
+                for older, words in zip(first, rare, strict=True)
+                if words
+            )
+        ]
 
 
 def _build_wanted(subject: Searchable, query: ParsedQuery) -> CandidateQuery:

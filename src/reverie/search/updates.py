@@ -16,15 +16,20 @@ from typing import NamedTuple
 from reverie.domain.filter import is_valid_at
 from reverie.domain.passage import Passage
 from reverie.domain.record import SUPERSEDED_BY, Record
+from reverie.domain.similarity.supersession import may_supersede
+from reverie.domain.text.languages import DEFAULT, get_function_words
 from reverie.domain.text.tokenizer import STOP_WORDS, tokenize
+from reverie.search.common_words import get_shares
 from reverie.search.hits import Explanation, Hit
 
 __all__ = [
     "COMPARED",
+    "HEAD",
     "NOT_HOLDING",
     "Matched",
     "RareWords",
     "asks_for_past",
+    "is_later",
     "is_not_holding",
     "order_by_time",
     "put_successors_first",
@@ -36,7 +41,7 @@ NOT_HOLDING = 0.5
 COMPARED = 12
 """Hits at the head of the list among which a newer one is looked for."""
 
-_HEAD = 5
+HEAD = 5
 """Hits at the head of the list for which a newer one is looked for."""
 
 _LONGEST = 60
@@ -116,31 +121,49 @@ def asks_for_past(text: str) -> bool:
 class RareWords:
     """The words of short passages that another passage has, and hardly any more. For one query."""
 
-    def __init__(self, count: Callable[[Sequence[str]], Mapping[str, int]], passages: int) -> None:
+    def __init__(
+        self, count: Callable[[Sequence[str]], Mapping[str, int]], passages: int, language: str = DEFAULT
+    ) -> None:
         """Take how the words of the searched scopes are counted.
 
         Args:
             count: Gives how many records of the searched scopes have each token.
             passages: How many records the searched scopes have.
+            language: The query's; words that are common in it are not rare, however few records have them.
         """
         self._count = count
+        self._language = language
         self._most = max(_HOLDERS, min(_MOST_HOLDERS, _RARE * passages))
         self._known: dict[int, Sequence[str]] = {}
+        self._held: dict[str, int] = {}
+
+    def get(self, passage: Passage) -> Sequence[str]:
+        """Return those of one passage; none for a long one."""
+        known = self._known.get(passage.key)
+        return self.of([passage])[0] if known is None else known
 
     def of(self, passages: Sequence[Passage]) -> list[Sequence[str]]:
         """Return those of each passage, counted at once; none for a long one."""
         unknown: dict[int, Sequence[str]] = {
-            passage.key: _list_words(passage) if passage.length <= _LONGEST else ()
+            passage.key: _list_words(passage, self._language) if passage.length <= _LONGEST else ()
             for passage in passages
             if passage.key not in self._known
         }
         if words := list(dict.fromkeys(word for each in unknown.values() for word in each)):
             held = self._count(words)
+            common = get_shares(words, self._language)
+            self._held |= held
             unknown = {
-                key: [word for word in each if 2 <= held[word] <= self._most] for key, each in unknown.items()
+                key: [word for word in each if 2 <= held[word] <= self._most and word not in common]
+                for key, each in unknown.items()
             }
         self._known |= unknown
         return [self._known[passage.key] for passage in passages]
+
+    def select_missing(self, words: Collection[str], passages: Sequence[Passage]) -> list[str]:
+        """Return those of the rare words, in order, that stand in other passages than these, too."""
+        texts = [passage.terms for passage in passages]
+        return sorted(word for word in words if self._held[word] > sum(f" {word} " in text for text in texts))
 
 
 def is_not_holding(value: object, now: datetime | None) -> bool:
@@ -155,6 +178,7 @@ def order_by_time(
     get_records: Callable[[Sequence[int]], Sequence[Record | None]],
     rare_words: RareWords,
     alike: Collection[tuple[int, int]] = frozenset(),
+    language: str = DEFAULT,
 ) -> list[int]:
     """Return the places of the matches, best first, with what is newer before what it seems to replace.
 
@@ -164,24 +188,26 @@ def order_by_time(
         get_records: Gives the records of passages by their keys; None for one that has gone. Called at most once.
         rare_words: The rare words of passages.
         alike: The pairs of keys of passages whose vectors are far nearer than most.
+        language: The query's.
     """
     order = list(range(len(matches)))
     records: Sequence[Record | None] = ()
     for place in range(1, len(matches)):
         newer = matches[place]
-        for older in order[: min(_HEAD, order.index(place))]:
-            if not _may_replace(newer, matches[older]) or _is_quoted(matches[older], newer, asked):
+        for older in order[: min(HEAD, order.index(place))]:
+            before = matches[older]
+            if not is_later(newer.passage, before.passage):
                 continue
-            (rare,) = rare_words.of([matches[older].passage])
-            shared = [word for word in rare if f" {word} " in newer.passage.terms]
-            overlap = _compute_overlap(newer.passage, matches[older].passage)
+            shared = [word for word in rare_words.get(before.passage) if f" {word} " in newer.passage.terms]
+            is_similar = newer.score >= _SIMILAR * before.score
+            if not (shared or is_similar) or _is_quoted(before, newer, asked, language):
+                continue
+            overlap = _compute_overlap(newer.passage, before.passage, language)
             names_the_old = overlap < _PARALLEL and any(word not in asked for word in shared)
-            if not names_the_old and _lacks_subject(newer, matches[older]):
+            if not names_the_old and _lacks_subject(newer, before):
                 continue
-            is_alike = newer.score >= _SIMILAR * matches[older].score and (
-                (newer.passage.key, matches[older].passage.key) in alike or overlap >= _ALIKE
-            )
-            if not (shared or is_alike or _matches_the_same(newer, matches[older])):
+            is_alike = is_similar and ((newer.passage.key, before.passage.key) in alike or overlap >= _ALIKE)
+            if not (shared or is_alike or _matches_the_same(newer, before)):
                 continue
             records = records or get_records([match.passage.key for match in matches])
             one, other = records[place], records[older]
@@ -189,11 +215,18 @@ def order_by_time(
                 continue
             of_category = tokenize(one.category or "")
             shared = [word for word in shared if word not in of_category]
-            if is_alike or _replaces(newer, matches[older], shared, asked):
+            names_the_old = overlap < _PARALLEL and any(word not in asked for word in shared)
+            tells_of_change = names_the_old and may_supersede(one.content)
+            if is_alike or tells_of_change or _replaces(newer, before, shared, asked):
                 order.remove(place)
                 order.insert(order.index(older), place)
                 break
     return order
+
+
+def is_later(newer: Passage, older: Passage) -> bool:
+    """Return whether a short passage was told later than another, and not together with it."""
+    return newer.at - older.at >= _LATER and max(newer.length, older.length) <= _LONGEST
 
 
 def put_successors_first(
@@ -252,25 +285,26 @@ def _read_successors(
     return known
 
 
-def _compute_overlap(one: Passage, other: Passage) -> float:
+def _compute_overlap(one: Passage, other: Passage, language: str) -> float:
     """Return the share of the words of two passages that both have, 0 to 1."""
-    words, others = _list_words(one), _list_words(other)
+    words, others = _list_words(one, language), _list_words(other, language)
     return 2 * len(set(words).intersection(others)) / ((len(words) + len(others)) or 1)
 
 
-def _list_words(passage: Passage) -> tuple[str, ...]:
-    return _select_content(passage.terms)
+def _list_words(passage: Passage, language: str) -> tuple[str, ...]:
+    return _select_content(passage.terms, language)
 
 
 @lru_cache(maxsize=512)  # of short passages: each is compared with several others
-def _select_content(terms: str) -> tuple[str, ...]:
-    return tuple([word for word in dict.fromkeys(terms.split()) if _is_content(word)])
+def _select_content(terms: str, language: str) -> tuple[str, ...]:
+    function_words = STOP_WORDS if language == DEFAULT else get_function_words(language)
+    return tuple([word for word in dict.fromkeys(terms.split()) if _is_content(word, function_words)])
 
 
-def _is_content(word: str) -> bool:
+def _is_content(word: str, function_words: Collection[str]) -> bool:
     """Return whether a word can tell what a text is about; pairs with hiragana are often grammar."""
     if word.isascii():
-        return len(word) >= _SHORTEST_SHARED and word not in STOP_WORDS
+        return len(word) >= _SHORTEST_SHARED and word not in function_words
     return len(word) > 1 and _HIRAGANA.search(word) is None
 
 
@@ -279,8 +313,8 @@ def _replaces(newer: Matched, older: Matched, shared: Sequence[str], asked: Mapp
     if _matches_the_same(newer, older):
         return True
     unasked = sum(word not in asked for word in shared)
-    if newer.score < _LEAST * older.score:
-        return older.coverage < _ANSWERED and unasked >= _SURE
+    if newer.score < _LEAST * older.score:  # at 0, it was only looked up by the rare words
+        return newer.score > 0.0 and older.coverage < _ANSWERED and unasked >= _SURE
     if unasked:
         return True
     if newer.score < _SIMILAR * older.score:
@@ -290,18 +324,11 @@ def _replaces(newer: Matched, older: Matched, shared: Sequence[str], asked: Mapp
     return any(matched.get(word) == rarest for word in shared)
 
 
-def _may_replace(newer: Matched, older: Matched) -> bool:
-    return (
-        newer.passage.at - older.passage.at >= _LATER
-        and max(newer.passage.length, older.passage.length) <= _LONGEST
-    )
-
-
-def _is_quoted(older: Matched, newer: Matched, asked: Collection[str]) -> bool:
+def _is_quoted(older: Matched, newer: Matched, asked: Collection[str], language: str) -> bool:
     """Return whether the query has nearly all words of the older record, and the newer one has much less of it."""
     if newer.coverage >= _SAME_MATCH * older.coverage:
         return False
-    words = _list_words(older.passage)
+    words = _list_words(older.passage, language)
     return sum(word in asked for word in words) >= _ANSWERED * len(words)
 
 
