@@ -513,6 +513,24 @@ def test_a_list_gathers_records_of_the_category_of_the_best_hits(tmp_path: Path)
         assert "category" in str(memory.search("who are my customers?")[-1].explanation)
 
 
+def test_a_hit_of_that_category_stands_before_those_gathered_without_a_word_of_the_question(
+    tmp_path: Path,
+) -> None:
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    with Memory.open(tmp_path, clock=lambda: now) as memory:
+        for text in (
+            "Dentist appointment on 12 October",
+            "The dentist of the children is in another street, behind the school with the red fence and the old oak",
+            "The appointment with the optician is at nine",
+        ):
+            memory.save(text, category="health")
+        for number in range(30):
+            memory.save(f"Pill {number} is in box {number * 7919 % 997}", category="health")
+            memory.save(f"Shelf {number} holds {number * 7907 % 991} jars", category="home")
+        found = contents(memory.search("when is my dentist appointment?", limit=8))
+        assert all("dentist" in text or "appointment" in text for text in found[1:3])
+
+
 # -- pages -------------------------------------------------------------------------------------------------
 
 

@@ -113,7 +113,8 @@ class HitBuilder:
         """Return the hits with other records that belong to them, at a fixed share of the best score.
 
         They are preferences and constraints where something is asked to be done, and the members of the category that
-        most of the best hits have: neither need have a word of the query.
+        most of the best hits have: neither need have a word of the query. Hits of that category that have one score no
+        less.
         """
         found = [hit.record for hit in hits if hit.record and hit.explanation.evidence]
         categories = Counter(record.category for record in found[:_LOOKED_AT] if record.category)
@@ -127,8 +128,12 @@ class HitBuilder:
         else:
             return hits
         score = _GATHERED * hits[0].score if hits else _GATHERED * _GATHERED
+        if score < question.min_score:
+            return hits
+        if not query.is_request:
+            hits = _raise_members(hits, category, score)
         room = question.limit - sum(hit.score >= score for hit in hits)
-        if score < question.min_score or room <= 0:
+        if room <= 0:
             return hits
         known = {hit.id for hit in hits} | question.exclude
         texts = {normalize_words(hit.content) for hit in hits}
@@ -160,6 +165,20 @@ class HitBuilder:
             "paragraph": self.store.paragraphs,
         }
         return read_or_none(read[subject], keys)
+
+
+def _raise_members(hits: Sequence[Hit], category: str, least: float) -> list[Hit]:
+    """Return the hits, best first, with at least that score for those of a category that words alone have found."""
+    raised = [
+        replace(hit, score=least)
+        if hit.record
+        and hit.record.category == category
+        and hit.score < least
+        and "vector" not in hit.explanation.evidence
+        else hit
+        for hit in hits
+    ]
+    return sorted(raised, key=lambda hit: -hit.score)
 
 
 def _build_hit(score: float, entry: ScoredPassage, value: FoundValue, now: datetime | None) -> Hit:
