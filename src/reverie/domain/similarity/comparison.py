@@ -6,8 +6,8 @@ score and no threshold, and word order always counts. Rejected, because they mer
 is not `works`), words in any order (`Paris to Rome`), subsequences with gaps (`likes tea` in `likes green tea`), and
 additions that narrow (`prefers tabs` in `prefers tabs for Go`).
 
-Articles, politeness and contractions are those of English. A text that is not recognized as English is compared by
-its letters only, without spacing, final punctuation and meaningless case (`ids.normalize_case`).
+Articles, politeness and contractions are those of English. Of a text that is not recognized as English only numbers,
+units, dates and some word orders get one form (`foreign_wording`); the rest is compared by its letters.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from reverie.domain.lazy_regex import LazyRegex
-from reverie.domain.similarity import rewording
+from reverie.domain.similarity import foreign_wording, rewording
 from reverie.domain.similarity.code_tokens import has_code_of, has_paired_stars
 from reverie.domain.similarity.specifics import (
     COSTS,
@@ -150,6 +149,7 @@ _PAUSE = re.compile(
     r"(?<!\w)(?P<word>\w++)['\"`*”’]{0,2}(?:[,:;)]{1,2}\s+"
     r"|\s+(?=\())(?!['\"“«„])(?=\W{0,2}(?P<following>\w*))"
 )
+_DASH = re.compile(r"(?<=[^\W\d_]) [-–—] (?=[^\W\d_])")
 _LINKING = parse_word_set(
     "and or but nor yet so because which who whom whose where when while since then than as if"
 )
@@ -180,8 +180,6 @@ _ABBREVIATIONS = parse_word_set(
 _NUMBER = re.compile(
     r"(?P<sign>[+-]?)(?P<money>[$€£¥]?)(?P<digits>\d+(?:,\d{3})*(?:\.\d+)?)(?P<unit>%|[A-Za-zµ°€£]{0,3})"
 )
-_UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3000-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
-_HAS_UNSPACED = LazyRegex(f"[{_UNSPACED}]")
 _LOOSE_HYPHEN = re.compile(r"[a-z]{2,}(?:-[a-z]{2,})+")
 _TIGHT_PREFIXES = ("re-", "non-", "un-", "co-", "pre-", "no-", "anti-", "ex-")
 _TIGHT_SUFFIXES = ("ing", "ed", "odd", "free", "less", "like")
@@ -260,17 +258,24 @@ def is_repetition(new: NormalizedText, old: NormalizedText) -> bool:
     elif new.english and old.english:
         says_it = _says_it_in_other_words(new, old)
     else:
-        says_it = _is_typed_without_accents(new, old) or _is_typed_without_accents(old, new)
+        says_it = (
+            _is_typed_without_accents(new, old)
+            or _is_typed_without_accents(old, new)
+            or (not new.english and not old.english and foreign_wording.is_reordered(new.words, old.words))
+        )
+    says_it = (
+        says_it or rewording.is_turned(new.bare, old.bare) or rewording.is_abbreviated(new.bare, old.bare)
+    )
     return says_it and has_code_of(new.bare, old.bare)
 
 
 def _says_it_in_other_words(new: NormalizedText, old: NormalizedText) -> bool:
-    if (
-        not new.breaks
-        and not old.breaks
-        and rewording.is_reordered(new.words, old.words, {*new.pauses, *old.pauses})
-    ):
-        return True
+    if not new.breaks and not old.breaks:
+        one, other = rewording.simplify(new.words), rewording.simplify(old.words)
+        if one == other and new.pauses == old.pauses:
+            return True
+        if rewording.is_reordered(one, other, {*new.pauses, *old.pauses}):
+            return True
     if len(new.words) == len(old.words):
         return _is_same_except_ending(new.words, old.words)
     return len(new.words) < len(old.words) and _is_contained_in(new, old)
@@ -283,6 +288,8 @@ def normalize(text: str) -> NormalizedText:
     if "\n" in plain:
         plain = plain.replace("\n", f" {_BREAK} ")
     plain = bare = rewording.strip_fillers(plain)
+    if len(_DASH.findall(plain)) == 1:
+        plain = _DASH.sub(": ", plain)
     if "*" in plain:
         plain = _protect_unpaired_stars(plain)
     chunks = plain.split()
@@ -300,7 +307,11 @@ def normalize(text: str) -> NormalizedText:
         _is_english(words) or _is_english(plain.lower().split()) or (words and _has_no_other_language(plain))
     ):
         return NormalizedText(
-            text=text, bare=bare, letters=letters, words=_normalize_letters(plain), english=False
+            text=text,
+            bare=bare,
+            letters=letters,
+            words=foreign_wording.normalize_letters(plain.replace(_BREAK, " ")),
+            english=False,
         )
     if len(words) > 2 and words[0] == "user" and words[1] in _SAID_OF_USER:
         words = words[1:]
@@ -338,7 +349,7 @@ def compute_keys(reading: NormalizedText) -> tuple[str, ...]:
         return (_hash_words([reading.letters]),)
     sequences: list[Sequence[str]] = [words]
     if not reading.english:
-        sequences = [fold_text(" ".join(words)).split()]
+        sequences = [fold_text(" ".join(words)).split(), foreign_wording.list_content(words)]
     else:
         ends = (*reading.breaks, len(words))[: _MOST_STARTS + 1]
         sequences += [words[a:b] for a, b in zip((0, *ends), ends, strict=False)]
@@ -346,7 +357,7 @@ def compute_keys(reading: NormalizedText) -> tuple[str, ...]:
         cuts = {at for at in range(2, min(first, _LONGEST_CUT)) if words[at] in _ADDING}
         sequences += [words[:at] for at in sorted(cuts | {max(first - 2, 2), max(first - 1, 2)})]
         if len(ends) == 1:
-            sequences.append(rewording.list_content(words))
+            sequences.append(rewording.list_content(rewording.simplify(words)))
     return tuple(dict.fromkeys(_hash_words(sequence) for sequence in sequences))
 
 
@@ -471,6 +482,8 @@ def _normalize_number(core: str) -> tuple[str, ...]:
     digits = digits.replace(",", "")
     if "." in digits and (money or unit.lower() in UNITS) and not is_ambiguous_thousands(digits):
         digits = digits.rstrip("0").rstrip(".")
+    if unit == "k" and money and digits.isdigit():
+        digits, unit = f"{digits}000", ""
     value = f"{sign}{digits}"
     if unit.lower() in ("st", "nd", "rd", "th"):
         return (f"{value}{unit.lower()}",)
@@ -546,24 +559,6 @@ def _has_no_other_language(plain: str) -> bool:
 
 def _is_english(words: list[str]) -> bool:
     return not _ENGLISH.isdisjoint(words) and _NOT_ENGLISH.isdisjoint(words)
-
-
-def _normalize_letters(plain: str) -> tuple[str, ...]:
-    """Return the text without case, spacing and final punctuation, as words."""
-    cased = normalize_case(plain.replace(_BREAK, " "), str.lower)
-    folded = cased.replace("`", "").rstrip(" \t\r\f\v" + "\"'”’».…。!！")
-    return tuple(_normalize_unspaced_scripts(folded).split())
-
-
-def _normalize_unspaced_scripts(folded: str) -> str:
-    """Return the text with uniform spaces beside scripts that are written without them."""
-    if folded.isascii() or not _HAS_UNSPACED.re.search(folded):
-        return folded
-    return re.sub(
-        rf"\s*([{_UNSPACED}，。！？；：、]+)\s*",
-        r" \1 ",
-        re.sub(rf"(?<=[{_UNSPACED}])\s+(?=[{_UNSPACED}])", "", folded),
-    )
 
 
 def _has_same_breaks(new: NormalizedText, old: NormalizedText) -> bool:

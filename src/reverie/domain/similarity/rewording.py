@@ -42,6 +42,18 @@ _FULL = {
     "noon": "12:00", "midnight": "0:00",
     "DB": "database", "UI": "user interface", "VM": "virtual machine", "OS": "operating system", "TV": "television",
 }  # fmt: skip
+_ORDINALS = {
+    "first": "1st", "third": "3rd", "fourth": "4th", "fifth": "5th", "sixth": "6th", "seventh": "7th",
+    "eighth": "8th", "ninth": "9th", "tenth": "10th", "eleventh": "11th", "twelfth": "12th",
+}  # fmt: skip
+"""Ordinal numbers. `second` is left out: it is a unit too."""
+_PRESENT = {
+    "taught": "teach", "written": "write", "driven": "drive", "bought": "buy", "sold": "sell", "made": "make",
+    "paid": "pay", "sent": "send", "kept": "keep", "held": "hold", "led": "lead", "given": "give", "taken": "take",
+    "chosen": "choose", "built": "build", "drawn": "draw", "done": "do", "known": "know", "grown": "grow",
+    "brought": "bring", "fed": "feed", "found": "find", "spoken": "speak", "worn": "wear", "flown": "fly",
+}  # fmt: skip
+"""Irregular participles and their verbs."""
 _SPELLED_UNITS = {
     word: unit for word, unit in UNITS.items() if len(word) > 2 and word.isalpha()
 } | {
@@ -63,7 +75,7 @@ _FRONTED = parse_word_set(
 )
 _LONGEST_FRONTED = 10
 _JOINING = parse_word_set("and or but &")
-_ORDERED = parse_word_set("then first second last next before after than versus minus")
+_ORDERED = parse_word_set("then first second 1st 2nd 3rd last next before after than versus minus")
 _NO_CONTENT = parse_word_set("is are was were be been by has have had does do did and or but & 's")
 _PASSIVE = parse_word_set("is are was were")
 _PHRASES = parse_word_set("on in at during every each since throughout within for under with to")
@@ -92,18 +104,39 @@ _REPORTING = parse_word_set(
 )
 """Words before which a day or a place says another thing than after them: "in May she decided to move"."""
 _FIRST_WORDS = 2
+_ONE_VERB = {"begins": "starts", "begin": "start"}
+_DATE = re.compile(r"(?:--|\d{4}-)\d\d-\d\d")
+_LONGEST_ABBREVIATED = 60
+_BE = r"is|are|ist|sind|es|son|est|sont"
+_IDENTITY = re.compile(
+    rf"(?P<one>(?:(?!\s(?:{_BE})\s)[^?:;,\n])+)\s(?P<is>{_BE})\s(?P<other>(?:(?!\s(?:{_BE})\s)[^?:;,\n])+)",
+    re.IGNORECASE,
+)
+_DEFINITE = re.compile(
+    r"(?:the|my|our|his|her|their|your|der|die|das|(?:mein|dein|sein|ihr|unser)e?|el|la|los|las|mis?|tus?|sus?"
+    r"|nuestr[oa]s?|les?|mon|ma|mes|son|sa|ses|notre|nos|leur)\s|l'|[\w.]+'s?\s",
+    re.IGNORECASE,
+)
+_NAME = re.compile(r"[A-ZÀ-Þ][\w.'-]*(?:\s(?:[A-ZÀ-Þ][\w.'-]*|de|von|van|la|du|del)){0,3}")
+"""A name at the end of a statement, where a capital is no matter of the sentence."""
 
 
 _PREAMBLE = re.compile(
     r"\s*(?:(?P<id>(?:-\s+)?\[[0-9a-f]{12}\](?:\s+\([^()\n]{1,200}\))?:)"  # a line of our own prompts
-    r"|(?:please\s+|just\s+to\s+)?(?:remember|note|keep in mind|don't forget|note to self)(?:\s+that\b|\s*:)"
-    r"|(?:fyi|btw|by the way|reminder|just so you know|for the record)\s*[:,]?|(?:(?:so|well|oh|ok|okay|also"
-    r"|hey|right|yes|yeah|anyway|as i said|as you know|quick note)\s*[,:](?:\s+and\b)?)"
-    r"(?:\s+just so you know,)?|(?:übrigens|ach ja|por cierto|au fait|d'ailleurs)\s*,)\s+",
+    r"|(?:please\s+|just\s+to\s+|just\s+|a\s+|bitte\s+|quick\s+)*(?:remember|note|keep in mind|bear in mind"
+    r"|don't forget|note to self|remind(?:er|ing you)|be aware|heads[ -]up|for your information|in case you forgot"
+    r"|for context|merk dir|nicht vergessen|zur erinnerung|zur info|recuerda|ten en cuenta|no olvides|pour info"
+    r"|pour rappel|retiens|note bien|n'oublie pas)(?:\s+(?:that|que)\b|\s*[:,](?:\s+dass\b)?)"
+    r"|(?:fyi|btw|by the way|reminder|just so you know|for the record)\s*[:,]?"
+    r"|(?:(?:so|well|oh|ok|okay|also|hey|right|yes|yeah|anyway|as i said|as you know|as mentioned|to be clear"
+    r"|one more thing|ps|quick note|übrigens|ach ja|also|na ja|naja|wie gesagt|por cierto|bueno|pues|como dije|au fait"
+    r"|d'ailleurs|bon|bref|alors|comme je disais)\s*[,:](?:\s+and\b)?)(?:\s+just so you know,)?)\s+",
     re.IGNORECASE,
 )
 _ADDITIONS = (
     "by the way", "btw", "fyi", "you know", "just so you know", "okay", "ok", "thanks", "thank you", "please", "lol",
+    "cheers", "as i said", "as mentioned", "danke", "bitte", "übrigens", "wie gesagt", "gracias", "por favor",
+    "por cierto", "merci", "s'il te plaît", "d'ailleurs",
 )  # fmt: skip
 """Phrases that people add to a statement."""
 _ADDED = re.compile(rf",?\s+(?:{'|'.join(_ADDITIONS)})[.!]*\s*\Z", re.IGNORECASE)
@@ -153,7 +186,7 @@ def expand_word(word: str, lower: str) -> tuple[str, ...]:
     >>> expand_word("Repo", "repo"), expand_word("twenty-four", "twenty-four"), expand_word("tea", "tea")
     (('repository',), ('24',), ())
     """
-    if full := _FULL.get(lower) or _FULL.get(word):
+    if full := _FULL.get(lower) or _FULL.get(word) or _ORDINALS.get(lower):
         return tuple(full.split())
     tens, hyphen, ones = lower.partition("-")
     if hyphen and tens in _TENS and len(NUMBER_WORDS.get(ones, "one" if ones != "one" else "1")) == 1:
@@ -177,9 +210,65 @@ def unify_units(words: Sequence[str]) -> list[str]:
     return unified
 
 
+def simplify(words: Sequence[str]) -> tuple[str, ...]:
+    """Return the words with plain phrases in one form of several that say the same.
+
+    >>> simplify(["paid", "each", "month"]), simplify(["runs", "every", "friday"])
+    (('paid', 'every', 'month'), ('runs', 'on', 'fridays'))
+    >>> simplify(["my", "cat", "'s", "name", "is", "miso"])
+    ('my', 'cat', 'is', 'called', 'miso')
+    """
+    simple: list[str] = []
+    for place, word in enumerate(words):
+        before = simple[-1] if simple else ""
+        after = words[place + 1] if place + 1 < len(words) else ""
+        if word == "each" and (after in UNITS or after in WEEKDAYS):
+            simple.append("every")
+        elif word in WEEKDAYS and before == "every":
+            simple[-1:] = ["on", f"{word}s"]
+        elif (word in WEEKDAYS or _DATE.fullmatch(word)) and before in ("is", "are"):
+            simple += ["on", word]
+        elif word == "is" and simple[-2:] == ["'s", "name"]:
+            simple[-2:] = ["is", "called"]
+        elif word == "named" and before in ("is", "are"):
+            simple.append("called")
+        elif word == "any" and "not" in simple[-2:] and before not in ("just", "only"):
+            continue
+        else:
+            simple.append(_ONE_VERB.get(word, word))
+    return tuple(simple)
+
+
 def list_content(words: Sequence[str]) -> list[str]:
-    """Return what texts share of which one says the other in another order: the stems of its words, sorted."""
-    return sorted(stem_word(word) for word in words if word not in _NO_CONTENT)
+    """Return what texts share of which one says the other in another order: how its words begin, sorted."""
+    return sorted(stem_word(_PRESENT.get(word, word))[:3] for word in words if word not in _NO_CONTENT)
+
+
+def is_abbreviated(one: str, other: str) -> bool:
+    """Return whether two texts are the same but for abbreviations that end with a full stop.
+
+    >>> is_abbreviated("Lives in Elm Str. 5", "Lives in Elm Straße 5"), is_abbreviated("Ask Jo. Now", "Ask John Now")
+    (True, False)
+    """
+    a, b = (text.rstrip(" .!").split() for text in (one, other))
+    if len(a) != len(b) or len(a) > _LONGEST_ABBREVIATED:
+        return False
+    pairs = [pair for pair in zip(a, b, strict=True) if pair[0].lower() != pair[1].lower()]
+    return bool(pairs) and all(
+        _abbreviates(short, full) or _abbreviates(full, short) for short, full in pairs
+    )
+
+
+def _abbreviates(short: str, full: str) -> bool:
+    begun, word = short.removesuffix(".").lower(), full.rstrip(",;").lower()
+    if begun == short.lower() or not begun.isalpha() or not word.isalpha() or len(word) < len(begun) + 2:
+        return False
+    if len(begun) > 2 and word.startswith(begun):
+        return True
+    letters = iter(word)
+    return (
+        len(begun) > 1 and begun[0] == word[0] and begun[-1] == word[-1] and all(c in letters for c in begun)
+    )
 
 
 def is_reordered(one: tuple[str, ...], other: tuple[str, ...], pauses: Collection[str] = ()) -> bool:
@@ -284,6 +373,25 @@ def _has_number(words: Sequence[str]) -> bool:
     return any(char.isdigit() for word in words for char in word)
 
 
+def is_turned(one: str, other: str) -> bool:
+    """Return whether two statements name the same two things that are one, in the other order.
+
+    >>> is_turned("Our CTO is Nadia", "Nadia is our CTO."), is_turned("A cat is an animal", "An animal is a cat")
+    (True, False)
+    """
+    a, b = _IDENTITY.fullmatch(one.strip(" .!")), _IDENTITY.fullmatch(other.strip(" .!"))
+    if a is None or b is None or len({each["is"].lower() for each in (a, b)}) > 1:
+        return False
+    if (a["one"].lower(), a["other"].lower()) != (b["other"].lower(), b["one"].lower()):
+        return False
+    return any(
+        _DEFINITE.match(each["one"]) is not None
+        and each["other"][0].isupper()
+        and _NAME.fullmatch(each["other"]) is not None
+        for each in (a, b)
+    )
+
+
 def _is_passive_of(passive: tuple[str, ...], active: tuple[str, ...]) -> bool:
     """Return whether "invoices are approved by Henrike" says what "Henrike approves invoices" says."""
     if passive.count("by") != 1 or len(passive) != len(active) + 2:
@@ -297,6 +405,6 @@ def _is_passive_of(passive: tuple[str, ...], active: tuple[str, ...]) -> bool:
     return (
         active[:size] == agent
         and active[size + 1 :] == done_to
-        and stem_word(active[size]) == stem_word(verb)
+        and stem_word(active[size]) == stem_word(verb if is_past else _PRESENT.get(verb, verb))
         and (active[size] == verb) == is_past
     )

@@ -80,6 +80,7 @@ class Statement:
 
     @cached_property
     def days(self) -> list[DateMention]:
+        """Dates and days that it names."""
         return find_dates(self.text, _TODAY, relative=False)
 
     @cached_property
@@ -97,6 +98,7 @@ class Statement:
 
     @cached_property
     def values(self) -> list[StatedValue]:
+        """Values that it gives; for a new statement without the day since when it holds."""
         starts = [found.span() for found in cues.START.finditer(self.plain)] if self._is_new else []
         return [
             value
@@ -106,6 +108,7 @@ class Statement:
 
     @cached_property
     def words(self) -> list[StatedWord]:
+        """Words that say what it speaks of: no values, and no words of grammar or change."""
         plain = cues.REASON.sub(lambda found: " " * len(found.group()), self.plain) if self.plain else ""
         for pattern in (cues.CHANGED, cues.NOW, cues.REPLACED, cues.ENDED):
             plain = pattern.sub(lambda found: " " * len(found.group()), plain)
@@ -162,6 +165,7 @@ class Statement:
 
     @cached_property
     def keys(self) -> frozenset[str]:
+        """Stems of its words, and its values."""
         return frozenset(key for word in self.words for key in word.keys) | {
             value.text for value in self.values
         }
