@@ -25,6 +25,7 @@ from reverie.domain.similarity.specifics import (
     COSTS,
     NEGATIONS,
     NUMBER_WORDS,
+    NUMERIC_DATE,
     UNITS,
     WEEKDAYS,
     is_ambiguous_thousands,
@@ -424,6 +425,7 @@ def _read_chunk(chunk: str) -> _Chunk:
         ends,
         dated=lower in _MONTHS
         or lower in _DAYPARTS
+        or NUMERIC_DATE.fullmatch(core) is not None
         or (core[0].isdigit() and lower.endswith(("am", "pm", "a.m", "p.m"))),
         bound=core in ("a", "A", "-", "–", "—", "•")
         or (lower in _DROPPED and core.istitle())
@@ -471,7 +473,7 @@ def _expand_contraction(lower: str) -> tuple[str, ...]:
             return (lower.removesuffix(ending), expanded)
     if lower.endswith("'s"):
         host = lower.removesuffix("'s")
-        return (host, "is" if host in _IS else "'s")
+        return (rewording.unify_spelling(host), "is" if host in _IS else "'s")
     return (lower,)
 
 

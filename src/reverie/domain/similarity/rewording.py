@@ -11,7 +11,14 @@ from collections.abc import Collection, Sequence
 from reverie.domain.similarity.specifics import MONTHS, NUMBER_WORDS, UNITS, WEEKDAYS, stem_word
 from reverie.domain.word_lists import parse_word_set
 
-_SPELLINGS = {"grey": "gray", "e-mail": "email", "e-mails": "emails", "okay": "ok"}
+_SPELLINGS = {
+    "grey": "gray", "e-mail": "email", "e-mails": "emails", "okay": "ok", "practise": "practice",
+    "programme": "program", "programmes": "programs", "cheque": "check", "cheques": "checks", "jewellery": "jewelry",
+    "tyre": "tire", "tyres": "tires", "aluminium": "aluminum", "pyjamas": "pajamas", "moustache": "mustache",
+    "artefact": "artifact", "artefacts": "artifacts", "ageing": "aging", "judgement": "judgment",
+    "enquiry": "inquiry", "enquiries": "inquiries", "yoghurt": "yogurt", "doughnut": "donut", "doughnuts": "donuts",
+    "sceptical": "skeptical", "plough": "plow", "kerb": "curb", "mould": "mold",
+}  # fmt: skip
 _BRITISH = (
     (re.compile(r"(?<=[a-z]{3})our(?=s?$|ed$|ing$|ite|able|ful|al|less|hood)"), "or"),
     (re.compile(r"(?<=[a-z]{3}[a-z]i)s(?=e[drs]?$|ing$|ations?$)|(?<=[a-z]{3}y)s(?=e[drs]?$|ing$)"), "z"),
@@ -67,6 +74,8 @@ _SPELLED_UNITS = {
     "kilowatts": "kW", "hertz": "Hz", "usd": "$", "eur": "€", "gbp": "£", "hr": "h",
 }  # fmt: skip
 _NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)*")
+_MULTIPLES = parse_word_set("million billion k m bn")
+_POWERS = {"dozen": 12, "hundred": 100, "thousand": 1000}
 _TENS = {
     word for word, value in NUMBER_WORDS.items() if len(value) == 2 and value[1] == "0" and value != "10"
 }
@@ -74,6 +83,9 @@ _FRONTED = parse_word_set(
     "on in at during every each since throughout within for under from by before after if unless when whenever while"
 )
 _LONGEST_FRONTED = 10
+_ADVERBS = parse_word_set("usually sometimes currently normally often generally typically occasionally")
+"""Adverbs that mean the same before a sentence as after its subject."""
+_POSSESSIVES = parse_word_set("my our your his her their its")
 _JOINING = parse_word_set("and or but &")
 _ORDERED = parse_word_set("then first second 1st 2nd 3rd last next before after than versus minus")
 _NO_CONTENT = parse_word_set("is are was were be been by has have had does do did and or but & 's")
@@ -195,19 +207,34 @@ def expand_word(word: str, lower: str) -> tuple[str, ...]:
 
 
 def unify_units(words: Sequence[str]) -> list[str]:
-    """Return the words with each unit after its number, and in one spelling. Their number stays the same.
+    """Return the words with each unit after its number, and in one spelling; hundreds and thousands in digits.
 
-    >>> unify_units(["takes", "45", "minutes"]), unify_units(["€", "1140"])
-    (['takes', '45', 'min'], ['1140', '€'])
+    >>> unify_units(["takes", "45", "minutes"]), unify_units(["€", "3", "million"])
+    (['takes', '45', 'min'], ['3', 'million', '€'])
     """
-    unified = list(words)
+    unified = _multiply(words)
     for place in range(len(unified) - 1):
         first, second = unified[place : place + 2]
-        if first in ("$", "€", "£", "¥") and _NUMBER.fullmatch(second):
+        if first in ("$", "€", "£", "¥") and (_NUMBER.fullmatch(second) or second in _MULTIPLES):
             unified[place : place + 2] = [second, first]
-        elif second in _SPELLED_UNITS and _NUMBER.fullmatch(first):
+        elif second in _SPELLED_UNITS and (_NUMBER.fullmatch(first) or first in _MULTIPLES):
             unified[place + 1] = _SPELLED_UNITS[second]
     return unified
+
+
+def _multiply(words: Sequence[str]) -> list[str]:
+    """Return the words with numbers in digits in place of dozens, hundreds and thousands."""
+    if _POWERS.keys().isdisjoint(words):
+        return list(words)
+    counted: list[str] = []
+    for word in words:
+        if word not in _POWERS:
+            counted.append(word)
+        elif counted and counted[-1].isdecimal():
+            counted[-1] = str(int(counted[-1]) * _POWERS[word])
+        else:
+            counted.append(str(_POWERS[word]))
+    return counted
 
 
 def simplify(words: Sequence[str]) -> tuple[str, ...]:
@@ -296,7 +323,10 @@ def is_reordered(one: tuple[str, ...], other: tuple[str, ...], pauses: Collectio
 
 def _is_fronted(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
     """Return whether a phrase stands before one sentence and after the other, which is a single statement."""
-    if not one or one[0] not in _FRONTED:
+    if one[0] in _ADVERBS and (_JOINING | _REPORTING).isdisjoint(one):
+        place = 2 if len(one) > 2 and one[1] in _POSSESSIVES else 1
+        return other == (*one[1 : place + 1], one[0], *one[place + 1 :])
+    if one[0] not in _FRONTED:
         return False
     return any(
         one[cut:] + one[:cut] == other and (_JOINING | _REPORTING).isdisjoint(one[cut:])

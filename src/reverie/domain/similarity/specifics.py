@@ -155,6 +155,11 @@ _DATE = LazyRegex(
     re.VERBOSE,
 )
 _CLOCK = re.compile(r"(?<![\w.:])(\d{1,2})(?::(\d\d))?[ \t]?([ap])(?:m\b|\.m\.)", re.IGNORECASE)
+NUMERIC_DATE = re.compile(
+    r"(?<![\w./-])(?:(?P<year>(?:19|20)\d\d)(?P<sep>[-/.])(?P<month>\d\d?)(?P=sep)(?P<day>\d\d?)"
+    r"|(?P<one>\d\d?)(?P<by>[-/.])(?P<two>\d\d?)(?P=by)(?P<last>(?:19|20)\d\d))(?![\w/-]|\.\d)"
+)
+"""A day, its month and its year in digits."""
 _THOUSANDS = re.compile(r"[-+]?\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 _DECIMAL = re.compile(r"[-+]?\d+\.\d+")
 _MAYBE_THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}\.\d{3}")
@@ -286,10 +291,11 @@ def normalize_characters(text: str) -> str:
 def normalize_dates(text: str) -> str:
     """Return `text` with dates in ISO form (`--05-03` without a year) and times of day on a 24-hour clock.
 
-    >>> normalize_dates("On May 3rd, 2025 at 5:30 pm, not 4 June")
-    'On 2025-05-03 at 17:30, not --06-04'
+    >>> normalize_dates("On May 3rd, 2025 at 5:30 pm, not 4 June or 4.6.2025")
+    'On 2025-05-03 at 17:30, not --06-04 or 2025-06-04'
     """
-    return _CLOCK.sub(_rewrite_clock_time, _DATE.re.sub(_rewrite_date, text))
+    text = _CLOCK.sub(_rewrite_clock_time, _DATE.re.sub(_rewrite_date, text))
+    return NUMERIC_DATE.sub(_rewrite_numeric_date, text)
 
 
 def normalize_number(digits: str) -> str:
@@ -323,6 +329,20 @@ def _rewrite_date(match: re.Match[str]) -> str:
     if not 1 <= int(day) <= 31:
         return match.group()
     return f"{year or '-'}-{month:02d}-{int(day):02d}"
+
+
+def _rewrite_numeric_date(match: re.Match[str]) -> str:
+    if match["year"]:
+        year, month, day = int(match["year"]), int(match["month"]), int(match["day"])
+    else:
+        day, month, year = int(match["one"]), int(match["two"]), int(match["last"])
+        if match["by"] != "." and day <= 12 and month <= 12 and day != month:
+            return match.group()  # it depends on the country
+        if day <= 12 < month:
+            day, month = month, day
+    if not (1 <= month <= 12 and 1 <= day <= 31):
+        return match.group()
+    return f"{year}-{month:02d}-{day:02d}"
 
 
 def _rewrite_clock_time(match: re.Match[str]) -> str:
