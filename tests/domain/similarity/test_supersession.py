@@ -69,6 +69,18 @@ from tests.factories import MovableClock
         ("We've moved the car insurance to HUK", "The car insurance is with Allianz"),
         ("The tests take only 6 minutes since the split", "The tests take 20 minutes"),
         ("The keynote has been pushed back to 11:15", "The keynote is at 10:00"),
+        ("The boiler was repaired", "The boiler is broken"),
+        ("Der Aufzug geht wieder", "Der Aufzug ist defekt"),
+        ("Le chauffage est réparé", "Le chauffage est en panne"),
+        ("dark_launch is off now", "The feature flag dark_launch is on"),
+        ("La tienda ahora está cerrada", "La tienda está abierta"),
+        ("Kim waters the office plant now", "The office plant is watered by Jo"),
+        ("ramipril dose was doubled to 10 mg", "Doctor prescribed 5 mg of ramipril"),
+        ("Tom changed his number to 555-0199", "Tom's phone number is 555-0134"),
+        ("The trial got extended until 3 April", "The trial ends on 3 March"),
+        ("Mit Klavier habe ich aufgehört", "Ich lerne Klavier"),
+        ("Nous sommes passés de Slack à Teams", "Nous utilisons Slack"),
+        ("passed the driving test, can drive now", "Can't drive"),
     ],
 )
 def test_a_changed_value_takes_the_place_of_the_old_one(new: str, old: str) -> None:
@@ -124,6 +136,18 @@ def test_a_changed_value_takes_the_place_of_the_old_one(new: str, old: str) -> N
         ("I stopped smoking", "Smoking is forbidden in the flat"),
         ("Das Abo ist gekündigt", "Ich habe ein Abo der Zeit"),
         ("cancelled my subscription", "Has a subscription to the Guardian"),
+        ("The boiler was repaired", "The boiler is from 1994"),
+        ("Ticket 4411 was closed", "Ticket 4411 is about refunds"),
+        ("I left Siemens", "Ada works at Siemens"),
+        ("I gave up coffee", "My mother drinks coffee"),
+        ("I sold my Kia", "My wife drives a Kia"),
+        ("He dejado medicina", "Mi hijo estudia medicina"),
+        ("Je ne prends plus le bus", "Léa prend le bus"),
+        ("Ich nehme kein Ramipril mehr", "Mama nimmt Ramipril"),
+        ("The shop closes at 6 now", "The shop opens at 8"),
+        ("The bill for April is 95 now", "The bill for March is 90"),
+        ("I run 8 km on Wednesdays now", "I run 5 km on Sundays"),
+        ("The light in the kitchen is off now", "The light in the hall is on"),
     ],
 )
 def test_other_things_stand_beside_each_other(new: str, old: str) -> None:
@@ -172,6 +196,13 @@ def test_a_move_is_seen_although_the_two_share_no_word() -> None:
         after = memory.get(old.id)
         assert after is not None
         assert after.valid_to is not None
+
+
+def test_a_move_is_found_in_a_language_in_which_a_short_statement_is_not_indexed() -> None:
+    with Memory.open(":memory:") as memory:
+        home = memory.save("Vivo en Sevilla").record
+        memory.save("Me he mudado a Bilbao")
+        assert memory.get(home.id).valid_to is not None  # type: ignore[union-attr]
 
 
 def test_what_is_superseded_no_longer_stands_beside_the_new_value_and_is_not_lost() -> None:

@@ -61,10 +61,9 @@ REPLACED = _compile(
 ENDED = _compile(
     """
     stopped quit finished completed sold cancell?ed ended died uninstalled removed dropped left divorced graduated
-    deleted closed disabled retired expired resigned separated lost passed resolved repaired gave_up given_up called_off
+    deleted closed disabled retired expired resigned separated lost passed gave_up given_up called_off
     broke_up split_up dropped_out no_longer any_?more no_more stepped_down handed_in wrapped_up turned_off shut_down
-    moved_out back_from done_with off_the works?_again came_off weaned_off
-    (?:is|are)_(?:out|gone|over|complete|done|finished|off|fixed)
+    moved_out back_from done_with off_the came_off weaned_off (?:is|are)_(?:out|gone|over|complete|done|finished|off)
     aufgehort aufgegeben abgegeben abgemeldet ausgezogen geschieden gestorben geschlossen geloscht deaktiviert
     abgeschaltet bestanden verkauft gekundigt beendet getrennt abgeschlossen abgesetzt eingestellt abgeschafft
     nicht_mehr ist_(?:weg|vorbei|fertig)
@@ -75,6 +74,37 @@ ENDED = _compile(
     """,
     r"keine?n?(?= (?:\w+ )?mehr)",
 )
+REPAIRED = _compile(
+    """
+    resolved repaired fixed mended (?:works?|runs?|running|working|green|up|online)_again repariert gerichtet behoben
+    (?:geht|lauft|funktioniert)_wieder reparad[oa] arreglad[oa] repare(?:e|s|es)? (?:re)?fonctionne_(?:a|de)_nouveau
+    refonctionne remarche (?:funciona|va)_(?:de_nuevo|otra_vez)
+    """
+)
+"""Words by which a fault is over."""
+
+BROKEN = _compile(
+    """
+    broken out_of_order down defective faulty leaks leaking stuck red failing fails offline crashes crashing broke
+    kaputt defekt undicht gestort rot[oa] averiad[oa] estropead[oa] en_el_taller en_panne casse[es]? hors_service
+    """
+)
+"""Words by which something has a fault."""
+
+_OPPOSITES = (("on", "off"), ("open", "closed"), ("enabled", "disabled"), ("active", "inactive"), ("online", "offline"),
+    ("an", "aus"), ("offen", "geschlossen"), ("aktiv", "inaktiv"), ("abierto", "cerrado"), ("abierta", "cerrada"),
+    ("activo", "inactivo"), ("activado", "desactivado"), ("ouvert", "ferme"), ("ouverte", "fermee"),
+    ("active", "desactive"),
+)  # fmt: skip
+OPPOSITE = {one: other for pair in _OPPOSITES for one, other in (pair, pair[::-1])}
+"""States of which something is in one at a time, each with the other."""
+STATE = re.compile(
+    rf"(?P<subject>.+?)\s+(?:is|are|ist|sind|esta|estan|est|sont)\s+(?:now\s+|jetzt\s+|ahora\s+|maintenant\s+)?"
+    rf"(?P<state>{'|'.join(sorted(OPPOSITE))})\b(?P<rest>.*)"
+)
+STARTS = parse_word_set("start starts begin begins open opens leave leaves")
+STOPS = parse_word_set("end ends close closes finish finishes")
+
 UNSURE = re.compile(
     r"\?|"
     + _compile(
@@ -173,6 +203,15 @@ IS = re.compile(r"\b(?:is|are|ist|sind|es|est)\s+(?:(?:now|jetzt|ahora|maintenan
 PREPOSITION = re.compile(
     r"\b(?P<at>with|to|for|from|at|in|on|by|mit|zu|fur|von|bei|con|para|en|avec|pour|chez|a|dans)\s+(?:the\s+)?$"
 )
+PERIOD = re.compile(rf"\b(?:for|of|fur|pour|para|de)\s+({'|'.join(MONTHS)}|\d{{4}})\b")
+"""A month or year for which something holds."""
+COLLECTIVE = re.compile(r"\W*(?:we|we've|our|wir|unsere?|on|nous|notre|hemos|nuestr[oa])\b")
+"""First words of what a group says of itself."""
+DESCRIBED = re.compile(
+    r"(?:\s+#?\d+)?\s+(?:is|are|ist|sind|es|son|est|sont|vient|viene|kommt)\s+(?:from|about|by|made|called|named|von|aus|uber|de|du|d'|sur|sobre)\b"
+)
+"""Words before what something is made of or about, which stays so when it is over or was repaired."""
+
 HAS_ROLE = re.compile(
     r"\b(?:(?:is|are)\s+(?:now\s+)?(?:the|our|my)|took over|taken over|is now|leads|manages|owns|maintains|heads|chairs"
     r"|ist\s+(?:jetzt\s+)?(?:der|die|das|unsere?|meine?)|leitet|dirige"
@@ -197,21 +236,22 @@ FUNCTION_WORDS = parse_word_set(
     she they them user is are am was were be been being has have had do does did at in on of for to from into with by as
     and or but not no so up down out off over here there then than just already again finally recently ago good
     only we're you're they're he's she's don't doesn't didn't isn't aren't wasn't weren't won't can't couldn't
-    last next since about per each every got gets get goes go going what who which where when all own everything
+    can can't cannot until till bis hasta last next since about per each every got gets get goes go going what who
+    which where when all own everything
     der die das den dem des ein eine einen einem einer mein meine meinen meiner unser unsere ihr ihre sein seine ich wir
-    er sie es du ist sind war waren wird werden wurde wurden hat haben am im in an auf von vom zu zum zur nach bei beim
-    mit fur und oder nicht mehr bin bist ins ans wieder schon um ab seit sich pro je dass durch als alles
+    er sie es du ist sind war waren wird werden wurde wurden hat habe haben am im in an auf von vom zu zum zur nach bei
+    beim mit fur und oder nicht mehr bin bist ins ans wieder schon um ab seit sich pro je dass durch als alles
     el la los las un una unos unas mi mis su sus nuestro nuestra yo nos se le les lo es son esta estan era fue ha han he
     hemos en de del al a por para con y o no ya que como cada todo
     le la les l un une des du de d mon ma mes son sa ses notre nos je j on il elle ils elles est sont etait a
-    ont ai avons
+    ont ai avons nous sommes suis
     avec pour par et ou ne pas plus en au aux dans chez sur que qui s se c ce ca y ete etre tout
     """
 )
 LEADING_WORDS = parse_word_set(
     """
     cost costs charge charges price prices take takes listen listens run runs start starts end ends open
-    opens close closes date fee amount
+    opens close closes date fee amount dose dosage length
     leave leaves keep keeps kept set scheduled due held called named version url address number value appointment
     kostet kosten betragt preis nimmt nehme heisst heißt liegt leitet termin
     cuesta cuestan precio toma tomo llama numero cita coute prix prend prends appelle s'appelle vaut rdv

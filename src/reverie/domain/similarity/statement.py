@@ -94,7 +94,12 @@ class Statement:
         again, renewed, ended = (
             pattern.search(self.plain) is not None for pattern in (cues.AGAIN, cues.RENEWED, cues.ENDED)
         )
-        return again, renewed, ended
+        return again, renewed, ended or self.is_repair
+
+    @cached_property
+    def is_repair(self) -> bool:
+        """Whether it says that a fault is over."""
+        return cues.REPAIRED.search(self.plain) is not None
 
     @cached_property
     def values(self) -> list[StatedValue]:
@@ -110,7 +115,7 @@ class Statement:
     def words(self) -> list[StatedWord]:
         """Words that say what it speaks of: no values, and no words of grammar or change."""
         plain = cues.REASON.sub(lambda found: " " * len(found.group()), self.plain) if self.plain else ""
-        for pattern in (cues.CHANGED, cues.NOW, cues.REPLACED, cues.ENDED):
+        for pattern in (cues.CHANGED, cues.NOW, cues.REPLACED, cues.ENDED, cues.REPAIRED):
             plain = pattern.sub(lambda found: " " * len(found.group()), plain)
         if self._is_new:
             for found in (*cues.PARTICIPLE.finditer(plain), *cues.ACCENTED_PARTICIPLE.finditer(self.text)):

@@ -43,6 +43,8 @@ _ARTICLES = parse_word_set("the der die das den dem le la les l' el los las")
 _DETERMINERS = _ARTICLES | parse_word_set(
     "my our his her their your a an mein meine unser unsere mon ma mes notre mi mis nuestro"
 )
+_OWN = _DETERMINERS - _ARTICLES - {"a", "an"}
+_VERBS = cues.LEADING_WORDS | cues.CHOICE | parse_word_set("has have hat haben tiene tienen ont")
 _OWNED = re.compile(r"'s?\s+")
 _OWNER_AFTER = re.compile(
     r"\s+(?:of|von|vom|der|des|de|du|del)\s+(?:(?:the|my|der|dem|la|los|las|mi|mon|ma)\s+)?\w"
@@ -51,7 +53,8 @@ _WHICH = re.compile(
     r"\s+(?:to|for|with|at|bei|beim|fur|furs|mit|a|para|con|chez|pour|avec)\s+(?:the\s+|die\s+|den\s+|das\s+|la\s+)?"
 )
 _TITLED = re.compile(r"\b(?:mr|mrs|ms|mx|dr|prof|herrn?|frau|m|mme|mlle|sra?|don|dona|senora?)\.?\s+$")
-_BE_AFTER = re.compile(r"\s+(?:is|are|was|were|ist|sind|war|waren|es|son|esta|estan|est|sont)\b")
+_BE_AFTER = re.compile(r"(?:\s+#?\d+)?\s+(?:is|are|was|were|ist|sind|war|waren|es|son|esta|estan|est|sont)\b")
+_TIME_OF_CHANGE = re.compile(r"\b(?:now|again|jetzt|wieder|ahora|maintenant)\b")
 _BE = parse_word_set("is are was were ist sind war est sont es son")
 
 
@@ -76,7 +79,7 @@ def _join(*patterns: re.Pattern[str]) -> re.Pattern[str]:
 
 _DIGIT = re.compile(r"\d")
 _MAY_END = _join(
-    cues.CHANGED, cues.ENDED, cues.NOW, cues.REPLACED, cues.HOME, cues.MOVED, cues.EMPLOYED
+    cues.CHANGED, cues.ENDED, cues.REPAIRED, cues.NOW, cues.REPLACED, cues.HOME, cues.MOVED, cues.EMPLOYED
 )  # fmt: skip
 _BEFORE_DAY = "|".join(
     (*parse_word_set("on by until is for since the am vom zum bis ab seit dem den der el dia le il"), *MONTHS,
@@ -99,7 +102,9 @@ def list_hints(text: str) -> list[str]:
     (['live', 'wohn'], ['luci', 'lucia'])
     """
     hints = (
-        ["live", "wohn", "wohnt", "viv", "habit", "vit", "base"] if cues.MOVED.search(fold_text(text)) else []
+        ["live", "wohn", "wohnt", "viv", "vivo", "vive", "habit", "habite", "vit", "base"]
+        if cues.MOVED.search(fold_text(text))
+        else []
     )
     own = {key for new in _read_new(text) for word in new.whole.words for key in word.keys}
     return hints + sorted(key for key in own if not key.endswith("~"))
@@ -194,6 +199,7 @@ def _ends(new: Statement, old: Statement, *, changed: bool) -> bool:
         or _ends_by_value(new, old, changed=changed)
         or _ends_by_name(new, old, changed=changed)
         or _ends_by_old_value(new, old)
+        or _ends_by_state(new, old, changed=changed)
     )
 
 
@@ -213,7 +219,7 @@ def _tell_of_different_owners(new: Statement, old: Statement) -> bool:
 
     "Ben is 12 now" says nothing about "Ben's class".
     """
-    return any(
+    return not new.leading & old.leading and any(
         not owner.keys.isdisjoint(other.keys) and thing.keys.isdisjoint(other.keys)
         for one, other in ((new, old), (old, new))
         for owner, thing in zip(one.words, one.words[1:], strict=False)
@@ -227,6 +233,8 @@ def _tell_of_different_owners(new: Statement, old: Statement) -> bool:
 def _ends_by_value(new: Statement, old: Statement, *, changed: bool) -> bool:
     """Return whether both give a number, a date, a time or an address of the same thing, and not the same one."""
     if not (changed or new.is_single_valued):
+        return False
+    if _tell_of_different_times(new, old):
         return False
     known = {(value.kind, value.text) for value in old.values}
     added = [value for value in new.values if (value.kind, value.text) not in known]
@@ -258,6 +266,19 @@ def _ends_by_value(new: Statement, old: Statement, *, changed: bool) -> bool:
         if not extra and not foreign and is_single_valued(new, others[0]) and is_single_valued(old, value):
             return True
     return False
+
+
+def _tell_of_different_times(new: Statement, old: Statement) -> bool:
+    """Return whether one says when something starts and the other when it ends, or each speaks of another period."""
+    said, before = (set(TOKEN.findall(each.plain)) for each in (new, old))
+    for one, other in ((cues.STARTS, cues.STOPS), (cues.STOPS, cues.STARTS)):
+        if said & one and before & other and not (said & other or before & one):
+            return True
+    periods = [set(cues.PERIOD.findall(each.plain)) for each in (new, old)]
+    if all(periods) and periods[0].isdisjoint(periods[1]):
+        return True
+    days = [{value.text for value in each.values if value.text.startswith("weekday")} for each in (new, old)]
+    return all(days) and days[0] != days[1] and len(new.values) > 1 and not new.is_moved
 
 
 def _have_number_before(values: Sequence[StatedValue], end: StatedValue) -> bool:
@@ -372,12 +393,23 @@ def _ends_by_name(new: Statement, old: Statement, *, changed: bool) -> bool:
     first = next(word for word in old.words if not word.keys.isdisjoint(shared[0].keys))
     if names and _get_next(added[-1], new) & _get_next(dropped[-1], old):
         return True
+    if (
+        names
+        and len(things) >= _FEW
+        and _is_agent(added[0], new)
+        and old.plain[: dropped[0].start].endswith(" by ")
+    ):
+        return True
     if added[0].start > shared[0].start and dropped[0].start > first.start:
         return _have_same_preposition(new, added[0], old, dropped[0])
     return names and (
         cues.HAS_ROLE.search(new.plain) is not None
         or (bool(things) and cues.IS.search(new.plain[: topic[0].start]) is not None)
     )
+
+
+def _is_agent(word: StatedWord, new: Statement) -> bool:
+    return word.start == 0 and cues.NOW.search(new.plain) is not None
 
 
 def _have_same_preposition(new: Statement, added: StatedWord, old: Statement, dropped: StatedWord) -> bool:
@@ -400,6 +432,16 @@ def _are_together(words: Sequence[StatedWord], among: Sequence[StatedWord]) -> b
     starts = [word.start for word in among]
     first = starts.index(words[0].start)
     return [word.start for word in words] == starts[first : first + len(words)]
+
+
+def _ends_by_state(new: Statement, old: Statement, *, changed: bool) -> bool:
+    """Return whether the two say opposite states of the same thing: "is on", "is off now"."""
+    now, before = cues.STATE.fullmatch(new.plain.rstrip(" .!")), cues.STATE.fullmatch(old.plain.rstrip(" .!"))
+    if not changed or now is None or before is None or cues.OPPOSITE[before["state"]] != now["state"]:
+        return False
+    rest = [_TIME_OF_CHANGE.sub("", found["rest"]).strip() for found in (now, before)]
+    subject = [word for word in new.words if word.start < now.start("state")]
+    return bool(subject) and rest[0] == rest[1] and _are_in(subject, old.keys)
 
 
 # -- the old value is named ----------------------------------------------------------------------------------
@@ -471,6 +513,8 @@ def _ends_without_value(new: Statement, old: Statement) -> bool:
         return bool(new.words) and _are_in(new.words, old.keys) and _are_in(old.words, new.keys)
     if not ended and not renewed:
         return False
+    if new.is_repair and cues.BROKEN.search(old.plain) is None:
+        return False
     if not old.keys.issuperset(value.text for value in new.values) or not _are_in(new.words, old.keys):
         return False
     if not new.words and not (renewed and new.leading & old.leading):
@@ -489,13 +533,15 @@ def _is_about_what_ended(new: Statement, old: Statement) -> bool:
     held = [word for word in old.words if not word.keys.isdisjoint(new.keys)]
     if not held or not new.keys.issuperset(dates) or _tell_of_different_owners(new, old):
         return False
-    if _is_one_of_several(held, new, old) or _is_a_surname(held, new, old):
+    if _is_one_of_several(held, new, old) or _is_a_surname(held, new, old) or _is_of_somebody_else(new, old):
         return False
     first, last = held[0], held[-1]
     end = last.start + len(last.text)
     if not last.named and any(old.plain[end : word.start] == " " for word in old.words if not word.named):
         return False  # it is a part of the name of another thing, such as a gym bag
     before = TOKEN.findall(old.plain[: first.start])
+    if cues.DESCRIBED.match(old.plain, end):
+        return False
     if _BE_AFTER.match(old.plain, end) and not {*TOKEN.findall(new.plain[: new.words[0].start])} <= {
         *before[:1]
     }:
@@ -515,6 +561,20 @@ def _is_one_of_several(held: Sequence[StatedWord], new: Statement, old: Statemen
         return found.end() > following.start
     found = _WHICH.match(old.plain, end)
     return found is not None and following.named and found.end() == following.start
+
+
+def _is_of_somebody_else(new: Statement, old: Statement) -> bool:
+    """Return whether the old statement says what somebody does whom the new one, of the speaker, does not name."""
+    if cues.COLLECTIVE.match(new.plain) or not TOKEN.findall(new.plain[: new.words[0].start]):
+        return False
+    first, second = old.words[0], old.words[1] if len(old.words) > 1 else None
+    if second is None or not first.keys.isdisjoint(new.keys):
+        return False
+    before, after = (TOKEN.findall(part) for part in (old.plain[: first.start], old.plain[first.start :]))
+    is_verb = after[1] in _VERBS or (
+        after[1] == second.text and not second.named and second.keys.isdisjoint(new.keys)
+    )
+    return is_verb and ((not before and first.named) or (len(before) == 1 and before[0] in _OWN))
 
 
 def _is_a_surname(held: Sequence[StatedWord], new: Statement, old: Statement) -> bool:
