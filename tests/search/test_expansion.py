@@ -59,6 +59,7 @@ def expand(
         ("who is my physiotherapist?", "switched physio to Anneke", "physio"),
         ("did Lindquist call?", "Lindqvist is the plumber", "lindqvist"),
         ("Beatriks", "Beatrix plays the violin", "beatrix"),
+        ("who does SOC2?", "The SOC 2 auditor is Larkin", "soc"),
         ("postgress version", "We run Postgres 15", "postgr"),
         ("allergy", "Allergic to shellfish", "allerg"),
         ("Wann ist der Zahnarzttermin?", "Der Termin beim Zahnarzt ist am Montag", "zahnarzt"),

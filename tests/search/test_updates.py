@@ -120,6 +120,21 @@ def test_what_tells_of_a_change_and_names_the_old_goes_first_with_no_word_of_the
         assert found[:2] == [after, before]
 
 
+def test_what_tells_of_a_change_of_the_subject_goes_first_though_it_has_fewer_words_of_the_question(
+    tmp_path: Path,
+) -> None:
+    others = [f"Shelf {number} holds box {number * 7919 % 997}" for number in range(30)]
+    texts = [
+        "staging runs on a Linode VM (stg-01)",
+        "prod runs on AWS",
+        "moved staging over to Hetzner, box is called falke",
+        "moved prod over to Azure",
+    ]
+    with remember(tmp_path, [*others, *texts]) as memory:
+        assert memory.search("where does staging run?")[0].content == texts[2]
+        assert memory.search("where does prod run?")[0].content == texts[3]
+
+
 def test_what_names_a_hit_and_tells_of_no_change_is_not_looked_up(tmp_path: Path) -> None:
     others = [f"Shelf {number} holds box {number * 7919 % 997}" for number in range(30)]
     texts = ["The tent is kept by Ottokar", "Ottokar likes to sing in a choir"]

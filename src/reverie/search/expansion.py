@@ -3,7 +3,7 @@
 * `form`: the word as another language's stemmer leaves it, for texts whose language was told differently, and its
   irregular forms.
 * `spelling`: words of the searched scopes that are spelled or sound nearly like a word that nobody there uses.
-* `part`: words of which a word that nobody uses is composed ("Zahnarzttermin"), or that are composed with it.
+* `part`: words of which a word that nobody uses is composed ("Zahnarzttermin", "SOC2"), or that are composed with it.
 * `clip`: the word with which a long word that nobody uses begins ("physio").
 * `related`: words of related meaning, from a table and from the user's own pairs.
 
@@ -75,6 +75,9 @@ _SOUNDS = tuple(
 _SHORTEST_CLIP, _LEAST_CLIP, _LEAST_CUT = 4, 0.35, 3
 """Letters of a clipped word, its least share of the whole, and the letters it leaves out at least."""
 
+_NUMBERED = re.compile(r"([^\W\d_]{2,})\d+")
+"""A name and a number written together, as in "SOC2"."""
+
 _MOST_UNKNOWN = 8
 """Unknown words of one query for which others are looked for."""
 
@@ -136,6 +139,8 @@ def expand_query(
                 alternatives += _list_spellings(term, query.language, collect_words, trust)
                 alternatives += _split(term.surface, query.language, count)
                 alternatives += _clip(term.surface, query.language, count)
+            elif not held.get(term.token) and (numbered := _NUMBERED.fullmatch(term.surface)):
+                alternatives.append(Alternative(stem(numbered[1], query.language), _PART, "part"))
             found.append(alternatives)
         else:
             found.append(terms_related.get(term.token, []))

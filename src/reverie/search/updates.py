@@ -216,7 +216,8 @@ def order_by_time(
             of_category = tokenize(one.category or "")
             shared = [word for word in shared if word not in of_category]
             names_the_old = overlap < _PARALLEL and any(word not in asked for word in shared)
-            tells_of_change = names_the_old and may_supersede(one.content)
+            has_subject = shared and not _lacks_subject(newer, before)
+            tells_of_change = (names_the_old or has_subject) and may_supersede(one.content)
             if is_alike or tells_of_change or _replaces(newer, before, shared, asked):
                 order.remove(place)
                 order.insert(order.index(older), place)
