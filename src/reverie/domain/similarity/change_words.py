@@ -128,6 +128,7 @@ BESIDE = _compile(
     r"(?<!of )today|(?<!ab )heute|(?<!desde )hoy|(?<!partir d')aujourd'hui|(?:until|till|bis|hasta)(?! (?:the "
     r"|zum |el )?\d)"
     rf"|(?<!to )(?:this|next|diese[nrsm]?|nachste[nrs]?|este|proximo|ce|prochain) (?:{'|'.join(WEEKDAYS)})"
+    r"|for (?:the |a |two |three |\d+ )?(?:day|night|week|weekend|month|summer|winter|while)s?\b"
     r"|(?:this|diese[nrsm]?|esta|este|cette|ce) (?:\w+ )?"
     r"(?:week|month|weekend|summer|letter|time|woche|mal|semana|vez|semaine|fois)",
 )
@@ -137,6 +138,29 @@ PAST = _compile(
     "before formerly previously lived worked used_to fruher ehemals antes autrefois avant a_habite ha_vivido"
 )
 """Words by which a statement tells what held once, unless it says what holds now too."""
+
+EVENT = _compile(
+    """
+    was were used_to sent bought broke met saw went came ate drank ran slept gave wrote told won
+    war waren wurden? kaufte brach traf sah ging kam era eran fue fueron compre compro rompio etait etaient
+    """
+)
+"""Words by which an older statement tells of the past, which no change ends."""
+NOT_HELD = _compile(
+    """
+    not no never hates? dislikes? avoids? wants? wishes hopes? needs? needed nicht keine?n? nie hasst will mochte
+    vermeidet nunca odia evita quiere pas jamais deteste evite veut
+    """,
+    r"\w+n't",
+)
+"""Words by which somebody lacks a thing, so that it is not over where the thing is."""
+FORMER = re.compile(
+    r"(?<![\w.@-])(?:old|former|previous|alte[nrsm]?|fruhere[nrsm]?|viej[oa]|antigu[oa]|anterior|ancien(?:ne)?|vieux"
+    r"|vieille)(?![\w.@-])"
+)
+NEWER = re.compile(r"(?<![\w.@-])(?:new|neue[nrsm]?|nuev[oa]|nouvelle|nouveau|nouvel)(?![\w.@-])")
+PURPOSE = re.compile(r"\s+(?:for|as|zum|zur|fur|als|para|como|pour|comme)\s")
+"""Words between a thing that one chooses and what it is for."""
 
 PARTICIPLE = re.compile(
     r"(?<=\bwe )[a-z]+ed\b|(?<=\bi )[a-z]+ed\b|(?<=they )[a-z]+ed\b|(?<=has )[a-z]+n\b|(?<=have )[a-z]+n\b"
@@ -199,11 +223,12 @@ PASSIVE = re.compile(
 TO = re.compile(r"\b(?:to|auf|al?|au)\s+(?:the\s+|den\s+|about\s+)?$")
 """Words before the value after a change."""
 
+IS_BETWEEN = re.compile(r"(?:\b(?:is|are|ist|sind|es|son|est|sont)|:)\s")
 IS = re.compile(r"\b(?:is|are|ist|sind|es|est)\s+(?:(?:now|jetzt|ahora|maintenant|the|our|my)\s+){0,2}$")
 PREPOSITION = re.compile(
     r"\b(?P<at>with|to|for|from|at|in|on|by|mit|zu|fur|von|bei|con|para|en|avec|pour|chez|a|dans)\s+(?:the\s+)?$"
 )
-PERIOD = re.compile(rf"\b(?:for|of|fur|pour|para|de)\s+({'|'.join(MONTHS)}|\d{{4}})\b")
+PERIOD = re.compile(rf"\b(?:for|of|from|fur|vom|von|pour|para|de|del|du)\s+({'|'.join(MONTHS)}|\d{{4}})\b")
 """A month or year for which something holds."""
 COLLECTIVE = re.compile(r"\W*(?:we|we've|our|wir|unsere?|on|nous|notre|hemos|nuestr[oa])\b")
 """First words of what a group says of itself."""

@@ -39,6 +39,7 @@ _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=\S)|\n+")
 _ABBREVIATED = re.compile(r"\b(?:dr|mr|mrs|ms|m|mme|st|prof|no|nr|\d{1,2})\.$", re.IGNORECASE)
 
 _NUMBERED = re.compile(r"\b([^\W\d_]{3,}) (\d+)(?![\w:./-]|,\d)")
+_NUMBER_IS = re.compile(r"\b[^\W\d_]{3,} \d+\s+(?:is|are|was|ist|wurde|es|esta|est)\b")
 _ARTICLES = parse_word_set("the der die das den dem le la les l' el los las")
 _DETERMINERS = _ARTICLES | parse_word_set(
     "my our his her their your a an mein meine unser unsere mon ma mes notre mi mis nuestro"
@@ -168,7 +169,8 @@ def _read_old(text: str) -> Statement | None:
     if len(text) > LONGEST or len(_split_sentences(text)) != 1:
         return None
     statement = Statement(text)
-    return None if cues.UNSURE.search(statement.plain) else statement
+    is_past = cues.EVENT.search(statement.plain) and not cues.NOW.search(statement.plain)
+    return None if is_past or cues.UNSURE.search(statement.plain) else statement
 
 
 def _is_doubtful(plain: str) -> bool:
@@ -205,7 +207,9 @@ def _ends(new: Statement, old: Statement, *, changed: bool) -> bool:
 
 def _tell_of_different_numbers(new: Statement, old: Statement) -> bool:
     """Return whether both number a thing, and not alike, and say another value of it: room 12 and room 11."""
-    if len(new.values) < 2 or len(old.values) < 2:
+    if (len(new.values) < 2 or len(old.values) < 2) and not all(
+        _NUMBER_IS.search(each.plain) for each in (new, old)
+    ):
         return False
     numbers = dict(_NUMBERED.findall(old.plain))
     return any(
@@ -276,6 +280,8 @@ def _tell_of_different_times(new: Statement, old: Statement) -> bool:
             return True
     periods = [set(cues.PERIOD.findall(each.plain)) for each in (new, old)]
     if all(periods) and periods[0].isdisjoint(periods[1]):
+        return True
+    if cues.FORMER.search(old.plain) and cues.NEWER.search(new.plain):
         return True
     days = [{value.text for value in each.values if value.text.startswith("weekday")} for each in (new, old)]
     return all(days) and days[0] != days[1] and len(new.values) > 1 and not new.is_moved
@@ -371,6 +377,8 @@ def _ends_by_name(new: Statement, old: Statement, *, changed: bool) -> bool:
     """Return whether the two differ in one name alone, where only one can stand."""
     if not changed or new.values or old.values or cues.REPLACED.search(new.plain):
         return False
+    if "[redacted" in new.plain and "[redacted" in old.plain:
+        return False  # the values are not known
     shared = [word for word in new.words if not word.keys.isdisjoint(old.keys)]
     added = [word for word in new.words if word.keys.isdisjoint(old.keys)]
     dropped = [word for word in old.words if word.keys.isdisjoint(new.keys)]
@@ -390,6 +398,13 @@ def _ends_by_name(new: Statement, old: Statement, *, changed: bool) -> bool:
         return False
     if (verbs or not names) and not things:
         return False
+    if any(
+        cues.IS_BETWEEN.search(each.plain, part[0].start, part[-1].start)
+        for each, part in ((new, added), (old, dropped))
+    ):
+        return False  # each says what another thing is
+    if verbs and not _are_chosen_for_the_same(added[-1], new, dropped[-1], old):
+        return False
     first = next(word for word in old.words if not word.keys.isdisjoint(shared[0].keys))
     if names and _get_next(added[-1], new) & _get_next(dropped[-1], old):
         return True
@@ -405,6 +420,16 @@ def _ends_by_name(new: Statement, old: Statement, *, changed: bool) -> bool:
     return names and (
         cues.HAS_ROLE.search(new.plain) is not None
         or (bool(things) and cues.IS.search(new.plain[: topic[0].start]) is not None)
+    )
+
+
+def _are_chosen_for_the_same(added: StatedWord, new: Statement, dropped: StatedWord, old: Statement) -> bool:
+    """Return whether the two are of one kind or for one purpose: "light mode", "Slack for chat"."""
+    if _get_next(added, new) & _get_next(dropped, old):
+        return True
+    return all(
+        cues.PURPOSE.match(each.plain, word.start + len(word.text)) is not None
+        for each, word in ((new, added), (old, dropped))
     )
 
 
@@ -441,6 +466,8 @@ def _ends_by_state(new: Statement, old: Statement, *, changed: bool) -> bool:
         return False
     rest = [_TIME_OF_CHANGE.sub("", found["rest"]).strip() for found in (now, before)]
     subject = [word for word in new.words if word.start < now.start("state")]
+    if {value.text for value in new.values} - {value.text for value in old.values}:
+        return False
     return bool(subject) and rest[0] == rest[1] and _are_in(subject, old.keys)
 
 
@@ -513,6 +540,10 @@ def _ends_without_value(new: Statement, old: Statement) -> bool:
         return bool(new.words) and _are_in(new.words, old.keys) and _are_in(old.words, new.keys)
     if not ended and not renewed:
         return False
+    if any(found.group() not in new.plain for found in cues.NOT_HELD.finditer(old.plain)):
+        return False
+    if old.values and ":" in old.plain and not new.values:
+        return False  # an amount of a list
     if new.is_repair and cues.BROKEN.search(old.plain) is None:
         return False
     if not old.keys.issuperset(value.text for value in new.values) or not _are_in(new.words, old.keys):
