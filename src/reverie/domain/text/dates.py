@@ -80,15 +80,16 @@ def find_dates(text: str, today: date, *, relative: bool = True) -> list[DateMen
 _YEAR = r"(?:19|20)\d\d"
 _full = build_alternatives(MONTHS)
 _any = build_alternatives([*MONTHS, *SHORT_MONTHS])
+_and = r"(?:(?:and|und|y|et|e)\b|&)"
 _of = r"(?:of\s+|de\s+|del\s+|d['’]\s*)"
 _DAY_MONTH = (
-    rf"(?<![\w.,:/-])(?:(?P<first>\d{{1,2}})(?:st|nd|rd|th|er|\.|º)?\s*(?:-|–|to|bis|al?|au|ao|e)\s*)?"
+    rf"(?<![\w.,:/-])(?:(?P<first>\d{{1,2}})(?:st|nd|rd|th|er|\.|º)?\s*(?:-|–|to|bis|al?|au|ao|{_and})\s*)?"
     rf"(?P<before>\d{{1,2}})(?P<ordinal>st|nd|rd|th|er|\.|º|°)?\s*(?:{_of})?(?P<month>{_any})\b\.?"
     rf"(?:,?\s*{_of}?(?P<year>{_YEAR})\b)?"
 )
 _MONTH_DAY = (
     rf"\b(?P<named>{_any})\b\.?\s+(?:the\s+)?(?P<after>\d{{1,2}})(?P<nth>st|nd|rd|th)?(?![\w%:]|\.\d|,\d(?!\d{{3}}\b))"
-    rf"(?:\s*(?:-|–|to)\s*(?P<last>\d{{1,2}})(?:st|nd|rd|th)?(?![\w%:]|[.,]\d))?"
+    rf"(?:\s*(?:-|–|to|{_and})\s*(?P<last>\d{{1,2}})(?:st|nd|rd|th)?(?![\w%:]|[.,]\d))?"
     rf"(?:,?\s*(?P<named_year>{_YEAR})\b)?"
 )
 _MONTH = rf"\b(?P<alone>{_full})\b(?:,?\s+{_of}?(?P<alone_year>{_YEAR})\b)?"
@@ -114,6 +115,7 @@ _PLACE = r"(?:(?=\d|[^\x00-\x7f])|\b(?=[a-z]))"
 _ABSOLUTE = LazyRegex(
     f"{_PLACE}(?:{'|'.join((_ISO, _NUMERIC, _SHORT, _DAY_MONTH, _MONTH_DAY, _MONTH, _HAN, _LONE))})"
 )
+_LIST = LazyRegex(_and)
 _NTH = LazyRegex(
     r"\b(?:on|by|until|is|for|since)\s+the\s+(?P<nth>\d{1,2})(?:st|nd|rd|th)\b(?:\s+of\s+(?P<which>this|next|last)\s+month)?"
     r"(?!\s+(?:of\s+)?[a-z])"
@@ -151,12 +153,13 @@ def _read(match: re.Match[str], text: str, today: date) -> Iterator[DateMention]
     if match["month"]:
         if _is_day_of_month(match, text):
             month, day, year = _get_month(match["month"]), match["before"], match["year"]
-            yield from _build(year, month, day, at, stop, today, first=match["first"])
+            yield from _build(year, month, day, at, stop, today, first=_get_first(match, "first", "before"))
     elif match["named"]:
         if _is_month_with_day(match, text):
-            last = match["last"]
-            month, day, year = _get_month(match["named"]), last or match["after"], match["named_year"]
-            yield from _build(year, month, day, at, stop, today, first=match["after"] if last else None)
+            begin = _get_first(match, "after", "last") if match["last"] else None
+            month, year = _get_month(match["named"]), match["named_year"]
+            day = match["last"] if begin else match["after"]
+            yield from _build(year, month, day, at, stop, today, first=begin)
     elif match["alone"]:
         if match["alone"] not in _AMBIGUOUS or match["alone_year"] or _is_month(text, match.start("alone")):
             yield from _build(match["alone_year"], MONTHS[match["alone"]], None, at, stop, today)
@@ -167,6 +170,12 @@ def _read(match: re.Match[str], text: str, today: date) -> Iterator[DateMention]
         )
     else:
         yield from _read_numbers(match, today)
+
+
+def _get_first(match: re.Match[str], one: str, other: str) -> str | None:
+    """Return the first day of two numbers before a month; of "5 and 20 June" none, "13 and 14 June" are two days."""
+    is_list = match[one] and _LIST.re.search(match.string, match.end(one), match.start(other))
+    return match[one] if not is_list or int(match[other]) == int(match[one]) + 1 else None
 
 
 def _read_numbers(match: re.Match[str], today: date) -> Iterator[DateMention]:
