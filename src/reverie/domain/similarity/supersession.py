@@ -169,7 +169,8 @@ def _read_old(text: str) -> Statement | None:
     if len(text) > LONGEST or len(_split_sentences(text)) != 1:
         return None
     statement = Statement(text)
-    is_past = cues.EVENT.search(statement.plain) and not cues.NOW.search(statement.plain)
+    holds_on = cues.NOW.search(statement.plain) or cues.CHANGED.search(statement.plain)
+    is_past = cues.EVENT.search(statement.plain) and not holds_on
     return None if is_past or cues.UNSURE.search(statement.plain) else statement
 
 
