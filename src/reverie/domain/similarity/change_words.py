@@ -33,9 +33,9 @@ START = re.compile(rf"\b{_SINCE_DAY}\b(?: \d{{1,2}}\b)?")
 CHANGED = _compile(
     """
     (?:pushed|moved|put)_(?:back|forward|out)
-    changed moved switched migrated relocated transferred shifted raised upped hiked increased halved doubled turned
-    prolonged slipped lowered reduced cut rose fell bumped upgraded downgraded updated extended postponed pushed
-    rescheduled delayed renamed rebranded promoted (?:went|gone|go)_(?:up|down|back) brought_forward (?:took|taken)_over
+    changed moved switched reset renewed grew migrated relocated transferred shifted raised upped hiked increased halved
+    doubled turned prolonged slipped lowered reduced cut rose fell bumped upgraded downgraded updated extended postponed
+    pushed rescheduled delayed renamed rebranded promoted (?:went|gone|go)_(?:up|down|back) brought_forward (?:took|taken)_over
     geandert gewechselt wechselte umgestellt erhoht gesenkt gestiegen gefallen verschoben verlegt vorgezogen
     umbenannt befordert angehoben reduziert verlangert umgezogen gezogen umgestiegen ubernommen ubernimmt
     cambi[a-z]+ mud(?:o|ado|ada|amos|e) subio subido bajo bajado aument(?:o|ado|ada) redujo reducid[oa]
@@ -139,11 +139,14 @@ PAST = _compile(
 )
 """Words by which a statement tells what held once, unless it says what holds now too."""
 
-EVENT = _compile(
-    """
+EVENT = re.compile(
+    r"(?<!\bis )(?<!\bare )(?<!\bbe )(?<!ist )(?<!sind )"
+    + _compile(
+        """
     was were used_to sent bought broke met saw went came ate drank ran slept gave wrote told won
     war waren wurden? kaufte brach traf sah ging kam era eran fue fueron compre compro rompio etait etaient
-    """
+        """
+    ).pattern
 )
 """Words by which an older statement tells of the past, which no change ends."""
 NOT_HELD = _compile(
@@ -199,7 +202,10 @@ EMPLOYED = re.compile(
     rf"|trabaj[ao]\s+(?:ahora\s+|{_SINCE})?(?:en|para)|travaille\s+(?:maintenant\s+|{_SINCE})?(?:chez|pour)"
     r"|joined|started at|job (?:at|with|in)|working at)\s+(?:the\s+)?(?P<at>.+)"
 )
-LOCATED = re.compile(r"\b(?:is|are|ist|sind|esta|est)\s+(?:now\s+)?(?:on|in|at|im|en|a|au|dans)\s+(?P<at>.+)")
+LOCATED = re.compile(
+    r"\b(?:is|are|ist|sind|esta|est)\s+(?:(?:now|jetzt|ahora|maintenant)\s+)?"
+    r"(?P<by>on|in|at|im|am|en|a|au|dans)\s+(?P<at>.+)"
+)
 POSSESSIVE = re.compile(r"(?:'s|\b(?:my|his|her|their|our|your))\s+$")
 """Words before an English "son", which is a pronoun in French and a verb in Spanish."""
 
@@ -309,7 +315,7 @@ OLD_AND_NEW = tuple(
     re.compile(pattern)
     for pattern in (
         r"(?P<old>.+?)\s+(?:was|is|has been|got|wurde|fue|ha sido|a ete)\s+"
-        r"(?:replaced|remplacee?|reemplazad[oa]|sustituid[oa])\s+(?:by|with|por|par)\s+(?P<new>.+)",
+        r"(?:replaced|swapped|exchanged|remplacee?|reemplazad[oa]|sustituid[oa])\s+(?:by|with|for|por|par)\s+(?P<new>.+)",
         r"(?P<old>.+?)\s+(?:wurde|ist)\s+durch\s+(?P<new>.+?)\s+(?:ersetzt|abgelost)",
         r"(?:wir|ich|sie|er)?\s*(?:haben?|hat)\s+(?P<old>.+?)\s+durch\s+(?P<new>.+?)\s+(?:ersetzt|abgelost)",
         r"(?P<old>.+?)\s+gegen\s+(?P<new>.+?)\s+(?:ge|ein)tauscht",

@@ -32,9 +32,10 @@ _CLOCK = r"[0-2]?\d[:.][0-5]\d(?!\d)(?:\s?(?:am|pm|uhr|h))?|\d{1,2}\s?(?:am|pm|u
 _AMOUNT = r"(?:[$€£¥]\s?)?v?\d+(?:[.,]\d+)*(?:\s?(?P<unit>%|[$€£¥]|[a-zµ]+))?"
 _PHONE = r"(?<![\w.])\+?\d[\d/() -]{6,}\d(?![\w.])"
 _VALUE = re.compile(
+    r"(?P<secret>\[redacted(?:: [\w -]+)?\])|"
     rf"(?P<address>{_ADDRESS}|{_PHONE})|(?P<time>\b(?:{_CLOCK}))|(?P<number>(?<![\w.]){_AMOUNT})"
 )
-_HAS_VALUE = re.compile(r"\d|[@#]|[./]\S")
+_HAS_VALUE = re.compile(r"\d|[@#\[]|[./]\S")
 TOKEN = re.compile(r"[#@]?\w+(?:['.+#@:/-]+\w+)*\+*")
 _CONTRACTED = re.compile(r"'(?:s|ve|re|ll|d)$")
 _ORDINALS = parse_word_set("first second third fourth fifth sixth seventh eighth ninth tenth")

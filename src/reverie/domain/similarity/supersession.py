@@ -132,13 +132,23 @@ def supersedes(new: str, old: str, *, is_same_topic: bool = True) -> bool:
     return (
         before is not None
         and any(
-            _ends(part, before, changed=sentence.whole.is_change)
+            _ends(
+                part,
+                before,
+                changed=sentence.whole.is_change
+                or (not part.ends[2] and _tells_of_end(sentence.whole, before)),
+            )
             or (is_same_topic and _ends_without_value(part, before))
             for sentence in _read_new(new)
             for part in sentence.parts
         )
         and len(before.words) <= _MOST_WORDS  # last: reading the words of every statement costs most
     )
+
+
+def _tells_of_end(new: Statement, old: Statement) -> bool:
+    """Return whether it says of somebody or something named in the old statement that it is over."""
+    return new.ends[2] and any(word.named and not word.keys.isdisjoint(new.keys) for word in old.words)
 
 
 class _Sentence(NamedTuple):
@@ -158,7 +168,7 @@ def _read_new(text: str) -> Sequence[_Sentence]:
             continue
         clauses = [clause for clause in _CLAUSE.split(whole.text) if clause and clause.strip()]
         parts = [whole, *(Statement(clause, is_new=True) for clause in clauses if len(clauses) > 1)]
-        able = [part for part in parts if _can_end(part, changed=whole.is_change)]
+        able = [part for part in parts if _can_end(part, changed=whole.is_change or whole.ends[2])]
         read.append(_Sentence(whole, able))
     return read
 
@@ -202,7 +212,7 @@ def _ends(new: Statement, old: Statement, *, changed: bool) -> bool:
         or _ends_by_value(new, old, changed=changed)
         or _ends_by_name(new, old, changed=changed)
         or _ends_by_old_value(new, old)
-        or _ends_by_state(new, old, changed=changed)
+        or (changed and (_ends_by_state(new, old) or _ends_by_place(new, old)))
     )
 
 
@@ -241,12 +251,14 @@ def _ends_by_value(new: Statement, old: Statement, *, changed: bool) -> bool:
         return False
     if _tell_of_different_times(new, old):
         return False
-    known = {(value.kind, value.text) for value in old.values}
+    known = {
+        (value.kind, value.text) for value in old.values if value.kind != "secret"
+    }  # it may be another one
     added = [value for value in new.values if (value.kind, value.text) not in known]
     stated = {
         (value.kind, value.text)
         for value in new.values
-        if not (changed and cues.BEFORE_OLD_VALUE.search(new.plain[: value.start]))
+        if value.kind != "secret" and not (changed and cues.BEFORE_OLD_VALUE.search(new.plain[: value.start]))
     }
     outdated = [value for value in old.values if (value.kind, value.text) not in stated]
     for value in outdated:
@@ -378,8 +390,6 @@ def _ends_by_name(new: Statement, old: Statement, *, changed: bool) -> bool:
     """Return whether the two differ in one name alone, where only one can stand."""
     if not changed or new.values or old.values or cues.REPLACED.search(new.plain):
         return False
-    if "[redacted" in new.plain and "[redacted" in old.plain:
-        return False  # the values are not known
     shared = [word for word in new.words if not word.keys.isdisjoint(old.keys)]
     added = [word for word in new.words if word.keys.isdisjoint(old.keys)]
     dropped = [word for word in old.words if word.keys.isdisjoint(new.keys)]
@@ -460,16 +470,37 @@ def _are_together(words: Sequence[StatedWord], among: Sequence[StatedWord]) -> b
     return [word.start for word in words] == starts[first : first + len(words)]
 
 
-def _ends_by_state(new: Statement, old: Statement, *, changed: bool) -> bool:
+def _ends_by_state(new: Statement, old: Statement) -> bool:
     """Return whether the two say opposite states of the same thing: "is on", "is off now"."""
     now, before = cues.STATE.fullmatch(new.plain.rstrip(" .!")), cues.STATE.fullmatch(old.plain.rstrip(" .!"))
-    if not changed or now is None or before is None or cues.OPPOSITE[before["state"]] != now["state"]:
+    if now is None or before is None or cues.OPPOSITE[before["state"]] != now["state"]:
         return False
     rest = [_TIME_OF_CHANGE.sub("", found["rest"]).strip() for found in (now, before)]
     subject = [word for word in new.words if word.start < now.start("state")]
     if {value.text for value in new.values} - {value.text for value in old.values}:
         return False
     return bool(subject) and rest[0] == rest[1] and _are_in(subject, old.keys)
+
+
+def _ends_by_place(new: Statement, old: Statement) -> bool:
+    """Return whether the two say of the same thing, and not of a person, in or on what it is."""
+    now, before = new.frames[3], old.frames[3]
+    if now is None or before is None or now["by"] != before["by"] or new.values or old.values:
+        return False
+    subject, place = _split_at(new, now.start("at"))
+    other, former = _split_at(old, before.start("at"))
+    return (
+        len(subject) == len(other) > 0
+        and len(place) == len(former) == 1
+        and not subject[-1].named
+        and all(not a.keys.isdisjoint(b.keys) for a, b in zip(subject, other, strict=True))
+        and place[0].keys.isdisjoint(former[0].keys)
+    )
+
+
+def _split_at(statement: Statement, start: int) -> tuple[list[StatedWord], list[StatedWord]]:
+    before = [word for word in statement.words if word.start < start]
+    return before, statement.words[len(before) :]
 
 
 # -- the old value is named ----------------------------------------------------------------------------------
