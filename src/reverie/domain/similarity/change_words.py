@@ -35,7 +35,8 @@ CHANGED = _compile(
     (?:pushed|moved|put)_(?:back|forward|out)
     changed moved switched reset renewed grew migrated relocated transferred shifted raised upped hiked increased halved
     doubled turned prolonged slipped lowered reduced cut rose fell bumped upgraded downgraded updated extended postponed
-    pushed rescheduled delayed renamed rebranded promoted (?:went|gone|go)_(?:up|down|back) brought_forward (?:took|taken)_over
+    pushed rescheduled delayed renamed rebranded promoted (?:went|gone|go)_(?:up|down|back) brought_forward
+    (?:took|taken)_over
     geandert gewechselt wechselte umgestellt erhoht gesenkt gestiegen gefallen verschoben verlegt vorgezogen
     umbenannt befordert angehoben reduziert verlangert umgezogen gezogen umgestiegen ubernommen ubernimmt
     cambi[a-z]+ mud(?:o|ado|ada|amos|e) subio subido bajo bajado aument(?:o|ado|ada) redujo reducid[oa]
