@@ -18,6 +18,8 @@ from tests.factories import MovableClock
     [
         ("The staging port is 5433 now", "The staging port is 5432"),
         ("The staging port is now 5433.", "The staging port is 5432"),
+        ("Kestrel was renamed to Merlin", "Bluebird was renamed to Kestrel"),
+        ("Lea hat Klavier jetzt donnerstags um 17 Uhr", "Lea hat mittwochs um 16 Uhr Klavier"),
         ("Ada's favourite colour is blue now", "Ada's favourite colour is red"),
         ("Ada lives in Oslo now", "Ada lives in Bergen."),
         ("From now on, the build runs on Actions", "The build runs on Jenkins"),

@@ -297,7 +297,9 @@ def _tell_of_different_times(new: Statement, old: Statement) -> bool:
     if cues.FORMER.search(old.plain) and cues.NEWER.search(new.plain):
         return True
     days = [{value.text for value in each.values if value.text.startswith("weekday")} for each in (new, old)]
-    return all(days) and days[0] != days[1] and len(new.values) > 1 and not new.is_moved
+    is_time_alone = all(value.kind in ("date", "time") for value in new.values)
+    is_moved = new.is_moved or (is_time_alone and cues.NOW.search(new.plain) is not None)
+    return all(days) and days[0] != days[1] and len(new.values) > 1 and not is_moved
 
 
 def _have_number_before(values: Sequence[StatedValue], end: StatedValue) -> bool:
