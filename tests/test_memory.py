@@ -668,3 +668,30 @@ def test_a_line_of_the_prompt_that_is_saved_again_repeats_the_record_that_ended_
                      f"(holds from {current.valid_from:%Y-%m-%d})"):  # fmt: skip
             again = memory.save(text)
             assert (again.outcome, again.record.id) == ("reinforced", current.id)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("before", ["", "We moved from ", "My name is ", "The password is "])
+def test_no_text_holds_up_what_is_saved_or_asked(before: str) -> None:
+    pieces = [
+        *"aA1 .-'\"([{/@`*#|\n=:,?<&%é日あ",
+        "aB",
+        "a, ",
+        "a@",
+        "1/",
+        "12:",
+        "key=",
+        "a: ",
+        "moved to ",
+        "[[",
+        "A. ",
+    ]
+    with Memory.open(":memory:", embedder="none") as memory:
+        session = memory.session("chat:1")
+        for piece in pieces:
+            text = before + piece * (20_000 // len(piece)) + "!x"
+            memory.save(text)
+            session.add("user", text)
+            memory.search(text[:10_000])
+        assert len(memory.list(limit=None)) > len(pieces) // 2

@@ -143,3 +143,11 @@ def test_a_summary_that_speaks_of_something_else_leaves_everything_unsaid() -> N
     assert source.find_missing_from(extract_specifics("The user has several preferences")) == frozenset()
     assert source.find_unaffirmed_in(extract_specifics("The user has several preferences"))
     assert not source.find_unaffirmed_in(extract_specifics("Smoke tests need a printer that is real"))
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("piece", ["a", "[", "{", "[[", "`", "'", '"', "aA", "ab"])
+@pytest.mark.parametrize("end", ["", "1", "!x"])
+def test_a_long_word_takes_time_in_proportion_to_its_length(piece: str, end: str) -> None:
+    text = f"Call aB {piece * 50_000}{end}"
+    assert normalize(text).letters.lower().startswith("call ab")

@@ -164,8 +164,6 @@ _LEADING = parse_word_set(
 """Words that begin what may stand before a statement, with a comma after it or without."""
 _FRAMED = re.compile(r":\s|:\Z|[\"“”«»„]|^\s*#", re.MULTILINE)
 _STAR = re.compile(r"(?<=[^\s*])\*+(?=\w)|\*(?=[^\s.])")
-_IN_BRACKETS = re.compile(r"[`\"']*(?:\S*[\[{]\S*[\]}])[`\"']*")
-"""Brackets that belong to code, such as `args[]` and `{id}`."""
 _BEFORE_PATHS = parse_word_set("is in to from with at of into install add build cd run")
 _ENDS = ".,;:!?…"
 _UNSURE = re.compile(r"[.!?…]\S*\s+[^\W\d_A-Z]")
@@ -402,7 +400,7 @@ def _read_chunk(chunk: str) -> _Chunk:
     bare = chunk.strip("`\"'")
     if (bare in (".", "..") and chunk != ".") or bare.startswith(("./", "../")):
         return _Chunk((bare,))
-    if _IN_BRACKETS.fullmatch(kept := chunk.rstrip(".,;:!?")):
+    if _has_brackets(kept := chunk.rstrip(".,;:!?")):
         return _Chunk((kept,), ends=chunk != kept and chunk[-1] in ".;!?")
     core = chunk.lstrip(_LEFT).rstrip(_RIGHT)
     if core[:1] in (".", "/") and chunk[0] == "*":
@@ -432,6 +430,12 @@ def _read_chunk(chunk: str) -> _Chunk:
         or lower in ("few", "little", "bit", "lot")
         or bool(_normalize_decimal(core)),
     )
+
+
+def _has_brackets(chunk: str) -> bool:
+    """Return whether it ends with brackets that belong to code, such as `args[]` and `{id}`."""
+    bare = chunk.rstrip("`\"'")
+    return bare.endswith(("]", "}")) and ("[" in bare or "{" in bare)
 
 
 def _normalize_chunk(core: str, lower: str) -> tuple[str, ...]:
