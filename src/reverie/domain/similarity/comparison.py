@@ -150,7 +150,6 @@ _PAUSE = re.compile(
     r"(?<!\w)(?P<word>\w++)['\"`*”’]{0,2}(?:[,:;)]{1,2}\s+"
     r"|\s+(?=\())(?!['\"“«„])(?=\W{0,2}(?P<following>\w*))"
 )
-_DASH = re.compile(r"(?<=[^\W\d_]) [-–—] (?=[^\W\d_])")
 _LINKING = parse_word_set(
     "and or but nor yet so because which who whom whose where when while since then than as if"
 )
@@ -257,23 +256,20 @@ def is_repetition(new: NormalizedText, old: NormalizedText) -> bool:
     elif new.english and old.english:
         says_it = _says_it_in_other_words(new, old)
     else:
-        says_it = (
-            _is_typed_without_accents(new, old)
-            or _is_typed_without_accents(old, new)
-            or (not new.english and not old.english and foreign_wording.is_reordered(new.words, old.words))
-        )
-    says_it = (
-        says_it or rewording.is_turned(new.bare, old.bare) or rewording.is_abbreviated(new.bare, old.bare)
-    )
-    return says_it and has_code_of(new.bare, old.bare)
+        says_it = _is_typed_without_accents(new, old) or _is_typed_without_accents(old, new)
+        says_it = says_it or _is_reordered_in_another_language(new, old)
+    says_it = says_it or rewording.is_turned(new.bare, old.bare)
+    return (says_it or rewording.is_abbreviated(new.bare, old.bare)) and has_code_of(new.bare, old.bare)
 
 
 def _says_it_in_other_words(new: NormalizedText, old: NormalizedText) -> bool:
     if not new.breaks and not old.breaks:
         one, other = rewording.simplify(new.words), rewording.simplify(old.words)
-        if one == other and new.pauses == old.pauses:
-            return True
-        if rewording.is_reordered(one, other, {*new.pauses, *old.pauses}):
+        if (
+            (one == other and new.pauses == old.pauses)
+            or rewording.is_reordered(one, other, {*new.pauses, *old.pauses})
+            or _is_reordered_in_another_language(new, old)
+        ):
             return True
     if len(new.words) == len(old.words):
         return _is_same_except_ending(new.words, old.words)
@@ -287,8 +283,7 @@ def normalize(text: str) -> NormalizedText:
     if "\n" in plain:
         plain = plain.replace("\n", f" {_BREAK} ")
     plain = bare = rewording.strip_fillers(plain)
-    if len(_DASH.findall(plain)) == 1:
-        plain = _DASH.sub(": ", plain)
+    plain = rewording.unify_dash(plain)
     if "*" in plain:
         plain = _protect_unpaired_stars(plain)
     chunks = plain.split()
@@ -586,6 +581,11 @@ def _is_typed_without_accents(one: NormalizedText, other: NormalizedText) -> boo
     if not (one.text.isascii() and one.text.islower()):
         return False
     return " ".join(one.words) == fold_text(" ".join(other.words))
+
+
+def _is_reordered_in_another_language(new: NormalizedText, old: NormalizedText) -> bool:
+    """Return whether two texts without an English word, some too short to tell their language, differ in order."""
+    return not _is_english([*new.words, *old.words]) and foreign_wording.is_reordered(new.words, old.words)
 
 
 def _is_same_except_ending(new: tuple[str, ...], old: tuple[str, ...]) -> bool:

@@ -33,6 +33,7 @@ _UNITS = {
     word: unit
     for unit, words in {
         "€": "euro euros eur", "$": "dollar dollars dolar dolares usd", "£": "pfund", "%": "prozent",
+        "v": "volt", "w": "watt",
         "min": "minute minuten minutes minuto minutos", "h": "stunde stunden std hora horas heure heures",
         "s": "sekunde sekunden sek segundo segundos seconde secondes",
         "g": "gramm gramo gramos gramme grammes", "mg": "milligramm miligramos milligrammes",

@@ -152,6 +152,7 @@ _ADDITIONS = (
 )  # fmt: skip
 """Phrases that people add to a statement."""
 _ADDED = re.compile(rf",?\s+(?:{'|'.join(_ADDITIONS)})[.!]*\s*\Z", re.IGNORECASE)
+_DASH = re.compile(r"(?<=[^\W\d_]) [-–—] (?=[^\W_])")
 _SINCE = re.compile(r"\s+\(holds from \d{4}-\d\d-\d\d\)\s*\Z")
 """The end of a line of our own prompts about a record that holds."""
 
@@ -169,6 +170,15 @@ def strip_fillers(text: str) -> str:
         if found["id"]:
             text = _SINCE.sub("", text)
     return _ADDED.sub("", text) if text.rstrip().rstrip(".!").lower().endswith(_ADDITIONS) else text
+
+
+def unify_dash(text: str) -> str:
+    """Return a text with a colon for the one dash between two words.
+
+    >>> unify_dash("Decision - keep the monolith"), unify_dash("10 - 5")
+    ('Decision: keep the monolith', '10 - 5')
+    """
+    return _DASH.sub(": ", text) if len(_DASH.findall(text)) == 1 else text
 
 
 def unify_spelling(word: str) -> str:
@@ -257,6 +267,8 @@ def simplify(words: Sequence[str]) -> tuple[str, ...]:
             simple += ["on", word]
         elif word == "is" and simple[-2:] == ["'s", "name"]:
             simple[-2:] = ["is", "called"]
+        elif word == "second" and before and not before[0].isdigit() and after not in ("", "?"):
+            simple.append("2nd")
         elif word == "named" and before in ("is", "are"):
             simple.append("called")
         elif word == "any" and "not" in simple[-2:] and before not in ("just", "only"):
