@@ -263,10 +263,11 @@ class RecordRepository:
             stored, _ = self._find_similar(record, cues, any_kind=is_of_any_kind, thorough=thorough)
             candidates = pending.alike(record, cues) + pending.apply_pending(stored)
             decision = self._decide(record, candidates, any_kind=is_of_any_kind)
+            ended: Sequence[Change] = ()
             if isinstance(decision, Create):
-                edits, decision = self._apply_supersession(decision, pending)
-                pending.end(edits[:-1])
+                (_, *ended), decision = self._apply_supersession(decision, pending)
             pending.take(decision, cues)
+            pending.end(ended)
             saved.append(_to_saved(decision))
         return pending.edits(), saved
 
@@ -289,7 +290,7 @@ class RecordRepository:
     def _apply_supersession(
         self, decision: Create, pending: _Pending | None = None
     ) -> tuple[list[Change], Create]:
-        """Return the changes of a creation and of the records it supersedes, whose validity ends now.
+        """Return the change of a creation, then those of the records it supersedes, whose validity ends now.
 
         Nothing is archived: superseded records are still found as of then.
         """
@@ -319,19 +320,13 @@ class RecordRepository:
             return [_to_change(decision)], decision
         metadata = {**record.metadata, "supersedes": " ".join(old.id for old in found)}
         new = replace(record, valid_from=since, metadata=MappingProxyType(metadata))
-        edits = [
-            Change(
-                before=old,
-                after=replace(
-                    old,
-                    valid_to=since,
-                    updated_at=max(old.updated_at, self._clock()),
-                    metadata=MappingProxyType({**old.metadata, SUPERSEDED_BY: new.id}),
-                ),
-            )
-            for old in found
-        ]
-        return [*edits, Change(before=None, after=validate_record(new))], Create(record=new)
+        edits = [Change(before=None, after=validate_record(new))]
+        for old in found:
+            later = MappingProxyType({**old.metadata, SUPERSEDED_BY: new.id})
+            updated_at = max(old.updated_at, self._clock())
+            ended = replace(old, valid_to=since, updated_at=updated_at, metadata=later)
+            edits.append(Change(before=old, after=ended))
+        return edits, Create(record=new)
 
     def _find_similar(
         self, record: Record, cues: Sequence[str], *, any_kind: bool, thorough: bool

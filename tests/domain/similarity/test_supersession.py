@@ -175,6 +175,7 @@ def test_a_changed_value_takes_the_place_of_the_old_one(new: str, old: str) -> N
             "The password of the laptop is now [redacted: password]",
             "The password of the router is [redacted: password]",
         ),
+        ("Look at gateway run 34.1, there are 46 left.", "Look at gateway run .2, there are 15 left."),
     ],
 )
 def test_other_things_stand_beside_each_other(new: str, old: str) -> None:

@@ -61,7 +61,7 @@ REPLACED = _compile(
 )
 ENDED = _compile(
     """
-    stopped quit finished completed sold cancell?ed ended died uninstalled removed dropped left divorced graduated
+    stopped quit finished completed sold cancell?ed ended died uninstalled removed dropped divorced graduated
     deleted closed disabled retired expired resigned separated lost passed gave_up given_up called_off
     broke_up split_up dropped_out no_longer any_?more no_more stepped_down handed_in wrapped_up turned_off shut_down
     moved_out back_from done_with off_the came_off weaned_off (?:is|are)_(?:out|gone|over|complete|done|finished|off)
@@ -73,7 +73,7 @@ ENDED = _compile(
     arrete[es]? vendue?s? fini[es]? termine[es]? quittee?s? resilie[es]? rompu separe[es]? mort ferme[es]? divorcee?s?
     annule[es]? supprime[es]? desactive[es]? n'[a-z]+_plus ne_[a-z]+_plus
     """,
-    r"keine?n?(?= (?:\w+ )?mehr)",
+    r"keine?n?(?= (?:\w+ )?mehr)|(?<!\d )left(?! (?:over|to do|to go)\b)",
 )
 REPAIRED = _compile(
     """
