@@ -13,6 +13,7 @@ from reverie.interfaces.cli.output import extract_excerpt, format_age, one_line
 if TYPE_CHECKING:
     from reverie.domain.conversation import Turn
     from reverie.domain.record import Record
+    from reverie.interfaces.cli.options import CommandContext
     from reverie.search.hits import Hit
 
 Block: TypeAlias = tuple[str, str, str]
@@ -22,24 +23,23 @@ _LONGEST = 400
 
 
 def print_listing(
+    context: CommandContext,
     rows: Iterable[Iterable[object]],
+    document: Any,
     *,
-    as_json: Any,
     blocks: Iterable[Block] | None = None,
     empty: str = "",
-    quiet: bool = False,
 ) -> None:
     """Print items as JSON, as rows, or as blocks on a terminal.
 
     Args:
         rows: The items as rows.
-        as_json: JSON document to print instead; None for no JSON.
+        document: The items as a JSON document.
         blocks: The items as blocks; None to print the rows on a terminal too.
         empty: Message if there are no items.
-        quiet: Whether to leave the message out.
     """
-    if as_json is not None:
-        output.print_json(as_json)
+    if context.as_json:
+        output.print_json(document)
         return
     rows = list(rows)
     if blocks is not None and output.is_terminal():
@@ -48,7 +48,7 @@ def print_listing(
     else:
         output.print_rows(rows)
     if empty and not rows:
-        output.print_message(empty, quiet=quiet)
+        context.print_message(empty)
 
 
 def render_hits(hits: Sequence[Hit], question: str | None, *, explain: bool) -> Iterator[Block]:

@@ -16,7 +16,7 @@ from reverie.domain.errors import NotFound
 from reverie.domain.scope import EVERY_SCOPE, parse_session_scope
 from reverie.domain.text import timestamps
 from reverie.interfaces.cli import output
-from reverie.interfaces.cli.prompts import ChangeParam
+from reverie.interfaces.cli.prompts import ChangeParam, confirm
 
 if TYPE_CHECKING:
     from reverie.memory import Memory
@@ -70,6 +70,7 @@ class CommandContext:
         settings: Settings file; None for the one that `Settings.load` finds.
         quiet: Whether to print results only.
         debug: Whether to print tracebacks.
+        as_json: Whether to print one JSON document.
         as_of: Time or number of a change as of which to answer; None for now.
     """
 
@@ -77,7 +78,37 @@ class CommandContext:
     settings: str | None = None
     quiet: bool = False
     debug: bool = False
+    as_json: bool = False
     as_of: datetime | int | None = None
+
+    def print_message(self, text: str) -> None:
+        """Print a message on standard error, unless only results are wanted."""
+        output.print_message(text, quiet=self.quiet)
+
+    def print_result(self, text: str, document: Any, *, brief: str = "") -> None:
+        """Print what a command did.
+
+        Args:
+            text: The result in words.
+            document: The result as a JSON document.
+            brief: What a script needs of it, printed alone without messages; empty for nothing.
+        """
+        if self.as_json:
+            output.print_json(document)
+        elif shown := brief if self.quiet else text:
+            click.echo(output.escape_text(shown))
+
+    def confirm(self, question: str, *, refused: str, instead: str = "--yes") -> None:
+        """Ask for confirmation; end the command if it is refused.
+
+        Args:
+            question: The question.
+            refused: Message if it is refused.
+            instead: Option that answers the question where nobody can be asked.
+        """
+        if not confirm(question, instead=instead):
+            self.print_message(refused)
+            raise click.exceptions.Exit(ExitCode.DONE)
 
     @contextmanager
     def memory(
@@ -118,7 +149,7 @@ class CommandContext:
             raise NotFound(f"{problem}: `reverie init` creates one there; --store names another") from error
         with memory:
             if is_new:
-                output.print_message(f"New memory in {memory.path}", quiet=self.quiet)
+                self.print_message(f"New memory in {memory.path}")
             yield memory
 
     def load_settings(self) -> Settings:
@@ -271,7 +302,14 @@ class Command(click.Command):
 invocation = click.make_pass_decorator(CommandContext, ensure=True)
 """Decorator that passes its `CommandContext` to a command."""
 
-as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document on standard output.")
+as_json = click.option(
+    "--json",
+    is_flag=True,
+    expose_value=False,
+    callback=store_option("as_json"),
+    help="Print one JSON document on standard output.",
+)
+"""Option of commands whose result has a form for programs."""
 
 as_of = click.option(
     "--as-of",

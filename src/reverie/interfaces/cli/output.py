@@ -65,26 +65,6 @@ def escape_json(text: str) -> str:
     return UNSAFE.sub(lambda match: json.dumps(match.group())[1:-1], text)
 
 
-def print_result(text: str, *, as_json: Any = None, quiet: bool = False, brief: str = "") -> None:
-    """Print what a command did.
-
-    Args:
-        text: The result in words.
-        as_json: JSON document to print instead; None for no JSON.
-        quiet: Whether to print `brief` alone.
-        brief: What a script needs of it; empty for nothing.
-    """
-    if as_json is not None:
-        print_json(as_json)
-    elif shown := brief if quiet else text:
-        click.echo(escape_text(shown))
-
-
-def print_row(*cells: object) -> None:
-    """Print one line of cells; see `print_rows`."""
-    print_rows([cells])
-
-
 def print_rows(lines: Iterable[Iterable[object]]) -> None:
     """Print lines of as many cells each: with tabs, for `cut`, `sort` and `awk`, or in columns on a terminal."""
     rows = [[_format_cell(cell) for cell in line] for line in lines]

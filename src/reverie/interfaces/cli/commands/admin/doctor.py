@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -23,7 +23,7 @@ _UNREADABLE = ("database-missing", "database-foreign", "database-damaged")
 @click.option("--fix", is_flag=True, help="Repair what can be repaired automatically, and check again.")
 @as_json
 @invocation
-def doctor(context: CommandContext, /, fix: bool, as_json: bool) -> None:
+def doctor(context: CommandContext, /, fix: bool) -> None:
     """Diagnose the memory: compare database, journal, search index and files.
 
     Exits with 1 if there are findings. Also works on a database that cannot be opened; the exit code is
@@ -33,10 +33,7 @@ def doctor(context: CommandContext, /, fix: bool, as_json: bool) -> None:
     "remedy", "about"}], "repaired": [the same], "checked": {"name": number}}.
     """
     diagnosis = _run_diagnosis(context, fix=fix)
-    if as_json:
-        output.print_json(_to_plain(diagnosis))
-    else:
-        _print(diagnosis, fix=fix, quiet=context.quiet)
+    _print(context, diagnosis, fix=fix)
     if any(finding.code in _UNREADABLE for finding in diagnosis.findings):
         raise click.exceptions.Exit(ExitCode.CORRUPT)
     if not diagnosis.sound:
@@ -64,25 +61,22 @@ def _diagnose_unopened(context: CommandContext, error: ReverieError) -> Diagnosi
     return diagnosis
 
 
-def _to_plain(diagnosis: Diagnosis) -> dict[str, Any]:
-    return {"sound": diagnosis.sound} | to_json_object(diagnosis)
-
-
-def _print(diagnosis: Diagnosis, *, fix: bool, quiet: bool) -> None:
+def _print(context: CommandContext, diagnosis: Diagnosis, *, fix: bool) -> None:
     """Print each finding with its severity or `repaired`, its code, what it is and what to do, and the verdict."""
     findings = [("repaired", finding, "") for finding in diagnosis.repaired]
     for finding in diagnosis.findings:
         advice = "`reverie doctor --fix` repairs this" if finding.remedy and not fix else finding.fix
         findings.append((finding.severity, finding, advice))
     listing.print_listing(
+        context,
         (
             (mark, finding.code, finding.what, finding.fix if advice else "")
             for mark, finding, advice in findings
         ),
-        as_json=None,
+        {"sound": diagnosis.sound} | to_json_object(diagnosis),
         blocks=((mark, finding.what, advice) for mark, finding, advice in findings),
     )
-    if not quiet and (diagnosis.sound or output.is_terminal()):
+    if not (context.quiet or context.as_json) and (diagnosis.sound or output.is_terminal()):
         counts = ", ".join(output.count(number, name[:-1]) for name, number in diagnosis.checked.items())
         verdict = "Sound" if diagnosis.sound else "Not sound"
         click.echo(f"{verdict}. Checked {counts}." if counts else f"{verdict}.")

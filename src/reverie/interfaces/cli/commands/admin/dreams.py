@@ -38,7 +38,6 @@ def dream(
     dry_run: bool,
     shows_log: bool,
     undone: int | None,
-    as_json: bool,
 ) -> None:
     """Consolidate records: enrich, verify, merge, infer, supersede, promote.
 
@@ -51,25 +50,25 @@ def dream(
     """
     with context.memory(model=model) as memory:
         if shows_log:
-            _show_log(memory, as_json=as_json)
+            _show_log(context, memory)
         elif undone is not None:
-            _undo(memory, undone, as_json=as_json)
+            _undo(context, memory, undone)
         else:
-            _dream(memory, passes or _PASSES, dry_run=dry_run, as_json=as_json, quiet=context.quiet)
+            _dream(context, memory, passes or _PASSES, dry_run=dry_run)
 
 
-def _dream(memory: Memory, passes: tuple[str, ...], *, dry_run: bool, as_json: bool, quiet: bool) -> None:
+def _dream(context: CommandContext, memory: Memory, passes: tuple[str, ...], *, dry_run: bool) -> None:
     run = memory.dreams.run(passes, dry_run=dry_run)
     if run.busy:
         raise Conflict("another process is dreaming in this folder: try again when it has finished")
-    if as_json:
+    if context.as_json:
         output.print_json({"passes": [_serialize_outcome(each) for each in run.outcomes]})
         return
     for each in run.outcomes:
         if each.name == "enrich" and each.state == "skipped" and len(passes) > 1:
             continue  # usually there are no rough notes or no model
         click.echo(output.escape_text(_format_headline(each)))
-        if each.plan is not None and not quiet:
+        if each.plan is not None and not context.quiet:
             for line in each.plan.lines():
                 click.echo(output.escape_text(f"  {line}"))
 
@@ -103,18 +102,18 @@ def _serialize_outcome(outcome: PassOutcome) -> dict[str, Any]:
     }
 
 
-def _show_log(memory: Memory, *, as_json: bool) -> None:
+def _show_log(context: CommandContext, memory: Memory) -> None:
     log = memory.dreams.log()
-    if as_json:
+    if context.as_json:
         output.print_json({"log": log})
         return
     columns = ("at", "pass", "state", "changes", "batch", "why")
     output.print_rows(tuple(entry.get(name) or "-" for name in columns) for entry in log)
     if not log:
-        output.print_message("No dream has changed anything yet.", quiet=False)
+        output.print_message("No dream has changed anything yet.")
 
 
-def _undo(memory: Memory, batch: int, *, as_json: bool) -> None:
+def _undo(context: CommandContext, memory: Memory, batch: int) -> None:
     if batch < 0:
         raise InvalidInput(f"--undo is {batch}: give the number that `reverie dream --log` shows, or 0")
     if batch == 0:
@@ -125,7 +124,7 @@ def _undo(memory: Memory, batch: int, *, as_json: bool) -> None:
     if not rows or rows[0].batch != batch or rows[0].actor != "dream":
         raise NotFound(f"change {batch} is not the first of a dream: see `reverie dream --log`")
     memory.history.undo(batch=batch)
-    if as_json:
+    if context.as_json:
         output.print_json({"undone": batch})
     else:
         click.echo(f"Undone: the changes of batch {batch}.")

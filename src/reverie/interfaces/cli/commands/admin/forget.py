@@ -12,7 +12,6 @@ from reverie.domain.scope import EVERY_SCOPE
 from reverie.domain.text.ids import validate_id
 from reverie.interfaces.cli import output
 from reverie.interfaces.cli.options import Command, CommandContext, ExitCode, as_json, invocation
-from reverie.interfaces.cli.prompts import confirm
 
 if TYPE_CHECKING:
     from reverie.admin.erasure.matching import ErasureItem
@@ -63,7 +62,6 @@ def forget(
     turns: bool,
     dry_run: bool,
     yes: bool,
-    as_json: bool,
 ) -> None:
     """Erase the records, turns and notes with these IDs permanently, everywhere.
 
@@ -83,15 +81,15 @@ def forget(
         _require_ids(memory, ids)
         plan = memory.admin.forget(*ids, **selection, dry_run=True)
         if not dry_run and not yes:
-            if not as_json:
+            if not context.as_json:
                 _show(plan, quiet=False)
-            if not confirm(
-                "Erase this permanently?", instead="--yes, or --dry-run to see what would be erased"
-            ):
-                output.print_message("Nothing was erased.", quiet=context.quiet)
-                return
+            context.confirm(
+                "Erase this permanently?",
+                refused="Nothing was erased.",
+                instead="--yes, or --dry-run to see what would be erased",
+            )
         report = plan if dry_run else memory.admin.forget(*ids, **selection)
-    if as_json:
+    if context.as_json:
         output.print_json(report.to_dict())
     elif dry_run:
         _show(report, quiet=context.quiet)

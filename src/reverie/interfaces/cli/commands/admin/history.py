@@ -11,7 +11,7 @@ from reverie.domain.errors import Conflict, InvalidInput, NotFound
 from reverie.domain.text.json_values import to_json_object
 from reverie.interfaces.cli import listing, output
 from reverie.interfaces.cli.options import Command, CommandContext, ExitCode, as_json, invocation
-from reverie.interfaces.cli.prompts import ChangeParam, confirm
+from reverie.interfaces.cli.prompts import ChangeParam
 
 if TYPE_CHECKING:
     from reverie.admin.history import Difference
@@ -37,9 +37,7 @@ _UNTIL = "Only changes until then, likewise."
 @click.option("--until", type=ChangeParam(), metavar="TIME", help=_UNTIL)
 @as_json
 @invocation
-def history(
-    context: CommandContext, /, id: str | None, oldest_first: bool, as_json: bool, **filters: Any
-) -> None:  # fmt: skip
+def history(context: CommandContext, /, id: str | None, oldest_first: bool, **filters: Any) -> None:
     """List changes, newest first: all, or those of the record, turn, session, page or paragraph ID.
 
     Erased content is left out of its changes.
@@ -56,11 +54,11 @@ def history(
     changes = [_serialize_change(row, id) for row in rows]
     cells = ("sequence", "at", "actor", "change", "subject", "id", "reason")
     listing.print_listing(
+        context,
         ([change[name] or "-" for name in cells] for change in changes),
-        as_json={"history": changes} if as_json else None,
+        {"history": changes},
         blocks=listing.render_changes(changes),
         empty="No changes.",
-        quiet=context.quiet,
     )
 
 
@@ -83,7 +81,7 @@ def _build_not_found(id: str) -> NotFound:
 @click.argument("id")
 @as_json
 @invocation
-def blame(context: CommandContext, /, id: str, as_json: bool) -> None:
+def blame(context: CommandContext, /, id: str) -> None:
     """Show where ID comes from: author, time, reason, sources, and later changes.
 
     ID is a record, turn, session or paragraph. For a page or log, such as MEMORY.md, every line is shown
@@ -95,7 +93,7 @@ def blame(context: CommandContext, /, id: str, as_json: bool) -> None:
     """
     with context.memory() as memory:
         origin = memory.history.blame(id)
-    if as_json:
+    if context.as_json:
         output.print_json(origin.to_dict())
     else:
         output.print_text(origin.text)
@@ -117,7 +115,6 @@ def diff(
     b: datetime | int | None,
     since: datetime | int | None,
     until: datetime | int | None,
-    as_json: bool,
 ) -> None:
     """Show differences of ID by its last change, between A and B, or of everything since a time.
 
@@ -139,13 +136,13 @@ def diff(
             assert id is not None
             difference = memory.history.diff(id, a, b)
             differences = [] if difference.what == "unchanged" else [difference]
-    if as_json:
+    if context.as_json:
         output.print_json({"differences": [difference.to_dict() for difference in differences]})
     else:
         _show(differences)
     if not differences:
-        if not as_json:
-            output.print_message("No differences.", quiet=context.quiet)
+        if not context.as_json:
+            context.print_message("No differences.")
         raise click.exceptions.Exit(ExitCode.NOTHING)
 
 
@@ -168,7 +165,7 @@ def _show(differences: list[Difference]) -> None:
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @as_json
 @invocation
-def undo(context: CommandContext, /, dry_run: bool, yes: bool, as_json: bool, **selection: Any) -> None:
+def undo(context: CommandContext, /, dry_run: bool, yes: bool, **selection: Any) -> None:
     """Undo a CHANGE by its number, or several changes together.
 
     Items that were changed again later are left as they are; if a later change depends on CHANGE, nothing is
@@ -186,22 +183,20 @@ def undo(context: CommandContext, /, dry_run: bool, yes: bool, as_json: bool, **
         try:
             result = memory.history.undo(*given, **named, dry_run=True)
             if not dry_run:
-                several = len(result.changes) > 1 and result.differences
-                if several and not yes and not _confirm_undo(result):
-                    output.print_message("Nothing was undone.", quiet=context.quiet)
-                    return
+                if len(result.changes) > 1 and result.differences and not yes:
+                    context.confirm(_ask_to_undo(result), refused="Nothing was undone.")
                 result = memory.history.undo(*given, **named)
         except Conflict as error:
             raise InvalidInput(str(error)) from error  # a retry would fail too
-    if as_json:
+    if context.as_json:
         output.print_json(result.to_dict())
     elif not context.quiet:
         _print_result(result)
 
 
-def _confirm_undo(result: UndoResult) -> bool:
+def _ask_to_undo(result: UndoResult) -> str:
     items = output.count(len(result.differences), "item")
-    return confirm(f"Undo {output.count(len(result.changes), 'change')} of {items}?", instead="--yes")
+    return f"Undo {output.count(len(result.changes), 'change')} of {items}?"
 
 
 def _print_result(result: UndoResult) -> None:
@@ -225,9 +220,7 @@ def _print_result(result: UndoResult) -> None:
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @as_json
 @invocation
-def thin(
-    context: CommandContext, /, before: datetime | int, dry_run: bool, yes: bool, as_json: bool
-) -> None:  # fmt: skip
+def thin(context: CommandContext, /, before: datetime | int, dry_run: bool, yes: bool) -> None:
     """Give up earlier versions of things from before a time, for room on the disk. Nothing does this by itself.
 
     What is in the memory now stays, and so does the list of changes. Changes before that time that others followed
@@ -240,11 +233,12 @@ def thin(
         result = memory.history.thin(before, dry_run=True)
         if not dry_run and result.changes:
             changes = output.count(result.changes, "change")
-            if not yes and not confirm(f"Give up what was before {changes}, for good?", instead="--yes"):
-                output.print_message("Nothing was thinned.", quiet=context.quiet)
-                return
+            if not yes:
+                context.confirm(
+                    f"Give up what was before {changes}, for good?", refused="Nothing was thinned."
+                )
             result = memory.history.thin(before)
-    if as_json:
+    if context.as_json:
         output.print_json(result.to_dict())
     elif not context.quiet:
         _print_thinning(result, dry_run=dry_run)

@@ -9,7 +9,6 @@ import click
 
 from reverie.interfaces.cli import output
 from reverie.interfaces.cli.options import Command, CommandContext, ExitCode, as_json, invocation
-from reverie.interfaces.cli.prompts import confirm
 
 if TYPE_CHECKING:
     from reverie.admin.erasure.redact_stored import SecretFinding
@@ -22,7 +21,7 @@ _SHOWN = 20
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @as_json
 @invocation
-def redact(context: CommandContext, /, dry_run: bool, yes: bool, as_json: bool) -> None:
+def redact(context: CommandContext, /, dry_run: bool, yes: bool) -> None:
     """Remove keys, tokens, passwords and other secrets permanently from stored content.
 
     New content is redacted when it is saved; this command redacts older content. Each secret is replaced by
@@ -38,21 +37,19 @@ def redact(context: CommandContext, /, dry_run: bool, yes: bool, as_json: bool) 
     with context.memory() as memory:
         preview = memory.admin.redact(dry_run=True)
         if preview.found and not dry_run and not yes:
-            if not as_json:
+            if not context.as_json:
                 _show(preview.found)
-            if not confirm(
-                "Remove them permanently?", instead="--yes, or --dry-run to list the affected items"
-            ):
-                output.print_message("Nothing was changed.", quiet=context.quiet)
-                return
+            context.confirm(
+                "Remove them permanently?",
+                refused="Nothing was changed.",
+                instead="--yes, or --dry-run to list the affected items",
+            )
         report = preview if dry_run else memory.admin.redact()
-    if as_json:
+    if context.as_json:
         output.print_json(report.to_dict())
     elif dry_run:
         _show(report.found)
-        output.print_message(
-            "" if report.found else "No stored content looks like a secret.", quiet=context.quiet
-        )
+        context.print_message("" if report.found else "No stored content looks like a secret.")
     elif not context.quiet:
         count = len(report.found) - len(report.left)
         click.echo(f"Redacted permanently: {output.count(count, 'item')}.")

@@ -27,9 +27,7 @@ _DONE = {"accept": "Accepted", "reject": "Rejected", "later": "Left for later"}
 @click.option("--reason", metavar="TEXT", default="", help="Why it is rejected.")
 @as_json
 @invocation
-def review(
-    context: CommandContext, /, id: str | None, verdict: str | None, reason: str, as_json: bool
-) -> None:
+def review(context: CommandContext, /, id: str | None, verdict: str | None, reason: str) -> None:
     """List proposed memories, or decide one.
 
     A preference that touches security, credentials or money is proposed only: it stands in no prompt and no
@@ -42,22 +40,22 @@ def review(
         if id is None:
             if verdict is not None:
                 raise InvalidInput(f"--{verdict} needs the id of a proposal: `reverie review` lists them")
-            _list(memory, as_json=as_json)
+            _list(context, memory)
             return
         if verdict is None:
             raise InvalidInput(f"say what to do with {id!r}: --accept, --reject or --later")
         if reason and verdict != "reject":
             raise InvalidInput("--reason says why a proposal is rejected: leave it out, or use --reject")
         record = memory.dreams.decide(id, cast("Verdict", verdict), reason=reason)
-        if as_json:
+        if context.as_json:
             output.print_json({"record": record.to_dict()})
         else:
             click.echo(output.escape_text(f"{_DONE[verdict]}: {describe_proposal(record)}"))
 
 
-def _list(memory: Memory, *, as_json: bool) -> None:
+def _list(context: CommandContext, memory: Memory) -> None:
     proposals = memory.dreams.proposals()
-    if as_json:
+    if context.as_json:
         output.print_json({"proposals": [record.to_dict() for record in proposals]})
         return
     for record in proposals:
@@ -67,7 +65,7 @@ def _list(memory: Memory, *, as_json: bool) -> None:
             said = output.extract_excerpt(turn.content, record.content.split(), longest=_LONGEST)
             click.echo(output.escape_text(f"  [{turn.at:%Y-%m-%d %H:%M}] {output.one_line(said)}"))
     if not proposals:
-        output.print_message("Nothing is proposed.", quiet=False)
+        output.print_message("Nothing is proposed.")
 
 
 def describe_proposal(record: Record) -> str:

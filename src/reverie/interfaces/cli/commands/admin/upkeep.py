@@ -23,21 +23,20 @@ if TYPE_CHECKING:
 @click.command(cls=Command)
 @as_json
 @invocation
-def init(context: CommandContext, /, as_json: bool) -> None:
+def init(context: CommandContext, /) -> None:
     """Create a memory in the folder, if there is none.
 
     With --json: {"folder": text}.
     """
     with context.memory(create=True) as memory:
         folder = str(memory.path) if memory.path is not None else context.describe_place()
-    document = {"folder": folder} if as_json else None
-    output.print_result(f"Ready: {folder}", as_json=document, quiet=context.quiet)
+    context.print_result(f"Ready: {folder}", {"folder": folder})
 
 
 @click.command(cls=Command)
 @as_json
 @invocation
-def check(context: CommandContext, /, as_json: bool) -> None:
+def check(context: CommandContext, /) -> None:
     """Check the database for errors; exits with 1 if there are any.
 
     With --json: {"sound": true or false, "problems": [{"what", "fix"}]}.
@@ -45,7 +44,7 @@ def check(context: CommandContext, /, as_json: bool) -> None:
     with context.memory() as memory:
         problems = memory.admin.check()
         folder = str(memory.path) if memory.path is not None else context.describe_place()
-    _report_problems(context, {}, folder, problems, as_json=as_json)
+    _report_problems(context, {}, folder, problems)
 
 
 @click.command(cls=Command)
@@ -53,7 +52,7 @@ def check(context: CommandContext, /, as_json: bool) -> None:
 @click.argument("url", metavar="URL")
 @as_json
 @invocation
-def store(context: CommandContext, /, action: str, url: str, as_json: bool) -> None:
+def store(context: CommandContext, /, action: str, url: str) -> None:
     """Create, upgrade or check the tables of a PostgreSQL database, such as postgresql://host/database?memory=acme.
 
     `create` makes the tables and the memory where they are missing, `upgrade` brings the tables of an older Reverie
@@ -68,16 +67,15 @@ def store(context: CommandContext, /, action: str, url: str, as_json: bool) -> N
 
     address = parse_postgres_url(url)
     if action == "check":
-        _check_database(context, url, address.shown, as_json=as_json)
+        _check_database(context, url, address.shown)
         return
     shown = address.shown if action == "create" else address.database
     steps = prepare_database(url, create=action == "create")
-    document = {"store": shown, "steps": steps} if as_json else None
     text = "\n  ".join([f"Ready: {shown}", *steps])
-    output.print_result(text, as_json=document, quiet=context.quiet)
+    context.print_result(text, {"store": shown, "steps": steps})
 
 
-def _check_database(context: CommandContext, url: str, shown: str, *, as_json: bool) -> None:
+def _check_database(context: CommandContext, url: str, shown: str) -> None:
     from contextlib import closing
 
     from reverie.search.analyzer import analyze
@@ -85,7 +83,7 @@ def _check_database(context: CommandContext, url: str, shown: str, *, as_json: b
 
     with closing(PostgresStore(url, analyse=analyze, create=False)) as opened:
         problems = opened.check()
-    _report_problems(context, {"store": shown}, shown, problems, as_json=as_json)
+    _report_problems(context, {"store": shown}, shown, problems)
 
 
 def _report_problems(
@@ -93,11 +91,9 @@ def _report_problems(
     named: Mapping[str, str],
     shown: str,
     problems: Sequence[StoreProblem],
-    *,
-    as_json: bool,
 ) -> None:
     """Print what was found wrong, or that nothing was; end with 1 if anything was."""
-    if as_json:
+    if context.as_json:
         listed = [{"what": problem.what, "fix": problem.fix} for problem in problems]
         output.print_json({**named, "sound": not problems, "problems": listed})
     elif problems:
@@ -112,7 +108,7 @@ def _report_problems(
 @click.command(cls=Command)
 @as_json
 @invocation
-def embed(context: CommandContext, /, as_json: bool) -> None:
+def embed(context: CommandContext, /) -> None:
     """Compute the vectors of everything that has none yet, such as after an import.
 
     Searches do the same for a few seconds each; a server does it in the background.
@@ -121,7 +117,7 @@ def embed(context: CommandContext, /, as_json: bool) -> None:
     """
     with context.memory() as memory:
         status = memory.admin.embed()
-    if as_json:
+    if context.as_json:
         output.print_json(to_json_value(status))
     elif status.waiting:
         click.echo(output.escape_text(f"{status.waiting} texts have no vector yet: {status.problem}"))
@@ -146,7 +142,7 @@ def _count(memory: Memory | Snapshot) -> Stats:
 @as_of
 @as_json
 @invocation
-def stats(context: CommandContext, /, scope: str | None, disk: bool, as_json: bool) -> None:
+def stats(context: CommandContext, /, scope: str | None, disk: bool) -> None:
     """Show statistics: records, turns, sessions, pages, changes, bytes and the state of the search index.
 
     With --json: {"folder": text, "records", "archived", "turns", "sessions", "pages", "paragraphs", "notes",
@@ -158,7 +154,7 @@ def stats(context: CommandContext, /, scope: str | None, disk: bool, as_json: bo
     if disk:
         if scope is not None or context.as_of is not None:
             raise InvalidInput("--disk is about the whole folder as it is now: leave out --scope and --as-of")
-        _show_disk(context, as_json=as_json)
+        _show_disk(context)
         return
     with context.reading() as memory:
         numbers = to_json_value(
@@ -170,12 +166,13 @@ def stats(context: CommandContext, /, scope: str | None, disk: bool, as_json: bo
     if "path" in numbers:
         numbers = {"folder": numbers.pop("path"), **numbers}
     listing.print_listing(
+        context,
         ((name, "-" if value is None else value) for name, value in flatten_values(numbers)),
-        as_json=numbers if as_json else None,
+        numbers,
     )
 
 
-def _show_disk(context: CommandContext, *, as_json: bool) -> None:
+def _show_disk(context: CommandContext) -> None:
     with context.memory() as memory:
         folder, parts = memory.path, memory.admin.disk()
     if folder is None:
@@ -185,7 +182,7 @@ def _show_disk(context: CommandContext, *, as_json: bool) -> None:
     rows = [
         (part.name, part.bytes, part.allocated, part.files, f"{part.bytes / whole:.0%}") for part in parts
     ]
-    listing.print_listing(rows, as_json=told if as_json else None)
+    listing.print_listing(context, rows, told)
 
 
 def flatten_values(values: Mapping[str, Any], *, before: str = "") -> list[tuple[str, object]]:

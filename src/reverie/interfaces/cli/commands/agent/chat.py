@@ -58,7 +58,7 @@ class _Talk:
 @invocation
 def chat(
     context: CommandContext, /, session: str, model: str | None, message: str | None, explain: bool
-) -> None:  # fmt: skip
+) -> None:
     """Talk with a model that remembers, in SESSION.
 
     The conversation is stored and can be recalled later; the model can save and search memories. Without a

@@ -11,7 +11,6 @@ from typing import Any
 
 import click
 
-from reverie.interfaces.cli import output
 from reverie.interfaces.cli.commands.agent.mcp import find_program
 from reverie.interfaces.cli.options import (
     Command,
@@ -137,9 +136,7 @@ def config(context: CommandContext, /, client: str, **values: Any) -> None:
             {"hooks": _build_hooks(arguments, timeout=round(values["timeout"]) + _EXTRA_TIMEOUT_S)}, indent=2
         )
     )
-    output.print_message(
-        "Paste it into ~/.claude/settings.json, or .claude/settings.json in a project.", quiet=context.quiet
-    )
+    context.print_message("Paste it into ~/.claude/settings.json, or .claude/settings.json in a project.")
 
 
 def _build_hooks(arguments: list[str], *, timeout: int) -> dict[str, Any]:

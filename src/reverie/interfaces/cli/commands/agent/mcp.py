@@ -126,9 +126,7 @@ def _serve_stdio(context: CommandContext, options: dict[str, Any]) -> None:
 
     handshake = begin_handshake()  # before the slow imports, and before the memory is opened
     if sys.stdin.isatty():
-        output.print_message(
-            "Waiting for messages on standard input; press Ctrl-C to stop.", quiet=context.quiet
-        )
+        context.print_message("Waiting for messages on standard input; press Ctrl-C to stop.")
 
     from reverie.interfaces.mcp.serve import serve_stdio
 
@@ -145,9 +143,7 @@ def _serve_http(context: CommandContext, options: dict[str, Any]) -> None:
     sock = open_socket(host, options["port"])
 
     def serve(offer: ServedMemory) -> None:
-        output.print_message(
-            f"Serving on {format_address(sock, http.PATH)}; press Ctrl-C to stop.", quiet=context.quiet
-        )
+        context.print_message(f"Serving on {format_address(sock, http.PATH)}; press Ctrl-C to stop.")
         serve_http(offer, sock, host=host, token=token, allowed=options["allow_host"])
 
     with sock:
@@ -277,7 +273,7 @@ def config(ctx: click.Context, context: CommandContext, /, client: str, name: st
         elif value:
             command += [option, value]
     click.echo(format_settings(client, name, command))
-    output.print_message(f"Paste it into {FORMS[client].place}.", quiet=context.quiet)
+    context.print_message(f"Paste it into {FORMS[client].place}.")
 
 
 def find_program() -> Sequence[str]:

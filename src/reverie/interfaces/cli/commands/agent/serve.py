@@ -9,7 +9,7 @@ import click
 
 from reverie.domain.errors import MissingExtra
 from reverie.domain.record import ORIGINS
-from reverie.interfaces.cli import output
+from reverie.interfaces.cli import listing, output
 from reverie.interfaces.cli.commands.agent.mcp import log_to_stderr, run_background_work
 from reverie.interfaces.cli.options import (
     Command,
@@ -84,9 +84,7 @@ def serve(
     with open_socket(host, port) as sock, context.memory(create=True, actor="http") as memory:
         server = HttpServer(memory, limit=None if rate_limit is None else RateLimit(rate_limit))
         validate_host(host, server)
-        output.print_message(
-            f"Serving on {format_address(sock, '/')}; press Ctrl-C to stop.", quiet=context.quiet
-        )
+        context.print_message(f"Serving on {format_address(sock, '/')}; press Ctrl-C to stop.")
         with log_to_stderr(debug=context.debug), run_background_work(memory, read_only=False):
             serve_memory(server, sock, host=host, allowed=allow_host, compatible=compat)
 
@@ -122,7 +120,7 @@ def token() -> None:
 )
 @as_json
 @invocation
-def create(context: CommandContext, /, label: str, as_json: bool, **options: Any) -> None:
+def create(context: CommandContext, /, label: str, **options: Any) -> None:
     """Create a token for LABEL, and print it. It is shown once; the memory keeps a hash.
 
     From then on, every request to `reverie serve` needs a token. Changes made with it have LABEL as their
@@ -135,7 +133,7 @@ def create(context: CommandContext, /, label: str, as_json: bool, **options: Any
 
     with context.memory() as memory:
         made, text = TokenRegistry(memory._parts.writer).create(label, **options)
-    if as_json:
+    if context.as_json:
         output.print_json({"token": text, **made.to_dict()})
     else:
         click.echo(text)
@@ -144,7 +142,7 @@ def create(context: CommandContext, /, label: str, as_json: bool, **options: Any
 @token.command("list", cls=Command)
 @as_json
 @invocation
-def list_tokens(context: CommandContext, /, as_json: bool) -> None:
+def list_tokens(context: CommandContext, /) -> None:
     """List all tokens, newest first: id, label, scope, rights, origin, state, last use.
 
     With --json: {"tokens": [{"id", "label", "scope", "rights", "origin", "created_at", "expires_at",
@@ -155,16 +153,13 @@ def list_tokens(context: CommandContext, /, as_json: bool) -> None:
     with context.memory() as memory:
         tokens = TokenRegistry(memory._parts.writer).list()
         now = memory._clock()
-    if as_json:
-        output.print_json({"tokens": [each.to_dict() for each in tokens]})
-        return
+    rows = []
     for each in tokens:
-        values = each.to_dict()
         state = "revoked" if each.revoked_at else "valid" if each.is_valid(now) else "expired"
-        rights, used = ",".join(each.rights), values["last_used_at"] or "never"
-        output.print_row(each.id, each.label, each.scope or "-", rights, each.origin, state, used)
-    if not tokens and not context.quiet:
-        output.print_message("No tokens.")
+        rights, used = ",".join(each.rights), each.to_dict()["last_used_at"] or "never"
+        rows.append((each.id, each.label, each.scope or "-", rights, each.origin, state, used))
+    document = {"tokens": [each.to_dict() for each in tokens]}
+    listing.print_listing(context, rows, document, empty="No tokens.")
 
 
 @token.command(cls=Command)
@@ -176,4 +171,4 @@ def revoke(context: CommandContext, /, id: str) -> None:
 
     with context.memory() as memory:
         revoked: Token = TokenRegistry(memory._parts.writer).revoke(id)
-    output.print_message(f"Revoked {revoked.id} ({revoked.label}).", quiet=context.quiet)
+    context.print_message(f"Revoked {revoked.id} ({revoked.label}).")

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 @as_of
 @as_json
 @invocation
-def sessions(context: CommandContext, /, scope: str, limit: int, as_json: bool) -> None:
+def sessions(context: CommandContext, /, scope: str, limit: int) -> None:
     """List sessions, most recently active first.
 
     In a pipe, one line per session: id, status, number of turns, time of the last turn.
@@ -44,10 +44,10 @@ def sessions(context: CommandContext, /, scope: str, limit: int, as_json: bool) 
     with context.reading() as memory:
         overviews = memory.scoped(scope).sessions(limit=limit)
     listing.print_listing(
+        context,
         ((each.state.id, each.state.status, each.turns, each.last_at) for each in overviews),
-        as_json={"sessions": [_serialize_overview(each) for each in overviews]} if as_json else None,
+        {"sessions": [_serialize_overview(each) for each in overviews]},
         empty="No sessions.",
-        quiet=context.quiet,
     )
 
 
@@ -64,9 +64,7 @@ def _serialize_overview(session: SessionOverview) -> dict[str, Any]:
 @click.option("--at", type=TimeParam(), metavar="TIME", help="Time of the turn; default now.")
 @as_json
 @invocation
-def add_turn(
-    context: CommandContext, /, session: str, text: tuple[str, ...], as_json: bool, **fields: Any
-) -> None:  # fmt: skip
+def add_turn(context: CommandContext, /, session: str, text: tuple[str, ...], **fields: Any) -> None:
     """Add a turn to SESSION; the first turn creates the session.
 
     TEXT is the content; `-` reads it from standard input.
@@ -78,8 +76,7 @@ def add_turn(
     with context.memory(create=True) as memory:
         turn = open_session(memory, session).add(fields.pop("role"), content, **fields)
     message = f"Turn {turn.position} of {output.one_line(turn.session)}: {turn.id}"
-    document = {"turn": turn} if as_json else None
-    output.print_result(message, as_json=document, quiet=context.quiet, brief=turn.id)
+    context.print_result(message, {"turn": turn}, brief=turn.id)
 
 
 @click.command(cls=Command)
@@ -88,7 +85,7 @@ def add_turn(
 @click.option("--note", default="", metavar="TEXT", help="Reason, in words.")
 @as_json
 @invocation
-def feedback(context: CommandContext, /, turn: str, thumb: str, note: str, as_json: bool) -> None:
+def feedback(context: CommandContext, /, turn: str, thumb: str, note: str) -> None:
     """Say that an answer was good (up) or bad (down); a later thumb replaces an earlier one.
 
     TURN is the id of a turn of the assistant.
@@ -100,8 +97,7 @@ def feedback(context: CommandContext, /, turn: str, thumb: str, note: str, as_js
         if found is None:
             raise NotFound(f"no turn has the id {turn!r}: see `reverie recall --role assistant`")
         rated = open_session(memory, found.session).feedback(turn, thumb, note=note)  # type: ignore[arg-type]
-    document = {"turn": rated} if as_json else None
-    output.print_result(f"Noted: {rated.id} ({thumb})", as_json=document, quiet=context.quiet)
+    context.print_result(f"Noted: {rated.id} ({thumb})", {"turn": rated})
 
 
 @click.command("context", cls=Command)
@@ -123,7 +119,6 @@ def print_context(
     message: tuple[str, ...],
     mark: bool,
     explain: bool,
-    as_json: bool,
     **budget: Any,
 ) -> None:
     """Print the context for a prompt: the pack for MESSAGE in SESSION.
@@ -141,7 +136,7 @@ def print_context(
             raise NotFound(f"no session {session!r}: see `reverie sessions`, or give a MESSAGE")
         context.embed_waiting(memory)
         pack = open_session(memory, session).context(question, record_shown=mark, **budget)
-    if as_json:
+    if context.as_json:
         output.print_json(pack.to_dict())
         return
     if pack.text:
@@ -149,6 +144,6 @@ def print_context(
     else:
         candidates = pack.diagnostics.candidates
         reason = "see --explain for what was left out" if candidates else "nothing relevant is stored"
-        output.print_message(f"The pack is empty: {reason}.", quiet=context.quiet)
+        context.print_message(f"The pack is empty: {reason}.")
     if explain:
         click.echo(f"\n{output.escape_text(pack.explain())}")

@@ -22,7 +22,6 @@ from reverie.interfaces.cli.options import (
     combine_options,
     invocation,
 )
-from reverie.interfaces.cli.prompts import confirm
 
 if TYPE_CHECKING:
     from reverie.files.exchange import FileExchange
@@ -67,11 +66,11 @@ def watch(context: CommandContext, /, once: bool) -> None:
                 raise click.exceptions.Exit(ExitCode.NOTHING)
             return
         with FolderWatcher(folder.take_in, tell=lambda edits: _print_report(context, edits)):
-            output.print_message(f"Watching {memory.path}; press Ctrl-C to stop.", quiet=context.quiet)
+            context.print_message(f"Watching {memory.path}; press Ctrl-C to stop.")
             try:
                 threading.Event().wait()
             except KeyboardInterrupt:
-                output.print_message("Stopped.", quiet=context.quiet)
+                context.print_message("Stopped.")
 
 
 @contextmanager
@@ -94,7 +93,7 @@ def _print_report(context: CommandContext, report: HandEditReport) -> None:
     for problem in report.problems:
         output.print_message(f"not imported: {problem}")
     if report.lost:
-        output.print_message("most files were missing and were written again", quiet=context.quiet)
+        context.print_message("most files were missing and were written again")
 
 
 def _show(edits: list[HandEdit]) -> None:
@@ -134,11 +133,11 @@ def _pull(context: CommandContext, exchange: FileExchange) -> bool:
     """Write the files; return whether some could not be."""
     report = exchange.pull()
     for path in report.edited:
-        output.print_message(f"edited, left as it is: {path}", quiet=context.quiet)
+        context.print_message(f"edited, left as it is: {path}")
     for path, why in report.failed.items():
         output.print_message(f"not written: {path}: {why}")
     changed = output.count(report.written, "file")
-    output.print_message(f"Wrote {changed}, removed {report.removed}.", quiet=context.quiet)
+    context.print_message(f"Wrote {changed}, removed {report.removed}.")
     return bool(report.failed)
 
 
@@ -158,7 +157,7 @@ def _push(context: CommandContext, exchange: FileExchange) -> bool:
     as_json,
 )
 @invocation
-def rebuild(context: CommandContext, /, yes: bool, force: bool, as_json: bool) -> None:
+def rebuild(context: CommandContext, /, yes: bool, force: bool) -> None:
     """Rebuild a missing or unreadable database from the folder's files.
 
     Records, sessions, pages and logs are restored from the files. The journal and working memory cannot be
@@ -173,10 +172,9 @@ def rebuild(context: CommandContext, /, yes: bool, force: bool, as_json: bool) -
     from reverie.search.analyzer import analyze
 
     folder = resolve_folder(context.resolve_store_option())
-    if not yes and not confirm(f"Rebuild the database from the files in {folder}?", instead="--yes"):
-        output.print_message("Nothing was changed.", quiet=context.quiet)
-        return
-    with output.show_progress("files", None, quiet=context.quiet or as_json) as advance:
+    if not yes:
+        context.confirm(f"Rebuild the database from the files in {folder}?", refused="Nothing was changed.")
+    with output.show_progress("files", None, quiet=context.quiet or context.as_json) as advance:
         report = rebuild_folder(
             folder,
             analyse=analyze,
@@ -184,7 +182,7 @@ def rebuild(context: CommandContext, /, yes: bool, force: bool, as_json: bool) -
             redactor=context.load_settings().redactor,
             progress=lambda done, total: advance(1),
         )
-    if as_json:
+    if context.as_json:
         output.print_json(_to_plain(report))
     else:
         _print_summary(context, report)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @as_of
 @as_json
 @invocation
-def pages(context: CommandContext, /, as_json: bool) -> None:
+def pages(context: CommandContext, /) -> None:
     """List pages and logs: MEMORY.md, HISTORY.md, daily notes and others.
 
     In a pipe, one line per page: name, characters or paragraphs, time of the last change.
@@ -36,10 +36,10 @@ def pages(context: CommandContext, /, as_json: bool) -> None:
     with context.reading() as memory:
         overviews = memory.pages.overview()
     listing.print_listing(
+        context,
         ((each.name, each.size, each.updated_at) for each in overviews),
-        as_json={"pages": [_serialize_overview(each) for each in overviews]} if as_json else None,
+        {"pages": [_serialize_overview(each) for each in overviews]},
         empty="No pages.",
-        quiet=context.quiet,
     )
 
 
@@ -52,7 +52,7 @@ def _serialize_overview(page: PageOverview) -> dict[str, Any]:
 @as_of
 @as_json
 @invocation
-def page(context: CommandContext, /, name: str, as_json: bool) -> None:
+def page(context: CommandContext, /, name: str) -> None:
     """Print MEMORY.md, or the page or log NAME.
 
     With --json: {"name": …, "text": …, "paragraphs": [{…}] for a log, null for a page}.
@@ -64,7 +64,7 @@ def page(context: CommandContext, /, name: str, as_json: bool) -> None:
         paragraphs = [one.to_dict() for one in memory.pages.paragraphs(name)] if is_log(name) else None
     if not exists:
         raise NotFound(f"no page {name!r}: see `reverie pages`")
-    if as_json:
+    if context.as_json:
         output.print_json({"name": name, "text": text, "paragraphs": paragraphs})
     else:
         click.echo(output.escape_text(text), nl=not text.endswith("\n"))
@@ -86,7 +86,6 @@ def edit(
     file: str | None,
     replace: tuple[str, str] | None,
     reason: str,
-    as_json: bool,
 ) -> None:
     """Edit MEMORY.md, or the page NAME, in your editor; create a missing page.
 
@@ -106,16 +105,14 @@ def edit(
         else:
             text = _edit_text(before) if file is None else _load_text(file)
             result = memory.pages.write(name, text, expected=before, reason=reason)
-    if as_json:
+    if context.as_json:
         changed = {"outcome": result.outcome, "merged": result.merged, "page": result.page.to_dict()}
         output.print_json(changed)
         return
     size = output.count(len(result.page.content), "character")
     click.echo(f"{result.outcome.capitalize()}: {output.one_line(name)} ({size})")
     if result.merged:
-        output.print_message(
-            "The page was changed concurrently; both changes were merged.", quiet=context.quiet
-        )
+        context.print_message("The page was changed concurrently; both changes were merged.")
 
 
 def _edit_text(text: str) -> str:
@@ -166,9 +163,7 @@ class _BulletCommand(Command):
 @click.option("--source", default="", metavar="TEXT", help="Source of the paragraph; for logs.")
 @as_json
 @invocation
-def append(
-    context: CommandContext, /, name: str, text: tuple[str, ...], as_json: bool, **fields: Any
-) -> None:  # fmt: skip
+def append(context: CommandContext, /, name: str, text: tuple[str, ...], **fields: Any) -> None:
     """Append a paragraph to a log, or a line to a page; create a missing one.
 
     NAME is MEMORY.md, HISTORY.md, a daily note such as 2026-02-07.md, or any other page. `-` reads TEXT from
@@ -179,6 +174,5 @@ def append(
     content = strip_terminal_codes(read_text(text, name="text"))
     with context.memory() as memory:
         added: Page | Paragraph = memory.pages.append(name, content, **fields)
-    document = {"paragraph" if is_log(name) else "page": added} if as_json else None
     message = f"Added to {output.one_line(name)}"
-    output.print_result(message, as_json=document, quiet=context.quiet, brief=added.id)
+    context.print_result(message, {"paragraph" if is_log(name) else "page": added}, brief=added.id)

@@ -26,7 +26,7 @@ from reverie.interfaces.cli.options import (
     invocation,
     open_scope_of,
 )
-from reverie.interfaces.cli.prompts import TimeParam, confirm, read_text
+from reverie.interfaces.cli.prompts import TimeParam, read_text
 from reverie.search.hits import SOURCES
 
 if TYPE_CHECKING:
@@ -82,9 +82,7 @@ _where = combine_options(
 @click.option("--valid-to", type=TimeParam(), metavar="TIME", help="End of its validity.")
 @as_json
 @invocation
-def remember(
-    context: CommandContext, /, text: tuple[str, ...], scope: str, as_json: bool, **fields: Any
-) -> None:
+def remember(context: CommandContext, /, text: tuple[str, ...], scope: str, **fields: Any) -> None:
     """Save something to long-term memory.
 
     `-` reads TEXT from standard input; colours of a terminal are removed. If the memory already has it, the
@@ -101,10 +99,9 @@ def remember(
     known = f"Already known, seen {record.seen_count} times"
     where = record.kind if record.category is None else f"{record.kind} in {record.category}"
     message = f"{known if saved.outcome == 'reinforced' else 'Remembered'}: {record.id} ({where})"
-    document = {"outcome": saved.outcome, "record": record} if as_json else None
-    output.print_result(message, as_json=document, quiet=context.quiet, brief=record.id)
+    context.print_result(message, {"outcome": saved.outcome, "record": record}, brief=record.id)
     if has_redaction(content, record.content):
-        output.print_message(f"A secret in it is not stored: {record.content}", quiet=context.quiet)
+        context.print_message(f"A secret in it is not stored: {record.content}")
 
 
 # -- finding -----------------------------------------------------------------------------------------
@@ -137,7 +134,6 @@ def recall(
     mode: str | None,
     only: Source | None,
     explain: bool,
-    as_json: bool,
     **filters: Any,
 ) -> None:
     """Find memories about QUERY, best first.
@@ -158,11 +154,11 @@ def recall(
             context.embed_waiting(memory)
         hits = _search(memory, question, only, {**filters, "mode": mode or "words"})
     listing.print_listing(
+        context,
         (_format_hit_cells(hit, question, explain) for hit in hits),
-        as_json={"query": question, "hits": hits} if as_json else None,
+        {"query": question, "hits": hits},
         blocks=listing.render_hits(hits, question, explain=explain),
         empty="Nothing relevant." if question else "No records.",
-        quiet=context.quiet,
     )
     if not hits:
         raise click.exceptions.Exit(ExitCode.NOTHING)
@@ -232,7 +228,7 @@ def format_place(turn: Turn | None) -> str:
 @as_of
 @as_json
 @invocation
-def show(context: CommandContext, /, id: str, as_json: bool) -> None:
+def show(context: CommandContext, /, id: str) -> None:
     """Show a record, a turn or a paragraph with all its fields, or the conversation of a session.
 
     ID is an id, or the name of a session. In a pipe, a conversation has one line per turn: position, time,
@@ -252,20 +248,20 @@ def show(context: CommandContext, /, id: str, as_json: bool) -> None:
         parts = [part for name in names if (part := everything.get(name)) is not None]
     if session is not None:
         listing.print_listing(
+            context,
             (
                 (turn.position, turn.at, turn.speaker or turn.role, output.describe_turn(turn))
                 for turn in turns
             ),
-            as_json={"type": "session", "session": session, "turns": turns} if as_json else None,
+            {"type": "session", "session": session, "turns": turns},
             blocks=listing.render_turns(turns),
             empty="No turns.",
-            quiet=context.quiet,
         )
         return
     if value is None:
         raise _build_not_found(id)
     kind = get_subject(value)
-    if as_json:
+    if context.as_json:
         output.print_json({"type": kind, kind: value, **({"parts": parts} if kind == "record" else {})})
         return
     _print_fields(value)
@@ -306,9 +302,7 @@ def _build_not_found(id: str) -> NotFound:
 @as_of
 @as_json
 @invocation
-def list_records(
-    context: CommandContext, /, scope: str, archived: bool, pinned: bool, as_json: bool, **where: Any
-) -> None:  # fmt: skip
+def list_records(context: CommandContext, /, scope: str, archived: bool, pinned: bool, **where: Any) -> None:
     """List records, newest first. A headline stands for the records that it sums up.
 
     In a pipe, one line per record: id, kind, category, time of the last change, content.
@@ -318,11 +312,11 @@ def list_records(
     with context.reading() as memory:
         records = memory.scoped(scope).list(archived=archived, pinned=True if pinned else None, **where)
     listing.print_listing(
+        context,
         ((r.id, r.kind, r.category or "-", r.updated_at, r.content) for r in records),
-        as_json={"records": records} if as_json else None,
+        {"records": records},
         blocks=listing.render_records(records),
         empty="No records.",
-        quiet=context.quiet,
     )
 
 
@@ -331,14 +325,14 @@ def list_records(
 @as_of
 @as_json
 @invocation
-def categories(context: CommandContext, /, scope: str, as_json: bool) -> None:
+def categories(context: CommandContext, /, scope: str) -> None:
     """List the categories in use, with the number of records in each.
 
     With --json: {"categories": {"name": number}}.
     """
     with context.reading() as memory:
         counts = memory.scoped(scope).categories()
-    _tally(context, "categories", counts, as_json)
+    _tally(context, "categories", counts)
 
 
 @click.command(cls=Command)
@@ -346,22 +340,22 @@ def categories(context: CommandContext, /, scope: str, as_json: bool) -> None:
 @as_of
 @as_json
 @invocation
-def tags(context: CommandContext, /, scope: str, as_json: bool) -> None:
+def tags(context: CommandContext, /, scope: str) -> None:
     """List the tags in use, with the number of records with each.
 
     With --json: {"tags": {"name": number}}.
     """
     with context.reading() as memory:
         counts = memory.scoped(scope).tags()
-    _tally(context, "tags", counts, as_json)
+    _tally(context, "tags", counts)
 
 
-def _tally(context: CommandContext, /, name: str, counts: dict[str, int], as_json: bool) -> None:
+def _tally(context: CommandContext, /, name: str, counts: dict[str, int]) -> None:
     listing.print_listing(
+        context,
         ((number, key or "-") for key, number in counts.items()),
-        as_json={name: counts} if as_json else None,
+        {name: counts},
         empty=f"No {name}.",
-        quiet=context.quiet,
     )
 
 
@@ -373,57 +367,56 @@ def _tally(context: CommandContext, /, name: str, counts: dict[str, int], as_jso
 @click.option("--reason", default="", metavar="TEXT", help="Reason, for the journal.")
 @as_json
 @invocation
-def archive(context: CommandContext, /, id: str, reason: str, as_json: bool) -> None:
+def archive(context: CommandContext, /, id: str, reason: str) -> None:
     """Take a record out of search; `reverie restore` brings it back.
 
     With --json: {"record": {…}}.
     """
     with context.memory() as memory:
-        _print_change(context, "Archived", open_scope_of(memory, id).archive(id, reason=reason), as_json)
+        _print_change(context, "Archived", open_scope_of(memory, id).archive(id, reason=reason))
 
 
 @click.command(cls=Command)
 @click.argument("id")
 @as_json
 @invocation
-def restore(context: CommandContext, /, id: str, as_json: bool) -> None:
+def restore(context: CommandContext, /, id: str) -> None:
     """Bring an archived record back into search.
 
     With --json: {"record": {…}}.
     """
     with context.memory() as memory:
-        _print_change(context, "Restored", open_scope_of(memory, id).restore(id), as_json)
+        _print_change(context, "Restored", open_scope_of(memory, id).restore(id))
 
 
 @click.command(cls=Command)
 @click.argument("id")
 @as_json
 @invocation
-def pin(context: CommandContext, /, id: str, as_json: bool) -> None:
+def pin(context: CommandContext, /, id: str) -> None:
     """Protect a record from decay and automatic changes.
 
     With --json: {"record": {…}}.
     """
     with context.memory() as memory:
-        _print_change(context, "Pinned", open_scope_of(memory, id).update(id, pinned=True), as_json)
+        _print_change(context, "Pinned", open_scope_of(memory, id).update(id, pinned=True))
 
 
 @click.command(cls=Command)
 @click.argument("id")
 @as_json
 @invocation
-def unpin(context: CommandContext, /, id: str, as_json: bool) -> None:
+def unpin(context: CommandContext, /, id: str) -> None:
     """Allow decay and automatic changes again.
 
     With --json: {"record": {…}}.
     """
     with context.memory() as memory:
-        _print_change(context, "Unpinned", open_scope_of(memory, id).update(id, pinned=False), as_json)
+        _print_change(context, "Unpinned", open_scope_of(memory, id).update(id, pinned=False))
 
 
-def _print_change(context: CommandContext, /, verb: str, record: Record, as_json: bool) -> None:
-    document = {"record": record} if as_json else None
-    output.print_result(f"{verb} {record.id}.", as_json=document, quiet=context.quiet)
+def _print_change(context: CommandContext, /, verb: str, record: Record) -> None:
+    context.print_result(f"{verb} {record.id}.", {"record": record})
 
 
 @click.command(cls=Command)
@@ -431,7 +424,7 @@ def _print_change(context: CommandContext, /, verb: str, record: Record, as_json
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @as_json
 @invocation
-def purge(context: CommandContext, /, older_than: str | None, yes: bool, as_json: bool) -> None:
+def purge(context: CommandContext, /, older_than: str | None, yes: bool) -> None:
     """Delete archived records permanently.
 
     Without --older-than, the setting retention_days applies; 0 keeps all records. Expired records are
@@ -444,9 +437,8 @@ def purge(context: CommandContext, /, older_than: str | None, yes: bool, as_json
         age_text = older_than or f"{memory.settings.retention_days:g} days"
         question = f"Delete every record archived more than {age_text} ago permanently?"
         is_disabled = age is None and memory.settings.retention_days == 0
-        if not yes and not is_disabled and not confirm(question, instead="--yes"):
-            output.print_message("Nothing was deleted.", quiet=context.quiet)
-            return
+        if not yes and not is_disabled:
+            context.confirm(question, refused="Nothing was deleted.")
         number = memory.admin.purge(older_than=age)
     text = f"Deleted {output.count(number, 'record')} permanently."
-    output.print_result(text, as_json={"purged": number} if as_json else None, quiet=context.quiet)
+    context.print_result(text, {"purged": number})

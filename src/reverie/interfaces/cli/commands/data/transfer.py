@@ -47,7 +47,7 @@ _EXPECTED = {"known", "repeated"}
 @click.option("--overwrite", is_flag=True, help="Replace an existing file.")
 @as_json
 @invocation
-def backup(context: CommandContext, /, file: Path, overwrite: bool, as_json: bool) -> None:
+def backup(context: CommandContext, /, file: Path, overwrite: bool) -> None:
     """Back up the memory to one FILE; other programs may keep writing.
 
     FILE is a zip archive with the database, the Markdown files of the profile, and a manifest with checksums.
@@ -62,12 +62,10 @@ def backup(context: CommandContext, /, file: Path, overwrite: bool, as_json: boo
         with output.show_progress("bytes", size, quiet=context.quiet) as progress:
             result = memory.admin.backup(file, overwrite=overwrite, progress=progress)
     text = f"Backup: {result.path} ({output.format_size(result.size)}): {_format_contents(result)}."
-    document = result if as_json else None
-    output.print_result(text, as_json=document, quiet=context.quiet, brief=str(result.path))
-    if result.problems and not as_json:
-        output.print_message(
-            f"The backup has {output.count(result.problems, 'problem')}: see `reverie doctor`.",
-            quiet=context.quiet,
+    context.print_result(text, result, brief=str(result.path))
+    if result.problems and not context.as_json:
+        context.print_message(
+            f"The backup has {output.count(result.problems, 'problem')}: see `reverie doctor`."
         )
 
 
@@ -76,7 +74,7 @@ def backup(context: CommandContext, /, file: Path, overwrite: bool, as_json: boo
 @click.option("--replace", is_flag=True, help="Move an existing memory aside, within the folder.")
 @as_json
 @invocation
-def recover(context: CommandContext, /, file: Path, replace: bool, as_json: bool) -> None:
+def recover(context: CommandContext, /, file: Path, replace: bool) -> None:
     """Recover a memory from a backup FILE into the folder.
 
     FILE is verified before anything is changed. An existing memory is an error, unless --replace moves it
@@ -92,7 +90,7 @@ def recover(context: CommandContext, /, file: Path, replace: bool, as_json: bool
     with output.show_progress("bytes", None, quiet=context.quiet) as progress:
         report = recover_backup(file, folder, replace=replace, progress=progress)
     text = "\n".join(_describe_recovery(report))
-    output.print_result(text, as_json=report if as_json else None, quiet=context.quiet)
+    context.print_result(text, report)
 
 
 @click.command(cls=Command)
@@ -100,7 +98,7 @@ def recover(context: CommandContext, /, file: Path, replace: bool, as_json: bool
 @click.argument("target", metavar="TO")
 @as_json
 @invocation
-def copy(context: CommandContext, /, source: str, target: str, as_json: bool) -> None:
+def copy(context: CommandContext, /, source: str, target: str) -> None:
     """Copy the memory FROM a folder or a database TO another, where there is none yet.
 
     A place is a folder, or a URL such as postgresql://host/database?memory=acme. The journal of the copy is the
@@ -111,11 +109,11 @@ def copy(context: CommandContext, /, source: str, target: str, as_json: bool) ->
     """
     from reverie.admin.transfer.copying import copy_memory
 
-    with output.show_progress("changes", None, quiet=context.quiet or as_json) as advance:
+    with output.show_progress("changes", None, quiet=context.quiet or context.as_json) as advance:
         report = copy_memory(source, target, progress=advance)
     records, sessions = output.count(report.records, "record"), output.count(report.sessions, "session")
     text = f"Copied and compared: {records}, {sessions}, {output.count(report.changes, 'change')}."
-    output.print_result(text, as_json=report if as_json else None, quiet=context.quiet)
+    context.print_result(text, report)
 
 
 def _format_contents(result: Backup) -> str:
@@ -170,7 +168,6 @@ def export(
     form: ExportForm,
     scope: Sequence[str],
     overwrite: bool,
-    as_json: bool,
 ) -> None:
     """Export the memory to TARGET, for people and other programs.
 
@@ -188,10 +185,10 @@ def export(
                 target, form, scope=list(scope) or None, overwrite=overwrite, progress=progress
             )
     text = f"Exported to {report.path}: {_format_counts(report)}."
-    output.print_result(text, as_json=report.to_dict() if as_json else None, quiet=context.quiet)
-    if not as_json:
+    context.print_result(text, report.to_dict())
+    if not context.as_json:
         for each in report.left_out:
-            output.print_message(f"Left out: {each.place}: {each.detail}", quiet=context.quiet)
+            context.print_message(f"Left out: {each.place}: {each.detail}")
 
 
 def _get_exporter(memory: Memory | Snapshot) -> Callable[..., ExportReport]:
@@ -228,7 +225,6 @@ def import_path(
     dry_run: bool,
     scope: str | None,
     origin: Origin | None,
-    as_json: bool,
 ) -> None:
     """Import an export, another program's memory, or conversations from PATH.
 
@@ -253,11 +249,7 @@ def import_path(
         report = memory.admin.import_from(
             path, detected, dry_run=dry_run, scope=scope, origin=origin, progress=progress
         )
-    if as_json:
-        output.print_json(report.to_dict())
-    elif not context.quiet:
-        for line in _describe_import(report, path):
-            click.echo(output.escape_text(line))
+    context.print_result("\n".join(_describe_import(report, path)), report.to_dict())
 
 
 @contextmanager
