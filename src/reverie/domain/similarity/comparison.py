@@ -16,7 +16,7 @@ import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from reverie.domain.similarity import foreign_wording, rewording
@@ -212,9 +212,9 @@ class _Chunk(NamedTuple):
     bound: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class NormalizedText:
-    """The words that a text says. Made once by `read` when one text is compared with many.
+    """The words that a text says. Made once by `normalize` when one text is compared with many.
 
     Attributes:
         text: The text as it came.
@@ -234,6 +234,11 @@ class NormalizedText:
     breaks: tuple[int, ...] = ()
     pauses: tuple[str, ...] = ()
     english: bool
+
+    @cached_property
+    def simple_words(self) -> tuple[str, ...]:
+        """The words with plain phrases in one form of several that say the same."""
+        return rewording.simplify(self.words)
 
 
 def is_repetition(new: NormalizedText, old: NormalizedText) -> bool:
@@ -264,7 +269,7 @@ def is_repetition(new: NormalizedText, old: NormalizedText) -> bool:
 
 def _says_it_in_other_words(new: NormalizedText, old: NormalizedText) -> bool:
     if not new.breaks and not old.breaks:
-        one, other = rewording.simplify(new.words), rewording.simplify(old.words)
+        one, other = new.simple_words, old.simple_words
         if (
             (one == other and new.pauses == old.pauses)
             or rewording.is_reordered(one, other, {*new.pauses, *old.pauses})
@@ -351,7 +356,7 @@ def compute_keys(reading: NormalizedText) -> tuple[str, ...]:
         cuts = {at for at in range(2, min(first, _LONGEST_CUT)) if words[at] in _ADDING}
         sequences += [words[:at] for at in sorted(cuts | {max(first - 2, 2), max(first - 1, 2)})]
         if len(ends) == 1:
-            sequences.append(rewording.list_content(rewording.simplify(words)))
+            sequences.append(rewording.list_content(reading.simple_words))
     return tuple(dict.fromkeys(_hash_words(sequence) for sequence in sequences))
 
 

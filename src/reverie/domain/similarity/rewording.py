@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
+from functools import lru_cache
 
 from reverie.domain.similarity.specifics import MONTHS, NUMBER_WORDS, UNITS, WEEKDAYS, stem_word
 from reverie.domain.word_lists import parse_word_set
@@ -289,7 +290,10 @@ def is_abbreviated(one: str, other: str) -> bool:
     >>> is_abbreviated("Lives in Elm Str. 5", "Lives in Elm Straße 5"), is_abbreviated("Ask Jo. Now", "Ask John Now")
     (True, False)
     """
-    a, b = (text.rstrip(" .!").split() for text in (one, other))
+    one, other = one.rstrip(" .!"), other.rstrip(" .!")
+    if "." not in one and "." not in other:
+        return False
+    a, b = one.split(), other.split()
     if len(a) != len(b) or len(a) > _LONGEST_ABBREVIATED:
         return False
     pairs = [pair for pair in zip(a, b, strict=True) if pair[0].lower() != pair[1].lower()]
@@ -421,8 +425,8 @@ def is_turned(one: str, other: str) -> bool:
     >>> is_turned("Our CTO is Nadia", "Nadia is our CTO."), is_turned("A cat is an animal", "An animal is a cat")
     (True, False)
     """
-    a, b = _IDENTITY.fullmatch(one.strip(" .!")), _IDENTITY.fullmatch(other.strip(" .!"))
-    if a is None or b is None or len({each["is"].lower() for each in (a, b)}) > 1:
+    a, b = _match_identity(one), _match_identity(other)
+    if a is None or b is None or a["is"].lower() != b["is"].lower():
         return False
     if (a["one"].lower(), a["other"].lower()) != (b["other"].lower(), b["one"].lower()):
         return False
@@ -432,6 +436,11 @@ def is_turned(one: str, other: str) -> bool:
         and _NAME.fullmatch(each["other"]) is not None
         for each in (a, b)
     )
+
+
+@lru_cache(maxsize=1_024)  # each text is compared with many others
+def _match_identity(text: str) -> re.Match[str] | None:
+    return _IDENTITY.fullmatch(text.strip(" .!"))
 
 
 def _is_passive_of(passive: tuple[str, ...], active: tuple[str, ...]) -> bool:
