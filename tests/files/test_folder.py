@@ -115,6 +115,26 @@ def test_a_record_changed_in_place_is_seen_in_time(
     assert_files_match(kept_folder)
 
 
+def test_the_names_in_hundreds_of_folders_are_compared_in_a_share_of_the_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    large(monkeypatch)
+    monkeypatch.setattr(folder, "LOOK_S", -1.0)  # as if it took long
+    kept_folder = KeptFolder(tmp_path / "memory")
+    write_samples(kept_folder)
+    assert kept_folder.folder.flush()
+    kept_folder.folder.sync()
+    kept_folder.folder.refresh()  # looks for the first time
+    (kept_folder.root / "memory/000000000002.json").unlink()
+    kept_folder.folder.refresh()
+    assert not kept_folder.store.records([f"{2:012x}"])[0].archived
+    monkeypatch.setattr(folder, "SHARE", 1e6)  # so that it is time
+    kept_folder.folder.refresh()
+    assert kept_folder.folder.flush()
+    assert kept_folder.store.records([f"{2:012x}"])[0].archived
+    kept_folder.close()
+
+
 @pytest.mark.parametrize("many", [middle, large])
 def test_what_is_done_here_is_no_reason_to_look(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, many: Callable[[pytest.MonkeyPatch], None]

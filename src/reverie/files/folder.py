@@ -3,8 +3,9 @@
 Files follow the journal on a background thread, a tenth of a second behind, so that many changes are written
 together (`notice`). `flush` does not wait for that, nor do `close` and the end of the interpreter. At every
 turn the files are examined (`refresh`): the pages that stand in prompts always, and all others if that takes a
-third of a millisecond. Otherwise the modification times of folders are compared, and all files are scanned in at
-most a fiftieth of the time: by the turn if that takes a few milliseconds, else on the same thread.
+third of a millisecond. Otherwise the modification times of folders are compared, those of hundreds in at most a
+fiftieth of the time. All files are scanned in at most a fiftieth of the time, too: by the turn if that takes a few
+milliseconds, else on the same thread.
 
 `mirror` writes files, and `hand_edits` imports edits. Nothing here raises because of a file: what cannot be
 read or written is logged, counted, and returned by `problems`.
@@ -42,6 +43,9 @@ _log = logging.getLogger("reverie")
 
 FREE_S = 0.0003
 """Maximum duration of a scan of all files that is run at every turn."""
+
+LOOK_S = 0.0003
+"""Maximum duration of comparing the times of all folders that is done at every turn; hundreds take longer."""
 
 DELAY_S = 0.1
 """How long changes are collected before their files are written."""
@@ -99,6 +103,8 @@ class MemoryFolder:
         self._trouble = ""
         self._sweeps: deque[float] = deque(maxlen=_SWEEPS)
         self._swept_at = 0.0
+        self._looks: deque[float] = deque(maxlen=_SWEEPS)
+        self._looked_at = 0.0
         self._retry_at = 0.0
         _OPEN.add(self)
 
@@ -181,8 +187,9 @@ class MemoryFolder:
     def refresh(self) -> None:
         """Import hand edits; called at every turn.
 
-        The two pages that stand in prompts, today's notes and the names in all folders are always examined; all
-        files if that takes at most 0.3 ms, or at most 4 ms and less than a fiftieth of the time since the last scan.
+        The two pages that stand in prompts and today's notes are always examined; the names in all folders if that
+        takes at most 0.3 ms, or less than a fiftieth of the time since they were last; all files if that takes at most
+        0.3 ms, or at most 4 ms and less than a fiftieth of the time since the last scan.
         """
         if self._closed or self._catching_up:
             return
@@ -387,7 +394,14 @@ class MemoryFolder:
     def _find_changed_folders(self) -> list[str]:
         """Return what is in folders whose time has changed: a name was added, removed or renamed there."""
         paths: list[str] = []
-        for folder, now in self._mirror.disk.list_changed_folders():
+        began = time.monotonic()
+        took = min(self._looks, default=0.0)
+        if took > LOOK_S and began - self._looked_at < took / SHARE:
+            return paths
+        changed = self._mirror.disk.list_changed_folders()
+        self._looked_at = time.monotonic()
+        self._looks.append(self._looked_at - began)
+        for folder, now in changed:
             self._times[folder] = now
             names = os.listdir(self._root / folder) if now else []
             if len(names) > _FEW_IN_FOLDER:
