@@ -23,6 +23,7 @@ from reverie.domain.similarity import foreign_wording, rewording
 from reverie.domain.similarity.code_tokens import has_code_of, has_paired_stars
 from reverie.domain.similarity.specifics import (
     COSTS,
+    MONTH_NUMBERS,
     NEGATIONS,
     NUMBER_WORDS,
     NUMERIC_DATE,
@@ -183,12 +184,6 @@ _TIGHT_PREFIXES = ("re-", "non-", "un-", "co-", "pre-", "no-", "anti-", "ex-")
 _TIGHT_SUFFIXES = ("ing", "ed", "odd", "free", "less", "like")
 _CASED_UNITS = parse_word_set("Mb MB Gb GB Kb KB kb mb gb Tb TB mW MW mg Mg ms Ms MS")
 _DAYPARTS = parse_word_set("am pm a.m p.m")
-_MONTHS = parse_word_set(
-    """
-    jan feb mar apr may jun jul aug sep sept oct nov dec january february march april june july august
-    september october november december
-    """
-)
 _MOST_STARTS = 200
 _LONGEST_KEPT = _LONGEST_CUT = 64
 _LONGEST_CACHED = 2_000
@@ -421,7 +416,7 @@ def _read_chunk(chunk: str) -> _Chunk:
     return _Chunk(
         words,
         ends,
-        dated=lower in _MONTHS
+        dated=lower in MONTH_NUMBERS
         or lower in _DAYPARTS
         or NUMERIC_DATE.fullmatch(core) is not None
         or (core[0].isdigit() and lower.endswith(("am", "pm", "a.m", "p.m"))),

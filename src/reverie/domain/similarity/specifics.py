@@ -21,7 +21,7 @@ MONTHS = (
     "january", "february", "march", "april", "may", "june",
     "july", "august", "september", "october", "november", "december",
 )  # fmt: skip
-_MONTH_NUMBERS = {name[:length]: n for n, name in enumerate(MONTHS, 1) for length in (3, len(name))} | {
+MONTH_NUMBERS = {name[:length]: n for n, name in enumerate(MONTHS, 1) for length in (3, len(name))} | {
     "sept": 9
 }
 WEEKDAYS = parse_word_set("monday tuesday wednesday thursday friday saturday sunday")
@@ -322,7 +322,7 @@ def is_ambiguous_thousands(digits: str) -> bool:
 
 def _rewrite_date(match: re.Match[str]) -> str:
     part = match.groupdict()
-    month = _MONTH_NUMBERS[(part["m1"] or part["m2"] or part["m3"]).lower()]
+    month = MONTH_NUMBERS[(part["m1"] or part["m2"] or part["m3"]).lower()]
     day, year = part["d1"] or part["d2"], part["y1"] or part["y2"] or part["y3"]
     if day is None:
         return f"{year}-{month:02d}"
