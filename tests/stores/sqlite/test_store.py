@@ -134,10 +134,10 @@ def test_a_folder_in_its_place_is_refused(tmp_path: Path) -> None:
 
 # -- migrations ------------------------------------------------------------------------------------------
 
-NEXT = (*MIGRATIONS, Migration(name="a mood", statements=("ALTER TABLE records ADD COLUMN mood TEXT",)))
+NEXT = (*MIGRATIONS, Migration(name="a mood", sql="ALTER TABLE records ADD COLUMN mood TEXT;\n"))
 BROKEN = (
     *MIGRATIONS,
-    Migration(name="broken", statements=("CREATE TABLE moods (id)", "CREATE TABLE moods (id)")),
+    Migration(name="broken", sql="CREATE TABLE moods (id);\nCREATE TABLE moods (id);\n"),
 )
 
 
