@@ -20,120 +20,89 @@ from reverie.domain import errors
 from reverie.interfaces.cli import output
 from reverie.interfaces.cli.options import EXITS, CommandContext, ExitCode, build_common_options
 
-_RECORDS = "reverie.interfaces.cli.commands.data.records"
-_CONVERSATIONS = "reverie.interfaces.cli.commands.data.conversations"
-_PAGES = "reverie.interfaces.cli.commands.data.pages"
-_HISTORY = "reverie.interfaces.cli.commands.admin.history"
-_UPKEEP = "reverie.interfaces.cli.commands.admin.upkeep"
-_TRANSFER = "reverie.interfaces.cli.commands.data.transfer"
-_FOLDER = "reverie.interfaces.cli.commands.data.folder"
-_DREAMS = "reverie.interfaces.cli.commands.admin.dreams"
+_PACKAGE = "reverie.interfaces.cli.commands"
 
 COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "Remember and recall": {
-        "remember": (f"{_RECORDS}:remember", "Save something to long-term memory."),
-        "recall": (f"{_RECORDS}:recall", "Find memories about a query, best first."),
-        "show": (f"{_RECORDS}:show", "Show a record, a turn, a paragraph or a conversation."),
-        "list": (f"{_RECORDS}:list_records", "List records, newest first."),
-        "categories": (f"{_RECORDS}:categories", "List the categories in use."),
-        "tags": (f"{_RECORDS}:tags", "List the tags in use."),
+        "remember": (".data.records:remember", "Save something to long-term memory."),
+        "recall": (".data.records:recall", "Find memories about a query, best first."),
+        "show": (".data.records:show", "Show a record, a turn, a paragraph or a conversation."),
+        "list": (".data.records:list_records", "List records, newest first."),
+        "categories": (".data.records:categories", "List the categories in use."),
+        "tags": (".data.records:tags", "List the tags in use."),
     },
     "Manage records": {
-        "archive": (f"{_RECORDS}:archive", "Take a record out of search."),
-        "restore": (f"{_RECORDS}:restore", "Bring an archived record back."),
-        "pin": (f"{_RECORDS}:pin", "Protect a record from decay and automatic changes."),
-        "unpin": (f"{_RECORDS}:unpin", "Allow decay and automatic changes again."),
-        "purge": (f"{_RECORDS}:purge", "Delete archived records permanently."),
-        "forget": (
-            "reverie.interfaces.cli.commands.admin.forget:forget",
-            "Erase content permanently, everywhere.",
-        ),
-        "redact": (
-            "reverie.interfaces.cli.commands.admin.redact:redact",
-            "Remove stored secrets permanently.",
-        ),
+        "archive": (".data.records:archive", "Take a record out of search."),
+        "restore": (".data.records:restore", "Bring an archived record back."),
+        "pin": (".data.records:pin", "Protect a record from decay and automatic changes."),
+        "unpin": (".data.records:unpin", "Allow decay and automatic changes again."),
+        "purge": (".data.records:purge", "Delete archived records permanently."),
+        "forget": (".admin.forget:forget", "Erase content permanently, everywhere."),
+        "redact": (".admin.redact:redact", "Remove stored secrets permanently."),
     },
     "History": {
-        "history": (f"{_HISTORY}:history", "List changes, newest first."),
-        "blame": (f"{_HISTORY}:blame", "Show where something comes from."),
-        "diff": (f"{_HISTORY}:diff", "Show differences."),
-        "undo": (f"{_HISTORY}:undo", "Undo changes."),
-        "thin": (f"{_HISTORY}:thin", "Give up earlier versions from before a time."),
+        "history": (".admin.history:history", "List changes, newest first."),
+        "blame": (".admin.history:blame", "Show where something comes from."),
+        "diff": (".admin.history:diff", "Show differences."),
+        "undo": (".admin.history:undo", "Undo changes."),
+        "thin": (".admin.history:thin", "Give up earlier versions from before a time."),
     },
     "Conversations": {
-        "chat": ("reverie.interfaces.cli.commands.agent.chat:chat", "Talk with a model that remembers."),
-        "say": (f"{_CONVERSATIONS}:add_turn", "Add a turn to a session."),
-        "context": (f"{_CONVERSATIONS}:print_context", "Print the context for a prompt."),
-        "sessions": (f"{_CONVERSATIONS}:sessions", "List sessions, most recently active first."),
-        "feedback": (f"{_CONVERSATIONS}:feedback", "Say that an answer was good or bad."),
+        "chat": (".agent.chat:chat", "Talk with a model that remembers."),
+        "say": (".data.conversations:add_turn", "Add a turn to a session."),
+        "context": (".data.conversations:print_context", "Print the context for a prompt."),
+        "sessions": (".data.conversations:sessions", "List sessions, most recently active first."),
+        "feedback": (".data.conversations:feedback", "Say that an answer was good or bad."),
     },
     "Agents": {
-        "mcp": ("reverie.interfaces.cli.commands.agent.mcp:mcp", "Serve the memory over MCP."),
-        "serve": ("reverie.interfaces.cli.commands.agent.serve:serve", "Serve the memory over HTTP."),
-        "token": (
-            "reverie.interfaces.cli.commands.agent.serve:token",
-            "Create, list and revoke access tokens.",
-        ),
-        "hook": (
-            "reverie.interfaces.cli.commands.agent.hook:hook",
-            "Handle the events of a coding agent.",
-        ),
+        "mcp": (".agent.mcp:mcp", "Serve the memory over MCP."),
+        "serve": (".agent.serve:serve", "Serve the memory over HTTP."),
+        "token": (".agent.serve:token", "Create, list and revoke access tokens."),
+        "hook": (".agent.hook:hook", "Handle the events of a coding agent."),
     },
     "Pages": {
-        "pages": (f"{_PAGES}:pages", "List pages and logs."),
-        "page": (f"{_PAGES}:page", "Print MEMORY.md or another page or log."),
-        "edit": (f"{_PAGES}:edit", "Edit MEMORY.md or another page."),
-        "append": (f"{_PAGES}:append", "Append to HISTORY.md, a daily note or a page."),
+        "pages": (".data.pages:pages", "List pages and logs."),
+        "page": (".data.pages:page", "Print MEMORY.md or another page or log."),
+        "edit": (".data.pages:edit", "Edit MEMORY.md or another page."),
+        "append": (".data.pages:append", "Append to HISTORY.md, a daily note or a page."),
     },
     "Consolidation": {
         "dream": (
-            f"{_DREAMS}:dream",
+            ".admin.dreams:dream",
             "Consolidate records: enrich, verify, merge, infer, supersede, promote.",
         ),
-        "review": (
-            "reverie.interfaces.cli.commands.admin.review:review",
-            "List proposed memories, and decide them.",
-        ),
-        "worker": (
-            "reverie.interfaces.cli.commands.agent.worker:worker",
-            "Do the background work of a memory or a database.",
-        ),
+        "review": (".admin.review:review", "List proposed memories, and decide them."),
+        "worker": (".agent.worker:worker", "Do the background work of a memory or a database."),
     },
     "The readable folder": {
-        "watch": (f"{_FOLDER}:watch", "Import edited files as they are saved."),
-        "rebuild": (f"{_FOLDER}:rebuild", "Rebuild a lost database from the files."),
-        "files": (f"{_FOLDER}:files", "Write the files of a memory in a database, or take in edits."),
+        "watch": (".data.folder:watch", "Import edited files as they are saved."),
+        "rebuild": (".data.folder:rebuild", "Rebuild a lost database from the files."),
+        "files": (".data.folder:files", "Write the files of a memory in a database, or take in edits."),
     },
     "Backup and transfer": {
-        "backup": (f"{_TRANSFER}:backup", "Back up the memory to one file."),
-        "recover": (f"{_TRANSFER}:recover", "Recover a memory from a backup."),
-        "copy": (f"{_TRANSFER}:copy", "Copy the memory to another folder or database."),
-        "export": (f"{_TRANSFER}:export", "Export the memory to files."),
+        "backup": (".data.transfer:backup", "Back up the memory to one file."),
+        "recover": (".data.transfer:recover", "Recover a memory from a backup."),
+        "copy": (".data.transfer:copy", "Copy the memory to another folder or database."),
+        "export": (".data.transfer:export", "Export the memory to files."),
         "import": (
-            f"{_TRANSFER}:import_path",
+            ".data.transfer:import_path",
             "Import an export, another program's memory, or conversations.",
         ),
     },
     "Maintenance": {
-        "init": (f"{_UPKEEP}:init", "Create a memory in the folder."),
-        "check": (f"{_UPKEEP}:check", "Check the database for errors."),
-        "store": (f"{_UPKEEP}:store", "Create, upgrade or check a PostgreSQL database."),
-        "doctor": (
-            "reverie.interfaces.cli.commands.admin.doctor:doctor",
-            "Diagnose and repair the memory.",
-        ),
-        "embed": (f"{_UPKEEP}:embed", "Compute the vectors that are missing."),
-        "stats": (f"{_UPKEEP}:stats", "Show statistics."),
+        "init": (".admin.upkeep:init", "Create a memory in the folder."),
+        "check": (".admin.upkeep:check", "Check the database for errors."),
+        "store": (".admin.upkeep:store", "Create, upgrade or check a PostgreSQL database."),
+        "doctor": (".admin.doctor:doctor", "Diagnose and repair the memory."),
+        "embed": (".admin.upkeep:embed", "Compute the vectors that are missing."),
+        "stats": (".admin.upkeep:stats", "Show statistics."),
     },
     "Try it": {
-        "demo": (
-            "reverie.interfaces.cli.demo:demo",
-            "Replay an example conversation and ask questions.",
-        ),
+        "demo": ("..demo:demo", "Replay an example conversation and ask questions."),
         "eval": ("reverie.evals.command:eval_command", "Measure how well it recalls."),
     },
 }
-"""Every command: its module and function, and its line in `reverie --help`."""
+"""Every command: its module, from `_PACKAGE` on, and its function, and its line in `reverie --help`."""
 
 _OTHER_NAMES = {"save": "remember", "add": "remember", "search": "recall", "find": "recall", "get": "show"}
 _OTHER_NAMES |= dict.fromkeys(("delete", "remove", "rm"), "archive")
@@ -151,7 +120,7 @@ class ReverieGroup(click.Group):
         for section in COMMANDS.values():
             if cmd_name in section:
                 module, _, attribute = section[cmd_name][0].partition(":")
-                command = getattr(import_module(module), attribute)
+                command = getattr(import_module(module, _PACKAGE), attribute)
                 assert isinstance(command, click.Command)
                 return command
         return None
