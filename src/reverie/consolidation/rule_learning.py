@@ -21,6 +21,7 @@ from reverie.domain.record import SUMMARY_TAG, Kind, Origin, Record
 from reverie.domain.text import ids
 from reverie.domain.text.escaping import NOTICE, unquoted_text
 from reverie.domain.text.timestamps import Clock
+from reverie.domain.word_lists import parse_word_set
 from reverie.repositories.records import NewRecord, RecordRepository, SaveResult
 from reverie.settings import Settings
 from reverie.stores.protocol import Store
@@ -72,11 +73,7 @@ _LEAST_SHARED = 0.8
 _WORD = re.compile(r"[^\W_]{3,}")
 
 
-def _to_word_set(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-_FILLER = _to_word_set(
+_FILLER = parse_word_set(
     """
     the and you your that have has noted since will for because let know got remember remembered prefer
     prefers like likes told said want wants from now with are was this use using can keep mind sure

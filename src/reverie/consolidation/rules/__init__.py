@@ -7,6 +7,7 @@ nothing.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 
 from reverie.consolidation.rules.corrections import is_correction
@@ -20,19 +21,10 @@ from reverie.consolidation.rules.facts import (
     strip_question,
 )
 from reverie.consolidation.rules.failures import is_failure, is_fix
+from reverie.consolidation.rules.patterns import RULES, PatternFile, Rule, Speaker
 from reverie.consolidation.rules.preferences import is_constraint, is_decision, is_preference
 from reverie.consolidation.rules.sentences import is_self_contained, split_sentences, strip_quotations
-from reverie.consolidation.rules.wording import (
-    CODE_LINE,
-    NO_STATEMENT,
-    OPENING,
-    RULES,
-    Lazy,
-    Rule,
-    Speaker,
-    any_of,
-    compile_pattern,
-)
+from reverie.domain.lazy_regex import LazyRegex
 
 __all__ = [
     "RULES",
@@ -63,62 +55,11 @@ _HOLDS: Mapping[Rule, Callable[[str, Speaker], bool]] = {
     "failure": is_failure,
     "fix": is_fix,
 }
-_CUES: Mapping[Rule, Lazy] = {
-    "decision": compile_pattern(
-        r"\b"
-        + any_of(r"""
-        decided, decision, agreed, opted, chose, chosen, settled, resolved, concluded, went with, ended
-        up, made up, picked, final, let, going, sticking, switching, moving, migrating, dropping, will,
-        approved, plan
-        """)
-        + r"\b|'ll\b"
-    ),
-    "constraint": compile_pattern(
-        r"\b"
-        + any_of(r"""
-        must, allow, allowed, permitted, authori[sz]ed, forbidden, prohibited, mandatory, compulsory,
-        off.limits, negotiable, required?, requires, has to, have to, needs? to, can, can't, cannot,
-        may, only, no, circumstances, deadline, budget, limit, limited, maximum, minimum, max, min,
-        allergic, forbids?, demands?, insists?, prohibits?, requirement, always, never, don't, do not,
-        told you, asked you, nobody
-        """)
-        + r"\b|mustn't"
-    ),
-    "preference": compile_pattern(
-        r"\b"
-        + any_of(r"""
-        prefer, favou?r, hate, dislike, detest, loathe, love, enjoy, adore, like, rather, want, stand,
-        fan, favou?rite, preferred, wish, comfortable, best, from now on, future, call me, stop, when,
-        whenever, always, never, ever
-        """)
-        + r"\b"
-    ),
-    "failure": compile_pattern(
-        any_of(r"""
-        fail, crash, time[sd] out, abort, stuck, work, help, \brun, start, open, load, respond, pass,
-        compil, boot, charg, \brise, arrive, segment, overflow, out of, chok, stopped, broke, break,
-        down, \bred\b, corrupt, reach, connect, won't, can't, cannot, could, keep, \bran\b, outage,
-        return, status, [45]\d\d, exit, error, exception, fatal, denied, refus, reject, declin, cancel,
-        hangs, leak, nothing happens
-        """)
-    ),
-    "fix": compile_pattern(
-        any_of(r"""
-        fix, solv, cured, trick, rid of, stopped, brought, away, helped, worked, workaround, remedy,
-        cure, solution, again, works, working, pass, rolled back, corrected, to work
-        """)
-    ),
-    "correction": compile_pattern(
-        any_of(r"""
-        wrong, incorrect, false, mistak, right, correct, true, accurate, the one, \bold\b, mixing,
-        mixed, confus, misread, ignor, misunder, misquot, overlook, halluc, forg, skip, missed,
-        invented, made, backwards, different, leaves out, missing, misses, you said, \bnot\b, n't,
-        suppos, should, \bi said, meant, wanted, asked, told, answer my, undo, revert, stop doing, never
-        said, \bno\b, \bnope\b, actually, why did you, try, work, help
-        """)
-    ),
-}
-"""Words without which a rule cannot hold: most sentences have none, and cost little."""
+_CUES = PatternFile("cues", re.IGNORECASE)
+_CODE_LINE = LazyRegex(
+    r"^(?:def|class|import|from \w+ import|raise|assert|return|if|for|while|git|npm|pip|sudo|select|"
+    r"insert|const|let|var|function|public|private|echo|export)\b.*(?:[(){};=]|--?\w|FROM\b)",
+)
 
 
 def match_rules(sentence: str, *, speaker: Speaker, answering: bool = False) -> tuple[Rule, ...]:
@@ -135,12 +76,12 @@ def match_rules(sentence: str, *, speaker: Speaker, answering: bool = False) -> 
     ()
     """
     masked = strip_quotations(sentence)
-    if len(masked) > LONGEST_SENTENCE or CODE_LINE.search(masked):
+    if len(masked) > LONGEST_SENTENCE or _CODE_LINE.re.search(masked):
         return ()
     found: set[Rule] = {"correction"} if speaker == "user" and _has_correction(masked, answering) else set()
-    cued = {rule for rule in _HOLDS if _CUES[rule].search(masked)}
-    if cued and not NO_STATEMENT.search(masked):
-        body = OPENING.pattern.sub("", masked)
+    cued = {rule for rule in _HOLDS if _CUES.matches(masked, rule)}
+    if cued and not _CUES.matches(masked, "no_statement"):
+        body = _CUES["opening"].sub("", masked)
         found |= {rule for rule, holds in _HOLDS.items() if rule in cued and holds(body, speaker)}
     return tuple(rule for rule in RULES if rule in found)
 
@@ -156,10 +97,10 @@ def has_correction(sentence: str, *, answering: bool = False) -> bool:
     (True, False)
     """
     masked = strip_quotations(sentence)
-    if len(masked) > LONGEST_SENTENCE or CODE_LINE.search(masked):
+    if len(masked) > LONGEST_SENTENCE or _CODE_LINE.re.search(masked):
         return False
     return _has_correction(masked, answering)
 
 
 def _has_correction(masked: str, answering: bool) -> bool:
-    return _CUES["correction"].search(masked) is not None and is_correction(masked, answering=answering)
+    return _CUES.matches(masked, "correction") and is_correction(masked, answering=answering)

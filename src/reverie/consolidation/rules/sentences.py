@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from reverie.consolidation.rules.wording import compile_pattern
+from reverie.domain.lazy_regex import LazyRegex
 from reverie.domain.text import validation
 from reverie.domain.text.calendar_words import MONTHS
+from reverie.domain.word_lists import parse_word_set
 
 LONGEST_TEXT = 8_000
 """Characters of one turn that are looked at, from its beginning; longer ones are pastes, and cost time."""
@@ -34,7 +35,7 @@ def is_self_contained(sentence: str) -> bool:
     (False, True)
     """
     words = {word.lower() for word in _WORD.findall(sentence)} - _EMPTY_WORDS
-    return len(words) >= 2 and not _POINTS_BACK.search(strip_quotations(sentence))
+    return len(words) >= 2 and not _POINTS_BACK.re.search(strip_quotations(sentence))
 
 
 _FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})[^\n]*\n.*?(?:^[ \t]*\1[^\n]*$|\Z)", re.MULTILINE | re.DOTALL)
@@ -94,11 +95,7 @@ def strip_quotations(sentence: str) -> str:
 _WORD = re.compile(r"[\w'’]+")
 
 
-def _to_word_set(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-_EMPTY_WORDS = _to_word_set(
+_EMPTY_WORDS = parse_word_set(
     """
     a an the this that these those it its it's that's is are was were be been am i'm i you you're we
     we're they he she me my your our us them and or but so not no nope yes ok okay of to in on at
@@ -108,7 +105,8 @@ _EMPTY_WORDS = _to_word_set(
     sorry helped again did trick stop doing
     """
 )
-_POINTS_BACK = compile_pattern(
+_POINTS_BACK = LazyRegex(
     r"^(?:ok,? |yes,? |but |and |so |well,? )*(?:that|this|it)(?:'s| is| was)? (?:fixed|solved|resolved|"
     r"worked|works|helped|failed|fails|doesn't work|does not work|didn't work|did the trick)\b.{0,20}$",
+    re.IGNORECASE,
 )
