@@ -136,3 +136,25 @@ def test_make_says_that_there_is_no_builder(tmp_path: Path) -> None:
     run = subprocess.run([shell, script], env={"PATH": str(tmp_path)}, capture_output=True, text=True)
     assert run.returncode == 1
     assert "podman" in run.stderr
+
+
+@pytest.mark.parametrize(("name", "given"), [("podman", "--format docker "), ("docker", "")])
+def test_make_builds_an_image_that_keeps_the_health_check(tmp_path: Path, name: str, given: str) -> None:
+    builder = tmp_path / name
+    builder.write_text('#!/bin/sh\necho "$@"\n')
+    builder.chmod(0o755)
+    environment = {"PATH": str(tmp_path)}
+    command = ["/bin/sh", ROOT / "scripts" / "build_image.sh", "--build-arg", "BASE=python:3.13"]
+    run = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    expected = f"build {given}--build-arg BASE=python:3.13 --tag reverie --file Containerfile ."
+    assert run.stdout.splitlines()[-1] == expected
+
+
+def test_the_first_token_is_created_as_the_page_of_containers_says(tmp_path: Path) -> None:
+    from reverie.interfaces.cli.main import main
+
+    page = (ROOT / "docs" / "how-to" / "containers.md").read_text(encoding="utf-8")
+    arguments = re.findall(r"compose run --rm server (token create .*)", page)
+    assert len(arguments) == 1
+    main(["init", "--store", str(tmp_path / "memory")])
+    assert main([*arguments[0].split(), "--store", str(tmp_path / "memory")]) == 0
