@@ -12,6 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
+
+from reverie.interfaces.cli.main import cli
 
 yaml = pytest.importorskip("yaml")
 
@@ -151,10 +154,10 @@ def test_make_builds_an_image_that_keeps_the_health_check(tmp_path: Path, name: 
 
 
 def test_the_first_token_is_created_as_the_page_of_containers_says(tmp_path: Path) -> None:
-    from reverie.interfaces.cli.main import main
-
     page = (ROOT / "docs" / "how-to" / "containers.md").read_text(encoding="utf-8")
     arguments = re.findall(r"compose run --rm server (token create .*)", page)
     assert len(arguments) == 1
-    main(["init", "--store", str(tmp_path / "memory")])
-    assert main([*arguments[0].split(), "--store", str(tmp_path / "memory")]) == 0
+    store = ["--store", str(tmp_path / "memory")]
+    for command in (["init"], arguments[0].split()):
+        result = CliRunner().invoke(cli, [*command, *store])
+        assert result.exit_code == 0, result.output
