@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from types import MappingProxyType
 
@@ -47,7 +47,9 @@ _NEGATION = re.compile(
     r"n[o']t\b|\b(?:no|never|none|nobody|nothing|without|stop|avoid|except|unless|instead|don|cannot)\b",
     re.IGNORECASE,
 )
-_SPECIFIC = re.compile(r"\S*(?:\d|[@/\\_~$|`]|\w\.\w|\w:\w|(?<!\S)--?[A-Za-z])\S*")
+_SPECIFIC = re.compile(
+    r"\d|[@/\\_~$|`]|\w\.\w|\w:\w|\A--?[A-Za-z]"
+)  # in one word: around it, `\S*` is quadratic
 _EDGES = ".,;:!?()[]{}'\"`"
 
 
@@ -164,34 +166,45 @@ def is_said_by_owner(text: str, view: Iterable[Turn]) -> bool:
         text: The text.
         view: Turns; those of the user's that are the owner's count.
     """
-    own = [
-        sentence
-        for turn in view
-        if turn.role == "user" and turn.origin == "owner"
-        for sentence in _SENTENCE_END.split(unquoted_text(turn.content))
-    ]
-    sentences = [sentence for sentence in _SENTENCE_END.split(text) if _WORD.search(sentence)]
-    return bool(sentences) and all(
-        any(_has_statement(each, sentence) for each in own) for sentence in sentences
+    own = _read_statements(
+        unquoted_text(turn.content) for turn in view if turn.role == "user" and turn.origin == "owner"
     )
+    said = _read_statements([text])
+    return bool(said) and all(any(each.says(statement) for each in own) for statement in said)
 
 
-def _has_statement(own: str, sentence: str) -> bool:
-    words, own_words = _extract_comparable_words(sentence, own)
-    return (
-        len(words & own_words) >= SHARED * len(words)
-        and bool(_NEGATION.search(own)) == bool(_NEGATION.search(sentence))
-        and _extract_specifics(sentence) <= _extract_specifics(own)
-    )
+@dataclass(frozen=True, slots=True)
+class _Statement:
+    """What of a sentence is compared. Equal sentences are compared once."""
+
+    words: frozenset[str]
+    all_words: frozenset[str]
+    specifics: frozenset[str]
+    is_negative: bool
+
+    def says(self, other: _Statement) -> bool:
+        """Return whether this sentence has nearly all words of another; function words if it has no others."""
+        words, own = (other.words, self.words) if other.words else (other.all_words, self.all_words)
+        return (
+            len(words & own) >= SHARED * len(words)
+            and self.is_negative == other.is_negative
+            and other.specifics <= self.specifics
+        )
 
 
-def _extract_comparable_words(text: str, other: str) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the words of two texts, with function words if the first text has no others, such as "do so"."""
-    words = extract_content_words(text)
-    return (
-        (words, extract_content_words(other))
-        if words
-        else (_extract_all_words(text), _extract_all_words(other))
+def _read_statements(texts: Iterable[str]) -> tuple[_Statement, ...]:
+    return tuple(
+        dict.fromkeys(
+            _Statement(
+                words=extract_content_words(sentence),
+                all_words=_extract_all_words(sentence),
+                specifics=_extract_specifics(sentence),
+                is_negative=bool(_NEGATION.search(sentence)),
+            )
+            for text in texts
+            for sentence in _SENTENCE_END.split(text)
+            if _WORD.search(sentence)
+        )
     )
 
 
@@ -200,7 +213,7 @@ def _extract_all_words(text: str) -> frozenset[str]:
 
 
 def _extract_specifics(text: str) -> frozenset[str]:
-    return frozenset(match.strip(_EDGES).lower() for match in _SPECIFIC.findall(text))
+    return frozenset(word.strip(_EDGES).lower() for word in text.split() if _SPECIFIC.search(word))
 
 
 # -- summaries -------------------------------------------------------------------------------------------

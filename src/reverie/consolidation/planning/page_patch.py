@@ -62,7 +62,7 @@ LONGEST_LINE = 500
 """Characters of a line that a model writes."""
 
 _HEADING = re.compile(r"\s{0,3}#{1,6}\s+\S")
-_MARKER = re.compile(r"\s*(?:[-*+]|\d{1,3}[.)])\s+(?:\[[ xX]\]\s+)?")
+_MARKER = re.compile(r"\A\s*(?:[-*+]|\d{1,3}[.)])\s+(?:\[[ xX]\]\s+)?")
 _LABEL = re.compile(r"L?(\d{1,5})", re.IGNORECASE)
 
 

@@ -61,15 +61,17 @@ _SUFFIXES = (
 # In capitals too, as in `README.MD`; not mixed, which is a new sentence after a missing space (`Done.Go on`), and
 # not single letters, which are initials.
 _SUFFIXES = "|".join((_SUFFIXES, *(each.upper() for each in _SUFFIXES.split("|") if len(each) > 1)))
+# Every run is bounded: from each place in a long rule of hyphens, an unbounded one is read to its end again.
 _REFERENCE = LazyRegex(
     rf"""(?P<url>https?://[^\s<>"'`|]+)
-      | (?P<test>[\w./-]+\.py(?:::[\w\[\]-]+)+)
-      | (?P<path>(?<![\w@/.])(?:~|\.{{1,2}})?/?(?:[\w@.+-]+/)+[\w@.+-]*\.(?:{_SUFFIXES})\b(?!\.\w))
-      | (?P<rooted>(?<![\w/.:<])(?:~|\.{{1,2}})?/(?:[\w@.+-]+/)+[\w@.+-]*\w)
-      | (?P<file>(?<![\w@/.])[\w-]+(?:\.[\w-]+)*\.(?:{_SUFFIXES})\b(?!\.\w))
+      | (?P<test>[\w./-]{{1,300}}\.py(?:::[\w\[\]-]+)+)
+      | (?P<path>(?<![\w@/.])(?:~|\.{{1,2}})?/?(?:[\w@.+-]{{1,255}}/){{1,40}}
+          [\w@.+-]{{0,255}}\.(?:{_SUFFIXES})\b(?!\.\w))
+      | (?P<rooted>(?<![\w/.:<])(?:~|\.{{1,2}})?/(?:[\w@.+-]{{1,255}}/){{1,40}}[\w@.+-]{{0,255}}\w)
+      | (?P<file>(?<![\w@/.])[\w-]{{1,255}}(?:\.[\w-]{{1,255}}){{0,20}}\.(?:{_SUFFIXES})\b(?!\.\w))
       | (?P<named>\btest_\w+\b | \btest[A-Z]\w+ | \bTest[A-Z]\w+(?:(?:::|[./\#])\w[\w-]*)*
           | \b[A-Z]\w*[a-z0-9]Tests?\b(?:(?:::|[.\#])\w+)*)
-      | (?P<issue>(?<![\w&/])(?:[\w-]+/[\w.-]+)?\#\d{{1,6}}\b | \b[A-Z][A-Z0-9]{{1,9}}-\d{{1,6}}\b)
+      | (?P<issue>(?<![\w&/])(?:[\w-]{{1,100}}/[\w.-]{{1,100}})?\#\d{{1,6}}\b | \b[A-Z][A-Z0-9]{{1,9}}-\d{{1,6}}\b)
       | (?P<commit>\b[0-9a-f]{{7,12}}\b | \b[0-9a-f]{{40}}\b)
     """,
     re.VERBOSE,
@@ -121,7 +123,7 @@ _NAMED = LazyRegex(
     rf"(?<![\w.-])(?i:{_TOOL_NAMES})(?![\w+#]|\.\w|-\w)"
     r"|(?<![\w.])Go(?= (?:service|code|module|program|version|\d|binary|test|package|project|backend|"
     r"server))(?!\w)"
-    rf"|(?<![\w])[\w/-]+\.(?:{'|'.join((*_ENDINGS, *(ending.upper() for ending in _ENDINGS)))})\b"
+    rf"|(?<![\w])[\w/-]{{1,300}}\.(?:{'|'.join((*_ENDINGS, *(ending.upper() for ending in _ENDINGS)))})\b"
 )
 _SECRET = LazyRegex(
     r"""\b(?:sk|pk|rk|ghp|gho|ghs|ghu|glpat|xox[abprs]|npm|pypi|hf|AKIA|ASIA|AIza|eyJ)[-_A-Za-z0-9]{12,}
@@ -134,7 +136,7 @@ _SECRET = LazyRegex(
           the\b|a\b|an\b|kept|set\b|rotated|
         invalid|valid|empty|case|checked|sent|shown|optional|longer|at\ least|refreshed))|
           was\b\s+\S*\d|are\b\s+\S*\d|[:=])\s*\S
-      | \b[a-z][a-z0-9+.-]*://[^\s/:@]+:[^\s/@]+@
+      | \b[a-z][a-z0-9+.-]{0,40}://[^\s/:@]+:[^\s/@]+@
       | \b(?:\d[ -]?){13,19}\b
     """,
     re.IGNORECASE | re.VERBOSE,

@@ -38,7 +38,7 @@ def is_self_contained(sentence: str) -> bool:
     return len(words) >= 2 and not _POINTS_BACK.re.search(strip_quotations(sentence))
 
 
-_FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})[^\n]*\n.*?(?:^[ \t]*\1[^\n]*$|\Z)", re.MULTILINE | re.DOTALL)
+_FENCE = re.compile(r"^[ \t]*(`{3,}+|~{3,}+)[^\n]*\n.*?(?:^[ \t]*\1[^\n]*$|\Z)", re.MULTILINE | re.DOTALL)
 _PASSAGE = re.compile(r"[\"“„«](?=[^\"“”«»\n]*[.!?]\s+\w)[^\"“”«»\n]*[\"”“»]")
 """A quotation of several sentences."""
 
@@ -55,10 +55,10 @@ _NO_PROSE = re.compile(
 
 _WRAPPED = re.compile(r"(?<=[a-z,;])\n(?=[a-z])")
 _MARK = re.compile(r"^(?:[-*+•]|\d{1,3}[.)]|#{1,6}|\[[ xX]\])\s+")
-_END = re.compile(r"[.!?…]+[\"'”’)\]*_]*\s+")
+_END = re.compile(r"(?<![.!?…])[.!?…]++[\"'”’)\]*_]*\s+")
 _ABBREVIATION = re.compile(
     r"(?:\b(?:dr|mr|mrs|ms|prof|st|no|nr|vs|etc|e\.g|i\.e|approx|ca|incl|fig|sec|vol|inc|ltd|jr|sr|a\.m|"
-    r"p\.m)|(?:^|\s)\w|^\d+)\.$",
+    r"p\.m)|(?:^|\s)\w)\.$",
     re.IGNORECASE,
 )
 
@@ -73,12 +73,21 @@ _ORDINAL = re.compile(
 def _split_line(line: str) -> Iterator[str]:
     start = 0
     for end in _END.finditer(line):
-        if _ABBREVIATION.search(line[start : end.end()].rstrip()) or _ORDINAL.match(line, end.start() - 2):
+        sentence = line[start : end.end()].rstrip()
+        if _is_abbreviated(sentence) or _ORDINAL.match(line, end.start() - 2):
             continue
-        yield line[start : end.end()].strip()
+        yield sentence.strip()
         start = end.end()
     if rest := line[start:].strip():
         yield rest
+
+
+def _is_abbreviated(sentence: str) -> bool:
+    """Return whether the full stop at the end is that of an abbreviation or of a number."""
+    longest = len("approx.") + 1
+    return bool(_ABBREVIATION.search(sentence, max(0, len(sentence) - longest))) or (
+        sentence.endswith(".") and sentence[:-1].isdecimal()
+    )
 
 
 _CODE = re.compile(r"`[^`\n]*`")

@@ -7,7 +7,9 @@ check uses word order, not grammar, and refuses in doubt.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
+from itertools import chain
 
 from reverie.domain import provenance
 from reverie.domain.similarity.specifics import Specifics, extract_specifics, normalize_characters, stem_word
@@ -16,7 +18,7 @@ from reverie.domain.text.escaping import escape_line
 _LEAST_KNOWN = 0.5  # of a sentence's words that its sources have: it may be worded anew, not invented
 _FEWEST_WORDS = 4  # words from which a sentence can be judged by their share; below, one must be known
 _LONGEST_SHOWN = 80
-_CLAUSE_END = re.compile(r"(?<=[.!?;:,])\s+|\n+|\s+\b(?:and|but|while|whereas)\b\s+", re.IGNORECASE)
+_CLAUSE_END = re.compile(r"(?<=[.!?;:,])\s+|(?<!\s)\s+(?:and|but|while|whereas)\b\s+|\n+", re.IGNORECASE)
 
 
 def find_unsupported(sources: Sequence[str], text: str) -> str:
@@ -78,12 +80,13 @@ def find_subject_mismatch(note: str, part: str) -> str:
     words = frozenset(specifics.wording.split())
     stems = words | {stem_word(word) for word in words}
     values = [_extract_values(each) for each in clause_specifics]
-    names = [_normalize_single_words(each.names) for each in clause_specifics]
-    others = [each.affirmed for each in clause_specifics]
-    rivals = sum(bool(_select_unique(values, at)) for at in range(len(clause_specifics))) > 1
+    unique_values = _select_unique(values)
+    unique_names = _select_unique([_normalize_single_words(each.names) for each in clause_specifics])
+    unique_others = _select_unique([each.affirmed for each in clause_specifics])
+    rivals = sum(map(bool, unique_values)) > 1
     for at in range(len(clause_specifics)):
-        taken = _select_unique(values, at) & words
-        subject = _select_unique(names, at) or (_select_unique(others, at) if rivals else frozenset())
+        taken = unique_values[at] & words
+        subject = unique_names[at] or (unique_others[at] if rivals else frozenset())
         if taken and subject - values[at] and not subject & stems:
             return f"it says {', '.join(sorted(taken))} of something else than the note"
     return _find_misplaced_negation(clauses, part)
@@ -112,6 +115,7 @@ def _normalize_single_words(values: frozenset[str]) -> frozenset[str]:
     return frozenset(normalize_characters(value).casefold() for value in values if " " not in value)
 
 
-def _select_unique(of_each: Sequence[frozenset[str]], at: int) -> frozenset[str]:
-    others = frozenset().union(*(each for place, each in enumerate(of_each) if place != at))
-    return of_each[at] - others
+def _select_unique(of_each: Sequence[frozenset[str]]) -> list[frozenset[str]]:
+    """Return of each set what no other set has."""
+    counts = Counter(chain.from_iterable(of_each))
+    return [frozenset(value for value in each if counts[value] == 1) for each in of_each]

@@ -162,11 +162,11 @@ _LEADING = parse_word_set(
     """
 )
 """Words that begin what may stand before a statement, with a comma after it or without."""
-_FRAMED = re.compile(r":\s|:\Z|[\"“”«»„]|^\s*#", re.MULTILINE)
+_FRAMED = re.compile(r":\s|:\Z|[\"“”«»„]|^[^\S\n]*#", re.MULTILINE)
 _STAR = re.compile(r"(?<=[^\s*])\*+(?=\w)|\*(?=[^\s.])")
 _BEFORE_PATHS = parse_word_set("is in to from with at of into install add build cd run")
 _ENDS = ".,;:!?…"
-_UNSURE = re.compile(r"[.!?…]\S*\s+[^\W\d_A-Z]")
+_UNSURE = re.compile(r"[.!?…][^\s.!?…]*\s+[^\W\d_A-Z]")
 """A full stop before a small letter: an abbreviation, perhaps, and no end of a sentence."""
 _LEFT = "\"'“”‘’«»([{*`¿¡„"
 _RIGHT = "\"'“”‘’«»)]}*`.,;:!?…。！？；：、，"

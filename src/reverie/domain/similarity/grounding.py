@@ -122,10 +122,10 @@ _UNIVERSAL = re.compile(
     r"\b(?:every\w*|all|any\w*|always|alles|alle[ns]?|jede\w*|immer|tod[oa]s?|siempre|cada|tout\w*|tous|chaque|toujours)\b",
     re.IGNORECASE,
 )
-CLAUSE = re.compile(r"[,;:]\s+|\s+(?:but|and|aber|und|pero|mais|et)\s+", re.IGNORECASE)
+CLAUSE = re.compile(r"[,;:]\s+|(?<!\s)\s+(?:but|and|aber|und|pero|mais|et)\s+", re.IGNORECASE)
 _NUMBER_WITH_UNIT = re.compile(r"(?<![\w.])(\d+(?:[.,]\d+)*) ?([^\W\d_]{1,5})\b")
 _COUNTED = re.compile(r"(?<![\w.:])(\d+|[a-z]+) ([^\W\d_]+)(?= ([^\W\d_]+))?", re.IGNORECASE)
-_ANSWER = re.compile(r"(?:^|(?<=[.!?\n]))\s*(?:no|nope|nah|nein|non|nee)[,.!;:]\s*", re.IGNORECASE)
+_ANSWER = re.compile(r"(?:^|(?<=[.!?\n]))[^\S\n]*(?:no|nope|nah|nein|non|nee)[,.!;:]\s*", re.IGNORECASE)
 _QUESTION = re.compile(
     r",\s+(?=(?:so |and |but )?(?:can|could|would|will|should|shall|do|does|did|is|are|was|were|has|have|may|what|which"
     r"|who|why|how|when|where|kann|kannst|könntest|soll|sollen|ist|sind|was|wie|wo|wann|warum|wer|puedes|qué|cómo|dónde)\b)",

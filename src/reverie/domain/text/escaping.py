@@ -131,6 +131,7 @@ _PAIRED_TAG = re.compile(
     r"<(?=/?(user|context|documents?|memory|memories|data|tools?|message|quote)\b[^<>]{0,200}>)",
     re.IGNORECASE,
 )
+_CLOSED = re.compile(r"</(\w{4,9})>")
 _IMAGE = re.compile(r"!(?=\[)")
 _LISTED_ID = re.compile(r"(?<=[-*+•] )\[(?=[0-9a-f]{12}\])")
 _SPACES = re.compile(r"\s+")
@@ -145,13 +146,9 @@ def break_marks(text: str) -> str:
     text = _break_template_marks(text)
     if "<" in text:
         text = _ROLE_TAG.sub("< ", text)
-        text = _PAIRED_TAG.sub(lambda tag: "< " if _is_closed(tag) else "<", text)
+        closed = frozenset(_CLOSED.findall(text.lower()))  # `<user>` alone is somebody's placeholder
+        text = _PAIRED_TAG.sub(lambda tag: "< " if tag[1].lower() in closed else "<", text)
     return _IMAGE.sub("! ", text)
-
-
-def _is_closed(tag: re.Match[str]) -> bool:
-    """Return whether the element is closed in the text: `<user>` alone is somebody's placeholder."""
-    return f"</{tag[1].lower()}>" in tag.string.lower()
 
 
 def escape_message(text: str) -> str:
@@ -194,8 +191,8 @@ _escape_again = lru_cache(maxsize=2_048)(_escape_line)  # prompts show the same 
 
 _OURS = re.compile(
     r"""[\s>*_`~|]*(?:
-        \#{1,6}\s*(?:memory|long-term\ memory|today's\ notes|recent\ context|\d{4}-\d{2}-\d{2})\s*\#*\s*$
-      | (?:\#{1,6}|[-=*]{2,})\s*(?:new\ |begin\ |end\ of\ |end\ )?(?:system|assistant|human|user|developer|
+        \#{1,6}\s*(?:memory|long-term\ memory|today's\ notes|recent\ context|\d{4}-\d{2}-\d{2})\s*+\#*+\s*$
+      | (?:\#{1,6}|\*[-=*]|[-=][-=*]++)\s*(?:new\ |begin\ |end\ of\ |end\ )?(?:system|assistant|human|user|developer|
           instructions?|tool|response|data|memory|prompt)\b
       | [-*+•]\ \[\s*[0-9a-f]{12}\]
       | \[conversation\ summary\]
@@ -256,7 +253,7 @@ def fence(text: str) -> str:
 
 # -- whose words -------------------------------------------------------------------------------------------
 
-_FENCE = LazyRegex(r"^[ \t]*(`{3,}|~{3,})[^\n]*\n.*?(?:^[ \t]*\1[^\n]*$|\Z)", re.MULTILINE | re.DOTALL)
+_FENCE = LazyRegex(r"^[ \t]*(`{3,}+|~{3,}+)[^\n]*\n.*?(?:^[ \t]*\1[^\n]*$|\Z)", re.MULTILINE | re.DOTALL)
 _ELEMENT = LazyRegex(r"<(\w{2,20})(?:\s[^<>]*)?>.*?</\1\s*>", re.DOTALL)
 _FORWARDED = LazyRegex(
     r"^[ \t]*(?:-{2,}[ \t]*(?:forwarded|original)[ \t]+message\b|begin forwarded message\b|on\b[^\n]{4,120}"

@@ -1,0 +1,68 @@
+"""No function over a text takes time that grows faster than its length, whatever is repeated in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from reverie import InvalidInput
+from reverie.consolidation.planning.page_patch import PagePatch
+from reverie.consolidation.rules.entities import extract_references, extract_tags, is_likely_secret
+from reverie.consolidation.rules.sentences import split_sentences
+from reverie.domain.provenance import is_said_by_owner
+from reverie.domain.similarity.attribution import find_subject_mismatch
+from reverie.domain.similarity.comparison import is_repetition, normalize
+from reverie.domain.similarity.grounding import CLAUSE, split_statements
+from reverie.domain.text import escaping
+from tests.factories import make_turn
+
+LENGTH = 40_000
+RUNS = (
+    *"aA1 .-'\"([{/@*#|\n\t=:,?<&%\\_~`>!é日",
+    *(
+        '\\"',
+        "\n ",
+        " \n",
+        "a ",
+        "a. ",
+        "a-",
+        "a.",
+        "- ",
+        "-/",
+        "a/",
+        "/-",
+        "/-a",
+        "* ",
+        "# ",
+        "<a>",
+        "no, ",
+        "'a",
+    ),
+)
+FUNCTIONS: dict[str, Callable[[str], object]] = {
+    "message of an error": InvalidInput,
+    "words of the owner": lambda text: is_said_by_owner(text, [make_turn(content=f"{text} and more")]),
+    "statements": split_statements,
+    "clauses": CLAUSE.split,
+    "sentences": split_sentences,
+    "subjects": lambda text: find_subject_mismatch(text, "Bob is 5"),
+    "repetition": lambda text: is_repetition(
+        normalize("Ana has a cat."), normalize(f"Ana has a cat. {text}")
+    ),
+    "references": extract_references,
+    "tags": extract_tags,
+    "secrets": is_likely_secret,
+    "page": PagePatch,
+    "block of a prompt": escaping.escape_block,
+    "line of a prompt": escaping.escape_line_start,
+    "own words": escaping.unquoted_text,
+}
+
+
+@pytest.mark.timeout(40)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_time_grows_with_the_length_of_a_text_and_not_with_its_square(name: str) -> None:
+    for run in RUNS:
+        for start in ("", "Bob is ", '"'):
+            FUNCTIONS[name](start + run * (LENGTH // len(run)) + "x")
