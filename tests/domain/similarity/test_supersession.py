@@ -176,6 +176,9 @@ def test_a_changed_value_takes_the_place_of_the_old_one(new: str, old: str) -> N
             "The password of the router is [redacted: password]",
         ),
         ("Look at gateway run 34.1, there are 46 left.", "Look at gateway run .2, there are 15 left."),
+        ("My sister Ida moved to Trondheim in May", "My sister Nora lives in Bergen"),
+        ("Carl runs the Munich office now", "Anna runs the Berlin office"),
+        ("The customer uses Python 3.12 now", "We use Python 3.10"),
     ],
 )
 def test_other_things_stand_beside_each_other(new: str, old: str) -> None:

@@ -56,6 +56,7 @@ _WHICH = re.compile(
 _TITLED = re.compile(r"\b(?:mr|mrs|ms|mx|dr|prof|herrn?|frau|m|mme|mlle|sra?|don|dona|senora?)\.?\s+$")
 _BE_AFTER = re.compile(r"(?:\s+#?\d+)?\s+(?:is|are|was|were|ist|sind|war|waren|es|son|esta|estan|est|sont)\b")
 _TIME_OF_CHANGE = re.compile(r"\b(?:now|again|jetzt|wieder|ahora|maintenant)\b")
+_BETWEEN_NAMES = re.compile(r"\s(?!(?:and|und|y|et|de|von|van|di|del)\b)[a-z]+\s")
 _BE = parse_word_set("is are was were ist sind war est sont es son")
 
 
@@ -271,6 +272,7 @@ def _ends_by_value(new: Statement, old: Statement, *, changed: bool) -> bool:
         topic = _drop_actor(new)
         known_words = [word for word in topic if not word.keys.isdisjoint(old.keys)]
         foreign = len(topic) - len(known_words)
+        known_words = [word for word in known_words if word.text not in cues.CHOICE]
         if not (topic or new.leading & old.leading) or foreign > (len(known_words) >= _FEW):
             continue
         extra = [word for word in old.words if word.keys.isdisjoint(new.keys)]
@@ -411,11 +413,12 @@ def _ends_by_name(new: Statement, old: Statement, *, changed: bool) -> bool:
         return False
     if (verbs or not names) and not things:
         return False
-    if any(
-        cues.IS_BETWEEN.search(each.plain, part[0].start, part[-1].start)
-        for each, part in ((new, added), (old, dropped))
-    ):
-        return False  # each says what another thing is
+    for each, part in ((new, added), (old, dropped)):
+        named = [word.start for word in part if word.named] or [0]
+        if cues.IS_BETWEEN.search(each.plain, part[0].start, part[-1].start) or _BETWEEN_NAMES.search(
+            each.plain, named[0], named[-1]
+        ):
+            return False  # each says what another thing is, or what somebody else does
     if verbs and not _are_chosen_for_the_same(added[-1], new, dropped[-1], old):
         return False
     first = next(word for word in old.words if not word.keys.isdisjoint(shared[0].keys))
