@@ -1,11 +1,15 @@
-"""Rules that find secrets: a pattern that runs only on texts with one of its triggers."""
+"""Rules that find secrets: a pattern that runs only on texts with one of its triggers.
+
+They stand in text files of this folder, which `load_rules` reads.
+"""
 
 from __future__ import annotations
 
+import pkgutil
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from reverie.domain.lazy_regex import compile_pattern
 from reverie.domain.secrets import checksums
@@ -33,6 +37,10 @@ class Span(NamedTuple):
     kind: str
 
 
+Check: TypeAlias = Callable[[SecretMatch], bool]
+"""Whether what a pattern found is a secret."""
+
+
 def is_not_placeholder(secret: SecretMatch) -> bool:
     """Return whether it is no placeholder."""
     return not checksums.is_placeholder(secret.text)
@@ -54,7 +62,7 @@ class SecretRule:
     kind: str
     triggers: tuple[str, ...]
     pattern: str
-    check: Callable[[SecretMatch], bool] | None = None
+    check: Check | None = None
     case: bool = True
     needs: str = ""
 
@@ -74,6 +82,50 @@ class SecretRule:
                 and not _is_in_base64(text, match.start())
             ):
                 yield Span(*match.span(group), self.kind)
+
+
+def load_rules(name: str, *checks: Check) -> tuple[SecretRule, ...]:
+    """Return the rules of a file in this folder, in its order.
+
+    Each begins with its kind in brackets, and has a line for each property; an indented line goes on where the one
+    before it ends. Triggers stand between spaces, or in backticks where they have some. A `pattern` is one as
+    `SecretRule` has it. A `token` is a pattern between signs that are neither letters nor digits, and no placeholder.
+    What stands in `[words]` is named in braces.
+
+    Args:
+        name: Name of the file without its ending.
+        checks: Functions that the property `check` names, beside `is_not_placeholder`.
+    """
+    text = (pkgutil.get_data(__package__, f"{name}.txt") or b"").decode()
+    named = {check.__name__.lstrip("_"): check for check in (is_not_placeholder, *checks)}
+    words = {"begin": "(?<![A-Za-z0-9])", "end": "(?![A-Za-z0-9])"}
+    rules = []
+    for block in text.replace("\n    ", "").strip().split("\n\n"):
+        kind, *lines = block.split("\n")
+        given = dict(line.split(": ", 1) for line in lines)
+        if kind == "[words]":
+            words |= given
+        elif "token" in given:
+            pattern = f"{{begin}}(?:{given['token']}){{end}}"
+            rules.append(_build_rule(kind, {**given, "pattern": pattern}, is_not_placeholder, words))
+        else:
+            check = named[given["check"]] if "check" in given else None
+            rules.append(_build_rule(kind, given, check, words))
+    return tuple(rules)
+
+
+def _build_rule(
+    kind: str, given: Mapping[str, str], check: Check | None, words: Mapping[str, str]
+) -> SecretRule:
+    triggers: list[str] = []
+    for number, part in enumerate(given["triggers"].split("`")):
+        triggers += [part] if number % 2 else part.split()
+    pattern = given["pattern"]
+    for name, word in words.items():
+        pattern = pattern.replace(f"{{{name}}}", word)
+    return SecretRule(
+        kind.strip("[]"), tuple(triggers), pattern, check, "case" not in given, given.get("needs", "")
+    )
 
 
 _LONG = 60

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from reverie.domain.lazy_regex import LazyRegex, compile_pattern
 from reverie.domain.secrets import checksums
-from reverie.domain.secrets.rule import SecretMatch, SecretRule, Span, is_not_placeholder
+from reverie.domain.secrets.rule import SecretMatch, Span, load_rules
 from reverie.domain.word_lists import join_words, parse_word_set
 
 _MADE_UP_PASSWORDS = parse_word_set(
@@ -74,133 +74,16 @@ def _is_named_secret(secret: SecretMatch) -> bool:
     )
 
 
-RULES: tuple[SecretRule, ...] = (
-    SecretRule(
-        "password in url",
-        ("://",),
-        r"\b[a-z][a-z0-9+.-]{1,20}://[^\s/:@'\"<>`]{0,100}:(?P<value>[^\s/'\"<>`]{1,200})@(?=[\w.\[-])",
-        check=_is_url_password,
-        case=False,
-        needs=r"://[^\s/'\"<>`]{1,300}@",
-    ),
-    SecretRule(
-        "bearer token",
-        ("bearer",),
-        r"\bBearer[ \t]{1,3}(?P<value>[\w.~+/=%-]{12,6000}+)",
-        check=_is_bearer_token,
-        case=False,
-    ),
-    SecretRule(
-        "basic credentials",
-        ("basic ",),
-        r"\bBasic[ \t]{1,3}(?P<value>[A-Za-z0-9+/_-]{8,800}+={0,2})",
-        check=_is_basic_credential,
-        case=False,
-    ),
-    SecretRule(
-        "basic credentials",
-        ('"auth"', '\\"auth\\"', "_auth"),
-        r"(?:\\{0,2}\"auth\\{0,2}\"\s{0,3}:\s{0,3}\\{0,2}\"|_auth\s{0,3}=\s{0,3}\"?)"
-        r"(?P<value>[A-Za-z0-9+/]{8,800}+={0,2})",
-        check=_is_basic_credential,
-    ),
-    SecretRule(
-        "token",
-        ("authorization",),
-        r"Authorization\\{0,2}[\"']?\s{0,3}[:=]\s{0,3}\\{0,2}[\"']?"
-        r"(?:(?:token|apikey|key|digest|aws|oauth|sso-key)[ =]{1,2})?(?P<value>[\w.~+/=:-]{16,2000}+)",
-        check=_is_bearer_token,
-        case=False,
-    ),
-    SecretRule(
-        "aws secret key",
-        ("akia", "asia"),
-        r"(?:AKIA|ASIA)[A-Z2-7]{16}[^A-Za-z0-9+/](?:[^\n]{0,60}?[^A-Za-z0-9+/])??"
-        r"(?P<value>[A-Za-z0-9+/]{40})(?![A-Za-z0-9+/=])",
-        check=_is_aws_pair,
-    ),
-    SecretRule(
-        "aws secret key",
-        ("secret",),
-        r"secret[ _-]?(?:access[ _-]?)?key\\{0,2}[\"'`]?[ \t]{0,4}(?:[:=]{1,2}|=>|is|ist|:=)?[ \t]{0,4}"
-        r"\\{0,2}[\"'`]?(?P<value>[A-Za-z0-9+/]{40})(?![A-Za-z0-9+/=])",
-        check=_is_aws_secret,
-        case=False,
-    ),
-    SecretRule(
-        "password",
-        ("--pass", "--pw", "--token", "--secret", "--api-key", "--apikey", "--client-secret", "--auth-token"),
-        r"--(?:[a-z]{2,12}-)?(?:password|passwd|pass|passphrase|pw|pwd|token|secret|api-?key|auth-token)"
-        r"[= ]\\{0,2}(?P<q>[\"']?)(?P<value>[^\s\"'\\]{4,300}+)",
-        check=_is_flag_password,
-    ),
-    SecretRule(
-        "password",
-        (" -u", "--user"),
-        r"(?:[ \t]-u|--user(?:name)?)[ =]?(?P<q>[\"']?)[\w.@+-]{1,80}:(?P<value>[^\s\"']{3,200}+)",
-        check=_is_flag_password,
-    ),
-    SecretRule(
-        "password",
-        ("mysql", "sshpass", "mariadb", "mongo"),
-        r"(?:(?:mysql\w{0,10}|mariadb)\b[^\n|;]{0,120}?[ ]-p"
-        r"|sshpass[ ]-p[ ]?"
-        r"|mongo\w{0,10}\b[^\n|;]{0,120}?[ ]-p[ ])"
-        r"(?P<q>[\"']?)(?P<value>[^\s\"'-][^\s\"']{3,200}+)",
-        check=_is_flag_password,
-    ),
-    SecretRule(
-        "password",
-        ("identified by", "identified with", "with password ", " password "),
-        r"(?:identified[ ](?:with[ ]\w{3,30}[ ])?by[ ](?=[\"'])"
-        r"|with[ ]password[ ](?=[\"'])"
-        r"|\blogin\s{1,4}\S{1,100}\s{1,8}password\s{1,4})"
-        r"(?P<q>[\"']?)(?P<value>[^\s\"';]{4,200}+)",
-        check=_is_flag_password,
-        case=False,
-    ),
-    SecretRule(
-        "password",
-        ("</",),
-        r"<(?P<tag>[\w:.-]{0,30}(?:password|passwd|passphrase|secret|token|api-?key))(?:[ ][^<>]{0,100})?"
-        r">\s{0,4}(?P<value>[^<>\s]{4,300}+)\s{0,4}</",
-        check=_is_named_secret,
-        case=False,
-    ),
-    SecretRule(
-        "password",
-        ('value"', "value:", "value ", "value="),
-        r"(?:name|key)\\{0,2}[\"']?\s{0,3}[:=]\s{0,3}\\{0,2}[\"']?"
-        r"[\w.:-]{0,40}(?:password|passwd|secret(?:_key)?|_token|auth_?token|api_?key|access_?key)"
-        r"\\{0,2}[\"']?[\s,]{1,12}"
-        r"\\{0,2}[\"']?value\\{0,2}[\"']?\s{0,3}[:=]\s{0,3}\\{0,2}[\"']?(?P<value>[^\s\"'\\,}]{4,300}+)",
-        check=_is_named_secret,
-        case=False,
-    ),
-    SecretRule(
-        "pin",
-        (" pin",),
-        r"\b(?:my|our|the|card|sim|phone|bank|atm|debit|credit|meine?|mon|mi)\b[^\n.]{0,30}?\bPIN(?:[ -]?"
-        r"(?:code|number))?(?:[ ]for[^\n:.]{1,40})?[ ]{0,2}(?:is|ist|est|es|:|=)[ ]{0,2}"
-        r"(?P<value>\d{4,8})(?![\d.,-]\d|\d)",
-        check=_is_numeric_secret,
-        case=False,
-    ),
-    SecretRule(
-        "card code",
-        ("cvv", "cvc", "security code", "csc"),
-        r"\b(?:cvv2?|cvc2?|csc|card security code|security code)[\"']?"
-        r"[ ]{0,2}(?:is|ist|:|=|number)?[ ]{0,2}[\"']?(?P<value>\d{3,4})(?!\d)",
-        check=_is_numeric_secret,
-        case=False,
-    ),
-    SecretRule(
-        "webhook",
-        ("webhook",),
-        r"https://[\w.-]{4,80}/(?:[\w-]{1,30}/){0,4}webhooks?/(?:[\w-]{1,40}/){0,3}"
-        r"(?P<value>[A-Za-z0-9_-]{32,100})(?![\w-])",
-        check=is_not_placeholder,
-    ),
+RULES = load_rules(
+    "structural_rules",
+    _is_url_password,
+    _is_bearer_token,
+    _is_basic_credential,
+    _is_aws_pair,
+    _is_aws_secret,
+    _is_flag_password,
+    _is_numeric_secret,
+    _is_named_secret,
 )
 """Rules for secrets in an address, a header, a command or a tag."""
 
