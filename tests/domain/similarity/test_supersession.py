@@ -179,6 +179,14 @@ def test_a_changed_value_takes_the_place_of_the_old_one(new: str, old: str) -> N
         ("My sister Ida moved to Trondheim in May", "My sister Nora lives in Bergen"),
         ("Carl runs the Munich office now", "Anna runs the Berlin office"),
         ("The customer uses Python 3.12 now", "We use Python 3.10"),
+        ("Her boss is Tom now", "My boss is Ann"),
+        ("He takes 10 mg of ramipril now", "I take 5 mg of ramipril"),
+        ("She quit the gym", "I go to the gym on Mondays"),
+        ("She moved to Sevilla", "Lives in Lyon"),
+        ("Ihr Chef ist jetzt Tom", "Mein Chef ist Jan"),
+        ("Son dentiste est maintenant Mme Petit", "Mon dentiste est M. Roux"),
+        ("Su médico ahora es la Dra. Gil", "Mi médico es el Dr. Ruiz"),
+        ("Liv left Fjord; the main contact is now Anders", "Lives in Lyon"),
     ],
 )
 def test_other_things_stand_beside_each_other(new: str, old: str) -> None:

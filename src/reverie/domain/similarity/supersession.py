@@ -56,6 +56,15 @@ _WHICH = re.compile(
 _TITLED = re.compile(r"\b(?:mr|mrs|ms|mx|dr|prof|herrn?|frau|m|mme|mlle|sra?|don|dona|senora?)\.?\s+$")
 _BE_AFTER = re.compile(r"(?:\s+#?\d+)?\s+(?:is|are|was|were|ist|sind|war|waren|es|son|esta|estan|est|sont)\b")
 _TIME_OF_CHANGE = re.compile(r"\b(?:now|again|jetzt|wieder|ahora|maintenant)\b")
+_FIRST_PERSON = re.compile(
+    r"\b(?:i|we|my|mine|ours?|ich|wir|meine?[mnrs]?|unsere?[mnrs]?|yo|mis?|nosotros|nuestr[oa]s?|je|j(?=')|nous|mon"
+    r"|ma|notre)\b"
+)
+_THIRD_PERSON = re.compile(
+    r"\b(?:s?he|they|his|hers?|theirs?|er|sie|seine[mnrs]?|ihre?[mnrs]?|ell[ao]s?|sus?|ils?|elles?|sa|ses|leurs?"
+    r"|son(?= (?!is|has|was)\w))\b"
+)
+_PRONOUN_FIRST = re.compile(r"(?:s?he|they|er|sie|ell[ao]s?|ils?|elles?)\b")
 _BETWEEN_NAMES = re.compile(r"\s(?!(?:and|und|y|et|de|von|van|di|del)\b)[a-z]+\s")
 _BE = parse_word_set("is are was were ist sind war est sont es son")
 
@@ -141,6 +150,7 @@ def supersedes(new: str, old: str, *, is_same_topic: bool = True) -> bool:
             )
             or (is_same_topic and _ends_without_value(part, before))
             for sentence in _read_new(new)
+            if not _tell_of_different_persons(sentence.whole, before)
             for part in sentence.parts
         )
         and len(before.words) <= _MOST_WORDS  # last: reading the words of every statement costs most
@@ -149,7 +159,13 @@ def supersedes(new: str, old: str, *, is_same_topic: bool = True) -> bool:
 
 def _tells_of_end(new: Statement, old: Statement) -> bool:
     """Return whether it says of somebody or something named in the old statement that it is over."""
-    return new.ends[2] and any(word.named and not word.keys.isdisjoint(new.keys) for word in old.words)
+    return new.ends[2] and any(word.named and not word.keys.isdisjoint(new.keys) for word in _list_topic(old))
+
+
+def _list_topic(old: Statement) -> list[StatedWord]:
+    """Return the words of a statement without the verb of where somebody lives, which is no name ("Liv" is one)."""
+    home = old.frames[0]
+    return [word for word in old.words if home is None or word.start != home.start()]
 
 
 class _Sentence(NamedTuple):
@@ -227,6 +243,20 @@ def _tell_of_different_numbers(new: Statement, old: Statement) -> bool:
     return any(
         word not in IGNORED and numbers.get(word, number) != number
         for word, number in _NUMBERED.findall(new.plain)
+    )
+
+
+def _tell_of_different_persons(new: Statement, old: Statement) -> bool:
+    """Return whether one speaks of "me" or of nobody named, and the other of "her": "Her boss is Tom now"."""
+    third, before = (_THIRD_PERSON.search(each.plain) is not None for each in (new, old))
+    if third == before:
+        return False
+    one, other = (new, old) if third else (old, new)
+    is_first = _FIRST_PERSON.search(other.plain) is not None
+    return (is_first and _FIRST_PERSON.search(one.plain) is None) or (
+        third
+        and _PRONOUN_FIRST.match(one.plain) is not None
+        and any(frame is not None and frame.start() == 0 for frame in old.frames)
     )
 
 
@@ -392,7 +422,7 @@ def _says_relative(statement: Statement, end: int) -> bool:
 
 def _ends_by_name(new: Statement, old: Statement, *, changed: bool) -> bool:
     """Return whether the two differ in one name alone, where only one can stand."""
-    if not changed or new.values or old.values or cues.REPLACED.search(new.plain):
+    if not changed or new.values or old.values or old.frames[0] or cues.REPLACED.search(new.plain):
         return False
     shared = [word for word in new.words if not word.keys.isdisjoint(old.keys)]
     added = [word for word in new.words if word.keys.isdisjoint(old.keys)]
@@ -598,7 +628,7 @@ def _is_about_what_ended(new: Statement, old: Statement) -> bool:
     at six". A day on which something happens is not over with it.
     """
     dates = (value.text for value in old.values if value.kind == "date" and value.text[0].isdigit())
-    held = [word for word in old.words if not word.keys.isdisjoint(new.keys)]
+    held = [word for word in _list_topic(old) if not word.keys.isdisjoint(new.keys)]
     if not held or not new.keys.issuperset(dates) or _tell_of_different_owners(new, old):
         return False
     if _is_one_of_several(held, new, old) or _is_a_surname(held, new, old) or _is_of_somebody_else(new, old):
