@@ -12,10 +12,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from types import MappingProxyType
-from typing import Any
 
 from reverie.consolidation.plan import Plan, PlanStep, Rejection
+from reverie.consolidation.planning.answer_schemas import TEXT, build_object
 from reverie.consolidation.planning.driver import NO_MODEL, Flow
 from reverie.consolidation.planning.inputs import DigestPages, PassInput
 from reverie.consolidation.planning.page_patch import (
@@ -66,13 +65,7 @@ TRIGGERS = (
 _TRIGGER = re.compile(rf"\b(?:{'|'.join(TRIGGERS)})\b", re.IGNORECASE)
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 _STAMP = re.compile(r"\[?\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}(?::\d{2})?\]?:?\s*")
-SCHEMA: Mapping[str, Any] = MappingProxyType(
-    {
-        "type": "object",
-        "properties": {"history_entry": {"type": "string"}, "changes": CHANGES_SCHEMA},
-        "required": ["history_entry", "changes"],
-    }
-)
+SCHEMA = build_object(history_entry=TEXT, changes=CHANGES_SCHEMA)
 
 
 def compute_kept_count(memory_window: int) -> int:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any
 
 from reverie.consolidation.plan import Plan, PlanStep, Rejection
+from reverie.consolidation.planning.answer_schemas import TEXT, TEXTS, build_list, build_object
 from reverie.consolidation.planning.driver import NO_MODEL, Flow
 from reverie.consolidation.planning.inputs import PassInput, build_cursor_name
 from reverie.consolidation.planning.plan_combination import apply_changes, build_skipped_plan, combine_plans
@@ -40,26 +40,7 @@ ENRICHED_FROM = "enriched_from"
 _MOST_CATEGORIES = 100
 _MOST_REFUSED = 3  # first drafts that all fail before the model is left alone
 _SLACK = 40  # characters of each record, for what makes it understandable without the others
-SCHEMA: Mapping[str, Any] = MappingProxyType(
-    {
-        "type": "object",
-        "properties": {
-            "records": {
-                "type": "array",
-                "items": {
-                    "type": "object",
-                    "properties": {
-                        "content": {"type": "string"},
-                        "category": {"type": "string"},
-                        "tags": {"type": "array", "items": {"type": "string"}},
-                    },
-                    "required": ["content", "category", "tags"],
-                },
-            }
-        },
-        "required": ["records"],
-    }
-)
+SCHEMA = build_object(records=build_list(content=TEXT, category=TEXT, tags=TEXTS))
 
 
 def enrich_drafts(view: PassInput) -> Flow[Plan]:

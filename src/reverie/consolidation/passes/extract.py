@@ -7,11 +7,9 @@ such as `decided` or `learned that` are taken.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
-from typing import Any
 
+from reverie.consolidation.planning.answer_schemas import TEXTS, build_object
 from reverie.consolidation.planning.driver import Flow
 from reverie.consolidation.planning.inputs import PassInput
 from reverie.consolidation.planning.questions import build_question
@@ -44,13 +42,7 @@ _FINDING = re.compile(
     r"\b(?:important|remember|note that|found that|discovered|is limited to|requires|supports)\b", re.I
 )
 _LISTS = ("findings", "insights", "lessons")
-SCHEMA: Mapping[str, Any] = MappingProxyType(
-    {
-        "type": "object",
-        "properties": {name: {"type": "array", "items": {"type": "string"}} for name in _LISTS},
-        "required": list(_LISTS),
-    }
-)
+SCHEMA = build_object(**dict.fromkeys(_LISTS, TEXTS))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from reverie.consolidation.planning.answer_schemas import NUMBER, TEXT, TEXTS, build_list, build_object
 from reverie.consolidation.planning.driver import Flow
 from reverie.consolidation.planning.inputs import PassInput
 from reverie.consolidation.planning.nightly_requests import LATER
@@ -32,40 +33,10 @@ MOST_REFUSED = 500
 
 _ANSWER_TOKENS = 3_000
 _UNJUDGED = "the model did not say whether it is true"
-_VERDICTS: Mapping[str, Any] = {
-    "type": "object",
-    "properties": {
-        "headlines": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {
-                    "headline": {"type": "integer"},
-                    "supports": {"type": "array", "items": {"type": "string"}},
-                    "contradicts": {"type": "array", "items": {"type": "string"}},
-                    "leaves_out": {"type": "array", "items": {"type": "string"}},
-                    "adds": {"type": "string"},
-                },
-                "required": ["headline", "supports", "contradicts", "leaves_out", "adds"],
-            },
-        }
-    },
-    "required": ["headlines"],
-}
-_REPAIRS: Mapping[str, Any] = {
-    "type": "object",
-    "properties": {
-        "headlines": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {"headline": {"type": "integer"}, "content": {"type": "string"}},
-                "required": ["headline", "content"],
-            },
-        }
-    },
-    "required": ["headlines"],
-}
+_VERDICTS = build_object(
+    headlines=build_list(headline=NUMBER, supports=TEXTS, contradicts=TEXTS, leaves_out=TEXTS, adds=TEXT)
+)
+_REPAIRS = build_object(headlines=build_list(headline=NUMBER, content=TEXT))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 from reverie.consolidation.plan import Plan
+from reverie.consolidation.planning.answer_schemas import TEXT, TEXTS, build_list, build_object
 from reverie.consolidation.planning.driver import NO_MODEL, Flow
 from reverie.consolidation.planning.inputs import PassInput
 from reverie.consolidation.planning.nightly_requests import LATER
@@ -96,27 +97,7 @@ _OUTRIGHT = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
-SCHEMA: Mapping[str, Any] = MappingProxyType(
-    {
-        "type": "object",
-        "properties": {
-            "preferences": {
-                "type": "array",
-                "items": {
-                    "type": "object",
-                    "properties": {
-                        "content": {"type": "string"},
-                        "category": {"type": "string"},
-                        "evidence": {"type": "array", "items": {"type": "string"}},
-                        "tags": {"type": "array", "items": {"type": "string"}},
-                    },
-                    "required": ["content", "category", "evidence", "tags"],
-                },
-            }
-        },
-        "required": ["preferences"],
-    }
-)
+SCHEMA = build_object(preferences=build_list(content=TEXT, category=TEXT, evidence=TEXTS, tags=TEXTS))
 
 
 def infer(view: PassInput, *, injected: Iterable[str] = (), signals: Sequence[Signal] = ()) -> Flow[Plan]:

@@ -15,6 +15,7 @@ from reverie.consolidation.passes.former_merges import bring_back_sources
 from reverie.consolidation.passes.headlines import REFUSED, HeadlineProposal, HeadlineWriter
 from reverie.consolidation.passes.infer import PERMISSION
 from reverie.consolidation.plan import Plan
+from reverie.consolidation.planning.answer_schemas import TEXT, TEXTS, Schema, build_list, build_object
 from reverie.consolidation.planning.driver import NO_MODEL, Flow
 from reverie.consolidation.planning.inputs import PassInput
 from reverie.consolidation.planning.nightly_requests import LATER
@@ -53,24 +54,14 @@ ALIKE = 3
 """Records shown beside each changed one, those that share most words with it."""
 
 _LEAST_ALIKE = 0.3
-_TEXT: Mapping[str, Any] = {"type": "string"}
-_TEXTS: Mapping[str, Any] = {"type": "array", "items": _TEXT}
 
-
-def _build_list_schema(**fields: Mapping[str, Any]) -> Mapping[str, Any]:
-    return {
-        "type": "array",
-        "items": {"type": "object", "properties": fields, "required": list(fields)},
-    }
-
-
-_LISTS: Mapping[str, Any] = {
-    "merge": _build_list_schema(sources=_TEXTS, content=_TEXT, category=_TEXT, tags=_TEXTS, why=_TEXT),
-    "archive": _build_list_schema(id=_TEXT, why=_TEXT),
-    "refile": _build_list_schema(id=_TEXT, category=_TEXT, tags=_TEXTS, why=_TEXT),
-    "anti_patterns": _build_list_schema(domain=_TEXT, content=_TEXT, evidence=_TEXTS),
+_LISTS: Mapping[str, Schema] = {
+    "merge": build_list(sources=TEXTS, content=TEXT, category=TEXT, tags=TEXTS, why=TEXT),
+    "archive": build_list(id=TEXT, why=TEXT),
+    "refile": build_list(id=TEXT, category=TEXT, tags=TEXTS, why=TEXT),
+    "anti_patterns": build_list(domain=TEXT, content=TEXT, evidence=TEXTS),
 }
-SCHEMA: Mapping[str, Any] = {"type": "object", "properties": _LISTS, "required": list(_LISTS)}
+SCHEMA = build_object(**_LISTS)
 _READ: Mapping[str, Any] = {**SCHEMA, "properties": {**_LISTS, "toDelete": _LISTS["archive"]}}
 """The schema by which answers are read: the prompts of RockBot ask for `toDelete`."""
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any
 
 from reverie.consolidation import rules
 from reverie.consolidation.plan import Rejection
+from reverie.consolidation.planning.answer_schemas import TEXT, TEXTS, build_list, build_object
 from reverie.consolidation.planning.driver import Flow
 from reverie.consolidation.planning.inputs import PassInput, WindowInput
 from reverie.consolidation.planning.page_patch import label_turns
@@ -67,27 +67,7 @@ _FROM_NOW_ON = re.compile(
 )
 """Words that a rule needs no more once it stands in every prompt."""
 
-SCHEMA: Mapping[str, Any] = MappingProxyType(
-    {
-        "type": "object",
-        "properties": {
-            "records": {
-                "type": "array",
-                "items": {
-                    "type": "object",
-                    "properties": {
-                        "content": {"type": "string"},
-                        "kind": {"type": "string"},
-                        "category": {"type": "string"},
-                        "turns": {"type": "array", "items": {"type": "string"}},
-                    },
-                    "required": ["content", "kind", "category", "turns"],
-                },
-            }
-        },
-        "required": ["records"],
-    }
-)
+SCHEMA = build_object(records=build_list(content=TEXT, kind=TEXT, category=TEXT, turns=TEXTS))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

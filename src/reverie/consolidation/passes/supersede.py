@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from reverie.consolidation.plan import Plan
+from reverie.consolidation.planning.answer_schemas import NUMBER, TEXT, build_choice, build_list, build_object
 from reverie.consolidation.planning.driver import NO_MODEL, Flow
 from reverie.consolidation.planning.inputs import PassInput
 from reverie.consolidation.planning.plan_builder import PlanBuilder
@@ -38,24 +39,9 @@ _LEAST_ALIKE = 0.2
 _LONGEST = 400
 _CHANGED = "changed"
 _TOKENS = 60  # of the answer, for each pair
-_SCHEMA: Mapping[str, Any] = {
-    "type": "object",
-    "properties": {
-        "pairs": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {
-                    "pair": {"type": "integer"},
-                    "why": {"type": "string"},
-                    "verdict": {"type": "string", "enum": [_CHANGED, "both", "same"]},
-                },
-                "required": ["pair", "why", "verdict"],
-            },
-        }
-    },
-    "required": ["pairs"],
-}
+_SCHEMA = build_object(
+    pairs=build_list(pair=NUMBER, why=TEXT, verdict=build_choice(_CHANGED, "both", "same"))
+)
 
 
 def supersede(view: PassInput) -> Flow[Plan]:

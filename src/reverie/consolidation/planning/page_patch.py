@@ -14,6 +14,7 @@ from datetime import UTC, tzinfo
 from itertools import pairwise
 from typing import Any, Literal, get_args
 
+from reverie.consolidation.planning.answer_schemas import TEXT, TEXTS, build_choice, build_list
 from reverie.consolidation.planning.reply_parsing import to_ids, to_text
 from reverie.consolidation.planning.verification import Claim, format_evidence
 from reverie.domain.conversation import Turn
@@ -37,19 +38,9 @@ from reverie.domain.text.escaping import escape_line
 
 Action = Literal["add", "change", "end"]
 
-CHANGES_SCHEMA: Mapping[str, Any] = {
-    "type": "array",
-    "items": {
-        "type": "object",
-        "properties": {
-            "do": {"type": "string", "enum": list(get_args(Action))},
-            "line": {"type": ["string", "null"]},
-            "text": {"type": "string"},
-            "turns": {"type": "array", "items": {"type": "string"}},
-        },
-        "required": ["do", "line", "text", "turns"],
-    },
-}
+CHANGES_SCHEMA = build_list(
+    do=build_choice(*get_args(Action)), line={"type": ["string", "null"]}, text=TEXT, turns=TEXTS
+)
 """JSON schema of the changes in an answer."""
 
 KNOWN_SHARE = 0.5

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import Any
 
+from reverie.consolidation.planning.answer_schemas import NUMBER, TEXT, build_choice, build_list, build_object
 from reverie.consolidation.planning.driver import Flow
 from reverie.consolidation.planning.inputs import PassInput
 from reverie.consolidation.planning.questions import build_verification
@@ -39,24 +40,11 @@ _SUPPORTED = "supported"
 _LONGEST_MESSAGE = 1_000
 _LONGEST_BEFORE = 300
 _TOKENS = 60  # of the answer, for each claim
-_SCHEMA: Mapping[str, Any] = {
-    "type": "object",
-    "properties": {
-        "claims": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {
-                    "claim": {"type": "integer"},
-                    "missing": {"type": "string"},
-                    "verdict": {"type": "string", "enum": [_SUPPORTED, "unsupported", "contradicted"]},
-                },
-                "required": ["claim", "missing", "verdict"],
-            },
-        }
-    },
-    "required": ["claims"],
-}
+_SCHEMA = build_object(
+    claims=build_list(
+        claim=NUMBER, missing=TEXT, verdict=build_choice(_SUPPORTED, "unsupported", "contradicted")
+    )
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
