@@ -103,35 +103,15 @@ def _collect_signals(view: PassInput) -> list[Signal]:
     return list(collect_signals(turns, view.records, now=view.now, changed=view.changed))
 
 
-def _build_enrichment(view: PassInput, settings: Settings) -> Flow[Outcome]:
-    del settings
-    return (yield from enrich.enrich_drafts(view))
-
-
-def _build_merge(view: PassInput, settings: Settings) -> Flow[Outcome]:
-    del settings
+def _merge(view: PassInput) -> Flow[Outcome]:
     duplicates = find_duplicate_groups(view.records, view.changed)
     return (yield from merge.merge(view, duplicates, _collect_signals(view)))
 
 
-def _build_inference(view: PassInput, settings: Settings) -> Flow[Outcome]:
-    del settings
-    return (yield from infer.infer(view, injected=view.injected, signals=_collect_signals(view)))
-
-
-def _build_supersession(view: PassInput, settings: Settings) -> Flow[Outcome]:
-    del settings
-    return (yield from supersede.supersede(view))
-
-
-def _build_verification(view: PassInput, settings: Settings) -> Flow[Outcome]:
-    del settings
-    return (yield from verify.verify(view))
-
-
-def _build_promotion(view: PassInput, settings: Settings) -> Flow[Outcome]:
+def _plan(plan: Plan) -> Flow[Outcome]:
+    """Return the flow of a pass that asks no model."""
     yield from ()
-    return promote.promote(view, min_confidence=settings.promotion_min_confidence)
+    return plan
 
 
 def _get_window(view: PassInput) -> WindowInput:
@@ -139,33 +119,15 @@ def _get_window(view: PassInput) -> WindowInput:
     return view.window
 
 
-def _build_digest(view: PassInput, settings: Settings) -> Flow[Outcome]:
-    del settings
+def _digest(view: PassInput) -> Flow[Outcome]:
     window = _get_window(view)
     flow = digest.digest(view, window.state, window.older, start=window.start, notes=window.pages)
     return (yield from flow)
 
 
-def _build_remembering(view: PassInput, settings: Settings) -> Flow[Outcome]:
-    del settings
-    return (yield from remember.remember(view, _get_window(view)))
-
-
-def _build_compaction(view: PassInput, settings: Settings) -> Flow[Outcome]:
-    del settings
+def _compact(view: PassInput) -> Flow[Outcome]:
     window = _get_window(view)
     return (yield from compact.compact(view, window.state, window.older, start=window.start))
-
-
-def _build_trim(view: PassInput, settings: Settings) -> Flow[Outcome]:
-    del settings
-    yield from ()
-    return trim.trim(view, _get_window(view))
-
-
-def _build_extraction(view: PassInput, settings: Settings) -> Flow[Outcome]:
-    del settings
-    return (yield from extract.extract(view, view.output, step=view.step))
 
 
 PASSES: Mapping[str, Pass] = MappingProxyType(
@@ -175,7 +137,7 @@ PASSES: Mapping[str, Pass] = MappingProxyType(
             Pass(
                 name=enrich.NAME,
                 inputs=("drafts", "records"),
-                build=_build_enrichment,
+                build=lambda view, _: enrich.enrich_drafts(view),
                 prompt=enrich.PROMPT,
                 prompt_setting="memory_rules",
                 setting="enrich",
@@ -184,20 +146,22 @@ PASSES: Mapping[str, Pass] = MappingProxyType(
             Pass(
                 name=verify.NAME,
                 inputs=("remembered",),
-                build=_build_verification,
+                build=lambda view, _: verify.verify(view),
                 without_model="no model: only a model verifies the facts that a model wrote down",
             ),
             Pass(
                 name=merge.NAME,
                 inputs=("records", "turns", "left over", "headlines"),
-                build=_build_merge,
+                build=lambda view, _: _merge(view),
                 prompt=merge.PROMPT,
                 prompt_setting="dream_directive",
             ),
             Pass(
                 name=infer.NAME,
                 inputs=("records", "turns", "left turns", "earlier turns", "injected texts"),
-                build=_build_inference,
+                build=lambda view, _: infer.infer(
+                    view, injected=view.injected, signals=_collect_signals(view)
+                ),
                 prompt=infer.PROMPT,
                 prompt_setting="preference_directive",
                 setting="preference_inference",
@@ -205,41 +169,47 @@ PASSES: Mapping[str, Pass] = MappingProxyType(
             Pass(
                 name=supersede.NAME,
                 inputs=("records",),
-                build=_build_supersession,
+                build=lambda view, _: supersede.supersede(view),
                 prompt=supersede.PROMPT,
                 without_model="no model: only rules end what has changed",
             ),
             Pass(
                 name=promote.NAME,
                 inputs=("records", "turns"),
-                build=_build_promotion,
+                build=lambda view, settings: _plan(
+                    promote.promote(view, min_confidence=settings.promotion_min_confidence)
+                ),
                 setting="promotion_enabled",
             ),
             Pass(
                 name=digest.NAME,
                 inputs=("session",),
-                build=_build_digest,
+                build=lambda view, _: _digest(view),
                 prompt=digest.PROMPT,
             ),
             Pass(
                 name=compact.NAME,
                 inputs=("session",),
-                build=_build_compaction,
+                build=lambda view, _: _compact(view),
                 prompt=compact.PROMPT,
             ),
             Pass(
                 name=remember.NAME,
                 inputs=("session", "records"),
-                build=_build_remembering,
+                build=lambda view, _: remember.remember(view, _get_window(view)),
                 prompt=remember.PROMPT,
                 setting="remember",
                 without_model="no model: only rules learn from conversations",
             ),
-            Pass(name=trim.NAME, inputs=("session",), build=_build_trim),
+            Pass(
+                name=trim.NAME,
+                inputs=("session",),
+                build=lambda view, _: _plan(trim.trim(view, _get_window(view))),
+            ),
             Pass(
                 name=extract.NAME,
                 inputs=("output",),
-                build=_build_extraction,
+                build=lambda view, _: extract.extract(view, view.output, step=view.step),
                 prompt=extract.PROMPT,
             ),
         )
