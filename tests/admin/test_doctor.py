@@ -272,9 +272,9 @@ UNREADABLE = {
 @pytest.mark.parametrize(
     ("table", "was", "now"),
     [
-        ("turns", '"metadata":{}', '"metadata":{"a":"b"}'),
+        ("turns", '{"id":', '{"metadata":{"a":"b"},"id":'),
         ("turns", '"at":17', '"at":16'),
-        ("records", '"metadata":{}', '"metadata":{"a":"b"}'),
+        ("records", '{"id":', '{"metadata":{"a":"b"},"id":'),
         ("records", "hall 6", "hall 7"),
         ("sessions", '"created_at":17', '"created_at":16'),
     ],
@@ -301,7 +301,7 @@ def test_a_damaged_journal_entry_does_not_replace_what_can_be_read_of_a_row(
 @pytest.mark.parametrize(
     ("table", "key", "was", "now"),
     [
-        ("records", 3, '"metadata":{}', '"metadata":{"a":"b"}'),
+        ("records", 3, '{"id":', '{"metadata":{"a":"b"},"id":'),
         ("records", 3, "hall 6", "hall 7"),
         ("turns", 11, "looking", "booking"),
         ("sessions", 9, '"created_at":17', '"created_at":16'),

@@ -1,7 +1,8 @@
 """Conversion between values and rows or documents of a database, the same for all stores in SQL.
 
-Times are whole microseconds since 1970, flags 0 or 1, lists and mappings JSON text. The journal keeps a
-value as a JSON object of the same columns, without those that are NULL.
+Times are whole microseconds since 1970, flags 0 or 1, lists and mappings JSON text. A document is a JSON object of
+the same columns, without those that are NULL. In the journal of SQLite it is without those that hold what they most
+often do, too: they would take half of its room.
 """
 
 from __future__ import annotations
@@ -54,6 +55,8 @@ class TableCodec(Generic[T]):
         source: What to select `selected` from.
         selected: The columns as SQL selects them.
         analysed: Whether the columns of the analysis stand beside them.
+        usual: What columns hold that the journal leaves out. Part of the format: never to be changed.
+        copied: Columns that the journal leaves out where they hold the same as another one.
         plain: The columns that are not JSON.
         nesting: How a document ends with those that are.
     """
@@ -67,6 +70,8 @@ class TableCodec(Generic[T]):
     source: str
     selected: str
     analysed: bool
+    usual: Mapping[str, Any] = field(default_factory=dict)
+    copied: Mapping[str, str] = field(default_factory=dict)
     plain: tuple[str, ...] = field(init=False)
     nesting: str = field(init=False)
 
@@ -82,16 +87,31 @@ def encode_analyzed_text(analysis: AnalyzedText) -> Row:
 
 
 def to_document(table: TableCodec[Any], row: Sequence[Any]) -> str:
-    """Return a row as the journal stores it. Columns that are JSON already come last and are not parsed."""
+    """Return a row as a document. Columns that are JSON already come last and are not parsed."""
     plain = table.plain
     document = to_json({name: value for name, value in zip(plain, row, strict=False) if value is not None})
     return table.nesting % (document[:-1], *row[len(plain) :])
 
 
+def to_short_document(table: TableCodec[Any], row: Sequence[Any]) -> str:
+    """Return a row as a document without the columns that hold what they most often do."""
+    columns = dict(zip(table.columns, row, strict=True))
+    left_out = {**table.usual, **{name: columns[other] for name, other in table.copied.items()}}
+    kept = {
+        name: value
+        for name, value in columns.items()
+        if value is not None and (name not in left_out or value != left_out[name])
+    }
+    nested = [f',"{name}":{kept.pop(name)}' for name in table.json if name in kept]
+    return f"{to_json(kept)[:-1]}{''.join(nested)}}}"
+
+
 def from_document(table: TableCodec[T], document: str) -> T:
-    """Return the value that `to_document` wrote; raise `UnreadableRow`."""
+    """Return the value that `to_document` or `to_short_document` wrote; raise `UnreadableRow`."""
     try:
         columns = json.loads(document)
+        left_out = {name: columns.get(other) for name, other in table.copied.items()}
+        columns = {**table.usual, **left_out, **columns}
         row = [columns.get(name) for name in table.columns]
     except (ValueError, AttributeError, RecursionError, TypeError):
         raise UnreadableRow("its JSON cannot be read") from None
@@ -192,6 +212,24 @@ RECORDS: TableCodec[Record] = TableCodec(
     source="records AS it",
     selected=", ".join(f"it.{name}" for name in _RECORD_COLUMNS),
     analysed=True,
+    usual=MappingProxyType(
+        {
+            "scope": "",
+            "kind": "fact",
+            "layer": "semantic",
+            "origin": "owner",
+            "pinned": 0,
+            "confidence": 0.8,
+            "importance": 0.5,
+            "seen_count": 1,
+            "source": "",
+            "archive_reason": "",
+            "tags": "[]",
+            "refs": "[]",
+            "metadata": "{}",
+        }
+    ),
+    copied=MappingProxyType({"updated_at": "created_at", "last_seen_at": "created_at"}),
 )
 
 
@@ -265,6 +303,9 @@ TURNS: TableCodec[Turn] = TableCodec(
     source="turns AS it JOIN sessions ON sessions.key = it.session",
     selected=", ".join("sessions.id" if name == "session" else f"it.{name}" for name in _TURN_COLUMNS),
     analysed=True,
+    usual=MappingProxyType(
+        {"scope": "", "speaker": "", "tool_call_id": "", "tool_calls": "[]", "metadata": "{}"}
+    ),
 )
 
 _SESSION_COLUMNS = ("id", "created_at", "status", "scope", "window_start", "summary", "metadata")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import json
 import os
 import shutil
 import signal
@@ -23,13 +25,47 @@ import pytest
 from reverie.domain.errors import NotFound, ReverieError, StoreIncompatible, StoreUnavailable
 from reverie.domain.filter import Filter
 from reverie.domain.record import Record
-from reverie.stores.contract.factories import NOW, analyse, make_additions, make_record
+from reverie.stores.codec import RECORDS, from_document, to_document, to_short_document
+from reverie.stores.contract.factories import (
+    NOW,
+    analyse,
+    make_additions,
+    make_change,
+    make_record,
+    make_time,
+)
 from reverie.stores.sqlite import SQLiteStore
 from reverie.stores.sqlite.migrations import APPLICATION_ID, MIGRATIONS, Migration, prepare
 from reverie.stores.sqlite.where import build_records_where
 
 ROOT = os.geteuid() == 0
 NOBODY = 65534
+UNUSUAL = make_record(
+    2,
+    moment=make_time(1),
+    updated_at=make_time(2),
+    last_seen_at=make_time(3),
+    category="a/b",
+    kind="preference",
+    layer="procedural",
+    tags=("x", "y"),
+    confidence=1.0,
+    importance=0.0,
+    source="somewhere",
+    references=("z",),
+    origin="agent",
+    scope="user:a",
+    pinned=True,
+    seen_count=2,
+    valid_from=make_time(1),
+    valid_to=make_time(4),
+    expires_at=make_time(5),
+    metadata={"a": "b"},
+    archived_at=make_time(6),
+    archive_reason="old",
+    parts=("000000000001",),
+)
+"""A record that holds in no field what is usual."""
 
 
 @pytest.fixture
@@ -158,6 +194,45 @@ def test_an_older_file_is_backed_up_and_brought_up_to_date(path: Path, store: SQ
         assert old.check() == []
     assert prepare(path, analyse=analyse, steps=NEXT) is None
     assert stat.S_IMODE(backup.stat().st_mode) == 0o600
+
+
+def test_the_journal_leaves_out_what_is_usual(path: Path, store: SQLiteStore) -> None:
+    usual = make_record(1)
+    other = make_record(2, kind="preference", confidence=1.0, tags=("x",), moment=make_time(1))
+    store.commit(make_additions(usual, other), actor="test", at=NOW)
+    with contextlib.closing(sqlite3.connect(path)) as file:
+        documents = [json.loads(after) for (after,) in file.execute("SELECT after FROM journal")]
+    assert [sorted(document) for document in documents] == [
+        ["content", "created_at", "id"],
+        ["confidence", "content", "created_at", "id", "kind", "tags"],
+    ]
+    assert [row.edit for row in store.journal()] == make_additions(usual, other)
+
+
+@pytest.mark.parametrize("name", [field.name for field in dataclasses.fields(Record)])
+def test_a_document_without_what_is_usual_is_the_same_record(name: str) -> None:
+    record = dataclasses.replace(make_record(1), **{name: getattr(UNUSUAL, name)})
+    for each in (record, UNUSUAL, dataclasses.replace(UNUSUAL, **{name: getattr(make_record(1), name)})):
+        assert from_document(RECORDS, to_short_document(RECORDS, RECORDS.encode(each))) == each
+        assert from_document(RECORDS, to_document(RECORDS, RECORDS.encode(each))) == each
+
+
+def test_what_an_earlier_format_wrote_in_the_journal_is_the_beginning_of_what_follows(
+    path: Path, store: SQLiteStore
+) -> None:
+    before, after = make_record(1), make_record(1, confidence=0.5)
+    store.commit(make_additions(before), actor="test", at=NOW)
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as file:
+        file.execute("UPDATE journal SET after = ?", (to_document(RECORDS, RECORDS.encode(before)),))
+    store.commit(make_change(before, after), actor="test", at=NOW)
+    assert store.check() == []
+    assert [row.edit for row in store.journal()] == [*make_additions(before), *make_change(before, after)]
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as file:
+        file.execute(
+            "UPDATE journal SET before = ? WHERE sequence = 2",
+            (to_document(RECORDS, RECORDS.encode(after)),),
+        )
+    assert ["does not follow" in problem.what for problem in store.check()] == [True]
 
 
 def test_a_migration_that_fails_changes_nothing(path: Path, store: SQLiteStore) -> None:

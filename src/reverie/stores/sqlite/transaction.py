@@ -27,7 +27,7 @@ from reverie.stores.codec import (
     UnreadableRow,
     count_positions,
     encode_analyzed_text,
-    to_document,
+    to_short_document,
 )
 from reverie.stores.conflicts import build_conflict
 
@@ -59,7 +59,7 @@ def prepare_change(edit: Change, analyse: Analyse) -> PreparedChange:
     if value is None:
         return PreparedChange(edit, table, before, None, None, _NO_ANALYSIS, None)
     after = table.encode(value)
-    document = to_document(table, after)
+    document = to_short_document(table, after)
     if isinstance(value, SessionState | Page):
         return PreparedChange(edit, table, before, after, None, _NO_ANALYSIS, document)
     fingerprint = value.fingerprint if isinstance(value, Record) else None
@@ -287,7 +287,7 @@ class WriteTransaction:
             self._delete(edit, key)
         else:
             self._update(edit, key, stored)
-        return key, to_document(table, stored)
+        return key, to_short_document(table, stored)
 
     def _update(self, edit: PreparedChange, key: int, stored: Row) -> None:
         assert edit.after is not None
