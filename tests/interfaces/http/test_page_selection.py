@@ -176,6 +176,28 @@ def test_the_page_is_seen_as_a_scope_until_it_is_left(client: TestClient, memory
     assert [each["href"] for each in records.find("a", href="/records")]
 
 
+@pytest.mark.parametrize("scope", ["", "user:alice", "user:bob"])
+def test_whatever_a_view_of_a_scope_links_to_can_be_opened(
+    client: TestClient, memory: Memory, scope: str
+) -> None:
+    for owner in ("", "user:alice"):
+        view = memory.scoped(owner) if owner else memory
+        view.save(f"The host of {owner or 'everybody'} is tern")
+        chat = view.session("cli:1")
+        chat.add("user", "Where is the host?")
+        chat.context()
+        chat.add("assistant", "It is tern.")
+    seen = [f"/?scope={scope}"]
+    for path in seen:
+        page = see(client, path)
+        for link in (each.get("href", "") for each in page.find("a")):
+            plain = link.partition("#")[0]
+            if re.match(r"/(?:timeline|records/|sessions|prompts)", plain) and "/edit" not in plain:
+                seen += [plain] if plain not in seen else []
+    for kind in ("/timeline", "/records/", "/sessions/", "/prompts/"):
+        assert any(path.startswith(kind) for path in seen), kind
+
+
 def test_a_token_of_a_scope_sees_the_scopes_within_it(
     client: TestClient, server: HttpServer, memory: Memory
 ) -> None:

@@ -208,7 +208,7 @@ def _require_own_changes(call: Call, asked: schemas.UndoInput) -> None:
     wanted = {*(asked.changes or ())} | ({asked.batch} if asked.batch is not None else set())
     own = {row.sequence for row in rows if _is_own(call, row)}
     if not wanted <= own or len(own) < len({row.sequence for row in rows}):
-        raise NotFound("there is no change of that number here: GET /v1/journal lists those that there are")
+        raise NotFound("there is no change of that number here: list the changes to see which there are")
 
 
 def _is_own(call: Call, row: JournalEntry) -> bool:

@@ -27,7 +27,7 @@ def read_session(call: Call) -> SessionState:
     name = call.path["id"]
     state = call.server.store.session(call.view._resolve_own_session(name)) if name else None
     if state is None or state.scope != call.view.scope:
-        raise NotFound(f"there is no session {name!r} here: GET /v1/sessions lists those that there are")
+        raise NotFound(f"there is no session {name!r} here: list the sessions to see which there are")
     return state
 
 

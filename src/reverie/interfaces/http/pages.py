@@ -94,7 +94,7 @@ def _require_page(call: Call) -> None:
     """Raise `NotFound` if there is no page or log of the name in the path."""
     name = call.path["name"]
     if name not in call.whole.pages.names():
-        raise NotFound(f"there is no page {name!r}: GET /v1/pages lists those that there are")
+        raise NotFound(f"there is no page {name!r}: list the pages to see which there are")
 
 
 def _answer_page(call: Call, name: str) -> Answer:

@@ -108,7 +108,7 @@ def decide_own_proposal(call: Call, name: str, verdict: Verdict, reason: str) ->
     if not any(
         each.id == name and call.is_own(each.scope) for each in list_open_proposals(call.server.store)
     ):
-        raise NotFound(f"there is no open proposal {name!r} here: GET /v1/proposals lists them")
+        raise NotFound(f"there is no open proposal {name!r} here: list the proposals to see which are open")
     writer = call.memory._parts.writer.acting(call.caller.label)
     return decide_proposal(writer, name, verdict, reason=reason, now=writer.clock())
 

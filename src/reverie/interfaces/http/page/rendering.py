@@ -7,18 +7,20 @@ not a template says so.
 from __future__ import annotations
 
 import hashlib
+import re
 import tomllib
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, unquote, urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from reverie.domain.record import UNTRUSTED
+from reverie.domain.scope import parse_session_scope
 from reverie.domain.text.timestamps import parse_time
 from reverie.interfaces import formatting
 
@@ -44,6 +46,15 @@ def build_link(path: str, query: Mapping[str, Any] | None = None, **more: Any) -
         if value is not None and value is not False and value not in ("", (), [])
     }
     return f"{path}?{urlencode(kept, doseq=True)}" if kept else path
+
+
+_SESSION_PATH = re.compile("/(?:sessions|prompts)/(.+)")
+
+
+def find_scope(path: str, scope: str) -> str:
+    """Return the scope in which a view of `scope` opens a path: that of the session, if the path names one."""
+    session = _SESSION_PATH.match(path)
+    return scope if session is None else parse_session_scope(unquote(session[1]))
 
 
 def quote_path(text: str) -> str:

@@ -32,7 +32,15 @@ from reverie.interfaces.http.page import (
     timeline,
     upkeep,
 )
-from reverie.interfaces.http.page.rendering import STATIC, STATIC_VERSION, TEXTS, build_link, draw, draw_time
+from reverie.interfaces.http.page.rendering import (
+    STATIC,
+    STATIC_VERSION,
+    TEXTS,
+    build_link,
+    draw,
+    draw_time,
+    find_scope,
+)
 from reverie.interfaces.http.page.views import Download, Fields, PageView, Redirect, Screen
 from reverie.interfaces.http.problems import Problem
 from reverie.interfaces.http.schemas import EventsQuery
@@ -223,7 +231,7 @@ class Site:
             themes=THEMES,
             version=__version__,
             link=lambda path, *queries, **more: build_link(
-                path, {"scope": scope, **(queries[0] if queries else {})}, **more
+                path, {"scope": find_scope(path, scope), **(queries[0] if queries else {})}, **more
             ),
             ago=lambda moment: draw_time(moment, now),
             **{"call": None, "scope": "", "done": None, **values, **screen.values},

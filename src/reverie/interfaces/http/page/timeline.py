@@ -62,7 +62,8 @@ def describe_change(item: dict[str, Any]) -> dict[str, Any]:
         fields = compare_values(item["before"], item["after"])
     calls = ", ".join(f"{each['name']}()" for each in value.get("tool_calls", ()))
     text = value.get("content") or calls or value.get("name") or value.get("id") or ""
-    return {**item, "text": text, "path": _find_path(item, value), "fields": fields}
+    place = {"scope": value["scope"]} if item["subject"] == "record" and value.get("scope") else {}
+    return {**item, "text": text, "path": _find_path(item, value), "place": place, "fields": fields}
 
 
 def _find_path(item: dict[str, Any], value: dict[str, Any]) -> tuple[str, str]:
