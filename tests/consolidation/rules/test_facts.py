@@ -74,6 +74,12 @@ from reverie.consolidation.rules import match_statement, split_sentences, strip_
         ("Ma fille s'appelle Zoé", "fact"),
         ("Ne me propose jamais de champignons", "preference"),
         ("Prefiero que me hables de tú", "preference"),
+        ("I report to Magda", "fact"),
+        ("Our kids go to Elmwood Primary", "fact"),
+        ("I always pay by card", "fact"),
+        ("My wife works at the city library", "fact"),
+        ("I'm on 20 mg of citalopram", "constraint"),
+        ("I have type 1 diabetes", "constraint"),
     ],
 )
 def test_what_is_said_once_is_recognized(text: str, kind: str) -> None:
@@ -142,6 +148,18 @@ def test_what_is_said_once_is_recognized(text: str, kind: str) -> None:
         "I was born in a hurry",
         "We close at 5 today?",
         "Mein Tag ist Mist",
+        "We decided nothing yet",
+        "I'm a huge fan of that idea",
+        "We use too many meetings",
+        "I can't eat another bite",
+        "Don't use the second paragraph",
+        "In this exercise my name is Bob and I work at Acme",
+        "She is allergic to bees",
+        "I watch it on Netflix right now",
+        "We go to Rome tomorrow",
+        "I always mess this up",
+        "My guess is Tuesday",
+        "J'aime bien ton idée",
     ],
 )
 def test_questions_guesses_jokes_and_what_others_want_state_nothing(text: str) -> None:

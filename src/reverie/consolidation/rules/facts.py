@@ -27,6 +27,10 @@ _IRREALIS = re.compile(r"\b(?:hätten?|wären?|würden?|könnten?)\b", re.IGNORE
 """Subjunctives of German, which are other words without their dots."""
 
 
+_NAME = re.compile(r"(?<=[a-zß-ÿ,] )(?!I\b|I')[A-Z][a-zß-ÿ]+")
+"""A word that is written as a name within a sentence, in languages that write other nouns small."""
+
+
 _COMMON = parse_word_set(
     """
     not so the a an on in at going done trying looking using sure sorry fine good ok okay back here just also
@@ -115,7 +119,7 @@ def is_doubtful(sentence: str) -> bool:
     )
 
 
-_SHORTEST = 8
+_SHORTEST = 6
 _LONGEST = 300
 
 
@@ -169,9 +173,18 @@ def _states_fact(masked: str, plain: str) -> bool:
         masked, place, tuple(place.groupdict())
     ):
         return True
-    return any(
+    if any(
         _is_name_like(masked, found, ("name", "kin", "vehicle"))
         for found in _PATTERNS["named"].finditer(plain)
+    ):
+        return True
+    if _PATTERNS.matches(plain, "always"):
+        return True
+    habit = _PATTERNS["habitual"].search(plain)
+    return (
+        habit is not None
+        and not _PATTERNS.matches(plain, "passing", "momentary")
+        and _NAME.search(masked, habit.end()) is not None
     )
 
 
