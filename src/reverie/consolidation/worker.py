@@ -113,8 +113,7 @@ class Worker:
             conclude: Function that saves what a session came to, by rule; None to leave idle sessions alone.
         """
         self._conclude = conclude
-        self._nothing_idle: tuple[int, datetime] | None = None  # as of a journal entry, until a time
-        self._nothing_ended: tuple[int, datetime] | None = None
+        self._nothing_left: tuple[int, datetime] | None = None  # as of a journal entry, until a time
         self._session_ends_at: datetime | None = None  # the first of those that are not over
         self.cycle = cycle
         self._writer = writer.acting(ACTOR)
@@ -374,10 +373,7 @@ class Worker:
         work: list[_DueWork] = []
         for each in self._find_due_sessions():
             work.append((f"session {each.session}", partial(self._run_one, each.session, each.kind)))
-        for session in self._find_idle_sessions():
-            work.append((f"idle {session}", partial(self._conclude_session, session)))
-        for session in self._find_ended_sessions():
-            work.append((f"remember {session}", partial(self._run_one, session, "remember")))
+        work += self._find_left_sessions()
         if self.is_dream_due():
             work.append(
                 ("enrich", self._run_reviewed_dream if self._settings.dream_review else self._run_dream)
@@ -410,58 +406,47 @@ class Worker:
             self._nothing_due_at = sequence
         return [each for each in due if not self._is_paused(f"session {each.session}")]
 
-    def _find_idle_sessions(self) -> list[str]:
-        """Return the sessions that were left today, for the idle time, with turns that nobody has summarised."""
-        now, sequence = self._clock(), self._store.sequence()
-        if self._conclude is None or not self._settings.learn or self._reads_conversations:
-            return []
-        known = self._nothing_idle
-        if known is not None and known[0] == sequence and now < known[1]:
-            return []
-        idle: list[str] = []
-        waiting: list[datetime] = []
-        for overview in self._store.sessions():
-            done = read_consolidated_position(self._store, overview.state.id)
-            if done >= overview.turns or abs(now - overview.last_at) > FRESH:
-                continue
-            if overview.last_at + self._settings.idle <= now:
-                idle.append(overview.state.id)
-            else:
-                waiting.append(overview.last_at + self._settings.idle)
-        self._session_ends_at = min(waiting, default=None)
-        if not idle:
-            self._nothing_idle = (sequence, min([*waiting, now + self._settings.idle]))
-        return [session for session in idle if not self._is_paused(f"idle {session}")]
-
     @property
     def _reads_conversations(self) -> bool:
         """Whether a model reads conversations for facts, so that no rule has to sum them up."""
         return self._settings.remember and self.cycle.model is not None
 
-    def _find_ended_sessions(self) -> list[str]:
-        """Return the sessions of this week that are over and have turns that were not read for facts."""
-        now, sequence = self._clock(), self._store.sequence()
-        if not self._reads_conversations:
+    def _find_left_sessions(self) -> list[_DueWork]:
+        """Return what is to be done with sessions that are over: a model reads their new turns, or a rule sums up.
+
+        The model reads those of this week, also when they were ended; the rule those of today, after the idle time.
+        """
+        reads = self._reads_conversations
+        if not reads and (self._conclude is None or not self._settings.learn):
             return []
-        known = self._nothing_ended
+        now, sequence, known = self._clock(), self._store.sequence(), self._nothing_left
         if known is not None and known[0] == sequence and now < known[1]:
             return []
-        ended: list[str] = []
+        find_done = (
+            self.cycle.windows.read_remembered_position
+            if reads
+            else partial(read_consolidated_position, self._store)
+        )
+        left: list[str] = []
         waiting: list[datetime] = []
         for overview in self._store.sessions():
             state, due_at = overview.state, overview.last_at + self._settings.idle
-            if abs(now - overview.last_at) > REMEMBERED:
+            if abs(now - overview.last_at) > (REMEMBERED if reads else FRESH):
                 continue
-            if self.cycle.windows.read_remembered_position(state.id) >= overview.turns:
+            if find_done(state.id) >= overview.turns:
                 continue
-            if state.status == "terminated" or due_at <= now:
-                ended.append(state.id)
+            if due_at <= now or (reads and state.status == "terminated"):
+                left.append(state.id)
             else:
                 waiting.append(due_at)
         self._session_ends_at = min(waiting, default=None)
-        if not ended:
-            self._nothing_ended = (sequence, min([*waiting, now + self._settings.idle]))
-        return [session for session in ended if not self._is_paused(f"remember {session}")]
+        if not left:
+            self._nothing_left = (sequence, min([*waiting, now + self._settings.idle]))
+        if reads:
+            work = [(f"remember {session}", partial(self._run_one, session, "remember")) for session in left]
+        else:
+            work = [(f"idle {session}", partial(self._conclude_session, session)) for session in left]
+        return [(name, run) for name, run in work if not self._is_paused(name)]
 
     def _conclude_session(self, session: str) -> list[PassOutcome]:
         assert self._conclude is not None
