@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,74 +68,9 @@ class _Kind(NamedTuple):
     remedy: Remedy | None = None
 
 
-_REBUILD_INDEX = "have it built again with `reverie doctor --fix`, or remove the folder index/"
-
 _KINDS: Mapping[str, _Kind] = {
-    "database": _Kind("database", "error"),
-    "words-outdated": _Kind(
-        "database", "warning", "have their words made again with `reverie doctor --fix`", "database"
-    ),
-    "database-missing": _Kind("database", "error"),
-    "database-foreign": _Kind("database", "error"),
-    "database-damaged": _Kind("database", "error"),
-    "log-alone": _Kind(
-        "database", "warning", "keep it together with its database: neither is whole without the other"
-    ),
-    "forgetting-unfinished": _Kind(
-        "database",
-        "warning",
-        "finish it with `reverie doctor --fix` while nothing else has the folder open",
-        "forgetting",
-    ),
-    "secrets-stored": _Kind(
-        "database",
-        "warning",
-        "have them taken out for good with `reverie redact`, or forget the things with `reverie forget`",
-    ),
-    "secret-name": _Kind(
-        "database",
-        "warning",
-        "a name cannot be redacted: forget them with `reverie forget`, and use another name",
-    ),
-    "index-damaged": _Kind("index", "warning", _REBUILD_INDEX, "index"),
-    "index-in-memory": _Kind("index", "warning", _REBUILD_INDEX, "index"),
-    "index-differs": _Kind("index", "warning", _REBUILD_INDEX, "index"),
-    "index-busy": _Kind("index", "note", "run `reverie doctor` again when it is quieter"),
-    "other-index": _Kind("index", "note", "remove that, if no other version has this folder open"),
-    "vectors-damaged": _Kind(
-        "index",
-        "warning",
-        "have them made again with `reverie doctor --fix`, or remove the folder index/vectors/",
-        "vectors",
-    ),
-    "vectors-failing": _Kind(
-        "index", "warning", "put that right, or turn vectors off with the setting `embedder`"
-    ),
-    "file-problem": _Kind("files", "warning"),
-    "conflict": _Kind("files", "warning"),
-    "files-unread": _Kind("files", "warning", "see above"),
-    "files-missing": _Kind("files", "warning", "write them again with `reverie doctor --fix`", "files"),
-    "files-differ": _Kind(
-        "files", "warning", "`reverie doctor --fix` writes old versions again and takes edits in", "files"
-    ),
-    "files-unknown": _Kind(
-        "files",
-        "warning",
-        "take them in with `reverie doctor --fix`; what was forgotten on request stays out: remove those",
-        "files",
-    ),
-    "drafts-left": _Kind(
-        "files", "warning", "have them put back or removed with `reverie doctor --fix`", "files"
-    ),
-    "files-foreign": _Kind("files", "note", "nothing has to be done: they are left alone"),
-    "read-only": _Kind("folder", "note", "mount it for writing, if that is not intended"),
-    "in-the-way": _Kind("index", "warning", "move it away, and run `reverie doctor --fix`"),
-    "modes": _Kind("folder", "note", "chmod 600 the files and 700 the folders", "modes"),
-    "folder-mode": _Kind("folder", "note"),
-    "drafts": _Kind("folder", "warning", "remove them", "leftovers"),
-    "moved-aside": _Kind("folder", "note", "remove them once you miss nothing"),
-    "old-backups": _Kind("folder", "note", "remove them once you are content with the update"),
-    "repair-failed": _Kind("database", "error", "put that right, and run `reverie doctor --fix` again"),
+    code: _Kind(**fields)
+    for code, fields in tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")).items()
 }
 """Every code of a finding."""
 
