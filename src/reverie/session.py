@@ -79,10 +79,6 @@ class SessionObserver(Protocol):
         ...
 
 
-def _build_empty_standing() -> StaticContext:
-    return StaticContext()
-
-
 class Session:
     """One conversation. Safe to use from several threads, and beside other processes.
 
@@ -109,7 +105,7 @@ class Session:
         recaller: Retriever,
         settings: Settings,
         scope: str = "",
-        standing: Callable[[], StaticContext] = _build_empty_standing,
+        standing: Callable[[], StaticContext] = StaticContext,
         look: Callable[[], None] = lambda: None,
         listener: SessionObserver | None = None,
         note_prompt: Callable[[int, float], None] = lambda tokens, seconds: None,

@@ -90,10 +90,7 @@ def decide_proposal(
     writer: StoreWriter, id: str, verdict: Verdict, *, reason: str = "", now: datetime
 ) -> Record:
     """Write the owner's decision, and return the record; see `Worker.decide`."""
-    if verdict not in get_args(Verdict):
-        raise InvalidInput(f"verdict is {verdict!r}: use one of {', '.join(get_args(Verdict))}")
-    if not isinstance(reason, str) or len(reason) > _LONGEST_REASON:
-        raise InvalidInput(f"reason is {reason!r}: pass a text of at most {_LONGEST_REASON} characters")
+    validate_verdict(verdict, reason)
 
     def attempt(_: int) -> Record:
         found = [record for record in list_open_proposals(writer.store) if record.id == id]
@@ -105,6 +102,14 @@ def decide_proposal(
         return after
 
     return writer.retrying(attempt)
+
+
+def validate_verdict(verdict: Verdict, reason: str) -> None:
+    """Raise `InvalidInput` where a decision or its reason is not of its form."""
+    if verdict not in get_args(Verdict):
+        raise InvalidInput(f"verdict is {verdict!r}: use one of {', '.join(get_args(Verdict))}")
+    if not isinstance(reason, str) or len(reason) > _LONGEST_REASON:
+        raise InvalidInput(f"reason is {reason!r}: pass a text of at most {_LONGEST_REASON} characters")
 
 
 def _explain_missing(store: Store, id: str) -> str:

@@ -13,10 +13,10 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from reverie.consolidation.plan import Plan, PlanStep, Rejection
-from reverie.consolidation.proposals import Verdict
+from reverie.consolidation.proposals import Verdict, validate_verdict
 from reverie.domain.change import Change, Value
 from reverie.domain.errors import Conflict, InvalidInput, NotFound
 from reverie.domain.record import Record
@@ -45,7 +45,6 @@ GroupState = Literal["waiting", "later", "applied", "rejected"]
 _PLAN = "plan:"
 _REJECTED = "plans.rejected"
 _MOST_REJECTED = 1_000
-_LONGEST_REASON = 500
 _OPEN: tuple[GroupState, ...] = ("waiting", "later")
 _STATES: dict[Verdict, GroupState] = {"accept": "applied", "reject": "rejected", "later": "later"}
 
@@ -210,10 +209,7 @@ class PlanShelf:
         self, id: str, verdict: Verdict, *, groups: Collection[int] | None = None, reason: str = ""
     ) -> WaitingPlan:
         """Decide groups of a plan, and return it as it is then; see `Worker.decide_plan`."""
-        if verdict not in get_args(Verdict):
-            raise InvalidInput(f"verdict is {verdict!r}: use one of {', '.join(get_args(Verdict))}")
-        if not isinstance(reason, str) or len(reason) > _LONGEST_REASON:
-            raise InvalidInput(f"reason is {reason!r}: pass a text of at most {_LONGEST_REASON} characters")
+        validate_verdict(verdict, reason)
         stored = self._read(id)
         waiting = _decode(stored)
         if waiting.decided:

@@ -158,6 +158,16 @@ def compute_difference(row: JournalEntry) -> Difference:
     )
 
 
+def serialize_change(row: JournalEntry) -> dict[str, Any]:
+    """Return a change as JSON values, with what it made of the thing."""
+    difference = compute_difference(row)
+    return to_json_object(row, "sequence", "batch", "at", "actor", "reason", "subject") | {
+        "id": difference.id or None,
+        "change": difference.what,
+        **to_json_object(difference, "before", "after"),
+    }
+
+
 def format_unified_diff(before: str, after: str, *, context: int = CONTEXT) -> list[str]:
     r"""Return a unified diff of the lines.
 

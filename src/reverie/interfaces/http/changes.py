@@ -8,16 +8,14 @@ from bisect import bisect_left
 from collections.abc import AsyncIterator, Mapping
 from datetime import datetime
 from functools import partial
-from typing import Any
 
 import anyio
 from starlette.responses import StreamingResponse
 
-from reverie.admin.history.diff import compute_difference
+from reverie.admin.history.diff import serialize_change
 from reverie.domain.change import JournalEntry
 from reverie.domain.errors import InvalidInput, NotFound, ReverieError
 from reverie.domain.scope import EVERY_SCOPE
-from reverie.domain.text.json_values import to_json_object
 from reverie.interfaces.http import schemas
 from reverie.interfaces.http.operations import Answer, Call, OperationList, answer_reference
 from reverie.interfaces.http.problems import Problem
@@ -36,16 +34,6 @@ MOST_STREAMS = 100
 _BATCH = 500
 _LONGEST_SCAN = 3_000
 """Changes that a list reads at most to find those that were asked for; `next` says where to go on."""
-
-
-def serialize_change(row: JournalEntry) -> dict[str, Any]:
-    """Return a change as JSON values."""
-    difference = compute_difference(row)
-    return to_json_object(row, "sequence", "batch", "at", "actor", "reason", "subject") | {
-        "id": difference.id or None,
-        "change": difference.what,
-        **to_json_object(difference, "before", "after"),
-    }
 
 
 def is_row_visible(call: Call, row: JournalEntry) -> bool:

@@ -319,7 +319,7 @@ def get_changeable(call: Call, id: str | None = None) -> Record:
 @OPERATIONS.add("GET", "/v1/records/{id}/history", "read", answer=schemas.JournalPage)
 def get_record_history(call: Call) -> Answer:
     """List the changes of a record, the oldest first."""
-    from reverie.interfaces.http.changes import serialize_change
+    from reverie.admin.history.diff import serialize_change
 
     record = get_record_of(call, call.reader)
     rows = call.memory.history.log(record.id, limit=1_000)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reverie.domain.errors import Conflict, InvalidInput, NotFound
-from reverie.domain.text.json_values import to_json_object
 from reverie.interfaces.cli import listing, output
 from reverie.interfaces.cli.options import Command, CommandContext, ExitCode, as_json, invocation
 from reverie.interfaces.cli.prompts import ChangeParam
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
     from reverie.admin.history import Difference
     from reverie.admin.history.thinning import ThinningReport
     from reverie.admin.history.undo import UndoResult
-    from reverie.domain.change import JournalEntry
 
 _SINCE = "Only changes since then: 2025-01-31, a time, 2h for the last two hours, or a number."
 _UNTIL = "Only changes until then, likewise."
@@ -47,11 +45,15 @@ def history(context: CommandContext, /, id: str | None, oldest_first: bool, **fi
     With --json: {"history": [{"sequence", "batch", "at", "actor", "reason", "subject", "id", "change",
     "before", "after"}]}.
     """
+    from reverie.admin.history.diff import serialize_change
+
     with context.memory() as memory:
         rows = memory.history.log(id, **filters, newest_first=not oldest_first)
         if id is not None and not rows and not memory.history.log(id, limit=1):
             raise _build_not_found(id)
-    changes = [_serialize_change(row, id) for row in rows]
+    changes = [serialize_change(row) for row in rows]
+    for change in changes:
+        change["id"] = change["id"] or id
     cells = ("sequence", "at", "actor", "change", "subject", "id", "reason")
     listing.print_listing(
         context,
@@ -60,17 +62,6 @@ def history(context: CommandContext, /, id: str | None, oldest_first: bool, **fi
         blocks=listing.render_changes(changes),
         empty="No changes.",
     )
-
-
-def _serialize_change(row: JournalEntry, id: str | None) -> dict[str, Any]:
-    from reverie.admin.history.diff import compute_difference
-
-    difference = compute_difference(row)
-    return to_json_object(row, "sequence", "batch", "at", "actor", "reason", "subject") | {
-        "id": difference.id or id,
-        "change": difference.what,
-        **to_json_object(difference, "before", "after"),
-    }
 
 
 def _build_not_found(id: str) -> NotFound:
