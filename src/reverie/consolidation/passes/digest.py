@@ -117,7 +117,8 @@ def digest(
         entries.append(entry)
         failed = _take_changes(patch, changes)
         if failed:
-            again = yield build_repair_question(request, reply, [_format_reason(*each) for each in failed])
+            reasons = [f"{change.describe()}: {why}" for change, why in failed]
+            again = yield build_repair_question(request, reply, reasons)
             usage += again.usage
             failed = _repair(patch, failed, again, labels)
         refused += [Rejection(what=change.describe(), why=why) for change, why in failed]
@@ -212,10 +213,6 @@ def _repair(
         else:
             left.append((change, why))
     return left
-
-
-def _format_reason(change: LineChange, why: str) -> str:
-    return f"{change.describe()}: {why}"
 
 
 def _select_said(entry: str, older: Sequence[Turn]) -> str:

@@ -24,8 +24,8 @@ def list_pages(call: Call) -> Answer:
     return Answer({"items": [to_json_object(each, *names) for each in call.whole.pages.overview()]})
 
 
-def _replay_page(call: Call, reference: Any) -> Answer:
-    return _answer_page(call, reference)
+def _answer_page(call: Call, name: str) -> Answer:
+    return answer_value(call, _serialize(name, call.whole.pages.read(name)))
 
 
 @OPERATIONS.add(
@@ -35,7 +35,7 @@ def _replay_page(call: Call, reference: Any) -> Answer:
     body=schemas.LineInput,
     answer=schemas.PageText,
     is_whole=True,
-    replay=_replay_page,
+    replay=_answer_page,
 )
 def append_to_page(call: Call) -> Answer:
     """Add a line to the end of a page, or a paragraph to the end of a log."""
@@ -95,10 +95,6 @@ def _require_page(call: Call) -> None:
     name = call.path["name"]
     if name not in call.whole.pages.names():
         raise NotFound(f"there is no page {name!r}: list the pages to see which there are")
-
-
-def _answer_page(call: Call, name: str) -> Answer:
-    return answer_value(call, _serialize(name, call.whole.pages.read(name)))
 
 
 def _serialize(name: str, content: str) -> dict[str, Any]:

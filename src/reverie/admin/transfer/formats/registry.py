@@ -50,20 +50,12 @@ def read(path: Path, form: Form, terms: ImportTerms) -> Iterator[Item]:
         yield from _FILES[form](path, terms)
 
 
-def _read_golemcore(path: Path, terms: ImportTerms) -> Iterator[Item]:
-    return golemcore.read(path, terms, name=path.name)
-
-
-def _read_rockbot(path: Path, terms: ImportTerms) -> Iterator[Item]:
-    return rockbot.read(path, terms, name=path.name)
-
-
 _FILES: Mapping[Form, Callable[[Path, ImportTerms], Iterator[Item]]] = MappingProxyType(
     {
         "jsonl": jsonl.read,
         "mcp": mcp_memory.read,
-        "golemcore": _read_golemcore,
-        "rockbot": _read_rockbot,
+        "golemcore": lambda path, terms: golemcore.read(path, terms, name=path.name),
+        "rockbot": lambda path, terms: rockbot.read(path, terms, name=path.name),
         "notes": workspace.read_file,
         "document": document.read,
         "messages": sessions.read_messages,

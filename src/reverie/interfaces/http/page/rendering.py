@@ -73,14 +73,6 @@ def draw_time(moment: datetime | str | None, now: datetime) -> Markup:
     )
 
 
-def _cut_to_line(text: str, longest: int = 160) -> str:
-    return formatting.one_line(text, longest=longest)
-
-
-def _separate_words(name: str) -> str:
-    return name.replace("_", " ")
-
-
 def _show(value: Any) -> Any:
     """Return what stands for a value in a template: text with its unsafe characters visible."""
     return formatting.escape_text(value) if type(value) is str else value
@@ -100,8 +92,8 @@ def _create_environment() -> Environment:
         "path": quote_path,
         "size": formatting.format_size,
         "number": "{:,}".format,
-        "line": _cut_to_line,
-        "words": _separate_words,
+        "line": lambda text, longest=160: formatting.one_line(text, longest=longest),
+        "words": lambda name: name.replace("_", " "),
     }
     environment.globals |= {
         "t": TEXTS,
