@@ -20,7 +20,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from reverie import Memory
-from reverie.context import Pack
+from reverie.context.pack import Pack
 from reverie.llm.messages import ModelRequest
 from reverie.settings import Settings
 

@@ -57,7 +57,7 @@ from reverie import (
 )
 from reverie.consolidation.worker import Worker
 from reverie.domain import errors
-from reverie.domain.secrets import LONGEST_PATTERN, MOST_PATTERNS
+from reverie.domain.secrets.redactor import LONGEST_PATTERN, MOST_PATTERNS
 from reverie.interfaces.cli.main import COMMANDS, cli
 from reverie.interfaces.cli.options import EXITS, STORE, CommandContext, build_common_options
 from reverie.settings import _FORMS, NOT_SETTINGS

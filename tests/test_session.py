@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reverie.context import StaticContext, render
+from reverie.context import render
 from reverie.context.ledger import build_shown_cursor
+from reverie.context.pack import StaticContext
 from reverie.context.retrieval import LONGEST_QUERY, query_from_message
 from reverie.domain.change import Change
 from reverie.domain.conversation import ToolCall

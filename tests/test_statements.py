@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from reverie import Memory
-from reverie.domain.secrets import Redactor
+from reverie.domain.secrets.redactor import Redactor
 from reverie.search.index.search_index import SearchIndex
 
 RECORDS = (

@@ -10,7 +10,8 @@ import re
 import unicodedata
 from dataclasses import dataclass, field
 
-from reverie.context import Pack, notes, render
+from reverie.context import notes, render
+from reverie.context.pack import Pack
 from reverie.domain.text.escaping import NOTICE
 
 _HEADERS = {

@@ -16,7 +16,8 @@ from typing import Any, Literal
 from evaluation.measures.harness import Evaluation, format_share, has_blank
 from evaluation.measures.synthetic_secrets import LOOK_ALIKES, SECRETS
 from reverie.domain.errors import InvalidInput
-from reverie.domain.secrets import Redactor, Span
+from reverie.domain.secrets.redactor import Redactor
+from reverie.domain.secrets.rule import Span
 
 Which = Literal["develop", "heldout"]
 SETS: Mapping[str, str] = {"develop": "development", "heldout": "held out"}

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from reverie.context import Pack
+from reverie.context.pack import Pack
 from reverie.domain.conversation import LONGEST_TURN, ToolCall
 from reverie.domain.errors import InvalidInput, ModelError, ReverieError, StoreError
 from reverie.domain.text import escaping, validation

@@ -16,10 +16,10 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Literal, Protocol, TypeVar
 
-from reverie.context import Pack, PackInput, ShownLedger, StaticContext, TokenBudget, build, trim_window
-from reverie.context.budget import validate_tokens
-from reverie.context.ledger import build_recalled_counter, build_shown_cursor
+from reverie.context.budget import TokenBudget, validate_tokens
+from reverie.context.ledger import ShownLedger, build_recalled_counter, build_shown_cursor
 from reverie.context.notes import drop_replayed, render_memory_section
+from reverie.context.pack import Pack, PackInput, StaticContext, build
 from reverie.context.retrieval import (
     Retriever,
     query_from_message,
@@ -27,7 +27,7 @@ from reverie.context.retrieval import (
     retrieve_recent,
     retrieve_standing,
 )
-from reverie.context.window import find_question, prepend_question
+from reverie.context.window import find_question, prepend_question, trim_window
 from reverie.domain import provenance
 from reverie.domain.change import Change, JournalEntry, Value
 from reverie.domain.conversation import (

@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Any, Literal, NoReturn
 
 from reverie.domain.errors import InvalidInput, MissingExtra, NotFound, quote_value
-from reverie.domain.secrets import MOST_PATTERNS, Redactor, build_redactor, explain_unsafe_pattern
+from reverie.domain.secrets.redactor import MOST_PATTERNS, Redactor, build_redactor, explain_unsafe_pattern
 from reverie.domain.text.timestamps import parse_duration
 
 ENVIRONMENT_PREFIX = "REVERIE_"

@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reverie.context import PackInput, StaticContext, TokenBudget, build, notes, render
+from reverie.context import notes, render
+from reverie.context.budget import TokenBudget
+from reverie.context.pack import PackInput, StaticContext, build
 from reverie.domain.page import HISTORY, Paragraph, format_daily_note_name, validate_paragraph
 from reverie.domain.text import validation
 from reverie.domain.text.escaping import NOTICE

@@ -9,7 +9,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from reverie.context import PackInput, ShownLedger, StaticContext, TokenBudget, build, render
+from reverie.context import render
+from reverie.context.budget import TokenBudget
+from reverie.context.ledger import ShownLedger
+from reverie.context.pack import PackInput, StaticContext, build
 from reverie.domain.text import escaping, validation
 from tests.context.values import (
     NOW,

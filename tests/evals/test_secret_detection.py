@@ -12,7 +12,7 @@ from evaluation.measures.harness import CHECKOUT_DATA
 from evaluation.measures.secret_detection import EVALUATION, judge_text
 
 from reverie import InvalidInput
-from reverie.domain.secrets import Redactor
+from reverie.domain.secrets.redactor import Redactor
 from reverie.interfaces.cli.main import cli
 
 TEXTS = EVALUATION.load_set("texts")

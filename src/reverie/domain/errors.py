@@ -31,7 +31,7 @@ _QUOTED = re.compile(r"""(?<![\w\\])b?(['"])(?:\\.|(?!\1)[^\\])*+\1|[\[{(][^\[\]
 
 def clean_message(message: str) -> str:
     """Return a message without secrets, each quoted text and each list of values cut to `LONGEST_QUOTATION`."""
-    from reverie.domain.secrets import redact_secrets  # here: most programs never see an error
+    from reverie.domain.secrets.redactor import redact_secrets  # here: most programs never see an error
 
     message = redact_secrets(message)
     if len(message) <= LONGEST_QUOTATION:

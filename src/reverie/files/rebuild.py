@@ -27,7 +27,7 @@ from reverie.domain.errors import InvalidInput, NotFound, StoreCorrupt, StoreInc
 from reverie.domain.page import Paragraph, validate_paragraph
 from reverie.domain.passage import Analyse
 from reverie.domain.record import Record
-from reverie.domain.secrets import Redactor, build_redactor
+from reverie.domain.secrets.redactor import Redactor, build_redactor
 from reverie.domain.text import ids, timestamps
 from reverie.domain.text.ids import NewId
 from reverie.domain.text.timestamps import Clock, from_microseconds

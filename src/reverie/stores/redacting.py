@@ -24,7 +24,7 @@ from reverie.domain.entry import Entry
 from reverie.domain.errors import InvalidInput
 from reverie.domain.page import Page, Paragraph
 from reverie.domain.record import Record
-from reverie.domain.secrets import Redactor, redact_secrets
+from reverie.domain.secrets.redactor import Redactor, redact_secrets
 from reverie.stores.protocol import Store
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from evaluation.measures.synthetic_secrets import SECRETS
 
 from reverie import Memory, Settings
-from reverie.domain.secrets import Redactor
+from reverie.domain.secrets.redactor import Redactor
 from reverie.interfaces.cli.main import cli
 from reverie.search.analyzer import analyze
 from reverie.stores.in_memory import InMemoryStore

@@ -11,7 +11,6 @@ from evaluation.measures.synthetic_secrets import LOOK_ALIKES, SECRETS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reverie.domain.secrets import KINDS, OWN, Redactor, explain_unsafe_pattern, redact_secrets
 from reverie.domain.secrets.checksums import (
     compute_crc62,
     has_crc,
@@ -20,6 +19,7 @@ from reverie.domain.secrets.checksums import (
     is_placeholder,
     is_random,
 )
+from reverie.domain.secrets.redactor import KINDS, OWN, Redactor, explain_unsafe_pattern, redact_secrets
 from tests.profiles import examples
 
 REDACTOR = Redactor()
@@ -259,7 +259,7 @@ def test_importing_compiles_no_pattern() -> None:
         "    made.append(sys._getframe(1).f_code.co_filename)\n"
         "    return real(*args, **more)\n"
         "re.compile = noted\n"
-        "from reverie.domain.secrets import Redactor\n"
+        "from reverie.domain.secrets.redactor import Redactor\n"
         "count = lambda: sum('domain/secrets' in name or 'lazy_regex' in name for name in made)\n"
         "first = count()\n"
         "Redactor().text('password: hunter2')\n"

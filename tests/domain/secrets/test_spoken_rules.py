@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reverie.domain.secrets import Redactor
+from reverie.domain.secrets.redactor import Redactor
 
 WORDS = "pepper lunar ivory noodle umbrella window velvet walnut glide orbit magnet quantum"
 

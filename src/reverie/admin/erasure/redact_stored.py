@@ -16,7 +16,7 @@ from reverie.domain.change import Change, Value, get_subject
 from reverie.domain.entry import Entry
 from reverie.domain.errors import InvalidInput
 from reverie.domain.record import Record
-from reverie.domain.secrets import Redactor
+from reverie.domain.secrets.redactor import Redactor
 from reverie.domain.text.json_values import to_json_object
 from reverie.stores.redacting import find_secret_kinds, redact_value, unwrap
 from reverie.stores.scanning import iter_rows_forwards, iter_values

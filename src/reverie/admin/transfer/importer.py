@@ -29,7 +29,7 @@ from reverie.admin.transfer.items import (
 from reverie.domain.errors import InvalidInput
 from reverie.domain.record import ORIGINS, Origin, validate_choice
 from reverie.domain.scope import validate_scope
-from reverie.domain.secrets import Redactor
+from reverie.domain.secrets.redactor import Redactor
 from reverie.domain.text.json_values import to_json_object
 from reverie.files.disk.paths import resolve_path
 from reverie.stores.redacting import get_redactor, redact_value

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 
-from reverie.domain.secrets import Redactor
+from reverie.domain.secrets.redactor import Redactor
 from reverie.files.layout import Form
 
 _QUOTED = re.compile(r'"(?:[^"\\\n]|\\.)*+"')

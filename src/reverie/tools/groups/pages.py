@@ -11,7 +11,7 @@ from reverie.context.notes import is_unconfirmed
 from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.page import LONGEST_PAGE, MEMORY, is_log, validate_page_name
 from reverie.domain.record import UNTRUSTED
-from reverie.domain.secrets import redact_secrets
+from reverie.domain.secrets.redactor import redact_secrets
 from reverie.domain.text import escaping
 from reverie.llm.messages import ToolSpec
 from reverie.repositories.pages import Pages
