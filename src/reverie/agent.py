@@ -144,16 +144,7 @@ class Agent:
             return TurnResult(text="", pack=pack, problem="no model is set", unsaved=stored.failed)
         answer = self._run_tool_loop(messages, on_text, stored)
         self._done()
-        return TurnResult(
-            text=answer.text,
-            pack=pack,
-            rounds=answer.rounds,
-            calls=answer.calls,
-            usage=answer.usage,
-            problem=answer.problem,
-            turn_id=stored.reply_id,
-            unsaved=stored.failed,
-        )
+        return replace(answer, pack=pack, turn_id=stored.reply_id, unsaved=stored.failed)
 
     def prompt(self, message: str) -> list[ChatMessage]:
         """Return what the model would be asked for a new message. Nothing is stored.

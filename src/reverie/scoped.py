@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol, Unpack, overload
 
@@ -635,22 +635,8 @@ def _describe_records(span: OperationSpan, records: Sequence[Record]) -> None:
 def _copy_for_scope(record: Record, scope: str, *, ttl: timedelta | None) -> NewRecord:
     from reverie.repositories import key_value_codec  # here: few programs promote
 
-    return NewRecord(
-        content=record.content,
-        category=record.category,
-        kind=record.kind,
-        layer=record.layer,
-        tags=record.tags,
-        confidence=record.confidence,
-        importance=record.importance,
-        source=record.source,
-        references=record.references,
-        origin=record.origin,
-        scope=scope,
-        pinned=record.pinned,
-        valid_from=record.valid_from,
-        valid_to=record.valid_to,
-        ttl=ttl,
-        metadata={**key_value_codec.other_metadata(record.metadata), PROMOTED_FROM: record.id},
-        created_at=record.created_at,
-    )
+    copied = {
+        each.name: getattr(record, each.name) for each in fields(NewRecord) if hasattr(record, each.name)
+    }
+    metadata = {**key_value_codec.other_metadata(record.metadata), PROMOTED_FROM: record.id}
+    return NewRecord(**{**copied, "scope": scope, "ttl": ttl, "metadata": metadata})
