@@ -32,6 +32,7 @@ from reverie.consolidation.planning.reply_parsing import (
 )
 from reverie.consolidation.planning.signals import Signal, format_signals
 from reverie.consolidation.planning.verification import Claim, format_evidence, verify_claims
+from reverie.consolidation.rules.patterns import PatternFile
 from reverie.domain.category import USER_PREFERENCES, is_within_category
 from reverie.domain.conversation import Turn
 from reverie.domain.record import PROPOSAL, UNTRUSTED, Record
@@ -39,7 +40,6 @@ from reverie.domain.similarity.comparison import compute_keys, normalize_cached
 from reverie.domain.similarity.grounding import extract_content
 from reverie.domain.text import validation
 from reverie.domain.text.escaping import escape_line, unquoted_text
-from reverie.domain.word_lists import parse_word_set
 from reverie.llm.messages import ModelReply, ModelRequest
 
 NAME = "infer"
@@ -67,35 +67,7 @@ MOST_TOKENS = 12_000
 MOST_EARLIER_TOKENS = 4_000
 _LONGEST_TURN = 600
 
-_SENSITIVE_WORDS = parse_word_set(
-    """
-    password passwords passphrase passphrases passcode passcodes credential credentials secret
-    secrets token tokens ssh 2fa mfa otp pin login logins signin sudo root admin access encrypt
-    encrypted encryption security secure firewall certificate certificates permission permissions
-    authenticate authentication authorize authorise authorization authorisation money pay pays
-    paying payment payments paid payroll buy buys buying bought purchase purchases purchasing order
-    orders ordering spend spends spending invoice invoices bill bills billing bank banks banking
-    iban account accounts credit debit card cards wallet wallets crypto cryptocurrency bitcoin
-    transfer transfers refund refunds subscribe subscription subscriptions invest investment
-    investments stock stocks trade trades trading tax taxes salary salaries loan loans budget
-    budgets price prices cost costs dollar dollars euro euros
-    """
-)
-_SENSITIVE = re.compile(
-    rf"[$€£]|\b(?:{'|'.join(sorted(_SENSITIVE_WORDS))}|(?:api|private)[ -]?keys?|(?:log|sign)[ -]in)\b",
-    re.IGNORECASE,
-)
-_OUTRIGHT = re.compile(
-    r"""^(?:please\s+)?(?:
-        (?:i|we)\s+(?:(?:really|always|generally|usually|strongly|much)\s+)?(?:prefer|hate|dislike)\b
-      | (?:i|we)\s+(?:would|'d)\s+(?:rather|prefer)\b
-      | (?:always|never)\s+\w+
-      | (?:don't|do\s+not)\s+ever\b
-      | from\s+now\s+on\b
-      | stop\s+\w+ing\b
-    )""",
-    re.IGNORECASE | re.VERBOSE,
-)
+_SHOWS = PatternFile("evidence", re.IGNORECASE)
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 SCHEMA = build_object(preferences=build_list(content=TEXT, category=TEXT, evidence=TEXTS, tags=TEXTS))
 
@@ -212,7 +184,7 @@ def needs_permission(content: str, category: str | None = None) -> bool:
     >>> needs_permission("Prefers to pay by card"), needs_permission("Prefers short answers")
     (True, False)
     """
-    return bool(_SENSITIVE.search(f"{content} {(category or '').replace('/', ' ').replace('-', ' ')}"))
+    return _SHOWS.matches(f"{content} {(category or '').replace('/', ' ').replace('-', ' ')}", "sensitive")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -449,7 +421,7 @@ def _add_stated_preferences(view: PassInput, draft: PlanBuilder, scope: str, sho
     said: dict[str, list[tuple[str, Turn]]] = defaultdict(list)
     for turn, _ in (*shown.earlier, *shown.new):
         for sentence in _split_sentences(turn.content):
-            if len(sentence) <= 300 and not sentence.endswith("?") and _OUTRIGHT.match(sentence):
+            if len(sentence) <= 300 and not sentence.endswith("?") and _SHOWS.matches(sentence, "outright"):
                 said[_normalize_sentence(sentence)].append((sentence, turn))
     for found in said.values():
         evidence = list({turn.id: turn for _, turn in found}.values())

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, tzinfo
 
+from reverie.consolidation.rules.patterns import PatternFile
 from reverie.domain.conversation import SIGNAL, Turn
 from reverie.domain.similarity.grounding import (
     CLAUSE,
@@ -42,31 +43,7 @@ _FRAME = parse_word_set(
     does not without instead place no
     """
 )
-_FOR_GOOD = re.compile(
-    r"\b(?:always|never|from now on|in future|i (?:\w+ )?(?:prefer|hate|like|love|can't stand|dislike)|stop \w+ing"
-    r"|don't ever|immer|nie|niemals|künftig|ab jetzt|in zukunft|ich (?:mag|hasse|bevorzuge)"
-    r"|siempre|nunca|de ahora en adelante|prefiero|me gustan?|toujours|jamais|désormais|je préfère)\b",
-    re.IGNORECASE,
-)
-_AVERSION = re.compile(
-    r"\b(?:enough of|tired of|sick of|hate|hates|skip|stop|drop|avoid|without|no more|dislikes?|ohne|satt|sin|sans)\b",
-    re.IGNORECASE,
-)
-_ONCE = re.compile(
-    r"\b(?:one-off|this time|this once|just this|only this|for (?:the|this) (?!next)\w+|diesmal|ausnahmsweise"
-    r"|nur heute|esta vez|cette fois)\b",
-    re.IGNORECASE,
-)
-_OTHERS = re.compile(
-    r"\b(?:she|he|him|his|her|they|er|ella|él|elle|wants|insists|asks|quiere|veut)\b"
-    r"|\b(?:my|our|mein\w*|unser\w*|mi|nuestr[oa]|mon|ma|notre) (?:\w+ ){0,2}"
-    r"(?:wants|likes|loves|hates|prefers|needs|asks|only|can't|mag|will|quiere|prefiere|veut|préfère)\b",
-    re.IGNORECASE,
-)
-_CONTRAST = re.compile(
-    r"\b(?:rather than|instead of|in place of|over|statt|anstelle von|en vez de|en lugar de|plutôt que|au lieu de)\b",
-    re.IGNORECASE,
-)
+_SHOWS = PatternFile("evidence", re.IGNORECASE)
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W\d_]+)?")
 
 
@@ -82,7 +59,7 @@ def explain_unshown(preference: str, turns: Sequence[Turn], *, zone: tzinfo = UT
         return reason
     distinct = {" ".join(turn.content.lower().split()): turn for turn in turns}
     evidence = collect_evidence(distinct.values(), only_owner=True)
-    head = _CONTRAST.split(preference, maxsplit=1)[0].strip()
+    head = _SHOWS["contrast"].split(preference, maxsplit=1)[0].strip()
     first, _, rest = head.partition(" ")
     words = (extract_content(rest) or extract_content(first)) - _FRAME
     if not evidence or not words:
@@ -92,7 +69,7 @@ def explain_unshown(preference: str, turns: Sequence[Turn], *, zone: tzinfo = UT
     if reason := find_unsaid_universal(preference, evidence):
         return reason
     named = any(word.istitle() and word.lower() in words for word in _WORD.findall(preference)[1:])
-    if not named and any(_OTHERS.search(each.text) for each in evidence):
+    if not named and any(_SHOWS.matches(each.text, "others") for each in evidence):
         return "the turns are about what somebody else wants"
     shown, opposed = _find_shown_words(head, words, evidence)
     if opposed > len(shown):
@@ -111,7 +88,7 @@ def _find_shown_words(
     opposed = 0
     denies = _count_denials(preference) % 2
     for sentence in (sentence for each in evidence for sentence in split_statements(each.text)):
-        if PASSING.search(sentence) or _ONCE.search(sentence):
+        if PASSING.search(sentence) or _SHOWS.matches(sentence, "once"):
             continue
         for clause in CLAUSE.split(sentence):
             clause_words = extract_content(clause)
@@ -124,12 +101,15 @@ def _find_shown_words(
 
 
 def _count_denials(text: str) -> int:
-    text = _CONTRAST.split(text, maxsplit=1)[0]
+    text = _SHOWS["contrast"].split(text, maxsplit=1)[0]
     words = [word.lower() for word in _WORD.findall(text)]
     denials = [word for word in words if word != "without" and (word in DENIALS or word.endswith("n't"))]
-    return len(denials) + len(_AVERSION.findall(text))
+    return len(denials) + len(_SHOWS["aversion"].findall(text))
 
 
 def _is_strong(turns: Iterable[Turn]) -> bool:
     """Whether one of the turns states it for good, or puts the assistant right."""
-    return any(_FOR_GOOD.search(turn.content) or turn.metadata.get(SIGNAL) == "correction" for turn in turns)
+    return any(
+        _SHOWS.matches(turn.content, "for_good") or turn.metadata.get(SIGNAL) == "correction"
+        for turn in turns
+    )
