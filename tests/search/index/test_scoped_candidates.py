@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter
+from datetime import timedelta
 
 import pytest
 from hypothesis import given, settings
@@ -16,7 +17,8 @@ from reverie.domain.record import Record
 from reverie.search.analyzer import analyze
 from reverie.search.index.inverted_index import BRIEFEST, IndexedPassage, compute_brevity, compute_emphasis
 from reverie.search.index.search_index import SearchIndex
-from reverie.search.index.tantivy_index import TantivyIndex
+from reverie.search.index.tantivy_index import IndexBatch, TantivyIndex
+from reverie.stores.contract.factories import NOW
 from reverie.stores.in_memory import InMemoryStore
 from tests.profiles import examples
 from tests.search.index.test_search_index import put, record
@@ -66,6 +68,32 @@ def test_figures_of_the_commit_are_whole_numbers_and_exact() -> None:
     assert dict(found) == {
         leaf.key: (701 * 3 + 977 * 2) * compute_brevity(leaf.analysis.length) for leaf in leaves
     }
+
+
+def test_passages_with_a_word_near_another_are_remembered_until_the_next_commit() -> None:
+    committed = TantivyIndex(None)
+
+    def commit(*contents: str) -> None:
+        def fill(batch: IndexBatch) -> int:
+            for key, content in enumerate(contents, start=committed.sequence + 1):
+                value = record(key, content)
+                batch.add(IndexedPassage(key, value, analyze(value)))
+            return committed.sequence + len(contents)
+
+        committed.write(fill, merge=False)
+        committed.refresh()
+
+    def find(allowed: Filter) -> list[int]:
+        return committed.search_near("record", "oolung", allowed, 10)
+
+    commit("oolong tea", "chess")
+    known = find(Filter(alive_at=NOW))
+    assert known == [1]
+    assert find(Filter(alive_at=NOW + timedelta(days=1))) is known, "a day later, nothing is looked for again"
+    assert find(MINE) == [1]
+    assert find(Filter(scopes=("user:bob",))) == []
+    commit("oolongs")
+    assert find(Filter(alive_at=NOW)) == [3, 1]
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import tantivy
@@ -30,6 +31,7 @@ _NEVER = (1 << 62) - 1
 _HEAP_BYTES = 64_000_000
 _KEYS_AT_ONCE = 500
 _MOST_FREQUENCIES = 100_000  # remembered, some twenty megabytes
+_MOST_NEAR = 1_000  # remembered, each with up to fifty keys
 _MARKER = 0
 _NO_WORDS = frozenset({"meta.json", ".managed.json", ".tantivy-meta.lock", ".tantivy-writer.lock"})
 _WORDS: dict[Searchable, str] = {
@@ -132,6 +134,7 @@ class TantivyIndex:
         self._exact = sum(counts.values()) + self._searcher.doc_freq("all", "marker") == alive
         self._empty = frozenset(subject for subject, count in counts.items() if not count)
         self._frequencies: dict[tuple[Searchable, str, str | None, str | None], int] = {}
+        self._near: dict[tuple[Searchable, str, Filter, int], list[int]] = {}
         self.passages = alive - marked
 
     def _read_sequence(self, searcher: tantivy.Searcher) -> int:
@@ -231,29 +234,33 @@ class TantivyIndex:
         """Return the keys of at most `limit` passages with any of the words, the newest first."""
         if subject in self._empty:
             return []
-        query = self._build_weighted_query(subject, weights)
-        query = Query.boolean_query([(Occur.Must, query), *self._build_filter_clauses(subject, allowed)])
-        try:
-            hits = self._searcher.search(query, limit, count=False, order_by_field="key").hits
-        except (ValueError, OSError) as error:
-            raise IndexCorrupt(str(error)) from None
-        return [int(key) for key, _ in hits]
+        return self._search_by_key(subject, self._build_weighted_query(subject, weights), allowed, limit)
 
     def search_near(self, subject: Searchable, word: str, allowed: Filter, limit: int) -> list[int]:
         """Return the keys of at most `limit` passages with a word near this one, the newest first.
 
         Near is what can be made of it with two changes of a letter, begins with it, or is a long word that ends
-        with it.
+        with it. That takes a walk through all words, and a conversation says a word again and again.
         """
         if subject in self._empty:
             return []
-        queries = [
-            Query.fuzzy_term_query(self._schema, _WORDS[subject], word, distance=2),
-            Query.fuzzy_term_query(self._schema, _WORDS[subject], word, distance=0, prefix=True),
-            Query.fuzzy_term_query(self._schema, _ENDS[subject], word[::-1], distance=0, prefix=True),
-        ]
-        near = Query.boolean_query([(Occur.Should, query) for query in queries])
-        query = Query.boolean_query([(Occur.Must, near), *self._build_filter_clauses(subject, allowed)])
+        asked = subject, word, replace(allowed, alive_at=None), limit  # what has expired is left out later
+        known = self._near.get(asked)
+        if known is None:
+            queries = [
+                Query.fuzzy_term_query(self._schema, _WORDS[subject], word, distance=2),
+                Query.fuzzy_term_query(self._schema, _WORDS[subject], word, distance=0, prefix=True),
+                Query.fuzzy_term_query(self._schema, _ENDS[subject], word[::-1], distance=0, prefix=True),
+            ]
+            near = Query.boolean_query([(Occur.Should, query) for query in queries])
+            known = self._search_by_key(subject, near, allowed, limit)
+            if len(self._near) >= _MOST_NEAR:
+                self._near.clear()
+            self._near[asked] = known
+        return known
+
+    def _search_by_key(self, subject: Searchable, query: Query, allowed: Filter, limit: int) -> list[int]:
+        query = Query.boolean_query([(Occur.Must, query), *self._build_filter_clauses(subject, allowed)])
         try:
             hits = self._searcher.search(query, limit, count=False, order_by_field="key").hits
         except (ValueError, OSError) as error:
