@@ -10,10 +10,14 @@ from typing import Any
 import pytest
 
 from reverie import InvalidInput, Memory, NotFound, ReverieError, Settings
+from reverie.agent import Agent
 
 TEXT = "x" * 3_000
 WRONG: list[Any] = [
     5,
+    [],
+    ["a"],
+    "a\0b",
     None,
     True,
     b"bytes",
@@ -56,6 +60,8 @@ def calls(memory: Memory) -> dict[str, Callable[[Any], object]]:
     every: dict[str, Callable[[Any], object]] = {
         "open": Memory.open,
         "busy_timeout": lambda x: Memory.open(memory.path, busy_timeout=x).close(),
+        "settings file": Settings.load,
+        "agent": Agent(chat, model=None).prompt,
         "settings": lambda x: Memory.open(":memory:", settings=x).close(),
         "profile": lambda x: Memory.open(":memory:", profile=x).close(),
         "save": memory.save,
@@ -85,6 +91,7 @@ def calls(memory: Memory) -> dict[str, Callable[[Any], object]]:
         "key_value texts": lambda x: kept.put(("a",), "key", {"a": 1}, texts=x),
         "key_value ttl": lambda x: kept.put(("a",), "key", {"a": 1}, ttl=x),
         "key_value get": lambda x: kept.get(x, "key"),
+        "key_value delete": lambda x: kept.delete(x, "key"),
         "key_value search": lambda x: kept.search("Hello", namespace=x),
         "graph": graph.create_entities,
         "graph relations": graph.create_relations,
@@ -100,6 +107,7 @@ def calls(memory: Memory) -> dict[str, Callable[[Any], object]]:
         "add_many one": lambda x: chat.add_many([x]),
         "recent_turns": chat.recent_turns,
         "session search": chat.search,
+        "session search min_score": lambda x: chat.search("Hello", min_score=x),
         "session search roles": lambda x: chat.search("Hello", roles=x),
         "history.undo batch": lambda x: memory.history.undo(batch=x),
         "purge": lambda x: memory.admin.purge(older_than=x),
@@ -211,3 +219,26 @@ def test_a_message_quotes_at_most_200_characters() -> None:
     short = f"{'a' * 150!r} and {'b' * 150!r} and it's {'c' * 150!r}: correct 'one' of them"
     assert str(InvalidInput(short)) == short
     assert len(str(InvalidInput(f"values are {list(range(1_000))!r}: pass one"))) < 250
+
+
+def lose_database(folder: Path) -> None:
+    with Memory.open(folder) as memory:
+        memory.save("Something known")
+    for file in folder.glob("reverie.db*"):
+        file.unlink()
+
+
+@pytest.mark.parametrize(
+    ("damage", "advice"),
+    [
+        (lambda folder: folder.mkdir(), "there is no memory in .*: open it with create=True"),
+        (lambda folder: folder.write_text("text"), "is a file: name the folder of a memory"),
+        (lose_database, "database of .* is missing: `reverie rebuild`"),
+    ],
+)
+def test_a_folder_without_a_database_is_told_from_a_lost_one(
+    tmp_path: Path, damage: Callable[[Path], object], advice: str
+) -> None:
+    damage(tmp_path / "memory")
+    with pytest.raises(NotFound, match=advice):
+        Memory.open(tmp_path / "memory", create=False)

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from reverie.context.pack import Pack
 from reverie.domain.conversation import LONGEST_TURN, ToolCall
-from reverie.domain.errors import InvalidInput, ModelError, ReverieError, StoreError
+from reverie.domain.errors import InvalidInput, ModelError, ReverieError, StoreError, quote_value
 from reverie.domain.text import escaping, validation
 from reverie.llm.messages import ChatMessage, ModelReply, ModelRequest, TokenUsage
 from reverie.llm.protocol import Answering, Model, OnText, resolve_model
@@ -152,6 +152,8 @@ class Agent:
         Args:
             message: The message.
         """
+        if not isinstance(message, str):
+            raise InvalidInput(f"message is {quote_value(message)}: pass text")
         return self._build_messages(self._pack(message, record_shown=False), message)
 
     # -- one turn ----------------------------------------------------------------------------------------

@@ -57,6 +57,9 @@ if TYPE_CHECKING:
 
 DATABASE = "reverie.db"
 IN_MEMORY = ":memory:"
+CREATE_IT = "open it with create=True to make one"
+"""Advice where there is no memory yet, which a terminal words in its own way."""
+
 _POSTGRES = ("postgresql://", "postgres://")
 
 
@@ -249,7 +252,7 @@ class Memory(ScopedMemory):
             folder, profile_folder = paths.memory, profile_folder or paths.profile
         database = folder / DATABASE
         if not create and not database.exists():
-            raise NotFound(f"there is no memory in {str(folder)!r}: open it with create=True to make one")
+            raise NotFound(_explain_missing(folder))
         store = SQLiteStore(database, analyse=analyze, create=create, **patience)
         return build(store, path=folder, profile=profile_folder or folder)
 
@@ -459,6 +462,17 @@ def _open_cache(identity: str, settings: Settings) -> IndexCache:
 
         base = Path(platformdirs.user_cache_dir("reverie"), "indexes")
     return IndexCache(base, identity, limit_mb=settings.index_cache_mb)
+
+
+def _explain_missing(folder: Path) -> str:
+    """Return why a folder has no memory, and what to do."""
+    from reverie.files import layout  # here: what is opened is there, mostly
+
+    if folder.is_file():
+        return f"{str(folder)!r} is a file: name the folder of a memory"
+    if any((folder / name).is_dir() for name in (layout.MEMORY, layout.SESSIONS)):
+        return f"the database of {str(folder)!r} is missing: `reverie rebuild` makes it again of the files"
+    return f"there is no memory in {str(folder)!r}: {CREATE_IT}"
 
 
 def resolve_folder(path: str | os.PathLike[str] | None) -> Path:

@@ -1,8 +1,7 @@
 """One conversation: its turns are added, replayed and packed into prompts.
 
-A session is a view of what the store holds: other processes may add to the same conversation at any time,
-and what they add is seen at the next call. Only two things live here and not in the store: a copy of the
-window, and what was shown since the last turn was added.
+A session is a view of what the store holds: other processes may add to the same conversation at any time, and what
+they add is seen at the next call. Only a copy of the window, and what was shown since the last turn, live here alone.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ from reverie.domain.conversation import (
 from reverie.domain.entry import build_session_namespace
 from reverie.domain.errors import InvalidInput, NotFound, quote_value
 from reverie.domain.filter import Filter, is_record_allowed, validate_filter
-from reverie.domain.record import Origin, Record
+from reverie.domain.record import Origin, Record, validate_fraction
 from reverie.domain.scope import validate_scope, visible_scopes
 from reverie.domain.text import timestamps, validation
 from reverie.files.profile import Profile
@@ -276,6 +275,7 @@ class Session:
             created_before: Only what was said before this moment.
             min_score: Only hits that score at least so much, 0 to 1.
         """
+        validate_fraction(min_score, name="min_score")
         allowed = Filter(
             scopes=(self.state.scope,),
             sessions=(self.id,),
@@ -283,10 +283,10 @@ class Session:
             created_after=created_after,
             created_before=created_before,
         )
-        found = self._recaller.recall(
+        hits = self._recaller.recall(
             query, allowed=validate_filter(allowed), limit=limit, exclude=frozenset()
         )
-        return [hit for hit in found if hit.score >= min_score]
+        return [hit for hit in hits if hit.score >= min_score]
 
     def determine_origin(self, text: str) -> Origin:
         """Return the origin of a text that the model wants to save: its own, or a tool whose result it has seen.

@@ -366,7 +366,10 @@ class Settings:
         """
         values: dict[str, Any] = {}
         sources: dict[str, str] = {}
-        layers = [(f"in {str(file)!r}", _read(Path(file)))] if file is not None else []
+        layers: list[tuple[str, Mapping[str, Any]]] = []
+        if file is not None:
+            given = _read(file)
+            layers.append((f"in {str(file)!r}", given))
         layers.append((_IN_ENVIRONMENT, _select_variables(environ or {})))
         layers.append(("in the arguments", overrides))
         for where, given in layers:
@@ -494,13 +497,16 @@ def _select_variables(environ: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _read(file: Path) -> Mapping[str, Any]:
+def _read(path: str | Path) -> Mapping[str, Any]:
     try:
+        file = Path(path)
         text = file.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise NotFound(f"no settings file at {str(file)!r}: write one or leave it out") from None
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidInput(f"the settings file {str(file)!r} cannot be read: {error}") from None
+    except (TypeError, ValueError):
+        raise InvalidInput(f"file is {quote_value(path)}: pass the name of a settings file") from None
     suffix = file.suffix.lower()
     try:
         if suffix == ".json":

@@ -151,6 +151,7 @@ class KeyValueStore:
             places: Namespaces and keys.
         """
         places = validate_values(places, name="places", of="pairs of a namespace and a key")
+        places = [_validate_address(place) for place in places]
         now = self._clock()
         there = self._fetch_records(places)
         return [None if (record := there.get(place)) is None else self._read(record, now) for place in places]

@@ -179,6 +179,34 @@ def test_a_source_that_cannot_be_told_makes_no_folder(call: Call, folder: Path, 
     assert not folder.exists()
 
 
+def test_a_folder_of_several_exports_is_named_and_what_is_left_out_is_not_called_empty(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exports = tmp_path / "exports"
+    exports.mkdir()
+    (exports / "WhatsApp Chat with Ana.txt").write_text("12/05/2024, 09:41 - Ana: I moved to Porto\n")
+    (exports / "result.json").write_text('{"name": "Ana", "messages": []}')
+    monkeypatch.chdir(exports)
+    result = call("import", ".")
+    assert result.stdout.startswith("Imported from exports (whatsapp): 1 session, 1 turn.")
+    assert "result.json: file not supported: no conversations of this format in it" in result.output
+
+
+def test_a_file_of_another_encoding_is_named(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "chat.json").write_text('[{"role": "user", "content": "Hello"}]', encoding="utf-16")
+    result = call("import", tmp_path / "chat.json")
+    assert result.exit_code == 2
+    assert "chat.json: it is UTF-16 text: save it as UTF-8" in result.stderr
+
+
+def test_a_file_in_place_of_the_folder_is_not_offered_to_init(call: Call, folder: Path) -> None:
+    folder.write_text("text")
+    result = call("list")
+    assert result.exit_code == 3
+    assert "is a file: name the folder of a memory" in result.stderr
+    assert "init" not in result.stderr
+
+
 def test_a_bar_is_drawn_on_a_terminal_and_nowhere_else(
     call: Call, filled: None, graph: Path, folder: Path
 ) -> None:

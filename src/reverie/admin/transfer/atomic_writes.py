@@ -163,8 +163,8 @@ def refuse_taken(path: Path, *, overwrite: bool, empty_folder: bool = False) -> 
 
 def build_taken_error(path: Path) -> InvalidInput:
     """Return the error for a name that is taken."""
-    what = "folder with something in it" if path.is_dir() else "file"
-    return InvalidInput(f"{str(path)!r} is a {what} that is there already: choose another name")
+    what = ", as a folder that is not empty" if path.is_dir() else ""
+    return InvalidInput(f"{str(path)!r} is there already{what}: choose another name")
 
 
 def build_unwritable_error(path: Path, error: OSError) -> StoreUnavailable:

@@ -28,7 +28,7 @@ from typing import NamedTuple, TypeVar
 from reverie.domain.change import JournalEntry
 from reverie.domain.text.timestamps import to_microseconds
 from reverie.stores.forks import not_forking, pause_for_forks
-from reverie.stores.sqlite.errors import is_undecodable
+from reverie.stores.sqlite.errors import explain_unavailability, is_undecodable
 
 FILES_DATABASE = "files.db"
 
@@ -432,7 +432,10 @@ class FileState:
                 self._close_connection()
                 broken += 1
                 if self._ledger is not None or not _is_broken(error) or broken == _TRIES:
-                    raise StateUnavailable(f"{self._path!r} cannot be used: {error}") from error
+                    reason = explain_unavailability(error) if isinstance(error, sqlite3.Error) else ""
+                    raise StateUnavailable(
+                        f"{self._path!r} cannot be used{f' {reason}' if reason else f': {error}'}"
+                    ) from error
                 self._remove()
 
     def _open_connection(self) -> sqlite3.Connection:

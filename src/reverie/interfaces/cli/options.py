@@ -129,7 +129,7 @@ class CommandContext:
             model: Model, as `provider:model`; None for that of the settings.
             actor: Author of changes in the journal.
         """
-        from reverie.memory import DATABASE, IN_MEMORY, Memory, is_database, resolve_folder
+        from reverie.memory import CREATE_IT, DATABASE, IN_MEMORY, Memory, is_database, resolve_folder
 
         settings = self.load_settings()
         wanted = store if store is not None else self.resolve_store_option()
@@ -145,8 +145,8 @@ class CommandContext:
                 actor=actor,
             )
         except NotFound as error:
-            problem = str(error).rpartition(":")[0]
-            raise NotFound(f"{problem}: `reverie init` creates one there; --store names another") from error
+            in_terminal = "`reverie init` creates one there; --store names another"
+            raise NotFound(str(error).replace(CREATE_IT, in_terminal)) from error
         with memory:
             if is_new:
                 self.print_message(f"New memory in {memory.path}")

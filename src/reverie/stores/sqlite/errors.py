@@ -26,6 +26,16 @@ _RESTORE = (
 _CORRUPT = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT}
 
 
+def explain_unavailability(error: sqlite3.Error) -> str:
+    """Return why a database cannot be used now and what to do; empty for an error of another kind."""
+    extended = getattr(error, "sqlite_errorcode", None)
+    if extended is None:
+        return ""
+    # The memory that SQLite shares between processes is a file too, and this is how it says that it cannot grow.
+    code = sqlite3.SQLITE_FULL if extended == sqlite3.SQLITE_IOERR_SHMSIZE else extended & 0xFF
+    return f"({error.sqlite_errorname}): {_UNAVAILABLE[code]}" if code in _UNAVAILABLE else ""
+
+
 def translate_error(error: sqlite3.Error | UnicodeError, path: Path) -> Conflict | InvalidInput | StoreError:
     """Return the error to raise instead. Its message never quotes what is stored."""
     if isinstance(error, UnicodeDecodeError):  # SQLite's own words, of a definition that is no text any more
@@ -40,10 +50,8 @@ def translate_error(error: sqlite3.Error | UnicodeError, path: Path) -> Conflict
     code = extended & 0xFF
     if code in _CORRUPT:
         return StoreCorrupt(f"{str(path)!r} is damaged ({error.sqlite_errorname}): {_RESTORE}")
-    if code in _UNAVAILABLE:
-        return StoreUnavailable(
-            f"{str(path)!r} cannot be used ({error.sqlite_errorname}): {_UNAVAILABLE[code]}"
-        )
+    if reason := explain_unavailability(error):
+        return StoreUnavailable(f"{str(path)!r} cannot be used {reason}")
     if code == sqlite3.SQLITE_CONSTRAINT:
         return Conflict(f"{str(path)!r} refused the change ({error.sqlite_errorname}): read again and retry")
     return StoreError(f"{str(path)!r}: SQLite failed with {error.sqlite_errorname}")

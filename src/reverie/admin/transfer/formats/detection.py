@@ -70,8 +70,11 @@ def detect_format(path: Path) -> Form:
 
 
 def _detect_text_format(path: Path) -> Form:
-    with safe_reading.open_file(path) as file:
-        _, first = next(safe_reading.iter_lines(file), (0, b""))
+    try:
+        with safe_reading.open_file(path) as file:
+            _, first = next(safe_reading.iter_lines(file), (0, b""))
+    except InvalidInput as error:
+        raise InvalidInput(f"{path.name}: {error}") from None
     if first is None:
         raise InvalidInput(f"{path.name}: its first line has over {safe_reading.LONGEST_LINE:,} bytes")
     if not first:

@@ -116,4 +116,4 @@ def _get_sort_key(name: str) -> tuple[bool, str]:
 
 
 def _build_skipped(name: str) -> Skipped:
-    return Skipped(what="file", place=name, why="unsupported", detail="no conversations in it")
+    return Skipped(what="file", place=name, why="unsupported", detail="no conversations of this format in it")

@@ -61,7 +61,7 @@ def read(file: safe_reading.Readable, terms: ImportTerms, name: str) -> Iterator
         if not is_message:
             chat.leave_out("turn", "unsupported", "a notice of WhatsApp")
         elif at is None:
-            chat.leave_out("turn", "broken", "its date is none")
+            chat.leave_out("turn", "broken", "its date does not exist")
         else:
             content = first.lstrip(_MARKS) + text
             source_id = ids.assign("", "", at.isoformat(), speaker, content)

@@ -265,7 +265,7 @@ def _open_destination(context: CommandContext, *, dry_run: bool) -> Iterator[Mem
 
 def _describe_import(report: ImportReport, path: Path) -> Iterator[str]:
     verb = "Would import" if report.dry_run else "Imported"
-    yield f"{verb} from {path.name} ({report.form}): {_format_counts(report)}."
+    yield f"{verb} from {path.resolve().name} ({report.form}): {_format_counts(report)}."
     if not report.skipped:
         return
     reasons = (f"{count:,} {_REASONS[why]}" for why, count in report.skipped_by_reason.items())

@@ -1,0 +1,49 @@
+"""A memory on a disk that has no room at all, not even for what SQLite shares between processes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from reverie import Memory, StoreUnavailable
+from reverie.files.disk.state import FileState, StateUnavailable
+
+ADVICE = "the disk is full: free some space and retry"
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of two megabytes."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", place]
+    if os.geteuid() or subprocess.run(command, capture_output=True).returncode:
+        pytest.skip("only root can mount a small disk")
+    yield place
+    subprocess.run(["umount", place], check=True)
+
+
+def test_a_memory_on_a_full_disk_says_so_and_is_there_when_there_is_room(disk: Path) -> None:
+    with Memory.open(disk / "memory", embedder="none") as memory:
+        memory.save("Ana lives in Porto")
+    filler = disk / "filler"
+    with contextlib.suppress(OSError), filler.open("wb", buffering=0) as file:
+        while True:
+            file.write(b"x" * 1_024)
+    with (
+        Memory.open(disk / "memory", embedder="none") as memory,
+        pytest.raises(StoreUnavailable, match=ADVICE),
+    ):
+        memory.list()
+    state = FileState(disk / "memory")
+    with pytest.raises(StateUnavailable, match=ADVICE):
+        state.count()
+    state.close()
+    filler.unlink()
+    with Memory.open(disk / "memory", embedder="none") as memory:
+        assert [record.content for record in memory.list()] == ["Ana lives in Porto"]
