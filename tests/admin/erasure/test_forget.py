@@ -69,6 +69,18 @@ def left(plan: ErasureReport) -> set[tuple[str, str]]:
     return {(trace.subject, trace.id) for trace in plan.left}
 
 
+def test_a_session_that_is_cut_is_listed_for_the_name_that_it_keeps(memory: Memory) -> None:
+    chat = memory.session("whatsapp:555 0199")
+    chat.add("user", "My number is 555 0199")
+    chat.set_metadata("about", "555 0199")
+    plan = memory.admin.forget(match="555 0199", dry_run=True)
+    assert going(plan)["session", chat.id] == "cut"
+    assert ("session", chat.id) in left(plan)
+    assert ("session", chat.id) in left(memory.admin.forget(match="555 0199"))
+    assert ("session", chat.id) not in left(memory.admin.forget(session=chat.id))
+    assert "0199" not in said(memory)
+
+
 # -- by id -------------------------------------------------------------------------------------------
 
 

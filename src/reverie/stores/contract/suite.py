@@ -29,7 +29,7 @@ from reverie.domain.conversation import ToolCall
 from reverie.domain.errors import Conflict, StoreUnavailable
 from reverie.domain.filter import Filter
 from reverie.domain.passage import CollectionStats
-from reverie.domain.record import Record
+from reverie.domain.record import KEPT, Record
 from reverie.stores.contract.conversations import ConversationsContract
 from reverie.stores.contract.erasing import ErasingContract
 from reverie.stores.contract.factories import (
@@ -113,6 +113,15 @@ class StoreContract(
         assert store.record_like("user:a", plain.fingerprint) is None
         assert list(store.find(Filter(headlines=True))) == [headline]
         assert list(store.find(Filter(headlines=False), order="created")) == [two, one]
+        assert store.check() == []
+
+    def test_a_record_that_stands_for_a_value_no_more_says_what_others_may_say(self, store: Store) -> None:
+        kept = make_record(1, content="Ann sails", metadata=MappingProxyType({KEPT: "graph"}))
+        store.commit(make_additions(kept), actor="owner", at=NOW)
+        plain = replace(kept, metadata=MappingProxyType({}))
+        assert store.record_like("", plain.fingerprint) is None
+        store.commit(make_change(kept, plain), actor="owner", at=NOW)
+        assert store.record_like("", plain.fingerprint) == plain
         assert store.check() == []
 
     def test_records_are_found_by_the_name_of_a_metadata_item(self, store: Store) -> None:

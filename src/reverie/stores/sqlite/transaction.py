@@ -300,7 +300,8 @@ class WriteTransaction:
             row = self._resolve_session_key(row)
         names += _list_extra_columns(table)
         values = [row[n] for n in changed] + [*_get_extra_values(edit)]
-        if table is RECORDS and not {"kind", "content", "parts"} & set(names):
+        before = edit.edit.before
+        if isinstance(before, Record) and before.fingerprint == edit.fingerprint:
             names.remove("fingerprint")
             values.remove(edit.fingerprint)
         if names:
