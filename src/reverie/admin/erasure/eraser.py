@@ -277,8 +277,9 @@ class Eraser:
                         )
                     )
         phrases = target.query.phrases
-        keeping = {(item.subject, item.id) for item in going if item.fate != "removed"}  # what is cut keeps its name
-        reported -= keeping
+        reported -= {
+            (item.subject, item.id) for item in going if item.fate != "removed"
+        }  # these keep their names
         left += (item for item in find_names(self._store, phrases) if (item.subject, item.id) not in reported)
         left += find_files(self._folder, phrases) if self._folder is not None else ()
         return going, tuple(sorted(left, key=_rank_match))
