@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 from reverie.domain.similarity import foreign_wording, rewording
 from reverie.domain.similarity.code_tokens import has_code_of, has_paired_stars
+from reverie.domain.similarity.restatement import restate
 from reverie.domain.similarity.specifics import (
     COSTS,
     MONTH_NUMBERS,
@@ -29,7 +30,6 @@ from reverie.domain.similarity.specifics import (
     NUMERIC_DATE,
     UNITS,
     WEEKDAYS,
-    is_ambiguous_thousands,
     normalize_characters,
     normalize_dates,
 )
@@ -176,9 +176,6 @@ _ABBREVIATIONS = parse_word_set(
     hon mt ave blvd rd co corp cf al
     """
 )
-_NUMBER = re.compile(
-    r"(?P<sign>[+-]?)(?P<money>[$€£¥]?)(?P<digits>\d+(?:,\d{3})*(?:\.\d+)?)(?P<unit>%|[A-Za-zµ°€£]{0,3})"
-)
 _LOOSE_HYPHEN = re.compile(r"[a-z]{2,}(?:-[a-z]{2,})+")
 _TIGHT_PREFIXES = ("re-", "non-", "un-", "co-", "pre-", "no-", "anti-", "ex-")
 _TIGHT_SUFFIXES = ("ing", "ed", "odd", "free", "less", "like")
@@ -235,6 +232,12 @@ class NormalizedText:
         """The words with plain phrases in one form of several that say the same."""
         return rewording.simplify(self.words)
 
+    @cached_property
+    def restated(self) -> NormalizedText:
+        """The text in the form of all that say the same, if it is a short statement."""
+        text = restate(self.bare)
+        return self if text == self.bare else normalize(text)
+
 
 def is_repetition(new: NormalizedText, old: NormalizedText) -> bool:
     """Return whether the old text says already everything that the new one says. Linear in the texts.
@@ -258,8 +261,20 @@ def is_repetition(new: NormalizedText, old: NormalizedText) -> bool:
     else:
         says_it = _is_typed_without_accents(new, old) or _is_typed_without_accents(old, new)
         says_it = says_it or _is_reordered_in_another_language(new, old)
-    says_it = says_it or rewording.is_turned(new.bare, old.bare)
+    says_it = says_it or rewording.is_turned(new.bare, old.bare) or _is_restated(new, old)
     return (says_it or rewording.is_abbreviated(new.bare, old.bare)) and has_code_of(new.bare, old.bare)
+
+
+def _is_restated(new: NormalizedText, old: NormalizedText) -> bool:
+    """Return whether two short statements are one in the form of all that say the same."""
+    one, other = new.restated, old.restated
+    return (
+        (one is not new or other is not old)
+        and one.words == other.words
+        and _has_same_breaks(one, other)
+        and has_code_of(other.bare, one.bare)
+        and has_code_of(one.bare, other.bare)
+    )
 
 
 def _says_it_in_other_words(new: NormalizedText, old: NormalizedText) -> bool:
@@ -352,6 +367,7 @@ def compute_keys(reading: NormalizedText) -> tuple[str, ...]:
         sequences += [words[:at] for at in sorted(cuts | {max(first - 2, 2), max(first - 1, 2)})]
         if len(ends) == 1:
             sequences.append(rewording.list_content(reading.simple_words))
+    sequences.append(reading.restated.words)
     return tuple(dict.fromkeys(_hash_words(sequence) for sequence in sequences))
 
 
@@ -423,7 +439,7 @@ def _read_chunk(chunk: str) -> _Chunk:
         bound=core in ("a", "A", "-", "–", "—", "•")
         or (lower in _DROPPED and core.istitle())
         or lower in ("few", "little", "bit", "lot")
-        or bool(_normalize_decimal(core)),
+        or bool(rewording.normalize_decimal(core)),
     )
 
 
@@ -443,7 +459,7 @@ def _normalize_chunk(core: str, lower: str) -> tuple[str, ...]:
     if _is_exact(core):
         return (core,)
     if core[0].isdigit() or (len(core) > 1 and core[0] in "+-$€£¥" and core[1] in "0123456789$€£¥"):
-        return _normalize_number(core)
+        return rewording.normalize_number(core)
     if "'" in lower:
         return _expand_contraction(lower)
     if lower in NUMBER_WORDS:
@@ -476,31 +492,6 @@ def _expand_contraction(lower: str) -> tuple[str, ...]:
     return (lower,)
 
 
-def _normalize_number(core: str) -> tuple[str, ...]:
-    if not (match := _NUMBER.fullmatch(core)):
-        return (core.lower().removeprefix("0") if _TIME.fullmatch(core) else core.lower(),)
-    sign, money, digits, unit = match.group("sign", "money", "digits", "unit")
-    digits = digits.replace(",", "")
-    if "." in digits and (money or unit.lower() in UNITS) and not is_ambiguous_thousands(digits):
-        digits = digits.rstrip("0").rstrip(".")
-    if unit == "k" and money and digits.isdigit():
-        digits, unit = f"{digits}000", ""
-    value = f"{sign}{digits}"
-    if unit.lower() in ("st", "nd", "rd", "th"):
-        return (f"{value}{unit.lower()}",)
-    return tuple(part for part in (money, value, unit) if part)
-
-
-def _normalize_decimal(core: str) -> str:
-    """Return the number without its last zeros, when the chunk is a decimal number that ends with one."""
-    if core[-1] != "0" or "." not in core:
-        return ""
-    match = _NUMBER.fullmatch(core)
-    if not match or match.group("money") or match.group("unit") or is_ambiguous_thousands(core):
-        return ""
-    return core.replace(",", "").rstrip("0").rstrip(".")
-
-
 def _interpret_by_neighbors(at: int, chunks: list[str], words: list[str]) -> tuple[str, ...]:
     """Return the words of a chunk whose meaning depends on its neighbors."""
     core = chunks[at].lstrip(_LEFT).rstrip(_RIGHT)
@@ -515,7 +506,7 @@ def _interpret_by_neighbors(at: int, chunks: list[str], words: list[str]) -> tup
     if core == "A" or lower in _DROPPED:  # dropped where a sentence begins, else a name: vitamin A, The Who
         begins = not words or before.endswith((".", "!", "?", ":", _BREAK))
         return () if begins else ("A" if core == "A" else lower,)
-    if decimal := _normalize_decimal(core):
+    if decimal := rewording.normalize_decimal(core):
         after = chunks[at + 1].strip(_RIGHT).lower() if at + 1 < len(chunks) else ""
         plain = after in UNITS or before in COSTS or len(chunks) == 1  # elsewhere 3.10 may be a version
         return (decimal if plain else core.replace(",", ""),)

@@ -9,7 +9,14 @@ import re
 from collections.abc import Collection, Sequence
 from functools import lru_cache
 
-from reverie.domain.similarity.specifics import MONTHS, NUMBER_WORDS, UNITS, WEEKDAYS, stem_word
+from reverie.domain.similarity.specifics import (
+    MONTHS,
+    NUMBER_WORDS,
+    UNITS,
+    WEEKDAYS,
+    is_ambiguous_thousands,
+    stem_word,
+)
 from reverie.domain.word_lists import parse_word_set
 
 _SPELLINGS = {
@@ -75,6 +82,10 @@ _SPELLED_UNITS = {
     "kilowatts": "kW", "hertz": "Hz", "usd": "$", "eur": "€", "gbp": "£", "hr": "h",
 }  # fmt: skip
 _NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)*")
+_WRITTEN_NUMBER = re.compile(
+    r"(?P<sign>[+-]?)(?P<money>[$€£¥]?)(?P<digits>\d+(?:,\d{3})*(?:\.\d+)?)(?P<unit>%|[A-Za-zµ°€£]{0,3})"
+)
+_CLOCK = re.compile(r"\d\d?:\d\d")
 _MULTIPLES = parse_word_set("million billion k m bn")
 _POWERS = {"dozen": 12, "hundred": 100, "thousand": 1000}
 _TENS = {
@@ -215,6 +226,36 @@ def expand_word(word: str, lower: str) -> tuple[str, ...]:
     if hyphen and tens in _TENS and len(NUMBER_WORDS.get(ones, "one" if ones != "one" else "1")) == 1:
         return (str(int(NUMBER_WORDS[tens]) + int(NUMBER_WORDS.get(ones, "1"))),)
     return ()
+
+
+def normalize_number(core: str) -> tuple[str, ...]:
+    """Return a number, a time or a sum of money in one of its forms: sign and digits, then its unit.
+
+    >>> normalize_number("$1,200.50"), normalize_number("3RD")
+    (('$', '1200.5'), ('3rd',))
+    """
+    if not (match := _WRITTEN_NUMBER.fullmatch(core)):
+        return (core.lower().removeprefix("0") if _CLOCK.fullmatch(core) else core.lower(),)
+    sign, money, digits, unit = match.group("sign", "money", "digits", "unit")
+    digits = digits.replace(",", "")
+    if "." in digits and (money or unit.lower() in UNITS) and not is_ambiguous_thousands(digits):
+        digits = digits.rstrip("0").rstrip(".")
+    if unit == "k" and money and digits.isdigit():
+        digits, unit = f"{digits}000", ""
+    value = f"{sign}{digits}"
+    if unit.lower() in ("st", "nd", "rd", "th"):
+        return (f"{value}{unit.lower()}",)
+    return tuple(part for part in (money, value, unit) if part)
+
+
+def normalize_decimal(core: str) -> str:
+    """Return the number without its last zeros, when the chunk is a decimal number that ends with one."""
+    if core[-1] != "0" or "." not in core:
+        return ""
+    match = _WRITTEN_NUMBER.fullmatch(core)
+    if not match or match.group("money") or match.group("unit") or is_ambiguous_thousands(core):
+        return ""
+    return core.replace(",", "").rstrip("0").rstrip(".")
 
 
 def unify_units(words: Sequence[str]) -> list[str]:

@@ -1,0 +1,114 @@
+"""One form for short statements that people write in several: "Budget: 5000 €" and "The budget is 5,000 euros".
+
+A statement is rewritten by its grammar alone. Every word that could tell two statements apart stays in its place, so
+that two texts say the same if the rewritten ones do. English, and plain forms of German, Spanish and French.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import lru_cache
+
+_LONGEST = 160
+_NO_LABEL = (
+    r"(?:is|are|was|were|has|have|had|do|does|did|not|no|never|said|says|told|asked|thinks|wrote|if|when|while|because"
+    r"|\w+n't|ist|sind|war|hat|haben|sagt|sagte|nicht|keine?|wenn|es|son|era|tiene|dijo|dice|si|cuando|est|sont|avait|dit"
+    r"|instead|except|only|there|it|this|that|he|she|they|we|you|i)"
+)
+"""Words that say something before a colon, which then is not the label of a value."""
+_LABEL_WORD = rf"(?!{_NO_LABEL}\b)[^\W\d_][\w'-]*"
+_LABEL = re.compile(
+    rf"(?:(?:the|die|der|das|el|la|les?) |l')?(?P<label>{_LABEL_WORD}(?: {_LABEL_WORD}){{0,3}})"
+    r"(?: ?:| (?:is|ist|es|est))(?: (?:on|am|el|le)(?= (?:\w+ )?\d))? (?P<value>(?:[^:;,?!\n]|,(?=\d))+)",
+    re.IGNORECASE,
+)
+_POSSESSIVE = re.compile(
+    r"(?:my|our|her|his|their|meine?|unsere?|mi|nuestr[oa]|mon|ma|notre) ", re.IGNORECASE
+)
+_PERIODS = {
+    "nightly": "night", "hourly": "hour", "daily": "day", "weekly": "week", "monthly": "month", "yearly": "year",
+}  # fmt: skip
+_ADVERBS = "never|always|only|also|really|usually|often|sometimes"
+_FIRST_PERSON = re.compile(
+    rf"^(?:(?P<be>I'm|I am)|(?P<have>I've|I have)|I(?: (?P<adverb>{_ADVERBS}))? (?P<verb>[a-z]+?(?:n't)?))(?![\w'])"
+)
+_THIRD_PERSON = {"do": "does", "go": "goes", "don't": "doesn't", "am": "is", "have": "has"}
+_INVARIABLE = re.compile(
+    r"(?:can|could|will|would|must|should|may|might|was|had|did|\w+ed|(?!do)\w+n't|cannot)$"
+)
+
+
+def _say_of_user(found: re.Match[str]) -> str:
+    """Return "prefers" for "I prefer", as notes about the user have it."""
+    if found["be"] or found["have"]:
+        return "is" if found["be"] else "has"
+    verb = found["verb"]
+    if verb in _THIRD_PERSON:
+        verb = _THIRD_PERSON[verb]
+    elif not _INVARIABLE.match(verb):
+        is_changed = verb.endswith("y") and verb[-2:-1] not in "aeou"
+        ending = "es" if verb.endswith(("s", "sh", "ch", "x", "z")) else "s"
+        verb = f"{verb[:-1]}ies" if is_changed else f"{verb}{ending}"
+    return f"{found['adverb']} {verb}" if found["adverb"] else verb
+
+
+def _say_allergic(found: re.Match[str]) -> str:
+    what = found["to"] or found["what"]
+    verb = {"has": "is", "have": "are", "i have": "I am"}[found["verb"].lower()]
+    return f"{verb} allergic to {what}{'' if found['to'] or what.endswith('s') else 's'}"
+
+
+_REWRITES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
+    (re.compile(r"(?<=[\w€$£%])\s?/\s?(?=(?:hour|day|night|week|month|year)\b)"), " a "),
+    (re.compile(r"\b(?:per|each) (?=(?:hour|day|night|week|month|year)\b)"), "a "),
+    (re.compile(r"(?<=[\w€])\s?/\s?(?=(?:Monat|Woche|Tag|Jahr)\b)"), " pro "),
+    (re.compile(r"(?<=[\w€])\s?/\s?(?=(?:mois|semaine|jour)\b)"), " par "),
+    (re.compile(r"(?<=[\w€])\s?/\s?(?=(?:mes|semana|día)\b)"), " al "),
+    (re.compile(r"(?<=\d)( ?(?:[GMKT]B|[mk]?g|m?l)) of (?=[A-Za-z])"), r"\1 "),
+    (
+        re.compile(rf"(?<=\w )(?:{'|'.join(_PERIODS)})(?=[.!]?$| (?:at|on|in|around|from|before|after) )"),
+        lambda found: f"every {_PERIODS[found.group()]}",
+    ),
+    (
+        re.compile(
+            r"\b(?P<verb>has|I have|have) (?:an? )?(?:allergy to (?P<to>\w+)|(?P<what>\w+) allergy)(?=[.!]?$)",
+            re.IGNORECASE,
+        ),
+        _say_allergic,
+    ),
+    (re.compile(r"\b(is|are) (?:called|named) (?=[A-ZÀ-Þ])"), r"\1 "),
+    (re.compile(r"(?<=\w)'s name is (?=[A-ZÀ-Þ])"), " is "),
+    (re.compile(r"\bhei(?:ß|ss)t (?=[A-ZÀ-Þ])"), "ist "),
+    (re.compile(r"\bse llama (?=[A-ZÀ-Þ])"), "es "),
+    (re.compile(r" s'appelle (?=[A-ZÀ-Þ])|, c'est (?=[A-ZÀ-Þ])"), " est "),
+    (re.compile(r"\b(?:beträgt|beläuft sich auf|liegt bei) (?=\d)"), "ist "),
+    (re.compile(r"\b(es|est) de (?=\d)"), r"\1 "),
+    (re.compile(r"^I work as (?=an? )"), "I'm "),
+    (re.compile(r"\bworks as (?=an? )"), "is "),
+    (re.compile(r"^(?:please )?(?:don't|do not) (?:ever )?(?=[a-z]+ )", re.IGNORECASE), "never "),
+    (_FIRST_PERSON, _say_of_user),
+    (re.compile(r"^(?:ich (?=[a-zäöü]+e )|je |j')", re.IGNORECASE), ""),
+)
+"""Forms and what stands for them, in this order: rates, amounts, frequencies, allergies, names, values, orders, "I"."""
+
+
+@lru_cache(maxsize=1_024)  # each text is compared with many others
+def restate(text: str) -> str:
+    """Return a short statement in the form of all that say the same; any other text as it is.
+
+    >>> restate("Budget: 5000 €"), restate("I prefer tea"), restate("Backups run nightly at 2:00")
+    ('Budget is 5000 €', 'prefers tea', 'Backups run every night at 2:00')
+    """
+    if len(text) > _LONGEST or "\n" in text or "?" in text:
+        return text
+    text = text.strip()
+    for pattern, form in _REWRITES:
+        text = pattern.sub(form, text)
+    found = _LABEL.fullmatch(text.rstrip(".!"))
+    if found is None:
+        return text
+    label, value = found["label"], found["value"]
+    if label[0].isupper() and _POSSESSIVE.match(value) and not _POSSESSIVE.match(label):
+        label, value = value, label  # "Mia is my sister"
+    return f"{label} is {value}"

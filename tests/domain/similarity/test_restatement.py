@@ -1,0 +1,84 @@
+"""Short statements in one of several forms are one; whatever tells two apart stays."""
+
+from __future__ import annotations
+
+import pytest
+
+from reverie import Memory
+from reverie.domain.similarity.restatement import restate
+
+
+def is_folded(old: str, new: str) -> bool:
+    with Memory.open(":memory:", embedder="none") as memory:
+        memory.save(old)
+        return memory.save(new).outcome == "reinforced"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("Budget: 5000 euros", "The budget is 5,000 €"),
+        ("Rent is 1200 euros per month", "Rent: 1,200 €/month"),
+        ("The meeting is on 3 May", "Meeting: 3 May"),
+        ("User prefers dark mode", "I prefer dark mode"),
+        ("Doesn't drink coffee", "I don't drink coffee"),
+        ("I work as a nurse", "I'm a nurse"),
+        ("Anna is allergic to peanuts", "Anna has a peanut allergy"),
+        ("My sister is called Mia", "Mia is my sister"),
+        ("Backups run nightly at 2am", "Backups run every night at 02:00"),
+        ("The server has 16 GB of RAM", "The server has 16 GB RAM"),
+        ("Don't use emojis", "Never use emojis"),
+        ("Die Miete beträgt 900 Euro", "Miete: 900 €"),
+        ("Ich wohne in Graz", "Wohne in Graz"),
+        ("Mi hermana se llama Lucía", "Mi hermana es Lucía"),
+        ("Le loyer est de 800 euros", "Loyer : 800 €"),
+        ("Mon fils s'appelle Hugo", "Mon fils, c'est Hugo"),
+    ],
+)
+def test_what_is_said_in_another_form_is_folded(old: str, new: str) -> None:
+    assert is_folded(old, new)
+    assert is_folded(new, old)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("I prefer tea", "He prefers tea"),
+        ("The boss is Ann", "My boss is Ann"),
+        ("Mia is my sister", "Mia is our sister"),
+        ("Mia is my sister", "Mia is my sister's friend"),
+        ("I always use tabs", "I never use tabs"),
+        ("Never call before 9", "Don't call before 10"),
+        ("I have a peanut allergy", "I have a hazelnut allergy"),
+        ("Has an allergy to cats", "Has cats"),
+        ("Runs nightly at 2", "Runs hourly at 2"),
+        ("10 €/month", "10 €/week"),
+        ("Port: 8080", "Portal: 8080"),
+        ("He said: 5", "He is 5"),
+        ("Ben: call Ann", "Ann: call Ben"),
+        ("Not allowed: cats", "Allowed: cats"),
+        ("16 GB of RAM", "16 GB of disk"),
+        ("I work as a nurse", "I worked as a nurse"),
+        ("I can swim", "I can't swim"),
+        ("I've two cats", "I had two cats"),
+        ("Deadline: May 3", "Deadline: May 3, 2027"),
+        ("Ann is Ben's boss", "Ben is Ann's boss"),
+        ("Ich wohne in Graz", "Er wohnt in Graz"),
+        ("J'habite à Lyon", "Il habite à Lyon"),
+        ("Mi hermana se llama Lucía", "Su hermana se llama Lucía"),
+    ],
+)
+def test_what_says_something_else_is_not(old: str, new: str) -> None:
+    assert not is_folded(old, new)
+    assert not is_folded(new, old)
+
+
+@pytest.mark.parametrize("text", ["Is the budget 5000?", "a\nb: c", "x" * 200, "", ":", "I"])
+def test_other_texts_stay_as_they_are(text: str) -> None:
+    assert restate(text) == text
+
+
+@pytest.mark.timeout(5)
+def test_long_runs_take_no_time() -> None:
+    for run in ("a ", "a: ", "a's ", "I ", "1/month ", "is "):
+        restate((run * 160)[:160])
