@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 import shlex
 import signal
@@ -20,6 +21,7 @@ from click.testing import CliRunner, Result
 
 from reverie.domain.errors import NotFound
 from reverie.interfaces.cli import main
+from reverie.interfaces.cli.commands.agent.mcp import log_to_stderr
 from reverie.interfaces.cli.main import cli
 from reverie.memory import Memory
 from reverie.stores.sqlite.store import SQLiteStore
@@ -490,3 +492,15 @@ def test_an_interrupted_import_is_finished_by_another(
     with Memory.open(folder) as memory:
         contents = [turn.content for turn in memory.turns("long")]
     assert contents == [f"turn {n} about gauge g{n}" for n in range(turns)]
+
+
+def test_no_warning_controls_the_terminal(store: Path) -> None:
+    (store / "memory" / "notes\x1b[2J.json").write_text("{")
+    line = [*PROGRAM, "list", "--store", store]
+    done = subprocess.run(line, env=environment(), stdin=subprocess.DEVNULL, capture_output=True)
+    assert rb"not taken in: memory/notes\x1b[2J.json" in done.stderr
+    assert b"\x1b" not in done.stderr
+    with log_to_stderr(debug=False):
+        handler = logging.getLogger().handlers[-1]
+        record = logging.LogRecord("reverie", logging.WARNING, "", 1, "answered \x1b[31mred", None, None)
+        assert handler.format(record).endswith(r"answered \x1b[31mred")

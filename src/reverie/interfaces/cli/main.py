@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import io
+import logging
 import os
 import sys
 import traceback
@@ -267,4 +268,6 @@ def main() -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+    if logging.lastResort is not None:
+        logging.lastResort.setFormatter(output.EscapingFormatter())
     cli.main()

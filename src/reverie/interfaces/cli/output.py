@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import logging
 import shutil
 import sys
 import textwrap
@@ -121,6 +122,13 @@ def _wrap(line: str, first: str, rest: str) -> str:
         break_long_words=False,  # such as paths, which are copied
         break_on_hyphens=False,
     )
+
+
+class EscapingFormatter(logging.Formatter):
+    """Formatter of log lines that are safe for a terminal: file names and errors of models are others' text."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return escape_text(super().format(record))
 
 
 def print_message(text: str, *, quiet: bool = False) -> None:

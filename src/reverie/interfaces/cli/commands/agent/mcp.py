@@ -202,7 +202,7 @@ def log_to_stderr(*, debug: bool) -> Iterator[None]:
     """Log warnings, or everything, to standard error while the block runs."""
     root = logging.getLogger()
     handler, level = logging.StreamHandler(sys.stderr), root.level
-    handler.setFormatter(logging.Formatter("%(asctime)s %(name)s %(levelname)s %(message)s"))
+    handler.setFormatter(output.EscapingFormatter("%(asctime)s %(name)s %(levelname)s %(message)s"))
     root.addHandler(handler)
     root.setLevel(logging.DEBUG if debug else logging.WARNING)
     try:
