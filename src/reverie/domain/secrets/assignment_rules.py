@@ -133,6 +133,11 @@ _CODE = LazyRegex(
       | (?:f|r|b|rb)?["'].* | => .* | [=!<>]=?.* | [-+*/|&?:.,;)\]}\\]+""",
     re.VERBOSE | re.DOTALL,
 )
+_OTHER_VALUES = (
+    "sha256", "sha384", "sha512", "SHA256:", "ssh-", "arn:", "urn:", "uuid:", "vault:", "op://", "projects/",
+)  # fmt: skip
+"""Beginnings of digests, names and references, which are no keys."""
+
 _NUMBER = LazyRegex(r"[\d.,:%/-]+(?:ms|s|m|h|d|k|kb|mb|x|th|st|nd|rd)?", re.IGNORECASE)
 _DATE = LazyRegex(r"\d{4}-\d\d-\d\d.*|\d{1,2}[./]\d{1,2}[./]\d{2,4}")
 _FILE_SUFFIXES = join_words("py js ts json ya?ml md txt toml env pem key crt go rs java html? pdf")
@@ -334,21 +339,7 @@ def _is_key_value(value: str, how: str, quoted: bool, line: _Line) -> bool:
         " " in value
         or _DATE.re.fullmatch(value)
         or _PATH.re.fullmatch(value)
-        or value.startswith(
-            (
-                "sha256",
-                "sha384",
-                "sha512",
-                "SHA256:",
-                "ssh-",
-                "arn:",
-                "urn:",
-                "uuid:",
-                "vault:",
-                "op://",
-                "projects/",
-            )
-        )
+        or value.startswith(_OTHER_VALUES)
     ):
         return False
     if _NUMBER.re.fullmatch(value) or (_SNAKE.re.fullmatch(value) and not checksums.is_random(value)):

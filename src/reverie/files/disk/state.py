@@ -28,6 +28,7 @@ from typing import NamedTuple, TypeVar
 from reverie.domain.change import JournalEntry
 from reverie.domain.text.timestamps import to_microseconds
 from reverie.stores.forks import not_forking, pause_for_forks
+from reverie.stores.sqlite.connections import get_file_identity
 from reverie.stores.sqlite.errors import explain_unavailability, is_undecodable
 
 FILES_DATABASE = "files.db"
@@ -398,7 +399,7 @@ class FileState:
 
         def begin(file: sqlite3.Connection) -> LockedFileState | None:
             file.execute("BEGIN IMMEDIATE")
-            if _get_file_identity(self._path) == self._place:
+            if get_file_identity(self._path) == self._place:
                 return LockedFileState(file)
             self._close_connection()  # somebody removed it: a lock on it would keep nobody out
             return None
@@ -411,7 +412,7 @@ class FileState:
         with self._lock:
             if self._ledger is not None:
                 self._ledger.flush()
-            elif _get_file_identity(self._path) != self._place:
+            elif get_file_identity(self._path) != self._place:
                 self._close_connection()
             return self._run_with_retry(ask, time.monotonic() + _READ_PATIENCE_S)
 
@@ -446,7 +447,7 @@ class FileState:
         if self._file is None:
             with not_forking:
                 self._file = _connect(self._path)
-                self._place = _get_file_identity(self._path)
+                self._place = get_file_identity(self._path)
         return self._file
 
     def _remove(self) -> None:
@@ -551,15 +552,6 @@ def _is_broken(error: BaseException) -> bool:
 def _get_error_code(error: BaseException) -> int:
     """Return SQLite's error code, or 0."""
     return (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
-
-
-def _get_file_identity(path: str) -> tuple[int, int] | None:
-    """Return device and inode of the file at a place, or None."""
-    try:
-        status = os.stat(path)
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino
 
 
 def _read_progress(file: sqlite3.Connection) -> MirrorProgress:

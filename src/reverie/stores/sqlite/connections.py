@@ -120,7 +120,7 @@ class ConnectionPool:
         self._path = path
         self._patience = patience
         self._closed = False
-        self._file = _get_file_identity(path)
+        self._file = get_file_identity(path)
         # Without a log, SQLite opens a file on a read-only mount only as one that nobody changes.
         self._unchanging = _read_file_version(path) if is_on_read_only_mount(path) else None
         self._here = _Here()
@@ -323,7 +323,7 @@ class ConnectionPool:
         Readers are refused as well. What they read would be written into a search index and into files that
         belong to the file which is there now. (A `stat`: 1.5 µs of the 4 µs that a short query takes.)
         """
-        if _get_file_identity(self._path) != self._file:
+        if get_file_identity(self._path) != self._file:
             raise StoreUnavailable(
                 f"{str(self._path)!r} was removed, moved or replaced while it was open: "
                 "close it and open it again"
@@ -362,7 +362,7 @@ def _fold_case(text: str | bytes | float | None) -> str | bytes | float | None:
     return text.casefold() if isinstance(text, str) else text
 
 
-def _get_file_identity(path: Path) -> tuple[int, int] | None:
+def get_file_identity(path: str | Path) -> tuple[int, int] | None:
     """Return device and inode of the file at a path; None if there is none."""
     try:
         found = os.stat(path)
