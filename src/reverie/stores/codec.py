@@ -118,6 +118,25 @@ def from_document(table: TableCodec[T], document: str) -> T:
     return table.decode(row)
 
 
+def lengthen_document(table: TableCodec[Any], document: str) -> str:
+    """Return a document with what `to_short_document` left out; one that has all of it as it is."""
+    try:
+        if set(json.loads(document)).issuperset((*table.usual, *table.copied)):
+            return document
+        return to_document(table, table.encode(from_document(table, document)))
+    except (UnreadableRow, ValueError, RecursionError, TypeError):
+        return document
+
+
+def shorten_document(table: TableCodec[Any], document: str) -> str:
+    """Return a document as the journal of SQLite has it; one that `lengthen_document` would not restore as it is."""
+    try:
+        short = to_short_document(table, table.encode(from_document(table, document)))
+    except UnreadableRow:
+        return document
+    return short if lengthen_document(table, short) == document else document
+
+
 # -- records -------------------------------------------------------------------------------------------
 
 _RECORD_COLUMNS = (

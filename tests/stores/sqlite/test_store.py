@@ -25,7 +25,14 @@ import pytest
 from reverie.domain.errors import NotFound, ReverieError, StoreIncompatible, StoreUnavailable
 from reverie.domain.filter import Filter
 from reverie.domain.record import Record
-from reverie.stores.codec import RECORDS, from_document, to_document, to_short_document
+from reverie.stores.codec import (
+    RECORDS,
+    from_document,
+    lengthen_document,
+    shorten_document,
+    to_document,
+    to_short_document,
+)
 from reverie.stores.contract.factories import (
     NOW,
     analyse,
@@ -215,6 +222,17 @@ def test_a_document_without_what_is_usual_is_the_same_record(name: str) -> None:
     for each in (record, UNUSUAL, dataclasses.replace(UNUSUAL, **{name: getattr(make_record(1), name)})):
         assert from_document(RECORDS, to_short_document(RECORDS, RECORDS.encode(each))) == each
         assert from_document(RECORDS, to_document(RECORDS, RECORDS.encode(each))) == each
+
+
+@pytest.mark.parametrize("record", [make_record(1), UNUSUAL], ids=["usual", "unusual"])
+def test_a_document_that_is_copied_from_and_to_another_store_comes_back_to_the_last_byte(
+    record: Record,
+) -> None:
+    row = RECORDS.encode(record)
+    whole, short = to_document(RECORDS, row), to_short_document(RECORDS, row)
+    assert (lengthen_document(RECORDS, short), shorten_document(RECORDS, whole)) == (whole, short)
+    for other in (whole.replace(",", ", "), whole[:-1] + ', "later": 1}', "{", "[]"):
+        assert lengthen_document(RECORDS, shorten_document(RECORDS, other)) == other
 
 
 def test_what_an_earlier_format_wrote_in_the_journal_is_the_beginning_of_what_follows(

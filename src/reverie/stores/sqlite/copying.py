@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any, cast
 
-from reverie.domain.change import Change
+from reverie.domain.change import Change, Subject
 from reverie.domain.errors import InvalidInput
 from reverie.domain.passage import Analyse
 from reverie.stores.codec import (
     CHANGE_COLUMNS,
     ENTRY_COLUMNS,
     TABLES,
+    TableCodec,
     decode_entry,
     decode_value,
     encode_entry,
+    lengthen_document,
+    shorten_document,
 )
 from reverie.stores.copying import CopiedRow, Unjournaled
 from reverie.stores.sqlite.store import SQLiteStore
@@ -52,8 +56,11 @@ class SQLiteCopySource:
         erased = {row[5] for row in rows if row[7] is None and row[8] is None}
         names = self._find_names(erased) if erased else {}
         return [
-            CopiedRow._make(
-                (*row, names.get(row[5], "") if row[7] is row[8] is None else _get_id(row[8] or row[7]))
+            _convert_documents(
+                CopiedRow._make(
+                    (*row, names.get(row[5], "") if row[7] is row[8] is None else _get_id(row[8] or row[7]))
+                ),
+                lengthen_document,
             )
             for row in rows
         ]
@@ -98,7 +105,7 @@ class SQLiteCopyTarget(SQLiteCopySource):
         with self._connections.writing() as file:
             file.executemany(
                 f"INSERT INTO journal ({CHANGE_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                [row[:-1] for row in rows],
+                [_convert_documents(row, shorten_document)[:-1] for row in rows],
             )
             removed = [(row.id, row.key) for row in rows if row.id and not row.after]
             file.executemany("INSERT OR IGNORE INTO gone VALUES (?, ?)", removed)
@@ -139,6 +146,13 @@ class SQLiteCopyTarget(SQLiteCopySource):
 
 def _list_tables_of_names() -> list[str]:
     return [*(table.name for table in TABLES.values()), "gone"]
+
+
+def _convert_documents(row: CopiedRow, convert: Callable[[TableCodec[Any], str], str]) -> CopiedRow:
+    """Return a row with its documents in another form: other stores leave nothing out of theirs."""
+    table = TABLES[cast(Subject, row.subject)]
+    before, after = (each and convert(table, each) for each in (row.before, row.after))
+    return row._replace(before=before, after=after)
 
 
 def _get_id(document: str) -> str:
