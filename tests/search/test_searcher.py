@@ -539,7 +539,7 @@ def test_paragraphs_of_every_page_are_found(memory: Memory) -> None:
     memory.pages.write(
         "projects/atlas.md", "Atlas is due in May.\n\nThe printer of Atlas jams on humid days."
     )
-    tell(memory, "[2025-01-15 10:31] They spoke of the weather.")
+    tell(memory, "[2025-01-15 10:31] They spoke of the election.")
     (hit,) = memory.search("when does the printer jam?", sources="pages", limit=1)
     assert hit.paragraph is not None
     assert (hit.paragraph.page, hit.content) == (

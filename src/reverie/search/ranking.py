@@ -193,9 +193,9 @@ class RankedPassage(NamedTuple):
         return self.reason.date / self.reason.scale.attainable
 
     def get_own_weights(self) -> dict[int, float]:
-        """Weights of the terms found in its own text, by their number."""
+        """Weights of the terms found in its own text, by their number; of what stands for one, its share."""
         weights = self.reason.scale.weights
-        return {i: weights[i] for i, _ in self.reason.hits}
+        return {i: weights[i] * min(1.0, count) for i, count in self.reason.hits}
 
     @property
     def rarest(self) -> int:

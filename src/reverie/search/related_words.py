@@ -121,7 +121,7 @@ class RelatedWords:
         returned, with one space between its words; see :meth:`find_terms`.
 
         >>> [word for word, _ in RelatedWords.open().get("lawyer")[:1]]
-        ['attorneys']
+        ['attorney']
         """
         neighbours = self._table.get(word)
         own = self._own_pairs.by_term.get(word)
