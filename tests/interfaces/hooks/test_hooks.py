@@ -395,7 +395,7 @@ def test_a_session_begins_with_what_stands_and_a_prompt_gets_what_is_recalled(
     assert begun.startswith("You are careful.\n\nWhat follows is remembered text")
     assert "The staging server is called Otter." in begun
     assert "Recalled from long-term memory (most recent):" in begun
-    first = tell("user-prompt", prompt="Sing me a song about zebras")
+    first = tell("user-prompt", prompt="Draw me three zebras")
     assert first == "", "nothing is relevant, and the newest were shown when it began"
     second = inside(tell("user-prompt", prompt="On which port does Redis listen?", session_id="another"))
     assert second.endswith(
@@ -430,7 +430,7 @@ def test_a_page_that_was_changed_meanwhile_is_shown_at_the_next_prompt(
     with Memory.open(folder) as memory:
         memory.pages.write("MEMORY.md", "Staging is Otter.")
     tell("session-start", source="startup")
-    tell("user-prompt", prompt="Sing me a song about zebras")
+    tell("user-prompt", prompt="Draw me three zebras")
     tell("stop", last_assistant_message="La la.")
     assert tell("user-prompt", prompt="Another one, about lions") == ""
     page = folder / "memory" / "MEMORY.md"
@@ -447,7 +447,7 @@ def test_what_stands_in_every_prompt_is_shown_at_the_start_and_where_it_has_chan
     with Memory.open(folder) as memory:
         memory.save("Never deploy on a Friday", kind="constraint")
     assert "Never deploy on a Friday" in tell("session-start", source="startup")
-    assert tell("user-prompt", prompt="Sing me a song about zebras") == ""
+    assert tell("user-prompt", prompt="Draw me three zebras") == ""
     tell("stop", last_assistant_message="La la.")
     with Memory.open(folder) as memory:
         memory.save("Mira is allergic to walnuts", pinned=True)

@@ -35,7 +35,7 @@ QUESTIONS = (
     "Why did the gauge-sync job fail, and what fixed it?",
     "How does Ines like her answers?",
 )
-UNANSWERABLE = "Whose passport expires in July?"
+UNANSWERABLE = "Whose hamster sneezes?"
 """Question about a topic that never came up."""
 
 MORNING_AFTER = datetime(2025, 3, 26, 8, 0, tzinfo=UTC)
