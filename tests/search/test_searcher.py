@@ -592,3 +592,11 @@ def test_each_word_is_counted_once_for_a_question(
     assert everywhere.search("which internet does the house have?", sources=["records"])
     assert "megac" in " ".join(counted)
     assert len(counted) == len(set(counted))
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("pattern", ["(a+)+$", r"(?:\w*\s*)*x", "(?:(?:a*)b?)*$", "a{99999999999999999999}"])
+def test_a_pattern_that_could_take_for_ever_is_refused(memory: Memory, pattern: str) -> None:
+    memory.save("It says " + "a" * 40 + "!")
+    with pytest.raises(InvalidInput, match=r"bound one of them|no regular expression"):
+        memory.search(pattern, mode="regex")

@@ -17,6 +17,7 @@ from reverie.domain.filter import (
     validate_filter,
 )
 from reverie.domain.record import Record, validate_choice, validate_fraction
+from reverie.domain.secrets.redactor import has_nested_repeat
 from reverie.domain.text.validation import validate_count, validate_text
 from reverie.search.hits import FoundValue, SearchMode
 
@@ -88,6 +89,12 @@ def compile_pattern(text: str, mode: SearchMode) -> re.Pattern[str]:
     """Return the pattern of a literal or regular expression; raise `InvalidInput` for one that is not valid."""
     validate_text(text, name="query", longest=LONGEST_QUERY)
     try:
-        return re.compile(re.escape(text) if mode == "literal" else text, re.IGNORECASE)
-    except re.error as error:
+        compiled = re.compile(re.escape(text) if mode == "literal" else text, re.IGNORECASE)
+    except (re.error, RecursionError, OverflowError) as error:
         raise InvalidInput(f"query is {text!r}, which is no regular expression: {error}") from None
+    if mode == "regex" and has_nested_repeat(text):  # nothing can interrupt it, in a server either
+        raise InvalidInput(
+            f"query is {text!r}, which repeats without bound within a repetition and can take for ever: "
+            "bound one of them"
+        )
+    return compiled

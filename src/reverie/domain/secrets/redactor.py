@@ -268,14 +268,19 @@ def explain_unsafe_pattern(pattern: str) -> str | None:
         return f"it is no regular expression: {error}"
     if any(compiled.search(plain) for plain in ("", "a", "the cat", "[redacted: own pattern]")):
         return "it matches text that is no secret: make it say more"
-    from re import _parser  # type: ignore[attr-defined] # here: it is asked for once
-
-    if _has_nested_repeat(_parser.parse(pattern), within=False):
+    if has_nested_repeat(pattern):
         return "it repeats without bound within a repetition, which can take for ever: bound one of them"
     return None
 
 
 _MANY = 100
+
+
+def has_nested_repeat(pattern: str) -> bool:
+    """Return whether a valid regular expression repeats without bound within a repetition, as `(a+)+` does."""
+    from re import _parser  # type: ignore[attr-defined] # here: few ask for it
+
+    return _has_nested_repeat(_parser.parse(pattern), within=False)
 
 
 def _has_nested_repeat(parsed: object, *, within: bool) -> bool:
