@@ -184,6 +184,7 @@ _DAYPARTS = parse_word_set("am pm a.m p.m")
 _MOST_STARTS = 200
 _LONGEST_KEPT = _LONGEST_CUT = 64
 _LONGEST_CACHED = 2_000
+_FEW_WORDS = 16
 _ADDING = frozenset({"because", "since", "and"})
 _BREAK = "¶"
 
@@ -270,8 +271,10 @@ def _is_restated(new: NormalizedText, old: NormalizedText) -> bool:
     one, other = new.restated, old.restated
     return (
         (one is not new or other is not old)
-        and one.words == other.words
-        and _has_same_breaks(one, other)
+        and (
+            (one.words == other.words and _has_same_breaks(one, other))
+            or rewording.is_reordered(one.simple_words, other.simple_words, {*one.pauses, *other.pauses})
+        )
         and has_code_of(other.bare, one.bare)
         and has_code_of(one.bare, other.bare)
     )
@@ -365,7 +368,7 @@ def compute_keys(reading: NormalizedText) -> tuple[str, ...]:
         first = ends[0]
         cuts = {at for at in range(2, min(first, _LONGEST_CUT)) if words[at] in _ADDING}
         sequences += [words[:at] for at in sorted(cuts | {max(first - 2, 2), max(first - 1, 2)})]
-        if len(ends) == 1:
+        if len(ends) == 1 or len(words) <= _FEW_WORDS:
             sequences.append(rewording.list_content(reading.simple_words))
     sequences.append(reading.restated.words)
     return tuple(dict.fromkeys(_hash_words(sequence) for sequence in sequences))
@@ -535,7 +538,7 @@ def _extract_pauses(plain: str) -> tuple[str, ...]:
     leading = plain.split(maxsplit=1)[0].lower() in _LEADING
     for pause in _PAUSE.finditer(plain):
         word, following = (part.lower() for part in pause.group("word", "following"))
-        if not leading and following not in _LINKING:
+        if not leading and following not in _LINKING and word not in WEEKDAYS:
             pauses.append(rewording.unify_spelling(word))
         leading = False
     return tuple(pauses)

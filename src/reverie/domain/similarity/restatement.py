@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable
 from functools import lru_cache
 
+from reverie.domain.similarity.specifics import NUMBER_WORDS, WEEKDAYS
+
 _LONGEST = 160
 _NO_LABEL = (
     r"(?:is|are|was|were|has|have|had|do|does|did|not|no|never|said|says|told|asked|thinks|wrote|if|when|while|because"
@@ -59,7 +61,29 @@ def _say_allergic(found: re.Match[str]) -> str:
     return f"{verb} allergic to {what}{'' if found['to'] or what.endswith('s') else 's'}"
 
 
+def _say_time(found: re.Match[str]) -> str:
+    """Return "9:30" for "half past nine"."""
+    named = found["hour"].lower()
+    hour = int(NUMBER_WORDS.get(named, named)) if named.isdigit() or named in NUMBER_WORDS else None
+    if hour is None or not 1 <= hour <= 12:
+        return found.group()
+    if found["part"].lower() == "quarter to":
+        return f"{(hour - 2) % 12 + 1}:45"
+    return f"{hour}:{'30' if found['part'].lower() == 'half past' else '15'}"
+
+
 _REWRITES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
+    (re.compile(r"\b(?P<part>half past|quarter past|quarter to) (?P<hour>\w+)", re.IGNORECASE), _say_time),
+    (re.compile(r"(?<= (?:at|by)) (\d{1,2})(?=[.!]?$)"), r" \1:00"),
+    (re.compile(r"(?<=\d)\s?[-–]\s?(?=\d{1,2}\.? [A-Z][a-z]{2})"), " to "),
+    (re.compile(r"\b(\d{1,2}/\d{1,2}/)(?=\d\d(?!\d))"), r"\g<1>20"),
+    (
+        re.compile(
+            rf"\b(starts|ends|begins|due|leaves|arrives|opens|closes) (?=(?:{'|'.join(WEEKDAYS)})s?\b)",
+            re.IGNORECASE,
+        ),
+        r"\1 on ",
+    ),
     (re.compile(r"(?<=[\w€$£%])\s?/\s?(?=(?:hour|day|night|week|month|year)\b)"), " a "),
     (re.compile(r"\b(?:per|each) (?=(?:hour|day|night|week|month|year)\b)"), "a "),
     (re.compile(r"(?<=[\w€])\s?/\s?(?=(?:Monat|Woche|Tag|Jahr)\b)"), " pro "),
@@ -90,7 +114,7 @@ _REWRITES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], .
     (_FIRST_PERSON, _say_of_user),
     (re.compile(r"^(?:ich (?=[a-zäöü]+e )|je |j')", re.IGNORECASE), ""),
 )
-"""Forms and what stands for them, in this order: rates, amounts, frequencies, allergies, names, values, orders, "I"."""
+"""Forms and what stands for them: times, days, rates, amounts, frequencies, allergies, names, values, orders, "I"."""
 
 
 @lru_cache(maxsize=1_024)  # each text is compared with many others

@@ -54,6 +54,8 @@ _FULL = {
     "wk": "week", "wks": "weeks", "yr": "year", "yrs": "years", "tue": "tuesday", "tues": "tuesday", "wed": "wednesday",
     "thu": "thursday", "thur": "thursday", "thurs": "thursday", "fri": "friday", "Mon": "monday", "Sat": "saturday",
     "Sun": "sunday", "HR": "human resources", "QA": "quality assurance", "PR": "pull request", "PRs": "pull requests",
+    "mtg": "meeting", "mtgs": "meetings", "govt": "government", "univ": "university", "bldg": "building",
+    "std": "standard", "max": "maximum", "ave": "avenue", "k8s": "kubernetes", "JS": "javascript", "TS": "typescript",
     "noon": "12:00", "midnight": "0:00",
     "DB": "database", "UI": "user interface", "VM": "virtual machine", "OS": "operating system", "TV": "television",
 }  # fmt: skip
@@ -93,6 +95,7 @@ _TENS = {
 }
 _FRONTED = parse_word_set(
     "on in at during every each since throughout within for under from by before after if unless when whenever while"
+    " with without because despite"
 )
 _LONGEST_FRONTED = 10
 _ADVERBS = parse_word_set("usually sometimes currently normally often generally typically occasionally")
@@ -102,7 +105,7 @@ _JOINING = parse_word_set("and or but &")
 _ORDERED = parse_word_set("then first second 1st 2nd 3rd last next before after than versus minus")
 _NO_CONTENT = parse_word_set("is are was were be been by has have had does do did and or but & 's")
 _PASSIVE = parse_word_set("is are was were")
-_PHRASES = parse_word_set("on in at during every each since throughout within for under with to")
+_PHRASES = parse_word_set("as on in at during every each since throughout within for under with to")
 _TIMES = parse_word_set("during every each since throughout")
 _DAYPARTS = parse_word_set("morning noon afternoon evening night spring summer autumn fall winter weekdays")
 _PLACES = parse_word_set("on in at under within")
@@ -119,6 +122,8 @@ _BEFORE_LISTS = (
     )
 )
 """Words after which the items of a list are things. Of what is done in turn the order counts: "wash and dry"."""
+_AFTER_SUBJECTS = {(word,) for word in ("are", "were", "have", "both", "will", "can", "do")}
+"""Words after several persons or things of which a statement speaks."""
 _AFTER_LISTS = _PHRASES | parse_word_set("from by because since")
 _REPORTING = parse_word_set(
     """
@@ -331,20 +336,24 @@ def is_abbreviated(one: str, other: str) -> bool:
     >>> is_abbreviated("Lives in Elm Str. 5", "Lives in Elm Straße 5"), is_abbreviated("Ask Jo. Now", "Ask John Now")
     (True, False)
     """
-    one, other = one.rstrip(" .!"), other.rstrip(" .!")
+    one, other = one.rstrip(" !"), other.rstrip(" !")
     if "." not in one and "." not in other:
         return False
     a, b = one.split(), other.split()
     if len(a) != len(b) or len(a) > _LONGEST_ABBREVIATED:
         return False
-    pairs = [pair for pair in zip(a, b, strict=True) if pair[0].lower() != pair[1].lower()]
+    pairs = [
+        (short, full)
+        for short, full in zip(a, b, strict=True)
+        if short.lower().rstrip(".") != full.lower().rstrip(".")
+    ]
     return bool(pairs) and all(
         _abbreviates(short, full) or _abbreviates(full, short) for short, full in pairs
     )
 
 
 def _abbreviates(short: str, full: str) -> bool:
-    begun, word = short.removesuffix(".").lower(), full.rstrip(",;").lower()
+    begun, word = short.removesuffix(".").lower(), full.rstrip(",;.").lower()
     if begun == short.lower() or not begun.isalpha() or not word.isalpha() or len(word) < len(begun) + 2:
         return False
     if len(begun) > 2 and word.startswith(begun):
@@ -402,17 +411,18 @@ def _has_same_list(one: tuple[str, ...], other: tuple[str, ...], pauses: Collect
     span = one[first : last + 1]
     joins = [place for place, word in enumerate(span) if word in _JOINING]
     return (
-        first > 0
-        and joins == [len(span) - 2]
+        joins == [len(span) - 2]
         and other[last - 1] == one[last - 1]
         and not _has_number(span)
         and all(item in pauses for item in span[:-3])
-        and _may_precede_list(one[:first], span)
-        and (last + 1 == len(one) or one[last + 1] in _AFTER_LISTS)
+        and (_may_precede_list(one[:first], span) if first else one[last + 1 :][:1] in _AFTER_SUBJECTS)
+        and (not first or last + 1 == len(one) or one[last + 1] in _AFTER_LISTS)
     )
 
 
 def _may_precede_list(words: tuple[str, ...], items: tuple[str, ...]) -> bool:
+    if all(any(char.isupper() for char in item) for item in items if item not in _JOINING):
+        return True
     if words[-1] == "to":  # not before what somebody wants to do
         return any(item.endswith("s") and not item.endswith("ss") for item in items)
     return words[-1] in _BEFORE_LISTS
@@ -429,7 +439,7 @@ def _has_same_phrases(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
 
     Of two places one may say where the other is: "in the box under the bed".
     """
-    if not _JOINING.isdisjoint(one):
+    if not (_JOINING | _REPORTING).isdisjoint(one):
         return False
     first, last = _find_difference(one, other)
     span, turned = one[first : last + 1], other[first : last + 1]
@@ -437,7 +447,8 @@ def _has_same_phrases(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
         span[cut:] + span[:cut] == turned
         and {span[0], span[cut]} <= _PHRASES
         and (
-            _says_when(span[:cut])
+            "as" in (span[0], span[cut])
+            or _says_when(span[:cut])
             or _says_when(span[cut:])
             or ({span[0], span[cut]} == {"to", "with"} and first <= _FIRST_WORDS)
         )
