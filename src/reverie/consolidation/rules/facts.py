@@ -48,7 +48,8 @@ def match_statement(sentence: str) -> Statement | None:
     >>> match_statement("my neighbour wants everyone to call her Countess")
     """
     masked = strip_quotations(sentence)
-    plain = fold_text(masked)
+    plain = _fold_statement(masked)
+    masked = masked[len(masked) - len(plain) :]
     if is_doubtful(sentence) or "“”" in plain or len(plain) < _SHORTEST:
         return None
     if (
@@ -75,6 +76,11 @@ def match_statement(sentence: str) -> Statement | None:
     return "fact" if _states_fact(masked, plain) else None
 
 
+def _fold_statement(sentence: str) -> str:
+    """Return a sentence as patterns read it, without words before it that say nothing."""
+    return _PATTERNS["opening"].sub("", fold_text(sentence), count=1)
+
+
 _IMPORTANT, _ORDINARY = 0.7, 0.5
 
 
@@ -88,7 +94,7 @@ def rate_importance(statement: str, kind: Kind) -> float:
     """
     if kind not in STANDING:
         return _ORDINARY
-    plain = fold_text(statement)
+    plain = _fold_statement(statement)
     names = ("instruction", "imperative", "about_answers", "health", "health_of_anybody", "name_of_speaker")
     return _IMPORTANT if _PATTERNS.matches(plain, *names) else _ORDINARY
 
@@ -180,6 +186,8 @@ def _states_fact(masked: str, plain: str) -> bool:
         return True
     if _PATTERNS.matches(plain, "always"):
         return True
+    if _NAME.search(masked) is None:  # most sentences have none, and the patterns below take long to compile
+        return False
     habit = _PATTERNS["habitual"].search(plain)
     return (
         habit is not None
