@@ -17,7 +17,7 @@ from reverie.domain.filter import (
     validate_filter,
 )
 from reverie.domain.record import Record, validate_choice, validate_fraction
-from reverie.domain.secrets.redactor import has_nested_repeat
+from reverie.domain.regex_safety import has_nested_repeat
 from reverie.domain.text.validation import validate_count, validate_text
 from reverie.search.hits import FoundValue, SearchMode
 

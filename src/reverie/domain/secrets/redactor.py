@@ -12,6 +12,7 @@ from functools import lru_cache
 from types import MappingProxyType
 
 from reverie.domain.lazy_regex import LazyRegex, compile_pattern
+from reverie.domain.regex_safety import has_nested_repeat
 from reverie.domain.secrets import assignment_rules, spoken_rules, structural_rules, vendor_rules
 from reverie.domain.secrets.rule import SecretRule, Span
 
@@ -271,28 +272,3 @@ def explain_unsafe_pattern(pattern: str) -> str | None:
     if has_nested_repeat(pattern):
         return "it repeats without bound within a repetition, which can take for ever: bound one of them"
     return None
-
-
-_MANY = 100
-
-
-def has_nested_repeat(pattern: str) -> bool:
-    """Return whether a valid regular expression repeats without bound within a repetition, as `(a+)+` does."""
-    from re import _parser  # type: ignore[attr-defined] # here: few ask for it
-
-    return _has_nested_repeat(_parser.parse(pattern), within=False)
-
-
-def _has_nested_repeat(parsed: object, *, within: bool) -> bool:
-    """Return whether a repetition of many stands within another."""
-    if isinstance(parsed, tuple) and len(parsed) == 2 and str(parsed[0]) in ("MAX_REPEAT", "MIN_REPEAT"):
-        _, most, inner = parsed[1]
-        many = int(most) > _MANY
-        return (within and many) or _has_nested_repeat(inner, within=within or many)
-    if isinstance(parsed, str | int | None):
-        return False
-    try:
-        parts = list(parsed)  # type: ignore[call-overload]
-    except TypeError:
-        return False
-    return any(_has_nested_repeat(part, within=within) for part in parts)
