@@ -175,7 +175,7 @@ def is_said_by_owner(text: str, view: Iterable[Turn]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Statement:
-    """What of a sentence is compared. Equal sentences are compared once."""
+    """The parts of a sentence that are compared. Equal sentences are compared once."""
 
     words: frozenset[str]
     all_words: frozenset[str]

@@ -269,15 +269,16 @@ def is_repetition(new: NormalizedText, old: NormalizedText) -> bool:
 def _is_restated(new: NormalizedText, old: NormalizedText) -> bool:
     """Return whether two short statements are one in the form of all that say the same."""
     one, other = new.restated, old.restated
-    return (
-        (one is not new or other is not old)
-        and (
-            (one.words == other.words and _has_same_breaks(one, other))
+    if one is new and other is old:
+        return False
+    if one.words == other.words:
+        says_it = _has_same_breaks(one, other)
+    else:
+        says_it = not (one.breaks or other.breaks) and (
+            rewording.is_turned(one.bare, other.bare)
             or rewording.is_reordered(one.simple_words, other.simple_words, {*one.pauses, *other.pauses})
         )
-        and has_code_of(other.bare, one.bare)
-        and has_code_of(one.bare, other.bare)
-    )
+    return says_it and has_code_of(other.bare, one.bare) and has_code_of(one.bare, other.bare)
 
 
 def _says_it_in_other_words(new: NormalizedText, old: NormalizedText) -> bool:
@@ -361,7 +362,7 @@ def compute_keys(reading: NormalizedText) -> tuple[str, ...]:
         return (_hash_words([reading.letters]),)
     sequences: list[Sequence[str]] = [words]
     if not reading.english:
-        sequences = [fold_text(" ".join(words)).split(), foreign_wording.list_content(words)]
+        sequences = [fold_text(" ".join(words)).split(), _list_content(reading)]
     else:
         ends = (*reading.breaks, len(words))[: _MOST_STARTS + 1]
         sequences += [words[a:b] for a, b in zip((0, *ends), ends, strict=False)]
@@ -369,9 +370,16 @@ def compute_keys(reading: NormalizedText) -> tuple[str, ...]:
         cuts = {at for at in range(2, min(first, _LONGEST_CUT)) if words[at] in _ADDING}
         sequences += [words[:at] for at in sorted(cuts | {max(first - 2, 2), max(first - 1, 2)})]
         if len(ends) == 1 or len(words) <= _FEW_WORDS:
-            sequences.append(rewording.list_content(reading.simple_words))
-    sequences.append(reading.restated.words)
+            sequences.append(_list_content(reading))
+    if reading.restated is not reading:
+        sequences.append(_list_content(reading.restated))
     return tuple(dict.fromkeys(_hash_words(sequence) for sequence in sequences))
+
+
+def _list_content(reading: NormalizedText) -> list[str]:
+    if reading.english:
+        return rewording.list_content(reading.simple_words)
+    return foreign_wording.list_content(reading.words)
 
 
 def _hash_words(words: Sequence[str]) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import lru_cache
 
 from reverie.domain.similarity.specifics import NUMBER_WORDS, WEEKDAYS
 
@@ -24,9 +23,6 @@ _LABEL = re.compile(
     rf"(?:(?:the|die|der|das|el|la|les?) |l')?(?P<label>{_LABEL_WORD}(?: {_LABEL_WORD}){{0,3}})"
     r"(?: ?:| (?:is|ist|es|est))(?: (?:on|am|el|le)(?= (?:\w+ )?\d))? (?P<value>(?:[^:;,?!\n]|,(?=\d))+)",
     re.IGNORECASE,
-)
-_POSSESSIVE = re.compile(
-    r"(?:my|our|her|his|their|meine?|unsere?|mi|nuestr[oa]|mon|ma|notre) ", re.IGNORECASE
 )
 _PERIODS = {
     "nightly": "night", "hourly": "hour", "daily": "day", "weekly": "week", "monthly": "month", "yearly": "year",
@@ -64,8 +60,9 @@ def _say_allergic(found: re.Match[str]) -> str:
 def _say_time(found: re.Match[str]) -> str:
     """Return "9:30" for "half past nine"."""
     named = found["hour"].lower()
-    hour = int(NUMBER_WORDS.get(named, named)) if named.isdigit() or named in NUMBER_WORDS else None
-    if hour is None or not 1 <= hour <= 12:
+    number = NUMBER_WORDS.get(named, named)
+    hour = int(number) if number.isdecimal() else 0
+    if not 1 <= hour <= 12:
         return found.group()
     if found["part"].lower() == "quarter to":
         return f"{(hour - 2) % 12 + 1}:45"
@@ -108,16 +105,14 @@ _REWRITES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], .
     (re.compile(r" s'appelle (?=[A-ZÀ-Þ])|, c'est (?=[A-ZÀ-Þ])"), " est "),
     (re.compile(r"\b(?:beträgt|beläuft sich auf|liegt bei) (?=\d)"), "ist "),
     (re.compile(r"\b(es|est) de (?=\d)"), r"\1 "),
-    (re.compile(r"^I work as (?=an? )"), "I'm "),
-    (re.compile(r"\bworks as (?=an? )"), "is "),
     (re.compile(r"^(?:please )?(?:don't|do not) (?:ever )?(?=[a-z]+ )", re.IGNORECASE), "never "),
     (_FIRST_PERSON, _say_of_user),
+    (re.compile(r"\bworks as (?=an? )"), "is "),
     (re.compile(r"^(?:ich (?=[a-zäöü]+e )|je |j')", re.IGNORECASE), ""),
 )
 """Forms and what stands for them: times, days, rates, amounts, frequencies, allergies, names, values, orders, "I"."""
 
 
-@lru_cache(maxsize=1_024)  # each text is compared with many others
 def restate(text: str) -> str:
     """Return a short statement in the form of all that say the same; any other text as it is.
 
@@ -130,9 +125,4 @@ def restate(text: str) -> str:
     for pattern, form in _REWRITES:
         text = pattern.sub(form, text)
     found = _LABEL.fullmatch(text.rstrip(".!"))
-    if found is None:
-        return text
-    label, value = found["label"], found["value"]
-    if label[0].isupper() and _POSSESSIVE.match(value) and not _POSSESSIVE.match(label):
-        label, value = value, label  # "Mia is my sister"
-    return f"{label} is {value}"
+    return f"{found['label']} is {found['value']}" if found else text

@@ -86,7 +86,7 @@ class Statement:
 
     @cached_property
     def frames(self) -> tuple[re.Match[str] | None, ...]:
-        """Where it says in which place somebody lives, to which one moved, where one works, and where a thing is."""
+        """Matches for the place where somebody lives, to which one moved, where one works, and where a thing is."""
         return tuple(frame.search(self.plain) for frame in _FRAMES)
 
     @cached_property
