@@ -23,7 +23,7 @@ from reverie.domain.text.timestamps import parse_duration
 ENVIRONMENT_PREFIX = "REVERIE_"
 _IN_ENVIRONMENT = "in the environment"
 
-NOT_SETTINGS = frozenset({"REVERIE_STORE", "REVERIE_HOOK_SCOPE", "REVERIE_MCP_TOKEN", "REVERIE_RAG_API_KEY"})
+NOT_SETTINGS = frozenset({"REVERIE_STORE", "REVERIE_HOOK_SCOPE", "REVERIE_RAG_API_KEY"})
 """Variables of that prefix that say where things are or hold a secret, not how things are set."""
 
 _Kind = Literal["int", "number", "minutes", "days", "flag", "text", "patterns"]

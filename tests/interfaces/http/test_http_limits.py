@@ -25,7 +25,7 @@ from reverie.interfaces.http.limits import RateLimit
 from reverie.interfaces.http.problems import Problem
 from reverie.interfaces.http.serve import build_application
 from reverie.interfaces.http.server import HttpServer
-from reverie.interfaces.web import LARGEST_BODY, create_web_server, open_socket
+from reverie.interfaces.http.web import LARGEST_BODY, create_web_server, open_socket
 from tests.interfaces.conftest import run_cli
 from tests.interfaces.http.conftest import serve_here
 from tests.interfaces.http.test_http_process import Served, serving
@@ -33,7 +33,7 @@ from tests.search.vectors.concepts import ConceptEmbedder
 
 SERVER = """
 import sys
-from reverie.interfaces import web
+from reverie.interfaces.http import web
 web.MOST_CONNECTIONS = 20
 web.HEADERS_S = 0.5
 from reverie.interfaces.cli.entry import main

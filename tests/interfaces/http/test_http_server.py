@@ -9,7 +9,7 @@ from reverie import InvalidInput, Memory
 from reverie.interfaces.http import server as server_module
 from reverie.interfaces.http.serve import validate_host
 from reverie.interfaces.http.server import HttpServer
-from reverie.interfaces.web import LARGEST_BODY
+from reverie.interfaces.http.web import LARGEST_BODY
 
 INITIALIZE = {
     "jsonrpc": "2.0",

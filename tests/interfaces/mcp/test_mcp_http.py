@@ -1,4 +1,4 @@
-"""The server over HTTP: with the real client, and who is let in."""
+"""MCP over HTTP, by `reverie serve`: with the real client, and who is let in."""
 
 from __future__ import annotations
 
@@ -20,13 +20,11 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from reverie import Memory
-from reverie.domain.errors import InvalidInput
-from reverie.interfaces.mcp.http import validate_token
-from reverie.interfaces.web import RequestGuard, is_loopback, open_socket
+from reverie.interfaces.http.tokens import TokenRegistry
+from reverie.interfaces.http.web import RequestGuard, is_loopback, open_socket
 from tests.interfaces.conftest import environment
 from tests.interfaces.mcp.peers import LEGACY, MODES, PROGRAM, played
 
-TOKEN = "a-token-of-sixteen-characters-or-more"
 PING = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"}).encode()
 
 
@@ -68,7 +66,7 @@ class Served:
 def serving(folder: Path, *options: str, **env: str) -> Iterator[Served]:
     is_new = not (folder / "reverie.db").exists()
     process = subprocess.Popen(
-        [*PROGRAM, "mcp", "--transport", "http", "--port", "0", "--store", str(folder), *options],
+        [*PROGRAM, "serve", "--port", "0", "--store", str(folder), *options],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=environment(**env),
@@ -79,7 +77,7 @@ def serving(folder: Path, *options: str, **env: str) -> Iterator[Served]:
             assert process.stderr.readline().decode() == f"New memory in {folder}\n"
         said = process.stderr.readline().decode()
         assert said.startswith("Serving on http://"), said + process.stderr.read().decode()
-        yield Served(process, said.split()[2].rstrip(";"))
+        yield Served(process, said.split()[2].rstrip(";") + "mcp")
     finally:
         if process.poll() is None:
             process.kill()
@@ -170,60 +168,40 @@ def test_hostile_requests_are_refused_and_the_server_goes_on(served: Served) -> 
 
 @pytest.mark.slow
 def test_with_a_token_nobody_is_let_in_without_it(tmp_path: Path) -> None:
-    file = tmp_path / "token"
-    file.write_text(f"{TOKEN}\n", encoding="utf-8")
-    file.chmod(0o600)
-    with serving(tmp_path / "memory", "--host", "0.0.0.0", "--token-file", str(file)) as served:
-        for given in (None, "Bearer", f"Bearer {TOKEN}x", f"Basic {TOKEN}", TOKEN, f"Bearer {TOKEN[:-1]}"):
+    folder = tmp_path / "memory"
+    with Memory.open(folder) as memory:
+        _, token = TokenRegistry(memory._parts.writer).create("laptop", scope="user:ada")
+    with serving(folder, "--host", "0.0.0.0") as served:
+        for given in (None, "Bearer", f"Bearer {token}x", f"Basic {token}", token, f"Bearer {token[:-1]}"):
             status, said = served.asked({} if given is None else {"Authorization": given})
             assert (status, b"Bearer TOKEN" in said) == (401, True), given
-        assert served.asked({"Host": "evil.example", "Authorization": f"Bearer {TOKEN}"})[0] == 421
-        assert served.asked({"Authorization": f"bearer {TOKEN}"})[0] not in (401, 403, 421)
+        assert served.asked({"Host": "evil.example", "Authorization": f"Bearer {token}"})[0] == 421
+        assert served.asked({"Authorization": f"bearer {token}"})[0] not in (401, 403, 421)
 
         async def scene() -> None:
-            url = f"http://127.0.0.1:{served.port}/mcp"
-            headers = {"Authorization": f"Bearer {TOKEN}"}
+            headers = {"Authorization": f"Bearer {token}"}
             async with (
                 httpx2.AsyncClient(headers=headers, timeout=20) as web,
-                Client(streamable_http_client(url, http_client=web)) as client,
+                Client(streamable_http_client(served.url, http_client=web)) as client,
             ):
                 assert (await client.list_tools()).tools
 
         played(scene)
         code, log = served.end()
-        assert (code, TOKEN in log) == (0, False)
+        assert (code, token in log) == (0, False)
 
 
-@pytest.mark.slow
-def test_the_token_may_come_from_the_environment(tmp_path: Path) -> None:
-    with serving(tmp_path / "memory", "--allow-host", "box.example", REVERIE_MCP_TOKEN=TOKEN) as served:
-        assert served.asked({})[0] == 401
-        allowed = {"Host": "box.example", "Authorization": f"Bearer {TOKEN}"}
-        assert served.asked(allowed)[0] not in (401, 403, 421)
-
-
-def test_without_a_token_it_listens_on_this_machine_only(call: Callable[..., Result], tmp_path: Path) -> None:
-    short = tmp_path / "token"
-    short.write_text("short")
-    short.chmod(0o600)
-    for options, says in (
-        (["--host", "0.0.0.0"], "--token-file"),
-        (["--host", "192.0.2.1"], "--token-file"),
-        (["--token-file", str(short)], "16"),
-        (["--token-file", str(tmp_path / "none")], "cannot be read"),
-    ):
-        result = call("mcp", "--transport", "http", "--port", "0", *options)
-        assert (result.exit_code, says in result.stderr) == (2, True), result.stderr
-    assert validate_token(None, host="localhost") is None
+def test_without_a_token_it_listens_on_this_machine_only(call: Callable[..., Result]) -> None:
+    for host in ("0.0.0.0", "192.0.2.1"):
+        result = call("serve", "--port", "0", "--host", host)
+        assert result.exit_code != 0
     assert [is_loopback(host) for host in ("127.0.0.9", "::1", "localhost", "box", "10.0.0.1")] == [
         True
     ] * 3 + [False] * 2
-    with pytest.raises(InvalidInput):
-        validate_token("with blanks in the middle of it", host="localhost")
 
 
 def test_a_port_that_is_taken_is_an_error_that_says_so(call: Callable[..., Result], served: Served) -> None:
-    result = call("mcp", "--transport", "http", "--port", str(served.port))
+    result = call("serve", "--port", str(served.port))
     assert result.exit_code == 4
     assert "in use" in result.stderr
 
@@ -235,7 +213,7 @@ def test_the_guard_lets_other_kinds_of_messages_through() -> None:
         seen.append(scope["type"])
 
     async def scene() -> None:
-        await RequestGuard(app, hosts=[], token="x" * 20)({"type": "lifespan"}, None, None)  # type: ignore[arg-type]
+        await RequestGuard(app, hosts=[])({"type": "lifespan"}, None, None)  # type: ignore[arg-type]
 
     played(scene)
     assert seen == ["lifespan"]

@@ -29,9 +29,6 @@ if TYPE_CHECKING:
 STORE = "REVERIE_STORE"
 """Environment variable with the default for `--store`."""
 
-MCP_TOKEN = "REVERIE_MCP_TOKEN"
-"""Environment variable with the token of `reverie mcp --transport http`, if no file is given."""
-
 
 class ExitCode(IntEnum):
     """Meaning of an exit code; `EXITS` has the texts."""

@@ -14,6 +14,7 @@ from reverie.interfaces.http import problems
 from reverie.interfaces.http.problems import Problem
 from reverie.interfaces.http.server import HttpServer
 from reverie.interfaces.http.tokens import Caller
+from reverie.interfaces.http.web import LARGEST_BODY
 from reverie.stores.telemetry import trace_request
 
 if TYPE_CHECKING:
@@ -21,6 +22,12 @@ if TYPE_CHECKING:
 
 MOST_SERVERS = 64
 """Maximum MCP servers at once, one for each scope and whether it may write."""
+
+PATH = "/mcp"
+"""Path of the endpoint."""
+
+IDLE_S = 30 * 60
+"""Seconds without a request after which a connection with a handshake is closed."""
 
 
 class ProtocolEndpoint:
@@ -46,7 +53,7 @@ class ProtocolEndpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request, or refuse it."""
         headers = Headers(scope=scope)
-        with trace_request(self._server.memory.settings, scope["method"], "/mcp", headers) as span:
+        with trace_request(self._server.memory.settings, scope["method"], PATH, headers) as span:
 
             async def send_traced(message: Message) -> None:
                 if message["type"] == "http.response.start":
@@ -65,7 +72,7 @@ class ProtocolEndpoint:
         except Exception as error:  # noqa: BLE001 - the outermost handler of a request: it is logged and reported
             await problems.build_problem(error).to_response()(scope, receive, send)
             return
-        await app({**scope, "root_path": "", "path": "/mcp"}, receive, send)
+        await app({**scope, "root_path": "", "path": PATH}, receive, send)
 
     def close(self) -> None:
         """End the streams of all clients."""
@@ -92,13 +99,23 @@ class ProtocolEndpoint:
             return self._served[key][1]
 
     def _create(self, scope: str, may_write: bool) -> tuple[MemoryServer, ASGIApp]:
-        from reverie.interfaces.mcp.http import create_protocol_application
+        from mcp.server.transport_security import TransportSecuritySettings
+
         from reverie.interfaces.mcp.offer import create_offer
         from reverie.interfaces.mcp.server import MemoryServer
 
         offer = create_offer(self._server.memory, scope=scope, read_only=not may_write)
         server = MemoryServer(offer, threads=self._server.threads)
-        return server, create_protocol_application(server, host=self._host)
+        app = server.protocol.streamable_http_app(
+            streamable_http_path=PATH,
+            host=self._host,
+            max_request_body_size=LARGEST_BODY,
+            transport_security=TransportSecuritySettings(
+                enable_dns_rebinding_protection=False
+            ),  # done by `RequestGuard`
+        )
+        server.protocol.session_manager.session_idle_timeout = IDLE_S  # 2.0 has no timeout by default
+        return server, app
 
     @staticmethod
     async def _run(server: MemoryServer, *, task_status: anyio.abc.TaskStatus[None]) -> None:

@@ -35,8 +35,8 @@ from reverie.interfaces.http.operations import Answer, Call, Empty, Operation
 from reverie.interfaces.http.problems import refuse
 from reverie.interfaces.http.protocol import ProtocolEndpoint
 from reverie.interfaces.http.server import LAST_CALLS_S, HttpServer, ShowError, create_application
+from reverie.interfaces.http.web import create_web_server, is_loopback
 from reverie.interfaces.signals import handle_signals
-from reverie.interfaces.web import create_web_server, is_loopback
 from reverie.search.hits import SOURCES
 from reverie.search.request import SearchRequest
 
@@ -119,7 +119,7 @@ async def _run(server: HttpServer, sock: socket.socket, app: ASGIApp) -> None:
     web = create_web_server(app)
 
     def stop() -> None:
-        server.stopping = True
+        server.stop()
         web.should_exit = True
 
     with handle_signals(stop):
@@ -170,8 +170,11 @@ def build_application(
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         del app
         async with anyio.create_task_group() as tasks:
-            endpoints.append(ProtocolEndpoint(server, tasks, host=host))
+            endpoint = ProtocolEndpoint(server, tasks, host=host)
+            endpoints.append(endpoint)
+            server.at_stop.append(endpoint.close)
             yield
+            server.at_stop.remove(endpoint.close)
             endpoints.pop().close()
             tasks.cancel_scope.cancel()
 

@@ -35,8 +35,8 @@ from reverie.interfaces.http.operations import Answer, Call, Operation
 from reverie.interfaces.http.problems import Problem
 from reverie.interfaces.http.receipts import Receipts
 from reverie.interfaces.http.tokens import Caller, Right, TokenRegistry
+from reverie.interfaces.http.web import LARGEST_BODY, RequestGuard, list_hosts
 from reverie.interfaces.mcp.threads import CallThreads
-from reverie.interfaces.web import CHALLENGE, LARGEST_BODY, RequestGuard, list_hosts
 from reverie.memory import Memory
 from reverie.scoped import ScopedMemory
 from reverie.stores.protocol import Store
@@ -87,6 +87,7 @@ class HttpServer:
         limit: Limit of the requests of each token; None for none.
         streams: Number of open streams of changes.
         stopping: Whether the server is about to stop, so that streams end.
+        at_stop: Functions that `stop` calls.
     """
 
     def __init__(self, memory: Memory, *, limit: RateLimit | None = None) -> None:
@@ -105,6 +106,7 @@ class HttpServer:
         self.plans = PlanShelf(writer.acting(ACTOR))
         self.limit = limit
         self.stopping = False
+        self.at_stop: list[Callable[[], None]] = []
         self.streams = 0
         self._receipts = Receipts(writer)
         self._writer = writer
@@ -116,6 +118,12 @@ class HttpServer:
         self._refreshing = threading.Lock()
         self._refreshes = 0
         self._acting: dict[str, ScopedMemory] = {}
+
+    def stop(self) -> None:
+        """End all streams; the web server then waits for the requests that run."""
+        self.stopping = True
+        for end in self.at_stop:
+            end()
 
     @property
     def store(self) -> Store:
@@ -294,7 +302,7 @@ class HttpServer:
             raise Problem(
                 401,
                 f"{what}. Send the header Authorization: Bearer TOKEN with one of `reverie token create`.",
-                headers={"WWW-Authenticate": CHALLENGE},
+                headers={"WWW-Authenticate": 'Bearer realm="reverie"'},
             )
         self.check_right(caller, right, is_whole=is_whole)
         return caller
@@ -358,7 +366,7 @@ def create_application(
         lifespan=lifespan or _run_nothing,
     )
     app.router.redirect_slashes = False
-    return RequestGuard(app, hosts=list_hosts(host, allowed), token=None, refuse=problems.refuse)
+    return RequestGuard(app, hosts=list_hosts(host, allowed))
 
 
 @asynccontextmanager

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import socket
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 
 import anyio
 
@@ -30,21 +29,6 @@ def serve_stdio(offer: ServedMemory, handshake: EarlyHandshake | None = None) ->
     anyio.run(_run_stdio, offer, handshake)
 
 
-def serve_http(
-    offer: ServedMemory, sock: socket.socket, *, host: str, token: str | None, allowed: Iterable[str] = ()
-) -> None:
-    """Serve over HTTP until SIGINT or SIGTERM arrives.
-
-    Args:
-        offer: The served memory.
-        sock: A listening socket.
-        host: Name that the socket was bound to.
-        token: Required bearer token; None for none.
-        allowed: Additional accepted host names.
-    """
-    anyio.run(_run_http, offer, sock, host, token, tuple(allowed))
-
-
 async def _run_stdio(offer: ServedMemory, handshake: EarlyHandshake | None) -> None:
     from reverie.interfaces.mcp import stdio
 
@@ -56,28 +40,6 @@ async def _run_stdio(offer: ServedMemory, handshake: EarlyHandshake | None) -> N
     ):
         tasks.start_soon(server.changes.run)
         await server.protocol.run(read, write, server.protocol.create_initialization_options())
-        tasks.cancel_scope.cancel()
-    _drain(server)
-
-
-async def _run_http(
-    offer: ServedMemory, sock: socket.socket, host: str, token: str | None, allowed: tuple[str, ...]
-) -> None:
-    from reverie.interfaces.mcp import http
-    from reverie.interfaces.web import create_web_server
-
-    server = MemoryServer(offer)
-    app = http.create_application(server, host=host, token=token, allowed=allowed)
-    web = create_web_server(app)
-
-    def stop() -> None:
-        server.changes.close()
-        web.should_exit = True
-
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(server.changes.run)
-        with handle_signals(stop):
-            await web.serve([sock])
         tasks.cancel_scope.cancel()
     _drain(server)
 

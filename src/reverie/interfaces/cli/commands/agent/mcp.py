@@ -5,20 +5,18 @@ from __future__ import annotations
 import gc
 import logging
 import os
-import stat
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from reverie.domain.errors import InvalidInput, MissingExtra, ReverieError
+from reverie.domain.errors import MissingExtra, ReverieError
 from reverie.interfaces.cli import output
 from reverie.interfaces.cli.options import (
-    MCP_TOKEN,
     Command,
     CommandContext,
     CommandGroup,
@@ -27,12 +25,10 @@ from reverie.interfaces.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from reverie.interfaces.mcp.offer import ServedMemory
     from reverie.memory import Memory
 
 _log = logging.getLogger("reverie.mcp")
 
-PORT = 8765
 BACKGROUND_DELAY_S = 5.0
 """Seconds after the start at which background work begins, so that it delays no client."""
 
@@ -67,34 +63,6 @@ class _Group(CommandGroup):
 
 
 @click.group(cls=_Group, invoke_without_command=True, subcommand_metavar="[config]")
-@combine_options(
-    click.option(
-        "--transport",
-        type=click.Choice(["stdio", "http"]),
-        default="stdio",
-        show_default=True,
-        help="Transport: standard input and output, or streamable HTTP.",
-    ),
-    click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on, for http."),
-    click.option(
-        "--port",
-        type=click.IntRange(0, 65_535),
-        default=PORT,
-        show_default=True,
-        help="Port, for http; 0 for any free port.",
-    ),
-    click.option(
-        "--allow-host",
-        multiple=True,
-        metavar="NAME",
-        help="Additional host name to accept, for http; repeatable.",
-    ),
-    click.option(
-        "--token-file",
-        metavar="FILE",
-        help=f"File with the token that requests must have, for http.  [${MCP_TOKEN}]",
-    ),
-)
 @_offer_options
 @invocation
 @click.pass_context
@@ -107,8 +75,7 @@ def mcp(ctx: click.Context, context: CommandContext, /, **options: Any) -> None:
 
     Background work such as dreams runs in the server, with the model of the settings if there is one.
 
-    With http, the server listens on this machine only, unless --host names another address; then a token is
-    required. The host name of every request is checked. One server serves one scope.
+    One server serves one scope, to one client, on standard input and output. `reverie serve` has MCP over HTTP.
     """
     if ctx.invoked_subcommand is not None:
         ctx.meta["reverie.mcp"] = options
@@ -116,55 +83,25 @@ def mcp(ctx: click.Context, context: CommandContext, /, **options: Any) -> None:
     gc.disable()  # imported objects stay alive, and collecting takes a third of the start
     try:
         _check_installed()
-        (_serve_stdio if options["transport"] == "stdio" else _serve_http)(context, options)
+        _serve(context, options)
     finally:
         gc.enable()
 
 
-def _serve_stdio(context: CommandContext, options: dict[str, Any]) -> None:
+def _serve(context: CommandContext, options: dict[str, Any]) -> None:
     from reverie.interfaces.mcp.handshake import begin_handshake
 
     handshake = begin_handshake()  # before the slow imports, and before the memory is opened
     if sys.stdin.isatty():
         context.print_message("Waiting for messages on standard input; press Ctrl-C to stop.")
 
+    from reverie.interfaces.mcp.offer import create_offer
     from reverie.interfaces.mcp.serve import serve_stdio
 
-    _serve_memory(context, options, lambda offer: serve_stdio(offer, handshake))
-
-
-def _serve_http(context: CommandContext, options: dict[str, Any]) -> None:
-    from reverie.interfaces.mcp import http
-    from reverie.interfaces.mcp.serve import serve_http
-    from reverie.interfaces.web import format_address, open_socket
-
-    host = options["host"]
-    token = http.validate_token(_load_token(options["token_file"]), host=host)
-    sock = open_socket(host, options["port"])
-
-    def serve(offer: ServedMemory) -> None:
-        context.print_message(f"Serving on {format_address(sock, http.PATH)}; press Ctrl-C to stop.")
-        serve_http(offer, sock, host=host, token=token, allowed=options["allow_host"])
-
-    with sock:
-        _serve_memory(context, options, serve)
-
-
-def _serve_memory(
-    context: CommandContext, options: dict[str, Any], serve: Callable[[ServedMemory], None]
-) -> None:
-    from reverie.interfaces.mcp.offer import create_offer
-
     with context.memory(create=not options["read_only"], actor="mcp") as memory:
+        groups = options["groups"]
         offer = create_offer(
-            memory,
-            scope=options["scope"],
-            session=options["session"],
-            groups=None if options["groups"] is None else _split_names(options["groups"]),
-            knowledge_graph=options["knowledge_graph"],
-            read_only=options["read_only"],
-            prefix=options["prefix"],
-            text_only=options["text_only"],
+            memory, **{**options, "groups": None if groups is None else _split_names(groups)}
         )
         gc.freeze()
         gc.enable()
@@ -172,7 +109,7 @@ def _serve_memory(
             log_to_stderr(debug=context.debug),
             run_background_work(memory, read_only=options["read_only"]),
         ):
-            serve(offer)
+            serve_stdio(offer, handshake)
 
 
 @contextmanager
@@ -221,24 +158,6 @@ def _check_installed() -> None:
 
 def _split_names(text: str) -> list[str]:
     return [name for part in text.split(",") if (name := part.strip())]
-
-
-def _load_token(file: str | None) -> str | None:
-    """Load the token from the file or the environment; None if there is none."""
-    if file is None:
-        return os.environ.get(MCP_TOKEN) or None
-    path = Path(file).expanduser()
-    try:
-        token = path.read_text(encoding="utf-8").strip()
-        public_bits = stat.S_IMODE(path.stat().st_mode) & 0o077
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not text"
-        raise InvalidInput(f"the token file {file!r} cannot be read ({reason}): name another file") from error
-    if public_bits:
-        output.print_message(f"the token file {file!r} can be read by other users: run `chmod 600` on it")
-    if not token:
-        raise InvalidInput(f"the token file {file!r} is empty: write a token into it")
-    return token
 
 
 # -- client settings ----------------------------------------------------------------------------------

@@ -79,7 +79,7 @@ def serve(
     from reverie.interfaces.http.serve import serve as serve_memory
     from reverie.interfaces.http.serve import validate_host
     from reverie.interfaces.http.server import HttpServer
-    from reverie.interfaces.web import format_address, open_socket
+    from reverie.interfaces.http.web import format_address, open_socket
 
     with open_socket(host, port) as sock, context.memory(create=True, actor="http") as memory:
         server = HttpServer(memory, limit=None if rate_limit is None else RateLimit(rate_limit))

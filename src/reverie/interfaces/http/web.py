@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hmac
 import ipaddress
 import json
 import resource
 import socket
-from collections.abc import Callable, Iterable, Iterator
-from typing import TypeAlias
+from collections.abc import Iterable, Iterator
 from urllib.parse import urlsplit
 
 import uvicorn
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
+
+from reverie.interfaces.http.problems import refuse
 
 LARGEST_BODY = 4 * 1024 * 1024
 """Maximum bytes of a request."""
@@ -66,39 +66,22 @@ _NO_REQUEST = _encode_problem(
 STOPPING_S = 3
 """Seconds that running requests get when the server stops."""
 
-CHALLENGE = 'Bearer realm="reverie"'
-"""Value of `WWW-Authenticate` in the answer to a request without a token."""
-
-Refuse: TypeAlias = Callable[[int, str], Response]
-"""Function that returns the answer to a refused request, of a status and a sentence."""
-
 _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 _SAFE = ("GET", "HEAD", "OPTIONS")
 
 
-def refuse_in_text(status: int, detail: str) -> Response:
-    """Return a refusal as plain text."""
-    return PlainTextResponse(f"{detail}\n", status)
-
-
 class RequestGuard:
-    """ASGI middleware that checks host, origin and token."""
+    """ASGI middleware that checks host and origin."""
 
-    def __init__(
-        self, app: ASGIApp, *, hosts: Iterable[str], token: str | None, refuse: Refuse = refuse_in_text
-    ) -> None:
+    def __init__(self, app: ASGIApp, *, hosts: Iterable[str]) -> None:
         """Wrap an application.
 
         Args:
             app: The application.
             hosts: Accepted host names, without ports.
-            token: Required bearer token; None for none.
-            refuse: Function that returns the answer to a refused request.
         """
         self._app = app
-        self._refuse = refuse
         self._hosts = frozenset(host.lower() for host in hosts)
-        self._token = None if token is None else token.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request, or refuse it."""
@@ -112,24 +95,15 @@ class RequestGuard:
         headers = {name.lower(): value for name, value in scope["headers"]}
         host = _parse_host(b"//" + headers.get(b"host", b""))
         if host not in self._hosts:
-            return self._refuse(
+            return refuse(
                 421, "This host name is not allowed. Start the server with --allow-host to allow it."
             )
         origin = headers.get(b"origin")
         if origin is not None and _parse_host(origin) not in self._hosts:
-            return self._refuse(
-                403, "This origin is not allowed. Start the server with --allow-host to allow it."
-            )
+            return refuse(403, "This origin is not allowed. Start the server with --allow-host to allow it.")
         if scope["method"] not in _SAFE and headers.get(b"sec-fetch-site") in (b"same-site", b"cross-site"):
-            return self._refuse(403, "This was sent by a page of another site. Send it from elsewhere.")
-        if self._token is None:
-            return None
-        kind, _, sent_token = headers.get(b"authorization", b"").partition(b" ")
-        if kind.lower() == b"bearer" and hmac.compare_digest(sent_token.strip(), self._token):
-            return None
-        refusal = self._refuse(401, "A token is required: send the header Authorization: Bearer TOKEN.")
-        refusal.headers["WWW-Authenticate"] = CHALLENGE
-        return refusal
+            return refuse(403, "This was sent by a page of another site. Send it from elsewhere.")
+        return None
 
 
 def _parse_host(address: bytes) -> str | None:
