@@ -7,7 +7,6 @@ Every search takes this path: API, prompts, command line and evaluation. Candida
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from copy import copy
 from dataclasses import replace
@@ -41,7 +40,7 @@ from reverie.search.passage_scorer import PassageScorer, ScoredPassage
 from reverie.search.query import parse_query
 from reverie.search.ranking import RankingSettings
 from reverie.search.related_words import RelatedWords, load_related_words
-from reverie.search.request import SearchRequest, compile_pattern, restrict_to_alive, validate_request
+from reverie.search.request import SearchRequest, build_matcher, restrict_to_alive, validate_request
 from reverie.search.scope_statistics import ScopeStatistics
 from reverie.settings import Settings
 from reverie.stores.protocol import Store
@@ -205,7 +204,7 @@ class Searcher:
         if question.text is None:
             return self._list_newest(subject, question)
         if question.mode != "words":
-            return self._search_pattern(subject, question, compile_pattern(question.text, question.mode))
+            return self._search_pattern(subject, question, build_matcher(question.text, question.mode))
         with self._store.reading(), self._index.reading():
             return self._search_ranked(subject, question, question.text, distinct)
 
@@ -217,7 +216,7 @@ class Searcher:
         return self._build_hits(values, question, note="newest first", score=0.0)
 
     def _search_pattern(
-        self, subject: Searchable, question: SearchRequest, pattern: re.Pattern[str]
+        self, subject: Searchable, question: SearchRequest, has_match: Callable[[str], object]
     ) -> list[Hit]:
         """Return what has the text or matches the pattern, newest first."""
         containing = question.text if question.mode == "literal" else None
@@ -225,7 +224,7 @@ class Searcher:
         matching = (
             value
             for value in values
-            if pattern.search(value.content) and not (isinstance(value, Record) and value.is_headline)
+            if has_match(value.content) and not (isinstance(value, Record) and value.is_headline)
         )
         note = f"has {question.text!r}" if question.mode == "literal" else f"matches /{question.text}/"
         return self._build_hits(matching, question, note=note, score=1.0)

@@ -237,3 +237,17 @@ def test_a_page_of_another_port_changes_nothing(client: TestClient, memory: Memo
         assert answer.headers["content-type"] == "application/problem+json"
     assert memory.list() == [record]
     assert client.get("/v1/records", headers=sent).status_code == 200  # which that page cannot read
+
+
+def test_a_regular_expression_needs_no_more_rights_than_words(client: TestClient, server: HttpServer) -> None:
+    server.memory.scoped("user:alice").save(
+        "Likes tea, and aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+    )
+    _, text = server.tokens.create("reader", scope="user:alice", rights=["read"])
+    client.headers["Authorization"] = f"Bearer {text}"
+    found = client.post("/v1/search", json={"query": r"\btea\b", "mode": "regex"}).json()["hits"]
+    assert len(found) == 1
+    assert client.post("/v1/search", json={"query": "(a|aa)+$x", "mode": "regex"}).json()["hits"] == []
+    refused = client.post("/v1/search", json={"query": r"(a)\1", "mode": "regex"})
+    assert refused.status_code == 422
+    assert "refers back" in refused.json()["detail"]
