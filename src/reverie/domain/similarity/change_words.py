@@ -51,11 +51,13 @@ NOW = _compile(
     jetzt nun inzwischen mittlerweile neue?[nrs]? ab_sofort ahora actualmente nuev[oa]s?
     maintenant desormais nouvelle nouveau nouvel
     """,
-    rf"from (?:\w+ ){{1,2}}on(?:wards?)?|{_SINCE_DAY}",
+    rf"from (?:\w+ ){{1,2}}on(?:wards?)?|{_SINCE_DAY}"
+    r"|(?:since|seit|depuis|desde (?:el|la|hace|ayer))(?: (?!(?:is|are|has|have|was|ist|hat|est|es)\b)[\w']+){1,3}\W*$",
 )
 REPLACED = _compile(
     """
-    replaced replaces ditched swapped traded exchanged abandoned went_from ersetzt abgelost (?:ge|ein)tauscht
+    replaced replaces ditched swapped traded exchanged abandoned succeeded_by to_replace went_from
+    ersetzt abgelost (?:ge|ein)tauscht
     reemplaz[a-z]+ sustitu[a-z]+ remplace[a-z]* troqu[a-z]+
     """
 )
@@ -64,7 +66,8 @@ ENDED = _compile(
     stopped quit finished completed sold cancell?ed ended died uninstalled removed dropped divorced graduated
     deleted closed disabled retired expired resigned separated lost passed gave_up given_up called_off
     broke_up split_up dropped_out no_longer any_?more no_more stepped_down handed_in wrapped_up turned_off shut_down
-    moved_out back_from done_with off_the came_off weaned_off (?:is|are)_(?:out|gone|over|complete|done|finished|off)
+    moved_(?:out|away) after_all doch_(?:nicht|keine?n?) (?:back|home)_from
+    done_with off_the came_off weaned_off (?:is|are)_(?:out|gone|over|complete|done|finished|off)
     aufgehort aufgegeben abgegeben abgemeldet ausgezogen geschieden gestorben geschlossen geloscht deaktiviert
     abgeschaltet bestanden verkauft gekundigt beendet getrennt abgeschlossen abgesetzt eingestellt abgeschafft
     nicht_mehr ist_(?:weg|vorbei|fertig)
@@ -86,7 +89,8 @@ REPAIRED = _compile(
 
 BROKEN = _compile(
     """
-    broken out_of_order down defective faulty leaks leaking stuck red failing fails offline crashes crashing broke
+    broken (?:is|are|still)_open$ red out_of_order down defective faulty leaks leaking stuck failing fails offline
+    crashes crashing broke
     kaputt defekt undicht gestort rot[oa] averiad[oa] estropead[oa] en_el_taller en_panne casse[es]? hors_service
     """
 )
@@ -122,7 +126,7 @@ BESIDE = _compile(
     """
     also too sometimes occasionally tonight temporarily except wants? hopes? hoping wish planning another
     additionally both
-    will as_well a_second plans?_to going_to for_now back_home not_yet
+    will as_well a_second (?<!the_)(?<!my_)(?<!our_)plans?_to (?<!not_)going_to for_now back_home not_yet
     auch zusatzlich manchmal vorubergehend vorerst tambien ademas temporalmente a_veces veut aussi egalement
     temporairement jusqu'[a-z]+
     """,
@@ -176,12 +180,22 @@ PARTICIPLE = re.compile(
 ACCENTED_PARTICIPLE = re.compile(r"\b[a-zà-ü]+é(?:e|s|es)?\b")
 REASON = re.compile(
     rf"\b{_SINCE_DAY}\b"
-    r"|\b(?:because|since|due to|after|weil|wegen|seit|nachdem|porque|desde|parce que|depuis)\b.*"
+    r"|\b(?:because|since|as of|due to|after|weil|wegen|seit|nachdem|porque|desde|parce que|depuis)\b.*"
 )
-SINCE = re.compile(r"\b(?:since|seit|desde|depuis)\s+\S+")
-AGAIN = _compile("again now wieder jetzt de_nuevo otra_vez ahora a_nouveau maintenant")
+SINCE = re.compile(r"\b(?:since|as of|from|seit|ab|desde|a partir de|depuis|a partir du)\s+\S+")
+AGAIN = _compile(
+    """
+    again now finally (?:has|have)_been wieder jetzt endlich de_nuevo otra_vez ahora por_fin a_nouveau maintenant enfin
+    """
+)
+YET = _compile("yet still noch todavia aun encore")
+"""Words by which something is expected to change."""
+
+UN = re.compile(r"\b(?:is|are|ist|sind) un(?=[a-z]{4})")
+"""The beginning of the opposite of a state, such as "unpaid"."""
+
 NEGATED = re.compile(r"\b(?:not|no|never|\w+n't|nicht|kein\w*|nie|nunca|ne|pas|jamais)\b")
-_RENEWED = r"\b(?:got a new|changed|have a new|has a new)\s+(?!to\b)\w+"
+_RENEWED = r"\b(?:got a new|changed|have a new|has a new)\s+(?!to\b)(?P<thing>\w+)"
 RENEWED = re.compile(rf"{_RENEWED}\s*$")
 RENEWED_INSIDE = re.compile(_RENEWED)
 
@@ -246,12 +260,15 @@ DESCRIBED = re.compile(
 
 HAS_ROLE = re.compile(
     r"\b(?:(?:is|are)\s+(?:now\s+)?(?:the|our|my)|took over|taken over|is now|leads|manages|owns|maintains|heads|chairs"
+    r"|belongs to|gehort|pertenece a|appartient a"
     r"|ist\s+(?:jetzt\s+)?(?:der|die|das|unsere?|meine?)|leitet|dirige"
     r"|es\s+(?:ahora\s+)?(?:el|la|mi|nuestr[oa])|est\s+(?:maintenant\s+)?(?:le|la|notre|mon|ma))\b"
 )
 """Words by which the subject gets a role that one person has at a time."""
 
-LEADING = parse_word_set("leads manages owns maintains heads chairs leitet dirige")
+LEADING = parse_word_set(
+    "leads manages owns belongs maintains heads chairs leitet gehort dirige pertenece appartient"
+)
 CHOICE = parse_word_set(
     """
     allergic allergisch alergico alergica allergique
@@ -282,20 +299,21 @@ FUNCTION_WORDS = parse_word_set(
 )
 LEADING_WORDS = parse_word_set(
     """
-    cost costs charge charges price prices take takes listen listens run runs start starts end ends open
+    cost costs pay pays charge charges price prices take takes listen listens run runs start starts end ends open
     opens close closes date fee amount dose dosage length
     leave leaves keep keeps kept set scheduled due held called named version url address number value appointment
-    kostet kosten betragt preis nimmt nehme heisst heißt liegt leitet termin
-    cuesta cuestan precio toma tomo llama numero cita coute prix prend prends appelle s'appelle vaut rdv
+    kostet kosten zahle zahlen betragt preis nimmt nehme heisst heißt liegt leitet termin
+    cuesta cuestan pago pagamos precio toma tomo llama numero cita coute prix prend prends paye payons appelle
+    s'appelle vaut rdv
     """
 )
 """Words that only lead to a value."""
 
-TIME_WORDS = (
-    (frozenset(MONTHS) - {"marco"})
-    | frozenset(UNIT_OF)
-    | parse_word_set("yesterday monthly yearly daily uhr spring summer autumn winter night morning evening")
+SPANS = frozenset(UNIT_OF) | parse_word_set(
+    "monthly yearly daily spring summer autumn winter night morning evening"
 )
+"""Words for a time that tell two things apart: a day pass and a week pass."""
+TIME_WORDS = (frozenset(MONTHS) - {"marco"}) | SPANS | parse_word_set("yesterday uhr")
 
 FREQUENCIES = parse_word_set(
     """
@@ -316,7 +334,7 @@ OLD_AND_NEW = tuple(
     re.compile(pattern)
     for pattern in (
         r"(?P<old>.+?)\s+(?:was|is|has been|got|wurde|fue|ha sido|a ete)\s+"
-        r"(?:replaced|swapped|exchanged|remplacee?|reemplazad[oa]|sustituid[oa])\s+(?:by|with|for|por|par)\s+(?P<new>.+)",
+        r"(?:replaced|succeeded|swapped|exchanged|remplacee?|reemplazad[oa]|sustituid[oa])\s+(?:by|with|for|por|par)\s+(?P<new>.+)",
         r"(?P<old>.+?)\s+(?:wurde|ist)\s+durch\s+(?P<new>.+?)\s+(?:ersetzt|abgelost)",
         r"(?:wir|ich|sie|er)?\s*(?:haben?|hat)\s+(?P<old>.+?)\s+durch\s+(?P<new>.+?)\s+(?:ersetzt|abgelost)",
         r"(?P<old>.+?)\s+gegen\s+(?P<new>.+?)\s+(?:ge|ein)tauscht",
@@ -326,8 +344,8 @@ OLD_AND_NEW = tuple(
         r"(?:.*\b)?(?:ditched|dropped|swapped|traded|exchanged|left|abandoned)\s+(?P<old>.+?)\s+"
         r"(?:for|in favou?r of)\s+"
         r"(?P<new>.+)",
-        r"(?P<new>.+?)\s+(?:(?:a|ha|hat)\s+)?(?:replaced|replaces|remplace|reemplaz(?:o|ado)|sustitu(?:yo|ido)"
-        r"|ersetzt)\s+"
+        r"(?P<new>.+?)\s+(?:(?:a|ha|hat)\s+)?(?:to replace|replaced|replaces|remplace|reemplaz(?:o|ado)"
+        r"|sustitu(?:yo|ido)|ersetzt)\s+"
         r"(?:a\s+)?(?P<old>.+?)(?P<topic>(?:\s+(?:for|as|in|fur|als|para|en|como|a la|au|comme)\s+.+)?)$",
         r"(?P<new>.+?)\s+(?:took|takes|has taken)\s+over\s+(?P<topic>.*?)\s*from\s+(?P<old>[\w.]+)(?:\s+as\s+.*)?",
         r"(?P<old>\S+)\s+(?:passed|handed)\s+(?:over\s+)?(?P<topic>.+?)\s+(?:over\s+)?to\s+(?P<new>\S+)(?:\s+for\s+"
@@ -340,8 +358,10 @@ OLD_AND_NEW = tuple(
         r"|desormais))\s+"
         r"(?P<new>.+)",
         r"(?P<old>\S+)\s+(?:is|ist|es|est)\s+(?:now|jetzt|ahora|maintenant|desormais)\s+(?P<new>\S+)$",
-        r"(?P<topic>.*?)(?P<new>\S+)[,;]?\s+"
+        r"(?P<topic>.*?)(?P<new>\S+)[,;]?\s+(?:(?:now|jetzt|ahora|maintenant)\s+)?"
         r"(?:instead of|rather than|(?:and )?no longer|statt|en lugar de|en vez de|au lieu de)\s+(?P<old>.+)",
+        r"(?P<topic>.*?)(?P<new>\S+?)(?:\s+(?:now|jetzt|ahora|maintenant))?,\s+(?:and\s+)?(?:not|nicht|no|pas)\s+"
+        r"(?:(?:on|in|at|with|auf|bei|mit|en|con|chez|avec)\s+)?(?P<old>.+)",
     )
 )
 """Statements that name the old value and the new one."""

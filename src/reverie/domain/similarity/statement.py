@@ -28,7 +28,11 @@ _ADDRESS = (
     r"https?://\S+|[\w.+-]+@[\w.-]+|\#[\w-]{2,}"
     r"|(?<![\w.])(?:[\w-]+\.){1,}[a-z]{2,}(?:/\S*)?(?!\w)|(?<!\w)/[\w./-]+"
 )
-_CLOCK = r"[0-2]?\d[:.][0-5]\d(?!\d)(?:\s?(?:am|pm|uhr|h))?|\d{1,2}\s?(?:am|pm|uhr)\b|\d{1,2}h(?:\d\d)?\b"
+_MEASURED = "|".join(re.escape(unit) for unit in sorted({*_UNIT_WORDS, *"$€£¥%"} - {"am", "pm", "uhr", "h"}))
+_CLOCK = (
+    rf"[0-2]?\d(?::|\.(?!\d\d\s?(?:{_MEASURED})(?!\w)))[0-5]\d(?!\d)(?:\s?(?:am|pm|uhr|h))?"
+    r"|\d{1,2}\s?(?:am|pm|uhr)\b|\d{1,2}h(?:\d\d)?\b"
+)
 _AMOUNT = r"(?:[$€£¥]\s?)?v?\d+(?:[.,]\d+)*(?:\s?(?P<unit>%|[$€£¥]|[a-zµ]+))?"
 _PHONE = r"(?<![\w.])\+?\d[\d/() -]{6,}\d(?![\w.])"
 _VALUE = re.compile(
@@ -37,6 +41,8 @@ _VALUE = re.compile(
 )
 _HAS_VALUE = re.compile(r"\d|[@#\[]|[./]\S")
 TOKEN = re.compile(r"[#@]?\w+(?:['.+#@:/-]+\w+)*\+*")
+_LETTER = re.compile(r"[A-HJ-Z]")
+"""A capital that is a name by itself: size L, team A."""
 _CONTRACTED = re.compile(r"'(?:s|ve|re|ll|d)$")
 _ORDINALS = parse_word_set("first second third fourth fifth sixth seventh eighth ninth tenth")
 ORDINAL = "th"
@@ -105,7 +111,12 @@ class Statement:
     @cached_property
     def values(self) -> list[StatedValue]:
         """Values that it gives; for a new statement without the day since when it holds."""
-        starts = [found.span() for found in cues.START.finditer(self.plain)] if self._is_new else []
+        starts = [
+            found.span()
+            for pattern in (cues.START, cues.REASON)
+            for found in pattern.finditer(self.plain)
+            if self._is_new and found.start()
+        ]
         return [
             value
             for value in _find_values(self.plain, self.days)
@@ -132,15 +143,22 @@ class Statement:
         if "'" in text and text.partition("'")[0] in ("l", "d", "s", "j", "n", "c", "m", "qu"):
             start, text = start + text.index("'") + 1, text.partition("'")[2]
         is_kin = text == "son" and cues.POSSESSIVE.search(self.plain[:start]) is not None
-        if (text in IGNORED or text in WEEKDAYS) and not is_kin:
+        is_letter = start > 0 and _LETTER.fullmatch(self.text, start, found.end()) is not None
+        if (text in IGNORED or text in WEEKDAYS) and not (is_kin or is_letter):
             return
-        yield StatedWord(text, _compute_keys(text), self.text[start].isupper(), start)
+        yield StatedWord(text, compute_keys(text), self.text[start].isupper(), start)
+
+    @property
+    def topic(self) -> list[StatedWord]:
+        """Its words without the verb of where somebody lives, which is no name ("Liv" is one)."""
+        home = self.frames[0]
+        return [word for word in self.words if home is None or word.start != home.start()]
 
     @cached_property
     def leading(self) -> frozenset[str]:
         """Words that only lead to a value."""
         words = cues.LEADING_WORDS.intersection(TOKEN.findall(self.plain))
-        return frozenset(key for word in words for key in _compute_keys(word))
+        return frozenset(key for word in words for key in compute_keys(word))
 
     @cached_property
     def is_change(self) -> bool:
@@ -178,7 +196,7 @@ class Statement:
 
 
 @lru_cache(maxsize=4_096)
-def _compute_keys(word: str) -> frozenset[str]:
+def compute_keys(word: str) -> frozenset[str]:
     """Return the stems of a word in every language."""
     family = {f"{word[:_ROOT]}~"} if len(word) > _ROOT + 1 else set()
     if len(short := re.sub(r"(?:en|e|t)$", "", word)) > _SHORTEST_STEM:
@@ -216,6 +234,8 @@ def _find_values(plain: str, days: Sequence[DateMention]) -> Iterator[StatedValu
             unit = ORDINAL
         elif unit and unit not in UNITS and unit not in _UNIT_WORDS:
             unit, end = "", found.start("unit")
+            if plain[end - 1].isdigit():
+                continue  # a name such as 3b
         digits = re.search(r"\d+(?:[.,]\d+)*", found.group())
         value = normalize_number(digits.group()) if kind == "number" and digits else found.group().strip(" .")
         yield StatedValue(kind or "number", value, UNITS.get(unit, unit), found.start(), end)
@@ -226,3 +246,8 @@ def is_single_valued(statement: Statement, value: StatedValue) -> bool:
     if value.kind == "time" or value.text.startswith("weekday"):
         return False
     return cues.LINK.search(statement.plain[: value.start]) is not None
+
+
+def are_in(words: Sequence[StatedWord], keys: frozenset[str]) -> bool:
+    """Return whether each word has one of the stems."""
+    return all(not word.keys.isdisjoint(keys) for word in words)

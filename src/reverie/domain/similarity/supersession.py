@@ -14,16 +14,22 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from reverie.domain.similarity import change_words as cues
-from reverie.domain.similarity.specifics import normalize_characters
+from reverie.domain.similarity.different_subjects import (
+    tell_of_different_numbers,
+    tell_of_different_owners,
+    tell_of_different_persons,
+    tell_of_different_times,
+)
+from reverie.domain.similarity.endings import ends_without_value, tells_of_end
+from reverie.domain.similarity.specifics import NUMBER_WORDS, normalize_characters
 from reverie.domain.similarity.statement import (
-    IGNORED,
     MOVES,
     ORDINAL,
-    TOKEN,
     WORD_VALUES,
     StatedValue,
     StatedWord,
     Statement,
+    are_in,
     is_single_valued,
 )
 from reverie.domain.text.calendar_words import MONTHS, SHORT_MONTHS, fold_text
@@ -38,35 +44,8 @@ _CLAUSE = re.compile(r"[;,:]\s+(?!\d{4}\b)|\s+(?:and|but|und|aber|y|pero|et|mais
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=\S)|\n+")
 _ABBREVIATED = re.compile(r"\b(?:dr|mr|mrs|ms|m|mme|st|prof|no|nr|\d{1,2})\.$", re.IGNORECASE)
 
-_NUMBERED = re.compile(r"\b([^\W\d_]{3,}) (\d+)(?![\w:./-]|,\d)")
-_NUMBER_IS = re.compile(r"\b[^\W\d_]{3,} \d+\s+(?:is|are|was|ist|wurde|es|esta|est)\b")
-_ARTICLES = parse_word_set("the der die das den dem le la les l' el los las")
-_DETERMINERS = _ARTICLES | parse_word_set(
-    "my our his her their your a an mein meine unser unsere mon ma mes notre mi mis nuestro"
-)
-_OWN = _DETERMINERS - _ARTICLES - {"a", "an"}
-_VERBS = cues.LEADING_WORDS | cues.CHOICE | parse_word_set("has have hat haben tiene tienen ont")
-_OWNED = re.compile(r"'s?\s+")
-_OWNER_AFTER = re.compile(
-    r"\s+(?:of|von|vom|der|des|de|du|del)\s+(?:(?:the|my|der|dem|la|los|las|mi|mon|ma)\s+)?\w"
-)
-_WHICH = re.compile(
-    r"\s+(?:to|for|with|at|bei|beim|fur|furs|mit|a|para|con|chez|pour|avec)\s+(?:the\s+|die\s+|den\s+|das\s+|la\s+)?"
-)
-_TITLED = re.compile(r"\b(?:mr|mrs|ms|mx|dr|prof|herrn?|frau|m|mme|mlle|sra?|don|dona|senora?)\.?\s+$")
-_BE_AFTER = re.compile(r"(?:\s+#?\d+)?\s+(?:is|are|was|were|ist|sind|war|waren|es|son|esta|estan|est|sont)\b")
 _TIME_OF_CHANGE = re.compile(r"\b(?:now|again|jetzt|wieder|ahora|maintenant)\b")
-_FIRST_PERSON = re.compile(
-    r"\b(?:i|we|my|mine|ours?|ich|wir|meine?[mnrs]?|unsere?[mnrs]?|yo|mis?|nosotros|nuestr[oa]s?|je|j(?=')|nous|mon"
-    r"|ma|notre)\b"
-)
-_THIRD_PERSON = re.compile(
-    r"\b(?:s?he|they|his|hers?|theirs?|er|sie|seine[mnrs]?|ihre?[mnrs]?|ell[ao]s?|sus?|ils?|elles?|sa|ses|leurs?"
-    r"|son(?= (?!is|has|was)\w))\b"
-)
-_PRONOUN_FIRST = re.compile(r"(?:s?he|they|er|sie|ell[ao]s?|ils?|elles?)\b")
 _BETWEEN_NAMES = re.compile(r"\s(?!(?:and|und|y|et|de|von|van|di|del)\b)[a-z]+\s")
-_BE = parse_word_set("is are was were ist sind war est sont es son")
 
 
 @lru_cache(maxsize=256)
@@ -88,9 +67,9 @@ def _join(*patterns: re.Pattern[str]) -> re.Pattern[str]:
     return re.compile("|".join(f"(?:{re.sub(r'[?]P<[a-z]+>', '?:', each.pattern)})" for each in patterns))
 
 
-_DIGIT = re.compile(r"\d")
+_DIGIT = re.compile(rf"\d|\b(?:{'|'.join(NUMBER_WORDS)})\b")
 _MAY_END = _join(
-    cues.CHANGED, cues.ENDED, cues.REPAIRED, cues.NOW, cues.REPLACED, cues.HOME, cues.MOVED, cues.EMPLOYED
+    cues.CHANGED, cues.ENDED, cues.REPAIRED, cues.NOW, cues.AGAIN, cues.REPLACED, cues.HOME, cues.MOVED, cues.EMPLOYED
 )  # fmt: skip
 _BEFORE_DAY = "|".join(
     (*parse_word_set("on by until is for since the am vom zum bis ab seit dem den der el dia le il"), *MONTHS,
@@ -101,7 +80,7 @@ _LED_VALUE = re.compile(
     rf"(?:\S*(?:[\d@#$]|[./]\S|[^\x00-\x7f])|(?:{'|'.join(WORD_VALUES)})\b)"
 )
 """A word of `LINK` or `TO` before what may be a value."""
-_MAY_END_WITH_NUMBER = _join(_LED_VALUE, cues.AGAIN, cues.RENEWED_INSIDE, cues.OLD_OR_NEW)
+_MAY_END_WITH_NUMBER = _join(_LED_VALUE, cues.RENEWED_INSIDE, cues.OLD_OR_NEW)
 
 
 def list_hints(text: str) -> list[str]:
@@ -146,26 +125,15 @@ def supersedes(new: str, old: str, *, is_same_topic: bool = True) -> bool:
                 part,
                 before,
                 changed=sentence.whole.is_change
-                or (not part.ends[2] and _tells_of_end(sentence.whole, before)),
+                or (not part.ends[2] and tells_of_end(sentence.whole, before)),
             )
-            or (is_same_topic and _ends_without_value(part, before))
+            or (is_same_topic and ends_without_value(part, before))
             for sentence in _read_new(new)
-            if not _tell_of_different_persons(sentence.whole, before)
+            if not tell_of_different_persons(sentence.whole, before)
             for part in sentence.parts
         )
         and len(before.words) <= _MOST_WORDS  # last: reading the words of every statement costs most
     )
-
-
-def _tells_of_end(new: Statement, old: Statement) -> bool:
-    """Return whether it says of somebody or something named in the old statement that it is over."""
-    return new.ends[2] and any(word.named and not word.keys.isdisjoint(new.keys) for word in _list_topic(old))
-
-
-def _list_topic(old: Statement) -> list[StatedWord]:
-    """Return the words of a statement without the verb of where somebody lives, which is no name ("Liv" is one)."""
-    home = old.frames[0]
-    return [word for word in old.words if home is None or word.start != home.start()]
 
 
 class _Sentence(NamedTuple):
@@ -224,52 +192,13 @@ def _can_end(new: Statement, *, changed: bool) -> bool:
 
 
 def _ends(new: Statement, old: Statement, *, changed: bool) -> bool:
-    return not (_tell_of_different_numbers(new, old) or _tell_of_different_owners(new, old)) and (
+    return not (tell_of_different_numbers(new, old) or tell_of_different_owners(new, old)) and (
         _ends_by_frame(new, old)
         or _ends_by_value(new, old, changed=changed)
         or _ends_by_name(new, old, changed=changed)
         or _ends_by_old_value(new, old)
-        or (changed and (_ends_by_state(new, old) or _ends_by_place(new, old)))
-    )
-
-
-def _tell_of_different_numbers(new: Statement, old: Statement) -> bool:
-    """Return whether both number a thing, and not alike, and say another value of it: room 12 and room 11."""
-    if (len(new.values) < 2 or len(old.values) < 2) and not all(
-        _NUMBER_IS.search(each.plain) for each in (new, old)
-    ):
-        return False
-    numbers = dict(_NUMBERED.findall(old.plain))
-    return any(
-        word not in IGNORED and numbers.get(word, number) != number
-        for word, number in _NUMBERED.findall(new.plain)
-    )
-
-
-def _tell_of_different_persons(new: Statement, old: Statement) -> bool:
-    """Return whether one speaks of "me" or of nobody named, and the other of "her": "Her boss is Tom now"."""
-    third, before = (_THIRD_PERSON.search(each.plain) is not None for each in (new, old))
-    if third == before:
-        return False
-    one, other = (new, old) if third else (old, new)
-    is_first = _FIRST_PERSON.search(other.plain) is not None
-    return (is_first and _FIRST_PERSON.search(one.plain) is None) or (
-        third
-        and _PRONOUN_FIRST.match(one.plain) is not None
-        and any(frame is not None and frame.start() == 0 for frame in old.frames)
-    )
-
-
-def _tell_of_different_owners(new: Statement, old: Statement) -> bool:
-    """Return whether one speaks of a thing of somebody of whom the other says something else.
-
-    "Ben is 12 now" says nothing about "Ben's class".
-    """
-    return not new.leading & old.leading and any(
-        not owner.keys.isdisjoint(other.keys) and thing.keys.isdisjoint(other.keys)
-        for one, other in ((new, old), (old, new))
-        for owner, thing in zip(one.words, one.words[1:], strict=False)
-        if _OWNED.fullmatch(one.plain, owner.start + len(owner.text), thing.start)
+        or ((changed or new.ends[0]) and _ends_by_state(new, old))
+        or (changed and _ends_by_place(new, old))
     )
 
 
@@ -278,9 +207,11 @@ def _tell_of_different_owners(new: Statement, old: Statement) -> bool:
 
 def _ends_by_value(new: Statement, old: Statement, *, changed: bool) -> bool:
     """Return whether both give a number, a date, a time or an address of the same thing, and not the same one."""
-    if not (changed or new.is_single_valued):
+    if not (changed or new.is_single_valued) or (
+        cues.NEGATED.search(old.plain) and not cues.NEGATED.search(new.plain)
+    ):
         return False
-    if _tell_of_different_times(new, old):
+    if tell_of_different_times(new, old):
         return False
     known = {
         (value.kind, value.text) for value in old.values if value.kind != "secret"
@@ -317,23 +248,6 @@ def _ends_by_value(new: Statement, old: Statement, *, changed: bool) -> bool:
     return False
 
 
-def _tell_of_different_times(new: Statement, old: Statement) -> bool:
-    """Return whether one says when something starts and the other when it ends, or each speaks of another period."""
-    said, before = (set(TOKEN.findall(each.plain)) for each in (new, old))
-    for one, other in ((cues.STARTS, cues.STOPS), (cues.STOPS, cues.STARTS)):
-        if said & one and before & other and not (said & other or before & one):
-            return True
-    periods = [set(cues.PERIOD.findall(each.plain)) for each in (new, old)]
-    if all(periods) and periods[0].isdisjoint(periods[1]):
-        return True
-    if cues.FORMER.search(old.plain) and cues.NEWER.search(new.plain):
-        return True
-    days = [{value.text for value in each.values if value.text.startswith("weekday")} for each in (new, old)]
-    is_time_alone = all(value.kind in ("date", "time") for value in new.values)
-    is_moved = new.is_moved or (is_time_alone and cues.NOW.search(new.plain) is not None)
-    return all(days) and days[0] != days[1] and len(new.values) > 1 and not is_moved
-
-
 def _have_number_before(values: Sequence[StatedValue], end: StatedValue) -> bool:
     return any(value.kind == "number" and value.start < end.start for value in values)
 
@@ -359,10 +273,6 @@ def _drop_actor(new: Statement) -> list[StatedWord]:
     return after if after and len(new.words) - len(after) <= 1 else new.words
 
 
-def _are_in(words: Sequence[StatedWord], keys: frozenset[str]) -> bool:
-    return all(not word.keys.isdisjoint(keys) for word in words)
-
-
 # -- another name --------------------------------------------------------------------------------------------
 
 
@@ -386,7 +296,7 @@ def _ends_by_frame(new: Statement, old: Statement) -> bool:
     if located is None or moved is None:
         return False
     subject = [word for word in new.words if word.start < moved.start()]
-    return bool(subject) and _are_in(
+    return bool(subject) and are_in(
         subject, frozenset(k for w in old.words if w.start < located.start() for k in w.keys)
     )
 
@@ -422,7 +332,7 @@ def _says_relative(statement: Statement, end: int) -> bool:
 
 def _ends_by_name(new: Statement, old: Statement, *, changed: bool) -> bool:
     """Return whether the two differ in one name alone, where only one can stand."""
-    if not changed or new.values or old.values or old.frames[0] or cues.REPLACED.search(new.plain):
+    if not changed or new.values or old.values or old.frames[0] or _denies_or_replaces(new, old):
         return False
     shared = [word for word in new.words if not word.keys.isdisjoint(old.keys)]
     added = [word for word in new.words if word.keys.isdisjoint(old.keys)]
@@ -431,10 +341,15 @@ def _ends_by_name(new: Statement, old: Statement, *, changed: bool) -> bool:
         return False
     verbs = {word.text for word in shared if word.text in cues.CHOICE}
     topic = [word for word in shared if word.text not in cues.CHOICE]
-    added = [word for word in added if word.text not in cues.LEADING]
+    added, dropped = ([word for word in each if word.text not in cues.LEADING] for each in (added, dropped))
     things = [word for word in topic if not word.named]
     names = all(word.named for word in (*added, *dropped))
-    if not added or not topic or not (_are_together(added, new.words) and _are_together(dropped, old.words)):
+    if (
+        not added
+        or not dropped
+        or not topic
+        or not (_are_together(added, new.words) and _are_together(dropped, old.words))
+    ):
         return False
     if not names and (
         max(len(added), len(dropped)) > _FEW + 1
@@ -467,6 +382,12 @@ def _ends_by_name(new: Statement, old: Statement, *, changed: bool) -> bool:
         cues.HAS_ROLE.search(new.plain) is not None
         or (bool(things) and cues.IS.search(new.plain[: topic[0].start]) is not None)
     )
+
+
+def _denies_or_replaces(new: Statement, old: Statement) -> bool:
+    """Return whether a statement gives no value of its own, since it denies one or names the one that it replaces."""
+    is_denial = cues.NEGATED.search(new.plain) is not None and cues.NEGATED.search(old.plain) is None
+    return is_denial or cues.REPLACED.search(new.plain) is not None
 
 
 def _are_chosen_for_the_same(added: StatedWord, new: Statement, dropped: StatedWord, old: Statement) -> bool:
@@ -514,7 +435,7 @@ def _ends_by_state(new: Statement, old: Statement) -> bool:
     subject = [word for word in new.words if word.start < now.start("state")]
     if {value.text for value in new.values} - {value.text for value in old.values}:
         return False
-    return bool(subject) and rest[0] == rest[1] and _are_in(subject, old.keys)
+    return bool(subject) and rest[0] == rest[1] and are_in(subject, old.keys)
 
 
 def _ends_by_place(new: Statement, old: Statement) -> bool:
@@ -526,10 +447,18 @@ def _ends_by_place(new: Statement, old: Statement) -> bool:
     other, former = _split_at(old, before.start("at"))
     return (
         len(subject) == len(other) > 0
-        and len(place) == len(former) == 1
+        and bool(place and former)
+        and (
+            len(place) == len(former) == 1
+            or all(word.named for word in (*place, *former))
+            or (
+                len(place) <= _FEW >= len(former)
+                and all(found["at"].startswith("the ") for found in (now, before))
+            )
+        )
         and not subject[-1].named
         and all(not a.keys.isdisjoint(b.keys) for a, b in zip(subject, other, strict=True))
-        and place[0].keys.isdisjoint(former[0].keys)
+        and place[0].keys.isdisjoint(old.keys)
     )
 
 
@@ -547,7 +476,7 @@ def _ends_by_old_value(new: Statement, old: Statement) -> bool:
         offset = len(new.plain) - len(new.plain.lstrip(" .!"))
         dropped, added, topic = (_list_within(new, found, name, offset) for name in ("old", "new", "topic"))
         last = old.words[-1].keys if old.words else frozenset()
-        if not dropped or not added or not _are_in(dropped, old.keys) or _are_in(added, last):
+        if not dropped or not added or not are_in(dropped, old.keys) or are_in(added, last):
             continue
         topic = [word for word in topic if word.text not in cues.CHOICE]
         remaining = [
@@ -563,10 +492,14 @@ def _ends_by_old_value(new: Statement, old: Statement) -> bool:
             or _is_verb_of(remaining, dropped[0], old)
             or (
                 cues.SWITCHED.search(new.plain) is not None
-                and (any(not word.named for word in topic) or _is_value_of(dropped, old))
+                and (
+                    any(not word.named for word in topic)
+                    or _is_value_of(dropped, old)
+                    or _is_chosen_for(remaining, dropped, old, added, new)
+                )
             )
         )
-        if is_all and _are_in(topic, old.keys):
+        if is_all and are_in(topic, old.keys):
             return True
     return False
 
@@ -575,6 +508,24 @@ def _is_verb_of(words: Sequence[StatedWord], value: StatedWord, old: Statement) 
     """Return whether the words are one that the value follows directly: "nutzen Jira", not "a friend in Berlin"."""
     start = next((word.start for word in old.words if not word.keys.isdisjoint(value.keys)), 0)
     return len(words) == 1 and old.plain[:start].rstrip() == old.plain[: words[0].start + len(words[0].text)]
+
+
+def _is_chosen_for(
+    purpose: Sequence[StatedWord],
+    value: Sequence[StatedWord],
+    old: Statement,
+    added: Sequence[StatedWord],
+    new: Statement,
+) -> bool:
+    """Return whether words say what a value is chosen for, and the other is for nothing else: "Slack for chat"."""
+    chosen = [word for word in old.words if any(not word.keys.isdisjoint(each.keys) for each in value)]
+    end = chosen[-1].start + len(chosen[-1].text)
+    other = cues.PURPOSE.search(new.plain, added[0].start)
+    return (
+        cues.PURPOSE.match(old.plain, end) is not None
+        and all(word.start > end and not word.named for word in purpose)
+        and (other is None or are_in([word for word in added if word.start > other.start()], old.keys))
+    )
 
 
 def _is_value_of(words: Sequence[StatedWord], old: Statement) -> bool:
@@ -591,92 +542,12 @@ def _list_within(statement: Statement, found: re.Match[str], group: str, offset:
         return []
     start, end = found.start(group) + offset, found.end(group) + offset
     words = [word for word in statement.words if start <= word.start < end]
+    words += [
+        StatedWord(value.text, frozenset({value.text}), True, value.start)
+        for value in statement.values
+        if words and value.kind == "number" and start <= value.start < end
+    ]
     named = statement.plain[start:end].strip(" .!,")
     if not words and group != "topic" and named and " " not in named:
         return [StatedWord(named, frozenset({named}), True, start)]
     return words
-
-
-# -- an end without a new value ------------------------------------------------------------------------------
-
-
-def _ends_without_value(new: Statement, old: Statement) -> bool:
-    """Return whether the new statement says that what the old one says is over."""
-    again, renewed, ended = new.ends
-    if again and cues.NEGATED.search(old.plain) and not cues.NEGATED.search(new.plain):
-        return bool(new.words) and _are_in(new.words, old.keys) and _are_in(old.words, new.keys)
-    if not ended and not renewed:
-        return False
-    if any(found.group() not in new.plain for found in cues.NOT_HELD.finditer(old.plain)):
-        return False
-    if old.values and ":" in old.plain and not new.values:
-        return False  # an amount of a list
-    if new.is_repair and cues.BROKEN.search(old.plain) is None:
-        return False
-    if not old.keys.issuperset(value.text for value in new.values) or not _are_in(new.words, old.keys):
-        return False
-    if not new.words and not (renewed and new.leading & old.leading):
-        return False
-    extra = [word for word in old.words if word.keys.isdisjoint(new.keys)]
-    return len(extra) <= _FEW + (not renewed) and (renewed or _is_about_what_ended(new, old))
-
-
-def _is_about_what_ended(new: Statement, old: Statement) -> bool:
-    """Return whether what is over is what the old statement says, rather than something that is named in it.
-
-    "Quit the gym" ends "Goes to the gym on Mondays", and neither "The gym bag is in the hall" nor "The gym opens
-    at six". A day on which something happens is not over with it.
-    """
-    dates = (value.text for value in old.values if value.kind == "date" and value.text[0].isdigit())
-    held = [word for word in _list_topic(old) if not word.keys.isdisjoint(new.keys)]
-    if not held or not new.keys.issuperset(dates) or _tell_of_different_owners(new, old):
-        return False
-    if _is_one_of_several(held, new, old) or _is_a_surname(held, new, old) or _is_of_somebody_else(new, old):
-        return False
-    first, last = held[0], held[-1]
-    end = last.start + len(last.text)
-    if not last.named and any(old.plain[end : word.start] == " " for word in old.words if not word.named):
-        return False  # it is a part of the name of another thing, such as a gym bag
-    before = TOKEN.findall(old.plain[: first.start])
-    if cues.DESCRIBED.match(old.plain, end):
-        return False
-    if _BE_AFTER.match(old.plain, end) and not {*TOKEN.findall(new.plain[: new.words[0].start])} <= {
-        *before[:1]
-    }:
-        return False  # it is what the old statement speaks of, and something else has ended
-    if before and len(before) <= _FEW and (before[0] in _DETERMINERS or before[-1].endswith("'s")):
-        return new.plain.startswith((before[0], new.words[0].text))  # it is the subject of both
-    return not before or before[0] not in _ARTICLES or before[-1] in IGNORED - _BE
-
-
-def _is_one_of_several(held: Sequence[StatedWord], new: Statement, old: Statement) -> bool:
-    """Return whether the old statement says which one of several, and the new one does not: "the car of Ben"."""
-    end = held[-1].start + len(held[-1].text)
-    following = next((word for word in old.words if word.start > end), None)
-    if following is None or not following.keys.isdisjoint(new.keys):
-        return False
-    if found := _OWNER_AFTER.match(old.plain, end):
-        return found.end() > following.start
-    found = _WHICH.match(old.plain, end)
-    return found is not None and following.named and found.end() == following.start
-
-
-def _is_of_somebody_else(new: Statement, old: Statement) -> bool:
-    """Return whether the old statement says what somebody does whom the new one, of the speaker, does not name."""
-    if cues.COLLECTIVE.match(new.plain) or not TOKEN.findall(new.plain[: new.words[0].start]):
-        return False
-    first, second = old.words[0], old.words[1] if len(old.words) > 1 else None
-    if second is None or not first.keys.isdisjoint(new.keys):
-        return False
-    before, after = (TOKEN.findall(part) for part in (old.plain[: first.start], old.plain[first.start :]))
-    is_verb = after[1] in _VERBS or (
-        after[1] == second.text and not second.named and second.keys.isdisjoint(new.keys)
-    )
-    return is_verb and ((not before and first.named) or (len(before) == 1 and before[0] in _OWN))
-
-
-def _is_a_surname(held: Sequence[StatedWord], new: Statement, old: Statement) -> bool:
-    """Return whether the words of the new statement are a name only in the old one: "Herr Rauch"."""
-    titled = [word for word in held if _TITLED.search(old.plain[: word.start])]
-    names = {word.text for word in new.words}
-    return any(word.text not in names for word in titled)

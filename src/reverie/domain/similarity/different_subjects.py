@@ -1,0 +1,91 @@
+"""Signs that two statements speak of different things: other numbers, persons, owners or times.
+
+`supersession` asks them first. English, German, Spanish and French.
+"""
+
+from __future__ import annotations
+
+import re
+
+from reverie.domain.similarity import change_words as cues
+from reverie.domain.similarity.statement import IGNORED, TOKEN, Statement
+
+_NUMBERED = re.compile(r"\b([^\W\d_]{3,}) (\d+)(?![\w:./-]|,\d)")
+_NUMBER_IS = re.compile(r"\b[^\W\d_]{3,} \d+\s+(?:is|are|was|ist|wurde|es|esta|est)\b")
+_OWNED = re.compile(r"'s?\s+")
+_FIRST_PERSON = re.compile(
+    r"\b(?:i|we|my|mine|ours?|ich|wir|meine?[mnrs]?|unsere?[mnrs]?|yo|mis?|nosotros|nuestr[oa]s?|je|j(?=')|nous|mon"
+    r"|ma|notre)\b"
+)
+_THIRD_PERSON = re.compile(
+    r"\b(?:s?he|they|his|hers?|theirs?|er|sie|seine[mnrs]?|ihre?[mnrs]?|ell[ao]s?|sus?|ils?|elles?|sa|ses|leurs?"
+    r"|son(?= (?!is|has|was)\w))\b"
+)
+_PRONOUN_FIRST = re.compile(r"(?:s?he|they|er|sie|ell[ao]s?|ils?|elles?)\b")
+
+
+def tell_of_different_numbers(new: Statement, old: Statement) -> bool:
+    """Return whether both number a thing, and not alike, and say another value of it: room 12 and room 11."""
+    if (len(new.values) < 2 or len(old.values) < 2) and not all(
+        _NUMBER_IS.search(each.plain) for each in (new, old)
+    ):
+        return False
+    numbers = dict(_NUMBERED.findall(old.plain))
+    return any(
+        word not in IGNORED and numbers.get(word, number) != number
+        for word, number in _NUMBERED.findall(new.plain)
+    )
+
+
+def tell_of_different_persons(new: Statement, old: Statement) -> bool:
+    """Return whether one speaks of "me" or of nobody named, and the other of "her": "Her boss is Tom now"."""
+    third, before = (_THIRD_PERSON.search(each.plain) is not None for each in (new, old))
+    if third == before:
+        return False
+    one, other = (new, old) if third else (old, new)
+    is_first = _FIRST_PERSON.search(other.plain) is not None
+    return (is_first and _FIRST_PERSON.search(one.plain) is None) or (
+        third
+        and _PRONOUN_FIRST.match(one.plain) is not None
+        and any(frame is not None and frame.start() == 0 for frame in old.frames)
+    )
+
+
+def tell_of_different_owners(new: Statement, old: Statement) -> bool:
+    """Return whether one speaks of a thing of somebody of whom the other says something else.
+
+    "Ben is 12 now" says nothing about "Ben's class".
+    """
+    return not new.leading & old.leading and any(
+        not owner.keys.isdisjoint(other.keys) and thing.keys.isdisjoint(other.keys)
+        for one, other in ((new, old), (old, new))
+        for owner, thing in zip(one.words, one.words[1:], strict=False)
+        if _OWNED.fullmatch(one.plain, owner.start + len(owner.text), thing.start)
+    )
+
+
+def tell_of_different_times(new: Statement, old: Statement) -> bool:
+    """Return whether one says when something starts and the other when it ends, or each speaks of another period."""
+    said, before = (set(TOKEN.findall(each.plain)) for each in (new, old))
+    for one, other in ((cues.STARTS, cues.STOPS), (cues.STOPS, cues.STARTS)):
+        if said & one and before & other and not (said & other or before & one):
+            return True
+    spans = [_list_spans(each) for each in (new, old)]
+    if all(spans) and spans[0].isdisjoint(spans[1]):
+        return True
+    periods = [set(cues.PERIOD.findall(each.plain)) for each in (new, old)]
+    if all(periods) and periods[0].isdisjoint(periods[1]):
+        return True
+    if cues.FORMER.search(old.plain) and cues.NEWER.search(new.plain):
+        return True
+    days = [{value.text for value in each.values if value.text.startswith("weekday")} for each in (new, old)]
+    is_time_alone = all(value.kind in ("date", "time") or value.text in old.keys for value in new.values)
+    is_moved = new.is_moved or (is_time_alone and cues.NOW.search(new.plain) is not None)
+    return all(days) and days[0] != days[1] and len(new.values) > 1 and not is_moved
+
+
+def _list_spans(statement: Statement) -> set[str]:
+    """Return the words for times by which a statement tells one thing from another: a day pass, a weekly report."""
+    value = next((value for value in statement.values if value.kind != "frequency"), None)
+    before = TOKEN.findall(statement.plain[: value.start]) if value is not None else ()
+    return {word for word in before if word in cues.SPANS or word in cues.FREQUENCIES}
