@@ -728,7 +728,7 @@ def test_a_conflict_is_told_until_a_person_settles_it(folder: Path) -> None:
     file = a_record(folder)
     with Memory.open(folder, settings=Settings(files=False)) as memory:
         memory.update(file.stem, source="the program's")
-    file.write_text(file.read_text().replace('"source": ""', '"source": "by hand"'))
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"source": "by hand"}))
     found = doctor(folder, fix=True)
     assert codes(found) == {"conflict"}
     (conflict,) = [finding for finding in found.findings if finding.code == "conflict"]

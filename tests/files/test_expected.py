@@ -97,7 +97,7 @@ def test_an_earlier_version_of_a_record_is_old_where_it_stood_and_nowhere_else(
     assert not is_earlier_version(mirrored_folder.store, build_path(first), render_record(third))
     assert not is_earlier_version(mirrored_folder.store, build_path(third), render_record(first))
     assert not is_earlier_version(
-        mirrored_folder.store, build_path(first), render_record(first).replace(b"0.8", b"0.9")
+        mirrored_folder.store, build_path(first), render_record(first).replace(b"fact", b"rule")
     )
     assert not is_earlier_version(mirrored_folder.store, build_path(first), render_record(first)[:-5])
     assert is_earlier_version_prefix(mirrored_folder.store, build_path(first), render_record(first)[:-5])

@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta, timezone
 from types import MappingProxyType
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,11 +15,14 @@ from hypothesis import strategies as st
 from reverie.domain.change import Value
 from reverie.domain.conversation import SessionState, ToolCall, Turn
 from reverie.domain.page import Page, Paragraph, format_daily_note_name
-from reverie.domain.record import Record
+from reverie.domain.record import KINDS, LAYERS, ORIGINS, Record
+from reverie.domain.text.timestamps import format_time
+from reverie.files.hand_edits.merge import build_placed_record
 from reverie.files.layout import (
     FileLocation,
     build_episodic_path,
     build_path,
+    complete_record,
     parse_form,
     parse_path,
     parse_recovered_path,
@@ -30,6 +34,7 @@ from reverie.files.layout import (
     render_session,
     render_turns,
 )
+from reverie.files.parsing import BrokenFile, read_record
 from reverie.stores.contract.factories import NOW, make_record, make_session, make_time, make_turn
 from tests.factories import make_page, make_paragraph
 
@@ -132,11 +137,14 @@ def test_a_file_kept_beside_another_is_known_as_such() -> None:
     assert parse_recovered_path("memory/notes.txt.recovered-1") is None
 
 
-def test_a_record_stands_field_by_field() -> None:
+def test_a_record_stands_field_by_field_without_what_every_new_record_has() -> None:
     wordy = make_record(
         content='Prefers "short"\nanswers – immer',
         category="user-preferences/style",
         tags=("tone", "größe"),
+        pinned=True,
+        seen_count=2,
+        last_seen_at=make_time(1),
         metadata=MappingProxyType({"b": "2", "a": "1\t"}),
     )
     assert render_record(wordy).decode() == (
@@ -144,31 +152,19 @@ def test_a_record_stands_field_by_field() -> None:
         '  "id": "000000000001",\n'
         '  "content": "Prefers \\"short\\"\\nanswers – immer",\n'
         '  "created_at": "2026-03-01T12:00:00Z",\n'
-        '  "updated_at": "2026-03-01T12:00:00Z",\n'
-        '  "last_seen_at": "2026-03-01T12:00:00Z",\n'
+        f'  "last_seen_at": "{format_time(make_time(1))}",\n'
         '  "category": "user-preferences/style",\n'
         '  "kind": "fact",\n'
-        '  "layer": "semantic",\n'
         '  "tags": ["tone", "größe"],\n'
-        '  "confidence": 0.8,\n'
-        '  "importance": 0.5,\n'
-        '  "source": "",\n'
-        '  "references": [],\n'
-        '  "origin": "owner",\n'
-        '  "scope": "",\n'
-        '  "pinned": false,\n'
-        '  "seen_count": 1,\n'
-        '  "valid_from": null,\n'
-        '  "valid_to": null,\n'
-        '  "expires_at": null,\n'
+        '  "pinned": true,\n'
+        '  "seen_count": 2,\n'
         '  "metadata": {\n'
         '    "b": "2",\n'
         '    "a": "1\\t"\n'
-        "  },\n"
-        '  "archived_at": null,\n'
-        '  "archive_reason": ""\n'
+        "  }\n"
         "}\n"
     )
+    assert list(json.loads(render_record(make_record()))) == ["id", "content", "created_at", "kind"]
 
 
 @given(
@@ -178,7 +174,7 @@ def test_a_record_stands_field_by_field() -> None:
     confidence=st.floats(0, 1),
     created=moments,
 )
-def test_a_record_is_read_back_from_its_file_and_from_its_line(
+def test_a_record_is_read_back_from_its_line(
     content: str, tags: list[str], metadata: dict[str, str], confidence: float, created: datetime
 ) -> None:
     value = make_record(
@@ -188,9 +184,42 @@ def test_a_record_is_read_back_from_its_file_and_from_its_line(
         confidence=confidence,
         created_at=created,
     )
-    for data in (render_record(value), render_episodic([value])):
+    for data in (render_episodic([value]), json.dumps(complete_record(json.loads(render_record(value))))):
         assert _unchecked(json.loads(data)) == value
     assert render_episodic([value]).count(b"\n") == 1
+
+
+@given(
+    category=st.sampled_from([None, "a/b", "anti-patterns/x", "user-preferences"]),
+    kind=st.sampled_from(KINDS),
+    layer=st.sampled_from(LAYERS),
+    tags=st.sampled_from([(), ("x",), ("anti-pattern",)]),
+    confidence=st.sampled_from([0.0, 0.5, 0.8, 1.0]),
+    scope=st.sampled_from(["", "user:a"]),
+    origin=st.sampled_from(ORIGINS),
+    pinned=st.booleans(),
+    seen_count=st.integers(1, 3),
+    times=st.lists(st.integers(0, 2), min_size=3, max_size=3),
+    ends=st.sampled_from([None, make_time(7)]),
+    archived=st.sampled_from([(None, ""), (make_time(9), ""), (make_time(9), "old")]),
+)
+def test_a_lost_record_is_made_again_from_its_own_file_as_it_was(
+    times: list[int], ends: datetime | None, archived: tuple[datetime | None, str], **fields: Any
+) -> None:
+    value = make_record(
+        created_at=make_time(times[0]),
+        updated_at=make_time(sum(times[:2])),
+        last_seen_at=make_time(sum(times)),
+        valid_to=ends,
+        archived_at=archived[0],
+        archive_reason=archived[1],
+        **fields,
+    )
+    folder = "memory/.archive" if value.archived else "memory"
+    path = f"{folder}/{value.category}/{value.id}.json" if value.category else f"{folder}/{value.id}.json"
+    found = read_record(path, render_record(value))
+    assert not isinstance(found, BrokenFile)
+    assert build_placed_record(found, id=value.id, base=None, path=path, now=make_time(99)) == value
 
 
 def _unchecked(fields: dict[str, object]) -> Record:
@@ -268,5 +297,5 @@ def test_a_session_is_a_line_of_what_is_kept_and_a_line_a_turn() -> None:
 def test_the_file_of_a_headline_names_its_parts_and_no_other_file_has_the_field() -> None:
     value = make_record(parts=("e" * 12, "f" * 12))
     assert json.loads(render_record(value))["parts"] == ["e" * 12, "f" * 12]
-    assert Record.from_dict(json.loads(render_record(value))) == value
+    assert Record.from_dict(complete_record(json.loads(render_record(value)))) == value
     assert "parts" not in json.loads(render_record(make_record()))

@@ -19,17 +19,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from json.encoder import encode_basestring
-from typing import Any, Literal, assert_never
+from types import MappingProxyType
+from typing import Any, Literal, assert_never, cast
 
 from reverie.domain.change import Value
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.page import HISTORY, Page, Paragraph, is_log
-from reverie.domain.record import Record
+from reverie.domain.record import HOME_LAYERS, Kind, Record
 from reverie.files.names import build_file_name
 
 Form = Literal["record", "episodic", "page", "log", "session"]
@@ -160,12 +161,59 @@ def parse_recovered_path(path: str) -> str | None:
 
 
 _BETWEEN = ",\n"
+_USUAL: Mapping[str, Any] = MappingProxyType(
+    {
+        "category": None,
+        "tags": [],
+        "confidence": 0.8,
+        "importance": 0.5,
+        "source": "",
+        "references": [],
+        "origin": "owner",
+        "scope": "",
+        "pinned": False,
+        "seen_count": 1,
+        "valid_from": None,
+        "valid_to": None,
+        "expires_at": None,
+        "metadata": {},
+        "archived_at": None,
+        "archive_reason": "",
+    }
+)
 
 
 def render_record(record: Record) -> bytes:
-    """Return the content of a record's own file: JSON with a field a line, in the order of `to_dict`."""
-    fields = [f'  "{name}": {_render_field(value)}' for name, value in record.to_dict().items()]
+    """Return the content of a record's own file: JSON with a field a line, in the order of `to_dict`.
+
+    Fields that `complete_record` gives back are left out.
+    """
+    values = record.to_dict()
+    usual = _list_usual_fields(values)
+    fields = [
+        f'  "{name}": {_render_field(value)}'
+        for name, value in values.items()
+        if name not in usual or value != usual[name]
+    ]
     return f"{{\n{_BETWEEN.join(fields)}\n}}\n".encode()
+
+
+def complete_record(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a record, as JSON values, with those that `render_record` leaves out."""
+    return {**_list_usual_fields(fields), **fields}
+
+
+def _list_usual_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is left out of a file: what `parsing.build_record` gives to a new record with these fields."""
+    created_at = fields.get("created_at")
+    usual = {**_USUAL, "updated_at": created_at, "last_seen_at": created_at}
+    if (kind := fields.get("kind")) in HOME_LAYERS:
+        usual["layer"] = HOME_LAYERS[cast(Kind, kind)]
+    if kind == "anti_pattern":
+        del usual["tags"]
+    if fields.get("archived_at") is not None:
+        del usual["archive_reason"]
+    return usual
 
 
 def render_line(record: Record) -> bytes:

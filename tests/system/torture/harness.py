@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from reverie import Memory, Record
-from reverie.files.layout import build_path, parse_path
+from reverie.files.layout import build_path, complete_record, parse_path
 from reverie.files.scan import CONFLICT
 from tests.system.torture.hands import Person
 from tests.system.torture.worker import SESSIONS
@@ -346,7 +346,7 @@ def torn_files(memory: Memory, folder: Path, *, but: Collection[str] = ()) -> It
             continue
         if record is None:
             yield Wrong("torn", f"{path} stands for nothing")
-        elif said != record.to_dict():
+        elif complete_record(said) != record.to_dict():
             yield Wrong("torn", f"{path} says something else than the store")
     yield from (Wrong("torn", f"{path} is missing") for path in records if path not in but)
     for overview in memory.sessions():

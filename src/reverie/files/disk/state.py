@@ -36,7 +36,8 @@ FILES_DATABASE = "files.db"
 NOTHING_WRITTEN = 1
 """The checksum of no bytes."""
 
-_OURS = (0x52766666, 2)  # `Rvff` in ASCII, and the version; a file of another version is replaced
+_OURS = (0x52766666, 3)  # `Rvff` in ASCII, and the version; a file of another version is replaced
+_EARLIER = (_OURS[0], 2)  # has the same tables, and files of records with all fields, which are written again
 _TABLES = (
     """
     CREATE TABLE files (
@@ -60,6 +61,7 @@ _TABLES = (
     "CREATE TABLE due (path TEXT PRIMARY KEY) WITHOUT ROWID",
     "CREATE TABLE notes (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
 )
+_WRITE_RECORDS_AGAIN = "INSERT OR IGNORE INTO due SELECT path FROM files WHERE path GLOB 'memory/*.json'"
 _COLUMNS = "path, size, mtime_ns, checksum, pieces"
 _HALF = 0xFFFFFFFF
 _SIGN = 1 << 64
@@ -527,10 +529,11 @@ def _connect(path: str) -> sqlite3.Connection:
 
 
 def _make(file: sqlite3.Connection) -> None:
-    """Create the tables unless another process has; fail if the database has other tables."""
+    """Create the tables, or upgrade them, unless another process has; fail if the database has other tables."""
     file.execute("BEGIN IMMEDIATE")
-    if _read_format_ids(file) != _OURS:
-        for statement in _TABLES:
+    found = _read_format_ids(file)
+    if found != _OURS:
+        for statement in (_WRITE_RECORDS_AGAIN,) if found == _EARLIER else _TABLES:
             file.execute(statement)
         file.execute(f"PRAGMA application_id = {_OURS[0]}")
         file.execute(f"PRAGMA user_version = {_OURS[1]}")

@@ -22,6 +22,7 @@ from reverie.domain.page import Page, Paragraph
 from reverie.domain.record import Record
 from reverie.domain.similarity.three_way_merge import match_items
 from reverie.files import parsing
+from reverie.files.layout import complete_record
 from reverie.files.parsing import BrokenFile
 from reverie.stores.protocol import Store
 
@@ -99,8 +100,8 @@ def parse_base_records(text: bytes | None, *, lines: bool) -> dict[str, Record] 
     """
     try:
         objects = [] if text is None else text.split(b"\n")[:-1] if lines else [text]
-        records = [Record.from_dict(json.loads(each)) for each in objects]
-    except (ValueError, TypeError, InvalidInput):
+        records = [Record.from_dict(complete_record(json.loads(each))) for each in objects]
+    except (ValueError, TypeError, AttributeError, InvalidInput):
         return None
     return None if text is None else {record.id: record for record in records}
 

@@ -125,7 +125,7 @@ def reconstruct_base(written: _V, fields: Fields, unseen: Sequence[ProgramChange
         fields: The fields of the file.
         unseen: The changes that the program made shortly before.
     """
-    claimed = fields.get("updated_at")
+    claimed = fields.get("updated_at", fields.get("created_at"))  # left out where both are the same
     if claimed is not None and claimed == getattr(written, "updated_at", None):
         return written
     values: dict[str, Any] = {}

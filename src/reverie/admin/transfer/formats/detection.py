@@ -222,8 +222,8 @@ def _is_own(path: Path, form: str) -> bool:
             data = safe_reading.parse_json_object(safe_reading.read_text(path))
         except InvalidInput:
             return False
-    else:
-        data = _read_first_object(path)
+        return {"id", "content", "created_at", "kind"} <= set(data)
+    data = _read_first_object(path)
     return {"id", "window_start"} <= set(data) or {"id", "seen_count", "last_seen_at"} <= set(data)
 
 
