@@ -221,6 +221,30 @@ def test_reading_makes_no_folder(call: Call, folder: Path, args: list[str]) -> N
 # -- stores that cannot be used --------------------------------------------------------------------------
 
 
+REFUSED_AT_FIRST = {
+    "a duration": ["remember", "tea", "--ttl", "soon"],
+    "a category": ["remember", "tea", "--category", "../a"],
+    "all scopes": ["remember", "tea", "--scope", "*"],
+    "an empty part of a scope": ["remember", "tea", "--scope", "a//b"],
+    "an empty session": ["say", "", "tea"],
+    "an empty turn": ["say", "chat", ""],
+    "another format": ["import", __file__, "--format", "whatsapp"],
+    "a scope to import into": ["import", __file__, "--format", "document", "--scope", "a//b"],
+    "a model": ["chat", "chat", "-m", "hi", "--model", "nobody:any"],
+    "an empty message": ["chat", "chat", "-m", ""],
+    "a host without a token": ["serve", "--host", "0.0.0.0", "--port", "0"],
+    "a group of tools": ["mcp", "--groups", "none-of-ours"],
+}
+
+
+@pytest.mark.parametrize("args", REFUSED_AT_FIRST.values(), ids=list(REFUSED_AT_FIRST))
+def test_what_is_refused_makes_no_folder(call: Call, folder: Path, args: list[str]) -> None:
+    result = call(*args)
+    assert result.exit_code == 2
+    one_line(result)
+    assert not folder.exists()
+
+
 def test_a_folder_that_cannot_be_made_is_unavailable(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way", encoding="utf-8")
     done = run_cli("remember", SECRET, "--store", tmp_path / "file" / "memory")

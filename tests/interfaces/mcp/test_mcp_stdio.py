@@ -382,6 +382,8 @@ def test_what_cannot_start_says_so_and_writes_nothing_to_standard_output(
         result = call("mcp", *options)
         assert (result.exit_code, result.stdout) == (code, ""), result.stderr
         assert says in result.stderr
+    assert not folder.exists()
+    folder.mkdir()
     (folder / "reverie.db").write_bytes(b"not a database at all, but long enough to be read as one")
     result = call("mcp")
     assert (result.exit_code, result.stdout, "reverie.db" in result.stderr) == (5, "", True)

@@ -116,6 +116,7 @@ class CommandContext:
         clock: timestamps.Clock = timestamps.utc_now,
         model: str | None = None,
         actor: str = "owner",
+        rehearse: Callable[[Memory], object] | None = None,
     ) -> Iterator[Memory]:
         """Open the memory, and close it at the end.
 
@@ -125,6 +126,8 @@ class CommandContext:
             clock: Source of the current time.
             model: Model, as `provider:model`; None for that of the settings.
             actor: Author of changes in the journal.
+            rehearse: Called with an empty memory before a new one is created, which it is only if nothing is
+                raised: no folder is left of a command that is refused.
         """
         from reverie.memory import CREATE_IT, DATABASE, IN_MEMORY, Memory, is_database, resolve_folder
 
@@ -132,6 +135,9 @@ class CommandContext:
         wanted = store if store is not None else self.resolve_store_option()
         is_announced = create and store is None and wanted != IN_MEMORY and not is_database(wanted)
         is_new = is_announced and not (resolve_folder(wanted) / DATABASE).exists()
+        if is_new and rehearse is not None:
+            with Memory.open(IN_MEMORY, settings=settings, clock=clock, model=model) as empty:
+                rehearse(empty)
         try:
             memory = Memory.open(
                 wanted,

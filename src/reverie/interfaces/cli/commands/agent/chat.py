@@ -67,7 +67,12 @@ def chat(
     """
     from reverie.agent import Agent
 
-    with context.memory(create=True, model=model) as memory, _open_graph(memory) as graph:
+    def rehearse(memory: Memory) -> None:
+        opened = open_session(memory, session)
+        opened.add("user", "hello" if message is None else message)
+        Agent(opened, model=model or memory.settings.model, memory=memory)
+
+    with context.memory(create=True, model=model, rehearse=rehearse) as memory, _open_graph(memory) as graph:
         agent = Agent(
             open_session(memory, session),
             model=model or memory.settings.model,

@@ -25,6 +25,7 @@ from reverie.interfaces.cli.options import (
 )
 
 if TYPE_CHECKING:
+    from reverie.interfaces.mcp.offer import ServedMemory
     from reverie.memory import Memory
 
 _log = logging.getLogger("reverie.mcp")
@@ -98,11 +99,14 @@ def _serve(context: CommandContext, options: dict[str, Any]) -> None:
     from reverie.interfaces.mcp.offer import create_offer
     from reverie.interfaces.mcp.serve import serve_stdio
 
-    with context.memory(create=not options["read_only"], actor="mcp") as memory:
-        groups = options["groups"]
-        offer = create_offer(
-            memory, **{**options, "groups": None if groups is None else _split_names(groups)}
-        )
+    groups = options["groups"]
+    offered = {**options, "groups": None if groups is None else _split_names(groups)}
+
+    def create(memory: Memory) -> ServedMemory:
+        return create_offer(memory, **offered)
+
+    with context.memory(create=not options["read_only"], actor="mcp", rehearse=create) as memory:
+        offer = create(memory)
         gc.freeze()
         gc.enable()
         with (

@@ -22,6 +22,7 @@ from reverie.interfaces.cli.options import (
 
 if TYPE_CHECKING:
     from reverie.interfaces.http.tokens import Token
+    from reverie.memory import Memory
 
 PORT = 8766
 _PACKAGES = ("starlette", "uvicorn", "pydantic")
@@ -81,7 +82,13 @@ def serve(
     from reverie.interfaces.http.server import HttpServer
     from reverie.interfaces.http.web import format_address, open_socket
 
-    with open_socket(host, port) as sock, context.memory(create=True, actor="http") as memory:
+    def rehearse(memory: Memory) -> None:
+        validate_host(host, HttpServer(memory))
+
+    with (
+        open_socket(host, port) as sock,
+        context.memory(create=True, actor="http", rehearse=rehearse) as memory,
+    ):
         server = HttpServer(memory, limit=None if rate_limit is None else RateLimit(rate_limit))
         validate_host(host, server)
         context.print_message(f"Serving on {format_address(sock, '/')}; press Ctrl-C to stop.")

@@ -22,7 +22,8 @@ from reverie.interfaces.cli.options import (
 from reverie.interfaces.cli.prompts import TimeParam, read_text
 
 if TYPE_CHECKING:
-    from reverie.domain.conversation import SessionOverview
+    from reverie.domain.conversation import SessionOverview, Turn
+    from reverie.memory import Memory
 
 
 @click.command(cls=Command)
@@ -73,8 +74,12 @@ def add_turn(context: CommandContext, /, session: str, text: tuple[str, ...], **
     With --quiet: only the id.
     """
     content = read_text(text, name="content")
-    with context.memory(create=True) as memory:
-        turn = open_session(memory, session).add(fields.pop("role"), content, **fields)
+
+    def add(memory: Memory) -> Turn:
+        return open_session(memory, session).add(content=content, **fields)
+
+    with context.memory(create=True, rehearse=add) as memory:
+        turn = add(memory)
     message = f"Turn {turn.position} of {output.one_line(turn.session)}: {turn.id}"
     context.print_result(message, {"turn": turn}, brief=turn.id)
 

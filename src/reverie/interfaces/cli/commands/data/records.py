@@ -11,7 +11,7 @@ from reverie.domain.conversation import ROLES, Turn
 from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.page import Paragraph
 from reverie.domain.record import KINDS, LAYERS, ORIGINS, Record
-from reverie.domain.scope import EVERY_SCOPE
+from reverie.domain.scope import EVERY_SCOPE, validate_scope
 from reverie.domain.secrets.redactor import has_redaction
 from reverie.domain.text import timestamps
 from reverie.domain.text.validation import strip_terminal_codes
@@ -30,7 +30,9 @@ from reverie.interfaces.cli.prompts import TimeParam, read_text
 from reverie.search.hits import SOURCES
 
 if TYPE_CHECKING:
+    from reverie.memory import Memory
     from reverie.reader import MemoryReader
+    from reverie.repositories.records import SaveResult
     from reverie.search.hits import Hit, Source
 
 _where = combine_options(
@@ -92,9 +94,14 @@ def remember(context: CommandContext, /, text: tuple[str, ...], scope: str, **fi
     With --quiet: only the id.
     """
     content = strip_terminal_codes(read_text(text, name="content"))
-    with context.memory(create=True) as memory:
-        values = {name: value for name, value in fields.items() if value is not None}
-        saved = memory.scoped(scope).save(content, **values)
+    values = {name: value for name, value in fields.items() if value is not None}
+    place = validate_scope(scope)
+
+    def save(memory: Memory) -> SaveResult:
+        return memory.scoped(place).save(content, **values)
+
+    with context.memory(create=True, rehearse=save) as memory:
+        saved = save(memory)
     record = saved.record
     known = f"Already known, seen {record.seen_count} times"
     where = record.kind if record.category is None else f"{record.kind} in {record.category}"

@@ -242,8 +242,12 @@ def import_path(
     from reverie.admin.transfer.formats import detection
 
     detected = form or detection.detect_format(path.expanduser())  # before a folder is created for it
+
+    def rehearse(memory: Memory) -> None:
+        memory.admin.import_from(path, detected, dry_run=True, scope=scope, origin=origin)
+
     with (
-        _open_destination(context, dry_run=dry_run) as memory,
+        _open_destination(context, dry_run=dry_run, rehearse=rehearse) as memory,
         output.show_progress("items", None, quiet=context.quiet) as progress,
     ):
         report = memory.admin.import_from(
@@ -253,11 +257,13 @@ def import_path(
 
 
 @contextmanager
-def _open_destination(context: CommandContext, *, dry_run: bool) -> Iterator[Memory]:
+def _open_destination(
+    context: CommandContext, *, dry_run: bool, rehearse: Callable[[Memory], None]
+) -> Iterator[Memory]:
     """Open the memory to import into; an empty one for a dry run without a memory."""
     with ExitStack() as stack:
         try:
-            memory = stack.enter_context(context.memory(create=not dry_run))
+            memory = stack.enter_context(context.memory(create=not dry_run, rehearse=rehearse))
         except NotFound:
             memory = stack.enter_context(context.memory(store=":memory:"))
         yield memory
