@@ -324,3 +324,25 @@ def test_the_journal_is_listed_between_two_times(client: TestClient, memory: Mem
     first = client.get("/v1/journal", params={**times, "limit": 1}).json()
     second = client.get("/v1/journal", params={**times, "limit": 1, "after": first["next"]}).json()
     assert [page["items"][0]["sequence"] for page in (first, second)] == [5, 6]
+
+
+def test_what_no_longer_holds_is_marked_wherever_it_is_shown(client: TestClient, memory: Memory) -> None:
+    old = memory.save("The office is in Porto").record
+    new = memory.save("The office moved from Porto to Braga").record
+    ended = memory.get(old.id)
+    assert ended is not None
+    assert ended.metadata["superseded_by"] == new.id
+    mark = "no longer holds"
+    for path, query in (
+        ("/records", {}),
+        ("/records", {"columns": "kind"}),
+        ("/records", {"q": "Where is the office?"}),
+        ("/timeline", {}),
+        (f"/records/{old.id}", {}),
+    ):
+        page = client.get(path, params=query, headers={"accept": "text/html"}).text
+        assert f'<span class="mark off">{mark}</span>' in page, (path, query)
+    detail = see(client, f"/records/{old.id}")
+    assert "This no longer holds. It ended" in detail.text
+    assert f"/records/{new.id}" in {each.get("href") for each in detail.find("a")}
+    assert mark not in see(client, f"/records/{new.id}").text

@@ -10,6 +10,7 @@ import hashlib
 import re
 import tomllib
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -19,7 +20,7 @@ from urllib.parse import quote, unquote, urlencode
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from reverie.domain.record import UNTRUSTED
+from reverie.domain.record import SUPERSEDED_BY, UNTRUSTED
 from reverie.domain.scope import parse_session_scope
 from reverie.domain.text.timestamps import parse_time
 from reverie.interfaces import formatting
@@ -62,15 +63,25 @@ def quote_path(text: str) -> str:
     return quote(text, safe="/:@")
 
 
-def draw_time(moment: datetime | str | None, now: datetime) -> Markup:
-    """Return a moment as how long ago it was, with the moment itself as its title."""
-    if moment is None:
-        return Markup("–")
-    at = parse_time(moment) if isinstance(moment, str) else moment
-    age = formatting.format_age(at, now)
-    return Markup('<time datetime="{}" title="{}">{}</time>').format(
-        at.isoformat(), f"{at:%Y-%m-%d %H:%M:%S %Z}", age
-    )
+@dataclass(frozen=True, slots=True)
+class Ago:
+    """Moments as templates show them: as how long ago they were."""
+
+    now: datetime
+
+    def __call__(self, moment: datetime | str | None) -> Markup:
+        """Return a moment as how long ago it was, with the moment itself as its title."""
+        if moment is None:
+            return Markup("–")
+        at = parse_time(moment) if isinstance(moment, str) else moment
+        age = formatting.format_age(at, self.now)
+        return Markup('<time datetime="{}" title="{}">{}</time>').format(
+            at.isoformat(), f"{at:%Y-%m-%d %H:%M:%S %Z}", age
+        )
+
+    def is_past(self, moment: str | None) -> bool:
+        """Return whether a moment has come."""
+        return moment is not None and parse_time(moment) <= self.now
 
 
 def _show(value: Any) -> Any:
@@ -100,6 +111,7 @@ def _create_environment() -> Environment:
         "static_version": STATIC_VERSION,
         "count": formatting.count,
         "untrusted": UNTRUSTED,
+        "superseded_by": SUPERSEDED_BY,
     }
     return environment
 

@@ -36,9 +36,9 @@ from reverie.interfaces.http.page.rendering import (
     STATIC,
     STATIC_VERSION,
     TEXTS,
+    Ago,
     build_link,
     draw,
-    draw_time,
     find_scope,
 )
 from reverie.interfaces.http.page.views import Download, Fields, PageView, Redirect, Screen
@@ -233,7 +233,7 @@ class Site:
             link=lambda path, *queries, **more: build_link(
                 path, {"scope": find_scope(path, scope), **(queries[0] if queries else {})}, **more
             ),
-            ago=lambda moment: draw_time(moment, now),
+            ago=Ago(now),
             **{"call": None, "scope": "", "done": None, **values, **screen.values},
         )
         return HTMLResponse(text, screen.status, headers=HEADERS)

@@ -62,8 +62,16 @@ def describe_change(item: dict[str, Any]) -> dict[str, Any]:
         fields = compare_values(item["before"], item["after"])
     calls = ", ".join(f"{each['name']}()" for each in value.get("tool_calls", ()))
     text = value.get("content") or calls or value.get("name") or value.get("id") or ""
+    is_ended = bool(value.get("valid_to")) and parse_time(value["valid_to"]) <= parse_time(item["at"])
     place = {"scope": value["scope"]} if item["subject"] == "record" and value.get("scope") else {}
-    return {**item, "text": text, "path": _find_path(item, value), "place": place, "fields": fields}
+    return {
+        **item,
+        "text": text,
+        "path": _find_path(item, value),
+        "place": place,
+        "fields": fields,
+        "is_ended": is_ended,
+    }
 
 
 def _find_path(item: dict[str, Any], value: dict[str, Any]) -> tuple[str, str]:
