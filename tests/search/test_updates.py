@@ -81,6 +81,45 @@ def test_another_of_the_same_kind_does_not_go_before_the_one_that_is_asked_for(
         assert memory.search(question)[0].content == asked
 
 
+@pytest.mark.parametrize(
+    ("asked", "other", "question"),
+    [
+        (
+            "Hired Imani for the weekends, $17 an hour, she speaks Spanish",
+            "Delia handed in her notice and Imani takes over her class",
+            "what language does Imani speak?",
+        ),
+        (
+            "Registered with Elm Grove Surgery, they answer phones from 8 to 9",
+            "Dr Patel retired, now it is Dr Lomax at the same surgery",
+            "when do they answer the phone at the surgery?",
+        ),
+        (
+            "Wife is Ana, we married in Porto in June 2016",
+            "Mum's operation is on 9 June, I moved two meetings for it",
+            "when's our anniversary?",
+        ),
+        (
+            "Leo's piano lesson is Mondays at 4",
+            "Standup is at 10:00 from Monday, it changed because of Boston",
+            "when is Leo's piano lesson?",
+        ),
+        ("Sara's birthday is 3 May", "Sara wants a bike bell for her birthday", "when is Sara's birthday?"),
+        (
+            "Petra hat am 3. Mai Geburtstag",
+            "Petra wünscht sich zum Geburtstag einen Blumenstrauß",
+            "wann hat Petra Geburtstag?",
+        ),
+    ],
+)
+def test_another_thing_that_is_told_of_what_a_fact_names_does_not_go_before_it(
+    tmp_path: Path, asked: str, other: str, question: str
+) -> None:
+    others = [f"Shelf {number} holds box {number * 7919 % 997}" for number in range(30)]
+    with remember(tmp_path, [*others, asked, other]) as memory:
+        assert memory.search(question)[0].content == asked
+
+
 def test_what_names_the_old_goes_before_it_without_the_words_of_the_question(tmp_path: Path) -> None:
     others = [f"Regal {number} trägt Kiste {number * 7919 % 997}" for number in range(30)]
     texts = [

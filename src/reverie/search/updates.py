@@ -10,15 +10,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 from reverie.domain.filter import is_valid_at
 from reverie.domain.passage import Passage
 from reverie.domain.record import SUPERSEDED_BY, Record
 from reverie.domain.similarity.supersession import may_supersede
-from reverie.domain.text.languages import DEFAULT, get_function_words
-from reverie.domain.text.tokenizer import STOP_WORDS, tokenize
+from reverie.domain.text.calendar_words import MONTHS, WEEKDAYS
+from reverie.domain.text.languages import DEFAULT, WIDESPREAD, get_function_words
+from reverie.domain.text.tokenizer import STOP_WORDS, stem, tokenize
 from reverie.search.common_words import get_shares
 from reverie.search.hits import Explanation, Hit
 
@@ -82,6 +83,9 @@ _RARE = 0.03
 _MOST_HOLDERS = 8
 """Records that have a rare word, at most, however many there are."""
 
+_BEGINNING = 3
+"""Content words at the beginning of a record that name what it tells of."""
+
 _LATER = 3_600.0
 """Seconds that must lie between them: what is saved within an hour is usually told at once."""
 
@@ -119,7 +123,10 @@ def asks_for_past(text: str) -> bool:
 
 
 class RareWords:
-    """The words of short passages that another passage has, and hardly any more. For one query."""
+    """The words of short passages that another passage has, and hardly any more. For one query.
+
+    Numbers, months and weekdays are none: what happens at one time need not be one thing.
+    """
 
     def __init__(
         self, count: Callable[[Sequence[str]], Mapping[str, int]], passages: int, language: str = DEFAULT
@@ -154,7 +161,11 @@ class RareWords:
             common = get_shares(words, self._language)
             self._held |= held
             unknown = {
-                key: [word for word in each if 2 <= held[word] <= self._most and word not in common]
+                key: [
+                    word
+                    for word in each
+                    if 2 <= held[word] <= self._most and word not in common and _names_a_thing(word)
+                ]
                 for key, each in unknown.items()
             }
         self._known |= unknown
@@ -216,9 +227,14 @@ def order_by_time(
             of_category = tokenize(one.category or "")
             shared = [word for word in shared if word not in of_category]
             names_the_old = overlap < _PARALLEL and any(word not in asked for word in shared)
-            has_subject = shared and not _lacks_subject(newer, before)
-            tells_of_change = (names_the_old or has_subject) and may_supersede(one.content)
-            if is_alike or tells_of_change or _replaces(newer, before, shared, asked):
+            beginning = _list_words(newer.passage, language)[:_BEGINNING]
+            is_of_subject = any(word in asked and word in beginning for word in shared)
+            has_subject = is_of_subject and not _lacks_subject(newer, before)
+            tells_of_change = may_supersede(one.content)
+            if not tells_of_change and _has_digit(other.content) and not _has_digit(one.content):
+                continue  # what the older one says in numbers, the newer one does not say
+            ends_it = tells_of_change and (names_the_old or has_subject)
+            if is_alike or ends_it or _replaces(newer, before, shared, asked):
                 order.remove(place)
                 order.insert(order.index(older), place)
                 break
@@ -307,6 +323,19 @@ def _is_content(word: str, function_words: Collection[str]) -> bool:
     if word.isascii():
         return len(word) >= _SHORTEST_SHARED and word not in function_words
     return len(word) > 1 and _HIRAGANA.search(word) is None
+
+
+def _names_a_thing(word: str) -> bool:
+    return any(map(str.isalpha, word)) and word not in _list_calendar_words()
+
+
+@cache
+def _list_calendar_words() -> frozenset[str]:
+    return frozenset(stem(word, language) for word in (*MONTHS, *WEEKDAYS) for language in WIDESPREAD)
+
+
+def _has_digit(text: str) -> bool:
+    return any(map(str.isdigit, text))
 
 
 def _replaces(newer: Matched, older: Matched, shared: Sequence[str], asked: Mapping[str, int]) -> bool:
