@@ -182,6 +182,30 @@ def test_what_is_everybodys_is_read_and_not_changed(ask: Ask, memory: Memory) ->
     assert memory.pages.read("MEMORY.md") == "The office is in Bergen\n"
 
 
+def test_a_conversation_of_everybody_that_is_listed_can_be_opened_and_not_changed(
+    ask: Ask, memory: Memory
+) -> None:
+    memory.session("office").add("user", "The office is in Bergen")
+    ask("alice", "POST", "/v1/sessions/own/turns", json={"turns": [{"role": "user", "content": SECRET}]})
+    listed = [each["session"]["id"] for each in ask("bob", "GET", "/v1/sessions").json()["items"]]
+    assert listed == ["office"]
+    for path in ("/v1/sessions/office", "/v1/sessions/office/turns"):
+        assert ask("bob", "GET", path).status_code == 200, path
+    for method, path, options in (
+        ("PUT", "/v1/sessions/office", {"json": {"status": "paused"}}),
+        ("DELETE", "/v1/sessions/office", {}),
+        ("POST", "/v1/sessions/office/feedback", {"json": {"turn": "x", "thumb": "up"}}),
+        ("GET", "/v1/sessions/user:alice//own", {}),
+    ):
+        assert ask("bob", method, path, **options).status_code in (404, 422), (method, path)
+    assert memory.scoped("*").turns("office")
+    added = ask(
+        "bob", "POST", "/v1/sessions/office/turns", json={"turns": [{"role": "user", "content": "x"}]}
+    )
+    assert added.json()["items"][0]["session"] == "user:bob//office"
+    assert len(memory.session("office").turns()) == 1
+
+
 def test_own_changes_are_undone_by_their_own(ask: Ask, memory: Memory) -> None:
     name = ask("alice", "POST", "/v1/records", json={"content": SECRET}).json()["record"]["id"]
     assert ask("alice", "POST", "/v1/undo", json={"batch": 1}).status_code == 200

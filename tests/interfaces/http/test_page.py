@@ -352,6 +352,11 @@ def test_a_bound_token_sees_and_changes_its_scope_only(
     assert client.get(f"/records/{bob.id}").status_code == 404
     assert client.post(f"/records/{bob.id}/pin", data={"x": ""}, headers=OWN).status_code == 404
     assert client.get("/undo?batch=1").status_code == 404
+    memory.session("office").add("user", "The office is in Bergen")
+    assert "/sessions/office" in {each.get("href") for each in see(client, "/timeline").find("a")}
+    office = see(client, "/sessions/office")
+    assert "The office is in Bergen" in office.text
+    assert not office.find("form", action="/sessions-delete/office")
     assert client.get(f"/records/{alice.id}").status_code == 200
     assert client.get("/records?scope=*").status_code == 403
     assert client.get("/tokens").status_code == 403

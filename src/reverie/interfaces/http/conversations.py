@@ -23,11 +23,19 @@ _SESSION = "/v1/sessions/{id:path}"
 
 
 def read_session(call: Call) -> SessionState:
-    """Return the session that the path names; raise `NotFound` if it has not begun in this scope."""
-    name = call.path["id"]
-    state = call.server.store.session(call.view._resolve_own_session(name)) if name else None
-    if state is None or state.scope != call.view.scope:
+    """Return the session that the path names; raise `NotFound` if none can be read from this scope."""
+    name, reader = call.path["id"], call.reader
+    state = call.server.store.session(reader._resolve_session(name)) if name else None
+    if state is None or not reader._is_visible(state.scope):
         raise NotFound(f"there is no session {name!r} here: list the sessions to see which there are")
+    return state
+
+
+def read_own_session(call: Call) -> SessionState:
+    """Return the session that the path names; raise `NotFound` if it cannot be changed from this scope."""
+    state = read_session(call)
+    if state.scope != call.view.scope:
+        raise NotFound(f"the session {state.id!r} belongs to a wider scope: change it there")
     return state
 
 
@@ -152,7 +160,7 @@ def get_pack(call: Call) -> Answer:
 )
 def shorten_window(call: Call) -> Answer:
     """Shorten the window of a session; its turns stay stored."""
-    outcome = call.memory.dreams.run_window(read_session(call).id, call.body.kind, keep=call.body.keep)
+    outcome = call.memory.dreams.run_window(read_own_session(call).id, call.body.kind, keep=call.body.keep)
     return Answer({"state": outcome.state, "why": outcome.why, "batch": outcome.batch})
 
 
@@ -241,7 +249,7 @@ def get_session(call: Call) -> Answer:
 @OPERATIONS.add("PUT", _SESSION, "write", body=schemas.SessionInput, answer=SessionState)
 def change_session(call: Call) -> Answer:
     """Pause, resume or terminate a session, or set its metadata."""
-    session = call.view.session(read_session(call).id)
+    session = call.view.session(read_own_session(call).id)
     for name, text in call.body.metadata.items():
         session.set_metadata(name, text)
     change = {"active": session.resume, "paused": session.pause, "terminated": session.terminate}
@@ -253,5 +261,5 @@ def change_session(call: Call) -> Answer:
 @OPERATIONS.add("DELETE", _SESSION, "write", answer=schemas.Count)
 def delete_session(call: Call) -> Answer:
     """Remove a session and its turns; undo brings them back."""
-    read_session(call)
+    read_own_session(call)
     return Answer({"removed": call.view.delete_session(call.path["id"])})
