@@ -107,6 +107,13 @@ from tests.factories import MovableClock
         ("My shirt size is L now", "My shirt size is M"),
         ("The museum is open on Mondays again", "The museum is closed on Mondays"),
         ("The passports are in the safe now", "The passports are in the top drawer"),
+        ("handed in the thesis on Monday", "Writing a thesis on bees"),
+        ("the service was upgraded to Python 3.12", "The service is written in Python 3.9"),
+        ("default region changed to eu-central-1", "default region is eu-west-1"),
+        ("a arrêté le droit", "Étudie le droit à Lyon"),
+        ("la oficina se trasladó a la avenida del Puerto", "La oficina está en la calle Mayor"),
+        ("hemos migrado la app de MySQL a Postgres", "La app usa MySQL"),
+        ("hat im Januar mit dem Rauchen aufgehört", "Raucht"),
     ],
 )
 def test_a_changed_value_takes_the_place_of_the_old_one(new: str, old: str) -> None:
@@ -217,6 +224,17 @@ def test_a_changed_value_takes_the_place_of_the_old_one(new: str, old: str) -> N
         ("We switched from Redis to Kafka for queues", "We use Redis for caching"),
         ("The loan has been approved", "The visa is not approved"),
         ("Tim's size is L now", "The team's plan is B"),
+        ("Maria works at Bosch now", "Mario works at Siemens"),
+        ("Alexandra lives in Rome now", "Alexander lives in Bonn"),
+        ("Carla quit smoking", "Carlo smokes"),
+        ("Tim sold the Golf and drives a Leon", "Drives a Skoda Fabia"),
+        ("My sister left Bosch and works at Zeiss now", "Works at Siemens"),
+        ("su hermana y el novio rompieron", "Vive con su novia"),
+        ("We moved from LastPass to Bitwarden", "We live in Kassel"),
+        ("the shop moved to Castle Street", "The shop accepts cash only"),
+        ("the flight back from Rome is delayed to 20:10", "The flight to Rome is at 6:50"),
+        ("the physiotherapy last Thursday was cancelled", "Goes to physiotherapy on Thursdays"),
+        ("plays striker now, no longer in goal", "My goal is to run a half marathon in October"),
     ],
 )
 def test_other_things_stand_beside_each_other(new: str, old: str) -> None:

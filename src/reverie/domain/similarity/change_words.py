@@ -40,7 +40,8 @@ CHANGED = _compile(
     geandert gewechselt wechselte umgestellt erhoht gesenkt gestiegen gefallen verschoben verlegt vorgezogen
     umbenannt befordert angehoben reduziert verlangert umgezogen gezogen umgestiegen ubernommen ubernimmt
     cambi[a-z]+ mud(?:o|ado|ada|amos|e) subio subido bajo bajado aument(?:o|ado|ada) redujo reducid[oa]
-    aplaz(?:o|ado|ada) retras(?:o|ado|ada) pospuest[oa] adelantad[oa] trasladad[oa] renombrad[oa] pas(?:o|ado|amos)
+    aplaz(?:o|ado|ada) retras(?:o|ado|ada) pospuest[oa] adelantad[oa]
+    (?:se_)?traslad(?:o|ad[oa]) migr(?:o|ado|amos) renombrad[oa] pas(?:o|ado|amos)
     change[es]? demenage[es]? passee?s? augmentee?s? baissee?s? reportee?s? decalee?s? avancee?s? renommee?s?
     rebaptisee?s?
     """
@@ -78,6 +79,11 @@ ENDED = _compile(
     """,
     r"keine?n?(?= (?:\w+ )?mehr)|(?<!\d )left(?! (?:over|to do|to go)\b)",
 )
+FINAL = _compile(
+    "quit finished completed sold died divorced graduated passed handed_in verkauft gestorben vendi[a-z]+"
+)
+"""Words by which something is over for good, on whatever day."""
+
 REPAIRED = _compile(
     """
     resolved repaired fixed mended (?:works?|runs?|running|working|green|up|online)_again repariert gerichtet behoben
@@ -133,6 +139,7 @@ BESIDE = _compile(
     r"(?<!of )today|(?<!ab )heute|(?<!desde )hoy|(?<!partir d')aujourd'hui|(?:until|till|bis|hasta)(?! (?:the "
     r"|zum |el )?\d)"
     rf"|(?<!to )(?:this|next|diese[nrsm]?|nachste[nrs]?|este|proximo|ce|prochain) (?:{'|'.join(WEEKDAYS)})"
+    r"|last \w+ (?:was|were)"
     r"|for (?:the |a |two |three |\d+ )?(?:day|night|week|weekend|month|summer|winter|while)s?\b"
     r"|(?:this|diese[nrsm]?|esta|este|cette|ce) (?:\w+ )?"
     r"(?:week|month|weekend|summer|letter|time|woche|mal|semana|vez|semaine|fois)",
@@ -205,7 +212,7 @@ HOME = re.compile(
     rf"\s+(?:{_SINCE}|\w+\s+)?(?:in|at|en|a|au)\s+(?P<at>.+)"
 )
 MOVED = re.compile(
-    r"\b(?:moved|relocated|mudado|mudo|mudamos|mude|demenagee?s?)\s+(?:(?:from|de)\s+[\w-]+\s+"
+    r"\b(?:moved|relocated|mudado|mudo|mudamos|mude|traslado|trasladado|demenagee?s?)\s+(?:(?:from|de)\s+(?P<from>[\w-]+)\s+"
     r")?(?:to|into|a|en)\s+(?P<at>.+)"
     r"|\b(?:settled|installee?|back)\s+(?:in|a|en)\s+(?P<set>.+)"
     r"|\b(?:i'm|we're|is|are|am)\s+in\s+(?P<be>.+?)\s+since\b"
@@ -278,6 +285,11 @@ CHOICE = parse_word_set(
 )
 """Verbs that may have many objects at a time."""
 
+ARTICLES = parse_word_set("the der die das den dem le la les l' el los las")
+DETERMINERS = ARTICLES | parse_word_set(
+    "my our his her their your a an mein meine unser unsere mon ma mes notre mi mis nuestro"
+)
+
 FUNCTION_WORDS = parse_word_set(
     """
     a an the this that these those it it's its his her hers their theirs i i'm i've im me my mine we our ours
@@ -301,8 +313,8 @@ LEADING_WORDS = parse_word_set(
     """
     cost costs pay pays charge charges price prices take takes listen listens run runs start starts end ends open
     opens close closes date fee amount dose dosage length
-    leave leaves keep keeps kept set scheduled due held called named version url address number value appointment
-    kostet kosten zahle zahlen betragt preis nimmt nehme heisst heißt liegt leitet termin
+    leave leaves keep keeps kept set scheduled due held called named version role url address number value appointment
+    kostet kosten zahle zahlen betragt preis nimmt nehme heisst heißt liegt leitet lautet termin rolle
     cuesta cuestan pago pagamos precio toma tomo llama numero cita coute prix prend prends paye payons appelle
     s'appelle vaut rdv
     """
@@ -360,7 +372,8 @@ OLD_AND_NEW = tuple(
         r"(?P<old>\S+)\s+(?:is|ist|es|est)\s+(?:now|jetzt|ahora|maintenant|desormais)\s+(?P<new>\S+)$",
         r"(?P<topic>.*?)(?P<new>\S+)[,;]?\s+(?:(?:now|jetzt|ahora|maintenant)\s+)?"
         r"(?:instead of|rather than|(?:and )?no longer|statt|en lugar de|en vez de|au lieu de)\s+(?P<old>.+)",
-        r"(?P<topic>.*?)(?P<new>\S+?)(?:\s+(?:now|jetzt|ahora|maintenant))?,\s+(?:and\s+)?(?:not|nicht|no|pas)\s+"
+        r"(?P<topic>.*?)(?P<new>\S+?)(?:\s+(?:now|jetzt|ahora|maintenant))?,\s+(?:and\s+)?"
+        r"(?:not|nicht|no(?! longer)|pas)\s+"
         r"(?:(?:on|in|at|with|auf|bei|mit|en|con|chez|avec)\s+)?(?P<old>.+)",
     )
 )

@@ -13,6 +13,7 @@ from reverie.domain.similarity.statement import IGNORED, TOKEN, Statement
 _NUMBERED = re.compile(r"\b([^\W\d_]{3,}) (\d+)(?![\w:./-]|,\d)")
 _NUMBER_IS = re.compile(r"\b[^\W\d_]{3,} \d+\s+(?:is|are|was|ist|wurde|es|esta|est)\b")
 _OWNED = re.compile(r"'s?\s+")
+_WAY = re.compile(r"\b(to|from|nach|aus|hacia|desde|vers|depuis) (\w+)(?! (?:to|nach|a|vers)\b)")
 _FIRST_PERSON = re.compile(
     r"\b(?:i|we|my|mine|ours?|ich|wir|meine?[mnrs]?|unsere?[mnrs]?|yo|mis?|nosotros|nuestr[oa]s?|je|j(?=')|nous|mon"
     r"|ma|notre)\b"
@@ -89,3 +90,10 @@ def _list_spans(statement: Statement) -> set[str]:
     value = next((value for value in statement.values if value.kind != "frequency"), None)
     before = TOKEN.findall(statement.plain[: value.start]) if value is not None else ()
     return {word for word in before if word in cues.SPANS or word in cues.FREQUENCIES}
+
+
+def tell_of_different_ways(new: Statement, old: Statement) -> bool:
+    """Return whether one speaks of a way to a place, and the other of the way from it."""
+    shared = new.keys & old.keys
+    ways = [{way for way, word in _WAY.findall(each.plain) if word in shared} for each in (new, old)]
+    return all(ways) and ways[0].isdisjoint(ways[1])

@@ -15,20 +15,17 @@ from reverie.domain.similarity.statement import IGNORED, TOKEN, StatedWord, Stat
 from reverie.domain.word_lists import parse_word_set
 
 _FEW = 2
-_ARTICLES = parse_word_set("the der die das den dem le la les l' el los las")
-_DETERMINERS = _ARTICLES | parse_word_set(
-    "my our his her their your a an mein meine unser unsere mon ma mes notre mi mis nuestro"
-)
-_OWN = _DETERMINERS - _ARTICLES - {"a", "an"}
+_OWN = cues.DETERMINERS - cues.ARTICLES - {"a", "an"}
 _VERBS = cues.LEADING_WORDS | cues.CHOICE | parse_word_set("has have hat haben tiene tienen ont")
 _OWNER_AFTER = re.compile(
     r"\s+(?:of|von|vom|der|des|de|du|del)\s+(?:(?:the|my|der|dem|la|los|las|mi|mon|ma)\s+)?\w"
 )
 _WHICH = re.compile(
-    r"\s+(?:to|for|with|at|bei|beim|fur|furs|mit|a|para|con|chez|pour|avec)\s+(?:the\s+|die\s+|den\s+|das\s+|la\s+)?"
+    r"\s+(?:to|for|with|at|bei|beim|fur|furs|mit|para|con|chez|pour|avec)\s+(?:the\s+|die\s+|den\s+|das\s+|la\s+)?"
 )
 _TITLED = re.compile(r"\b(?:mr|mrs|ms|mx|dr|prof|herrn?|frau|m|mme|mlle|sra?|don|dona|senora?)\.?\s+$")
 _BE_AFTER = re.compile(r"(?:\s+#?\d+)?\s+(?:is|are|was|were|ist|sind|war|waren|es|son|esta|estan|est|sont)\b")
+_LAST_DAY = re.compile(r"\s(?:on|am|el|le)\s+[\w. ]+$")
 _BE = parse_word_set("is are was were ist sind war est sont es son")
 
 
@@ -45,9 +42,7 @@ def ends_without_value(new: Statement, old: Statement) -> bool:
         return False  # an amount of a list
     if new.is_repair and cues.BROKEN.search(old.plain) is None:
         return False
-    if not old.keys.issuperset(value.text for value in new.values) or not are_in(
-        new.words, old.keys | old.leading
-    ):
+    if not old.keys.issuperset(_list_values(new)) or not are_in(new.words, old.keys | old.leading):
         return False
     if not new.words and not (renewed and new.leading & old.leading):
         return False
@@ -60,6 +55,12 @@ def ends_without_value(new: Statement, old: Statement) -> bool:
 def tells_of_end(new: Statement, old: Statement) -> bool:
     """Return whether it says of somebody or something named in the old statement that it is over."""
     return new.ends[2] and any(word.named and not word.keys.isdisjoint(new.keys) for word in old.topic)
+
+
+def _list_values(new: Statement) -> list[str]:
+    """Return the values of a statement without the day on which something ended for good: "sold the car on Monday"."""
+    day = _LAST_DAY.search(new.plain) if cues.FINAL.search(new.plain) else None
+    return [value.text for value in new.values if day is None or value.start < day.start()]
 
 
 def _is_renewed(new: Statement, old: Statement) -> bool:
@@ -115,9 +116,9 @@ def _is_about_what_ended(new: Statement, old: Statement) -> bool:
         *before[:1]
     }:
         return False  # it is what the old statement speaks of, and something else has ended
-    if before and len(before) <= _FEW and (before[0] in _DETERMINERS or before[-1].endswith("'s")):
+    if before and len(before) <= _FEW and (before[0] in cues.DETERMINERS or before[-1].endswith("'s")):
         return new.plain.startswith((before[0], new.words[0].text))  # it is the subject of both
-    return not before or before[0] not in _ARTICLES or before[-1] in IGNORED - _BE
+    return not before or before[0] not in cues.ARTICLES or before[-1] in IGNORED - _BE
 
 
 def _is_one_of_several(held: Sequence[StatedWord], new: Statement, old: Statement) -> bool:

@@ -37,7 +37,7 @@ _AMOUNT = r"(?:[$€£¥]\s?)?v?\d+(?:[.,]\d+)*(?:\s?(?P<unit>%|[$€£¥]|[a-z�
 _PHONE = r"(?<![\w.])\+?\d[\d/() -]{6,}\d(?![\w.])"
 _VALUE = re.compile(
     r"(?P<secret>\[redacted(?:: [\w -]+)?\])|"
-    rf"(?P<address>{_ADDRESS}|{_PHONE})|(?P<time>\b(?:{_CLOCK}))|(?P<number>(?<![\w.]){_AMOUNT})"
+    rf"(?P<address>{_ADDRESS}|{_PHONE})|(?P<time>\b(?:{_CLOCK}))|(?P<number>(?<![\w.])(?<![a-z]-){_AMOUNT})"
 )
 _HAS_VALUE = re.compile(r"\d|[@#\[]|[./]\S")
 TOKEN = re.compile(r"[#@]?\w+(?:['.+#@:/-]+\w+)*\+*")
@@ -146,7 +146,8 @@ class Statement:
         is_letter = start > 0 and _LETTER.fullmatch(self.text, start, found.end()) is not None
         if (text in IGNORED or text in WEEKDAYS) and not (is_kin or is_letter):
             return
-        yield StatedWord(text, compute_keys(text), self.text[start].isupper(), start)
+        named = self.text[start].isupper()
+        yield StatedWord(text, _compute_name_keys(text) if named else compute_keys(text), named, start)
 
     @property
     def topic(self) -> list[StatedWord]:
@@ -199,9 +200,22 @@ class Statement:
 def compute_keys(word: str) -> frozenset[str]:
     """Return the stems of a word in every language."""
     family = {f"{word[:_ROOT]}~"} if len(word) > _ROOT + 1 else set()
-    if len(short := re.sub(r"(?:en|e|t)$", "", word)) > _SHORTEST_STEM:
-        family.add(short)
-    return frozenset({word, *family, *(stemmer.stemWord(word) for stemmer in _stemmers)})
+    return frozenset({word, _stem_verb(word), *family, *(stemmer.stemWord(word) for stemmer in _stemmers)})
+
+
+def _stem_verb(word: str) -> str:
+    """Return a German word without an ending of verbs."""
+    stem = re.sub(r"(?:en|e|t)$", "", word)
+    return stem if len(stem) > _SHORTEST_STEM else word
+
+
+@lru_cache(maxsize=4_096)
+def _compute_name_keys(word: str) -> frozenset[str]:
+    """Return forms of a word that may be a name: Maria is not Mario. German writes nouns as names, and compounds."""
+    beginnings = (word[:end] for end in range(_ROOT, len(word) - _SHORTEST_STEM))
+    return frozenset(
+        {word, word.removesuffix("s"), _stem_verb(word), _stemmers[1].stemWord(word), *beginnings}
+    )
 
 
 _WORD_OR_COMPOUND = re.compile(r"[\w-]+")

@@ -19,17 +19,20 @@ from reverie.domain.similarity.different_subjects import (
     tell_of_different_owners,
     tell_of_different_persons,
     tell_of_different_times,
+    tell_of_different_ways,
 )
 from reverie.domain.similarity.endings import ends_without_value, tells_of_end
 from reverie.domain.similarity.specifics import NUMBER_WORDS, normalize_characters
 from reverie.domain.similarity.statement import (
     MOVES,
     ORDINAL,
+    TOKEN,
     WORD_VALUES,
     StatedValue,
     StatedWord,
     Statement,
     are_in,
+    compute_keys,
     is_single_valued,
 )
 from reverie.domain.text.calendar_words import MONTHS, SHORT_MONTHS, fold_text
@@ -41,6 +44,8 @@ LONGEST = 300
 _MOST_WORDS = 14
 _FEW = 2
 _CLAUSE = re.compile(r"[;,:]\s+(?!\d{4}\b)|\s+(?:and|but|und|aber|y|pero|et|mais)\s+|\s[–—-]\s")
+_JOINED = re.compile(r"\s+(?:and|und|y|et)\s")
+_BE_AMONG = re.compile(r"\b(?:is|are|ist|sind|es|son|est|sont)\b")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=\S)|\n+")
 _ABBREVIATED = re.compile(r"\b(?:dr|mr|mrs|ms|m|mme|st|prof|no|nr|\d{1,2})\.$", re.IGNORECASE)
 
@@ -96,7 +101,7 @@ def list_hints(text: str) -> list[str]:
         if cues.MOVED.search(fold_text(text))
         else []
     )
-    own = {key for new in _read_new(text) for word in new.whole.words for key in word.keys}
+    own = {key for new in _read_new(text) for word in new.whole.words for key in compute_keys(word.text)}
     return hints + sorted(key for key in own if not key.endswith("~"))
 
 
@@ -130,6 +135,7 @@ def supersedes(new: str, old: str, *, is_same_topic: bool = True) -> bool:
             or (is_same_topic and ends_without_value(part, before))
             for sentence in _read_new(new)
             if not tell_of_different_persons(sentence.whole, before)
+            and not tell_of_different_ways(sentence.whole, before)
             for part in sentence.parts
         )
         and len(before.words) <= _MOST_WORDS  # last: reading the words of every statement costs most
@@ -151,11 +157,42 @@ def _read_new(text: str) -> Sequence[_Sentence]:
         whole = Statement(sentence, is_new=True)
         if _is_doubtful(whole.plain):
             continue
-        clauses = [clause for clause in _CLAUSE.split(whole.text) if clause and clause.strip()]
+        clauses = _split_clauses(whole)
         parts = [whole, *(Statement(clause, is_new=True) for clause in clauses if len(clauses) > 1)]
         able = [part for part in parts if _can_end(part, changed=whole.is_change or whole.ends[2])]
         read.append(_Sentence(whole, able))
     return read
+
+
+def _split_clauses(whole: Statement) -> list[str]:
+    """Return the clauses of a sentence, each with its subject; none if its first is one of several subjects."""
+    text, clauses, start, joint = whole.text, list[str](), 0, ""
+    for found in _CLAUSE.finditer(text):
+        clauses.append(_add_subject(whole, text[start : found.start()], joint))
+        start, joint = found.end(), found.group().strip()
+    first = fold_text(clauses[0]) if clauses else ""
+    is_subject = len(first.split()) <= _FEW and not _MAY_END.search(first) and not _BE_AMONG.search(first)
+    if is_subject and _JOINED.match(whole.plain, len(first)):
+        return []
+    clauses.append(_add_subject(whole, text[start:], joint))
+    return [clause for clause in clauses if clause.strip()]
+
+
+def _add_subject(whole: Statement, clause: str, joint: str) -> str:
+    """Return a clause after "and" with the subject of the sentence, if it begins with another word than one."""
+    if not joint.isalpha() or not clause[:1].islower() or not whole.words:
+        return clause
+    plain = fold_text(clause)
+    first, begins = whole.words[0], TOKEN.match(plain)
+    before = TOKEN.findall(whole.plain[: first.start])
+    is_subject = first.named if not before else before[-1] in cues.DETERMINERS and len(before) == 1
+    if (
+        not is_subject
+        or cues.NOW.match(plain)
+        or (begins is not None and begins.group() in cues.FUNCTION_WORDS)
+    ):
+        return clause
+    return f"{whole.text[: first.start + len(first.text)]} {clause}"
 
 
 @lru_cache(maxsize=1_024)
@@ -254,7 +291,8 @@ def _have_number_before(values: Sequence[StatedValue], end: StatedValue) -> bool
 
 def _is_same_type(one: StatedValue, other: StatedValue) -> bool:
     if {one.kind, other.kind} == {"time", "number"}:
-        return not one.unit and not other.unit and ("." not in one.text + other.text)
+        is_version = "." in one.text and "." in other.text
+        return not one.unit and not other.unit and (is_version or "." not in one.text + other.text)
     if {one.kind, other.kind} == {"date", "number"}:
         return ORDINAL in (one.unit, other.unit)
     return one.kind == other.kind and (not one.unit or not other.unit or one.unit == other.unit)
@@ -286,9 +324,11 @@ def _ends_by_frame(new: Statement, old: Statement) -> bool:
         if before is None or now is None:
             continue
         place, earlier = _read_name(new, now), _read_name(old, before)
+        left = now["from"] if now.re is cues.MOVED else None
         if (
             place
             and earlier
+            and (left is None or left in earlier)
             and place.isdisjoint(earlier)
             and _have_same_subject(new, now.start(), old, before.start())
         ):
@@ -377,7 +417,8 @@ def _ends_by_name(new: Statement, old: Statement, *, changed: bool) -> bool:
     ):
         return True
     if added[0].start > shared[0].start and dropped[0].start > first.start:
-        return _have_same_preposition(new, added[0], old, dropped[0])
+        value = next((word for word in dropped if word.named), dropped[0])
+        return _have_same_preposition(new, added[0], old, value)
     return names and (
         cues.HAS_ROLE.search(new.plain) is not None
         or (bool(things) and cues.IS.search(new.plain[: topic[0].start]) is not None)
@@ -410,6 +451,8 @@ def _have_same_preposition(new: Statement, added: StatedWord, old: Statement, dr
         cues.PREPOSITION.search(each.plain[: word.start]) for each, word in ((new, added), (old, dropped))
     ]
     prepositions = {match["at"] for match in found if match is not None}
+    if new.is_moved and not dropped.named:
+        return found[1] is not None or cues.LINK.search(old.plain[: dropped.start]) is not None
     return len(prepositions) < _FEW or new.is_moved
 
 
