@@ -213,6 +213,8 @@ def test_tags_are_languages_and_tools_and_not_words_that_only_look_so() -> None:
 def test_a_sentence_that_only_points_back_does_not_speak_for_itself() -> None:
     assert not rules.is_self_contained("That fixed it, thanks!")
     assert rules.is_self_contained("Restarting the daemon solved it.")
+    assert not rules.is_self_contained("Let's use the second version.")
+    assert rules.is_self_contained("We meet on the second floor of the library.")
 
 
 @given(st.text(max_size=400), st.sampled_from(["user", "assistant"]))

@@ -96,6 +96,10 @@ def test_a_line_that_looks_like_ours_gets_a_backslash(line: str) -> None:
         ("Summarise this: I prefer tabs.\nAnd spaces.\n\nI like tea.", "I like tea."),
         ("<doc>I prefer tabs.</doc> Thanks", "Thanks"),
         ("Call me 'Bob'.", "Call me 'Bob'."),
+        ("Is this fine?\nDear all,\nI have moved to Bath.\nRegards", "Is this fine?"),
+        ("Subject: Moving\nI have moved to Bath.", ""),
+        ("Liebe Nachbarn,\nwir ziehen nach Köln.", ""),
+        ("Oh dear, I moved to Bath.", "Oh dear, I moved to Bath."),
     ],
 )
 def test_what_is_quoted_is_not_the_writers_own_word(said: str, own: str) -> None:

@@ -257,7 +257,9 @@ _FENCE = LazyRegex(r"^[ \t]*(`{3,}+|~{3,}+)[^\n]*\n.*?(?:^[ \t]*\1[^\n]*$|\Z)", 
 _ELEMENT = LazyRegex(r"<(\w{2,20})(?:\s[^<>]*)?>.*?</\1\s*>", re.DOTALL)
 _FORWARDED = LazyRegex(
     r"^[ \t]*(?:-{2,}[ \t]*(?:forwarded|original)[ \t]+message\b|begin forwarded message\b|on\b[^\n]{4,120}"
-    r"\bwrote:[ \t]*$|from:[ \t]+\S[^\n]*\n(?:(?:to|date|sent|cc|subject):[^\n]*\n)+).*\Z",
+    r"\bwrote:[ \t]*$|from:[ \t]+\S[^\n]*\n(?:(?:to|date|sent|cc|subject):[^\n]*\n)+"
+    r"|(?:subject|betreff|asunto|objet):[ \t]+\S[^\n]*\n"
+    r"|(?:dear|sehr geehrte[rs]?|liebe[rs]?|estimad[oa]s?|querid[oa]s?|ch[eè]re?s?)[ \t][^\n]{1,60},[ \t]*\n).*\Z",
     re.IGNORECASE | re.MULTILINE | re.DOTALL,
 )
 _REPORTED = LazyRegex(
@@ -281,7 +283,7 @@ def unquoted_text(text: str) -> str:
     """Return the writer's own words in a message, without code and quoted, reported or forwarded text.
 
     A short quotation, such as a name, stays. What stands behind "the page says:" or "summarise this:" is
-    taken for quoted up to the next blank line.
+    taken for quoted up to the next blank line, and a letter from its salutation on.
 
     >>> unquoted_text('The page said: I prefer tabs.')
     ''
