@@ -57,11 +57,15 @@ def tell_of_different_owners(new: Statement, old: Statement) -> bool:
 
     "Ben is 12 now" says nothing about "Ben's class".
     """
-    return not new.leading & old.leading and any(
-        not owner.keys.isdisjoint(other.keys) and thing.keys.isdisjoint(other.keys)
-        for one, other in ((new, old), (old, new))
-        for owner, thing in zip(one.words, one.words[1:], strict=False)
-        if _OWNED.fullmatch(one.plain, owner.start + len(owner.text), thing.start)
+    return (
+        not new.leading & old.leading
+        and any(
+            not owner.keys.isdisjoint(other.keys) and thing.keys.isdisjoint(other.keys)
+            for one, other in ((new, old), (old, new))
+            if "'" in one.plain  # else nothing is owned: reading the words costs most
+            for owner, thing in zip(one.words, one.words[1:], strict=False)
+            if _OWNED.fullmatch(one.plain, owner.start + len(owner.text), thing.start)
+        )
     )
 
 
@@ -80,9 +84,10 @@ def tell_of_different_times(new: Statement, old: Statement) -> bool:
     if cues.FORMER.search(old.plain) and cues.NEWER.search(new.plain):
         return True
     days = [{value.text for value in each.values if value.text.startswith("weekday")} for each in (new, old)]
+    if not all(days) or days[0] == days[1] or len(new.values) < 2 or new.is_moved:
+        return False
     is_time_alone = all(value.kind in ("date", "time") or value.text in old.keys for value in new.values)
-    is_moved = new.is_moved or (is_time_alone and cues.NOW.search(new.plain) is not None)
-    return all(days) and days[0] != days[1] and len(new.values) > 1 and not is_moved
+    return not (is_time_alone and cues.NOW.search(new.plain))
 
 
 def _list_spans(statement: Statement) -> set[str]:
@@ -94,6 +99,9 @@ def _list_spans(statement: Statement) -> set[str]:
 
 def tell_of_different_ways(new: Statement, old: Statement) -> bool:
     """Return whether one speaks of a way to a place, and the other of the way from it."""
+    found = [_WAY.findall(each.plain) for each in (new, old)]
+    if not all(found) or len({way for each in found for way, _ in each}) < len(found):
+        return False  # before any word is read, which costs most
     shared = new.keys & old.keys
-    ways = [{way for way, word in _WAY.findall(each.plain) if word in shared} for each in (new, old)]
+    ways = [{way for way, word in each if word in shared} for each in found]
     return all(ways) and ways[0].isdisjoint(ways[1])

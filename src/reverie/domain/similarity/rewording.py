@@ -310,7 +310,7 @@ def simplify(words: Sequence[str]) -> tuple[str, ...]:
             simple.append("every")
         elif word in WEEKDAYS and before == "every":
             simple[-1:] = ["on", f"{word}s"]
-        elif (word in WEEKDAYS or _DATE.fullmatch(word)) and before in ("is", "are"):
+        elif before in ("is", "are") and (word in WEEKDAYS or _DATE.fullmatch(word)):
             simple += ["on", word]
         elif word == "is" and simple[-2:] == ["'s", "name"]:
             simple[-2:] = ["is", "called"]
