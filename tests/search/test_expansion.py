@@ -26,11 +26,17 @@ def test_the_examples_in_the_docstrings_hold() -> None:
 class Pairs:
     """Related words of a test."""
 
-    def __init__(self, pairs: dict[str, list[tuple[str, float]]]) -> None:
+    def __init__(
+        self, pairs: dict[str, list[tuple[str, float]]], own: dict[str, tuple[str, ...]] | None = None
+    ) -> None:
         self.pairs = pairs
+        self.own = own or {}
 
     def get(self, word: str) -> list[tuple[str, float]]:
         return self.pairs.get(word, [])
+
+    def get_own(self, term: str) -> tuple[str, ...]:
+        return self.own.get(term, ())
 
     def find_terms(self, words: Sequence[str]) -> tuple[str, ...]:
         return tuple(term for term in self.pairs if " " in term and term in " ".join(words))
@@ -110,6 +116,20 @@ def test_a_users_own_pairs_are_found(tmp_path: Path) -> None:
         memory.save("The kubernetes cluster has three nodes")
         [hit] = memory.search("k8s nodes?")
         assert "k8s ≈ kubernet" in str(hit.explanation)
+
+
+def test_what_the_user_wrote_counts_more_than_any_neighbour_of_the_table() -> None:
+    query = expand_query(
+        parse_query("which car?"),
+        count=lambda tokens: dict.fromkeys(tokens, 1) | {"car": 0},
+        collect_words=lambda word: [],
+        related=Pairs({"car": [("vehicle", 0.95)]}, {"car": ("beetle", "old lady")}),
+    )
+    found = {each.token: each for each in query.terms[0].alternatives}
+    assert (found["beetl"].reason, found["vehicl"].reason) == ("synonym", "related")
+    assert found["beetl"].similarity > found["old"].similarity > found["vehicl"].similarity
+    assert {"beetl", "old"} <= {*query.asked}
+    assert "vehicl" not in query.asked
 
 
 def test_a_known_word_is_trusted_more_than_its_neighbours_in_spelling() -> None:

@@ -5,7 +5,8 @@
 * `spelling`: words of the searched scopes that are spelled or sound nearly like a word that nobody there uses.
 * `part`: words of which a word that nobody uses is composed ("Zahnarzttermin", "SOC2"), or that are composed with it.
 * `clip`: the word with which a long word that nobody uses begins ("physio").
-* `related`: words of related meaning, from a table and from the user's own pairs.
+* `synonym`: what means the same in the user's own pairs.
+* `related`: words of related meaning, from a table.
 
 An alternative counts less than the word itself and only where the word does not stand, see `ranking`.
 """
@@ -51,8 +52,7 @@ _CALENDAR = {
     word: (unit, number) for unit, names in enumerate((MONTHS, WEEKDAYS)) for word, number in names.items()
 }
 
-_OWN = 0.9
-"""Similarity from which a word is a synonym that the user wrote down."""
+_SYNONYM = 0.9
 
 _WRONG_LETTER = 2.0
 """Letters that a wrong one takes from a word's similarity. At 1, recall@5 of the open questions is .005 lower, without
@@ -100,6 +100,10 @@ class WordRelations(Protocol):
         """Return related words and their similarity, 0 to 1, for a folded word."""
         ...
 
+    def get_own(self, term: str) -> Sequence[str]:
+        """Return what means the same as a folded term in the user's own pairs."""
+        ...
+
     def find_terms(self, words: Sequence[str]) -> tuple[str, ...]:
         """Return the known terms of several words that stand in `words`."""
         ...
@@ -133,14 +137,16 @@ def expand_query(
     for term in query.terms:
         if term.surface and term.kind == "word":
             neighbours = _get_neighbours(term, related)
+            synonyms = _list_synonyms({term.surface, term.token}, query.language, related)
             alternatives = [
+                *synonyms,
                 *_list_forms(term.surface, {DEFAULT, query.language} if held.get(term.token) else WIDESPREAD),
                 *_list_inflections(term, query.language),
                 *_list_related(neighbours, query.language, bool(held.get(term.token))),
                 *terms_related.get(term.token, ()),
             ]
             if term in unknown:
-                trust = _TRUST_IN_KNOWN if neighbours else 1.0
+                trust = _TRUST_IN_KNOWN if neighbours or synonyms else 1.0
                 alternatives += _list_spellings(term, query.language, collect_words, trust)
                 alternatives += _split(term.surface, query.language, count)
                 alternatives += _clip(term.surface, query.language, count)
@@ -170,7 +176,10 @@ def _relate_terms(query: ParsedQuery, related: WordRelations) -> dict[str, list[
         tokens = tokenize_as(word, query.language)
         if tokens:
             alternatives.setdefault(tokens[-1], []).extend(
-                _list_related(tuple(related.get(word)), query.language)
+                [
+                    *_list_synonyms([word], query.language, related),
+                    *_list_related(tuple(related.get(word)), query.language),
+                ]
             )
     return alternatives
 
@@ -194,7 +203,7 @@ def _get_neighbours(term: QueryTerm, related: WordRelations) -> tuple[tuple[str,
 def _list_related(
     neighbours: tuple[tuple[str, float], ...], language: str, is_used: bool = False
 ) -> tuple[Alternative, ...]:
-    """Return the tokens of related words; of a term of several words, each word stands for it a little less.
+    """Return the tokens of related words.
 
     `is_used` tells that the scopes have the word itself.
     """
@@ -205,10 +214,20 @@ def _list_related(
             continue
         if is_used and similarity < _LEAST_USED:
             continue
-        weight = similarity if similarity >= _OWN else factor * similarity
-        tokens = tokenize_as(other, language)
-        alternatives += [Alternative(token, weight / len(tokens) ** 0.5, "related") for token in tokens]
+        alternatives += _list_tokens(other, factor * similarity, "related", language)
     return tuple(alternatives)
+
+
+def _list_synonyms(terms: Iterable[str], language: str, related: WordRelations) -> list[Alternative]:
+    """Return the tokens of what the user wrote to mean the same."""
+    others = {other for term in terms for other in related.get_own(term)}
+    return [each for other in others for each in _list_tokens(other, _SYNONYM, "synonym", language)]
+
+
+def _list_tokens(text: str, similarity: float, reason: str, language: str) -> list[Alternative]:
+    """Return the tokens of a word; of a term of several words, each stands for it a little less."""
+    tokens = tokenize_as(text, language)
+    return [Alternative(token, similarity / len(tokens) ** 0.5, reason) for token in tokens]
 
 
 def _choose(

@@ -69,7 +69,7 @@ class Alternative(NamedTuple):
     Attributes:
         token: In the analyzer's form.
         similarity: What it counts for beside the term itself, above 0, at most 1.
-        reason: Why, for the explanation: `form`, `spelling`, `part`, `clip` or `related`.
+        reason: Why, for the explanation: `form`, `spelling`, `part`, `clip`, `synonym` or `related`.
     """
 
     token: str

@@ -198,6 +198,14 @@ class RankedPassage(NamedTuple):
         return {i: weights[i] * min(1.0, count) for i, count in self.reason.hits}
 
     @property
+    def is_literal(self) -> bool:
+        """Whether it has a word of the question, or another form, spelling or part of one, or a date of it."""
+        terms, text = self.reason.scale.terms, self.reason.passage.terms
+        return self.reason.date > 0.0 or any(
+            _find_reason(terms[i], text) not in _OTHER_WORDS for i in self.reason.list_matched_terms()
+        )
+
+    @property
     def rarest(self) -> int:
         """Number of passages that have the rarest of the words found in it."""
         held = self.reason.scale.held
@@ -386,6 +394,13 @@ class _Scale:
 def _find_alternative(term: QueryTerm, text: str) -> str:
     """Return the token of a packed text that stands for a term; the term's own if there is none."""
     return next((other.token for other in term.alternatives if f" {other.token} " in text), term.token)
+
+
+def _find_reason(term: QueryTerm, text: str) -> str:
+    """Return why a packed text has a term: the reason of what stands for it, "" for the term itself."""
+    if f" {term.token} " in text:
+        return ""
+    return next((other.reason for other in term.alternatives if f" {other.token} " in text), "")
 
 
 def _count_holders(term: QueryTerm, frequency: Callable[[str, int], int]) -> int:

@@ -39,7 +39,6 @@ STEPS = 65
 
 SHIPPED_TABLE = Path(__file__).with_name("related_words.bin")
 SYNONYMS_FILE = "synonyms.txt"
-OWN_SIMILARITY = 0.9
 
 _LONGEST_TERM = 80
 _LONGEST_FILE = 1_000_000
@@ -115,20 +114,24 @@ class RelatedWords:
         return cls(path or SHIPPED_TABLE)
 
     def get(self, word: str) -> Neighbours:
-        """Return the words related to a folded word, each with its similarity, above 0 and below 1, best first.
+        """Return the words related to a folded word in the table, each with its similarity, best first.
 
-        An unknown word has none. An own pair has the similarity 0.9. A term of several words is looked up, and
-        returned, with one space between its words; see :meth:`find_terms`.
+        A similarity is above 0 and below 1. An unknown word has no related words.
 
         >>> [word for word, _ in RelatedWords.open().get("lawyer")[:1]]
         ['attorney']
         """
-        neighbours = self._table.get(word)
-        own = self._own_pairs.by_term.get(word)
-        if not own:
-            return neighbours
-        merged = dict(neighbours) | dict.fromkeys(own, OWN_SIMILARITY)
-        return tuple(sorted(merged.items(), key=lambda pair: -pair[1]))
+        return self._table.get(word)
+
+    def get_own(self, term: str) -> tuple[str, ...]:
+        """Return what means the same as a folded term in the own pairs.
+
+        A term of several words is looked up, and returned, with one space between its words; see :meth:`find_terms`.
+
+        >>> RelatedWords.open().get_own("lawyer")
+        ()
+        """
+        return self._own_pairs.by_term.get(term, ())
 
     def items(self) -> Iterator[tuple[str, Neighbours]]:
         """Yield every word of the table with its related words, own pairs apart.
