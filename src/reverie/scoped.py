@@ -239,6 +239,7 @@ class ScopedMemory(MemoryReader):
             InvalidInput: one of them is not of its form, or names another scope; nothing was changed.
         """
         given = validation.validate_values(records, name="records", of="texts, records or mappings")
+        progress = validation.validate_progress(progress)
         with trace(self.settings, "upsert_memory", scope=self.scope) as span:
             results = self._parts.records.save_many(
                 [self._add_scope(each) for each in given], progress=progress

@@ -137,6 +137,25 @@ def test_a_line_that_is_no_message_is_answered_and_the_server_goes_on(
     still_serves(wire)
 
 
+@pytest.mark.parametrize(
+    ("message", "id"),
+    [
+        (
+            r'"id": 9, "method": "tools/call", "params": {"name": "save_memory", "arguments": {"content": "\ud83c"}}',
+            9,
+        ),
+        (r'"id": 10, "method": "tools/call", "params": {"\udc00": 1}', 10),
+        (r'"id": "\ud800", "method": "ping"', None),
+    ],
+)
+def test_half_a_character_is_named_and_the_server_goes_on(wire: Wire, message: str, id: object) -> None:
+    wire.raw(f'{{"jsonrpc": "2.0", {message}}}\n'.encode())
+    error = wire.answer(id)["error"]
+    assert error["code"] == INVALID_REQUEST
+    assert "lone surrogate" in error["message"]
+    still_serves(wire)
+
+
 def test_wrong_requests_get_protocol_errors_and_the_server_goes_on(wire: Wire) -> None:
     for number, (method, params, code) in enumerate(
         [

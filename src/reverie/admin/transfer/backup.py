@@ -40,6 +40,7 @@ from reverie.domain.errors import InvalidInput, StoreCorrupt, StoreError, StoreI
 from reverie.domain.filter import Filter
 from reverie.domain.text import timestamps
 from reverie.domain.text.json_values import to_json_object
+from reverie.domain.text.validation import validate_progress
 from reverie.files.disk.paths import resolve_path
 from reverie.files.disk.state import FILES_DATABASE, FileState, StateUnavailable
 from reverie.search.analyzer import analyze
@@ -153,6 +154,7 @@ def make(
     if not isinstance(store, SQLiteStore):
         raise InvalidInput("this memory is in no folder, so there is no database to copy: export it instead")
     path = resolve_path(target, name="file")
+    report = validate_progress(progress)
     with create_file(path, overwrite=overwrite) as file, ExitStack() as cleaning:
         scratch = _make_scratch_folder(path.parent, f".{path.name}.", cleaning)
         copy = scratch / DATABASE
@@ -166,15 +168,11 @@ def make(
             "made_at": timestamps.format_time(at),
             **about,
         }
-        _pack(file, files, manifest, progress or _ignore_progress)
+        _pack(file, files, manifest, report)
         _verify(file, path)
         size = file.seek(0, os.SEEK_END)
     names = tuple(name.removeprefix(f"{PROFILE}/") for name, _ in files[1:])
     return Backup(path=path, made_at=at, size=size, profile=names, **about)
-
-
-def _ignore_progress(size: int) -> None:
-    del size
 
 
 def _examine_copy(database: Path) -> dict[str, int]:
@@ -410,6 +408,7 @@ def recover(
     source = resolve_path(file, name="file")
     place = resolve_path(folder, name="folder")
     own = place if profile is None else resolve_path(profile, name="profile")
+    report = validate_progress(progress)
     moment = timestamps.utc_now() if at is None else at
     with (
         safe_reading.open_file(source) as opened,
@@ -421,7 +420,7 @@ def recover(
             if not place.exists():
                 make_folder(place)
                 cleaning.callback(_remove_if_empty, place)
-            staged = _unpack(archive, place, cleaning, progress or _ignore_progress)
+            staged = _unpack(archive, place, cleaning, report)
             _refuse_unusable(staged / DATABASE, source)
             recovery = _Recovery(place, own, staged, list(backup.profile), moment)
             recovery.check(replace=replace)

@@ -16,6 +16,7 @@ from typing import Any
 from reverie.domain.errors import InvalidInput, NotFound, StoreCorrupt
 from reverie.domain.filter import Filter
 from reverie.domain.text.json_values import to_json_object
+from reverie.domain.text.validation import validate_progress
 from reverie.files.disk.paths import resolve_path
 from reverie.search.analyzer import analyze
 from reverie.stores.copying import CopySource, CopyTarget, iterate_rows
@@ -66,6 +67,7 @@ def copy_memory(
         InvalidInput: there is one at the target, or an unfinished copy of another.
         StoreCorrupt: the copy differs from the source; it has not got its name.
     """
+    note = validate_progress(progress)
     with ExitStack() as stack:
         store, reader = _open_source(source)
         stack.callback(store.close)
@@ -76,7 +78,7 @@ def copy_memory(
         with reader.reading():
             for rows in iterate_rows(reader, after=resumed):
                 writer.write_rows(rows)
-                progress(len(rows))
+                note(len(rows))
             writer.finish(reader.read_unjournaled())
             report = _compare(reader, writer, copied, resumed)
         writer.publish()

@@ -27,6 +27,7 @@ from reverie.domain.page import Page, Paragraph
 from reverie.domain.record import Record
 from reverie.domain.scope import EVERY_SCOPE, validate_scope
 from reverie.domain.text.json_values import to_json_object
+from reverie.domain.text.validation import validate_progress
 from reverie.files.disk.paths import resolve_path
 from reverie.stores.protocol import Store
 
@@ -108,7 +109,7 @@ def export(
         raise InvalidInput(f"form is {form!r}: use one of {', '.join(EXPORT_FORMS)}")
     every = scope is None or scope == EVERY_SCOPE
     scopes = None if every else tuple(validate_scope(each) for each in parse_values(scope, name="scope"))
-    run = _Export(store, scopes, progress or (lambda count: None))
+    run = _Export(store, scopes, validate_progress(progress))
     path = resolve_path(target, name="target")
     if form == "jsonl":
         with create_text_file(path, overwrite=overwrite) as file:

@@ -31,6 +31,7 @@ from reverie.domain.record import ORIGINS, Origin, validate_choice
 from reverie.domain.scope import validate_scope
 from reverie.domain.secrets.redactor import Redactor
 from reverie.domain.text.json_values import to_json_object
+from reverie.domain.text.validation import validate_progress
 from reverie.files.disk.paths import resolve_path
 from reverie.stores.redacting import get_redactor, redact_value
 from reverie.stores.writer import StoreWriter
@@ -128,15 +129,11 @@ def take_in(
         source=path.name,
         reason=f"import {detected}",
         dry_run=dry_run,
-        progress=progress or _ignore_progress,
+        progress=validate_progress(progress),
     )
     return intake.take(
         registry.read(path, detected, ImportTerms(now=writer.clock(), scope=scope, origin=origin)), detected
     )
-
-
-def _ignore_progress(count: int) -> None:
-    del count
 
 
 @dataclass(slots=True)
@@ -155,8 +152,8 @@ class Importer:
     writer: StoreWriter
     source: str
     reason: str
+    progress: Callable[[int], None]
     dry_run: bool = False
-    progress: Callable[[int], None] = _ignore_progress
     _met: SeenItems = field(default_factory=SeenItems)
     _taken: Counter[str] = field(default_factory=Counter)
     _skipped: list[Skipped] = field(default_factory=list)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from reverie.domain.errors import InvalidInput, quote_value
@@ -93,6 +93,19 @@ def strip_terminal_codes(text: str) -> str:
 def clean_text(text: str) -> str:
     """Return `text` with lone surrogates and control characters replaced by spaces."""
     return _CONTROL.sub(" ", _SURROGATE.sub(" ", text))
+
+
+def validate_progress(value: Callable[..., None] | None) -> Callable[..., None]:
+    """Return a callback, for None one that does nothing; raises `InvalidInput` for what cannot be called."""
+    if value is not None and not callable(value):
+        raise InvalidInput(
+            f"progress is {quote_value(value)}: pass a function that takes numbers, or leave it out"
+        )
+    return value or _ignore_progress
+
+
+def _ignore_progress(*numbers: int) -> None:
+    del numbers
 
 
 def validate_count(value: object, *, name: str, least: int = 1, most: int = 1_000_000_000) -> int:

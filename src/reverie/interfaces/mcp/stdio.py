@@ -236,9 +236,13 @@ class _Reader:
             _log.warning("ignored an invalid answer of the client")
             return
         name = value.get("id") if isinstance(value, dict) else None
-        has_id = isinstance(name, str | int) and not isinstance(name, bool)
-        what = "Invalid request: send one JSON-RPC 2.0 message per line, with jsonrpc, method and params."
-        await self._refuse(name if has_id else None, types.INVALID_REQUEST, what)
+        has_id = isinstance(name, str | int) and not isinstance(name, bool) and not _has_surrogate(name)
+        what = "send one JSON-RPC 2.0 message per line, with jsonrpc, method and params."
+        if _has_surrogate(value):
+            what = (
+                "a text has a lone surrogate, which is no character: leave it out, or send both halves of it."
+            )
+        await self._refuse(name if has_id else None, types.INVALID_REQUEST, f"Invalid request: {what}")
 
     async def _refuse(self, id: str | int | None, code: int, message: str) -> None:
         error = types.JSONRPCError(jsonrpc="2.0", id=id, error=types.ErrorData(code=code, message=message))
@@ -247,6 +251,15 @@ class _Reader:
     async def _close(self) -> None:
         await self._pending.wait_until_empty(LAST_ANSWERS_S)
         self._to_server.close()
+
+
+def _has_surrogate(value: Any) -> bool:
+    """Return whether a value of JSON has a text that cannot be encoded."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return True
+    return False
 
 
 def _read_lines(source: int, already_read: bytes = b"") -> Iterator[bytes | None]:
