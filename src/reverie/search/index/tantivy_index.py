@@ -28,7 +28,7 @@ FORMAT = "6"
 """Part of the folder's name; another schema or analyzer gets another folder and is built anew."""
 
 _NEVER = (1 << 62) - 1
-_HEAP_BYTES = 64_000_000
+_HEAP_BYTES = 24_000_000  # each thread that writes a commit leaves a part of it to the allocator
 _KEYS_AT_ONCE = 500
 _MOST_FREQUENCIES = 100_000  # remembered, some twenty megabytes
 _MOST_NEAR = 1_000  # remembered, each with up to fifty keys
