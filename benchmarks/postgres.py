@@ -1,4 +1,4 @@
-"""Time of a durable save in PostgreSQL beside a bare insert by psycopg, in one run on one server.
+"""Time of a durable save in PostgreSQL beside a bare insert by psycopg, and of a search beside one in a folder.
 
     python -m benchmarks.postgres [--saves 500] [--folder /var/tmp]
 
@@ -14,6 +14,7 @@ import itertools
 import os
 import random
 import statistics
+import tempfile
 import threading
 import time
 import uuid
@@ -24,6 +25,8 @@ from pathlib import Path
 import psycopg
 from tests.stores.postgres.server import PostgresServer
 
+from benchmarks.texts import Texts
+from reverie import Memory, Settings
 from reverie.search.analyzer import analyze
 from reverie.stores.contract.factories import NOW, make_additions, make_record
 from reverie.stores.postgres import PostgresStore
@@ -33,6 +36,7 @@ _TEXT = "The deployment of the billing service to staging happens every Tuesday 
 _TABLE = (
     "CREATE TABLE bare (id text PRIMARY KEY, at timestamptz NOT NULL DEFAULT now(), content text NOT NULL)"
 )
+_SEARCHED = 1_000
 _numbers = itertools.count()
 _INSERT = "INSERT INTO bare (id, content) VALUES (%s, %s)"
 
@@ -50,6 +54,7 @@ def main() -> None:
         compare_one_writer(server, options.saves)
         compare_processors(server, options.saves)
         compare_eight(server, options.saves)
+        compare_searches(server, options.saves, options.folder)
     finally:
         server.remove()
 
@@ -127,6 +132,33 @@ def compare_eight(server: PostgresServer, saves: int) -> None:
     print(f"eight writers: bare inserts {8 * each / bare:.0f}/s, saves into eight memories {8 * each / saved:.0f}/s, "
           f"ratio {bare / saved:.2f}; processor for each insert {bare_cpu / each / 8 * 1000:.2f} ms, for each save "
           f"{saved_cpu / each / 8 * 1000:.2f} ms, client and server together, of {os.cpu_count()} cores")  # fmt: skip
+
+
+def compare_searches(server: PostgresServer, searches: int, folder: Path) -> None:
+    """Alternate one search in a folder, in a database and by its tables, each of the same thousand texts."""
+    texts = Texts()
+    with tempfile.TemporaryDirectory(dir=folder) as place, ExitStack() as stack:
+        settings = Settings(embedder=None, dream_interval=None, index_cache=f"{place}/indexes")
+        urls = [
+            f"{place}/memory",
+            server.url(uuid.uuid4().hex),
+            server.url(uuid.uuid4().hex) + "&index=tables",
+        ]
+        memories = [stack.enter_context(Memory.open(url, settings=settings)) for url in urls]
+        took: list[list[float]] = [[] for _ in memories]
+        for memory in memories:
+            memory.save_many({"content": text.content} for text in texts.first(_SEARCHED))
+            memory.search(texts.question(0))
+        for number in range(searches):
+            question = texts.question(number % _SEARCHED)
+            for place_of, memory in random.sample(list(enumerate(memories)), len(memories)):
+                start = time.perf_counter()
+                memory.search(question)
+                took[place_of].append((time.perf_counter() - start) * 1000)
+    local, plain, tables = (statistics.median(times) for times in took)
+    slow = statistics.quantiles(took[-1], n=20)[-1]
+    print(f"search of {_SEARCHED:,} texts, median: folder {local:.2f} ms, database {plain:.2f} ms, "
+          f"ratio {plain / local:.2f}; by tables {tables:.2f} ms, p95 {slow:.2f} ms")  # fmt: skip
 
 
 def run_at_once(jobs: list[Callable[[], object]]) -> float:
