@@ -23,10 +23,12 @@ def find_excerpt_start(text: str, matched: Collection[str], longest: int) -> int
     wanted = frozenset(matched)
     if not wanted:
         return 0
+    language = tokenizer.find_language(text)
     places = [
         (match.start(), term)
         for match in re.finditer(r"\S+", text)
-        for term in wanted.intersection(tokenizer.tokenize(match.group()))
+        for _, parts, wholes in tokenizer.tokenize_chunks(match.group(), language)
+        for term in wanted.intersection((*parts, *wholes))
     ]
     inside: Counter[str] = Counter()
     best, most, end = 0, 0, 0
