@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from reverie.domain.similarity.specifics import NUMBER_WORDS, WEEKDAYS
+from reverie.domain.similarity.specifics import MONTHS, NUMBER_WORDS, WEEKDAYS
 
 _LONGEST = 160
 _NO_LABEL = (
@@ -19,9 +19,12 @@ _NO_LABEL = (
 )
 """Words that say something before a colon, which then is not the label of a value."""
 _LABEL_WORD = rf"(?!{_NO_LABEL}\b)[^\W\d_][\w'-]*"
+_MONTH = rf"(?:{'|'.join(month for month in MONTHS)})\b"
+_WEEKDAY = rf"(?:{'|'.join(WEEKDAYS)})s?\b"
 _LABEL = re.compile(
     rf"(?:(?:the|die|der|das|el|la|les?) |l')?(?P<label>{_LABEL_WORD}(?: {_LABEL_WORD}){{0,3}})"
-    r"(?: ?:| (?:is|ist|es|est))(?: (?:on|am|el|le)(?= (?:\w+ )?\d))? (?P<value>(?:[^:;,?!\n]|,(?=\d))+)",
+    rf"(?: ?:| (?:is|ist|es|est))(?: (?:on|am|el|le)(?= (?:\w+ )?(?:\d|{_WEEKDAY})))?(?: (?:at|um|a las|à)(?= \d))? "
+    r"(?P<value>(?:[^:;,?!\n]|[,:](?=\d))+)",
     re.IGNORECASE,
 )
 _PERIODS = {
@@ -33,7 +36,8 @@ _FIRST_PERSON = re.compile(
 )
 _THIRD_PERSON = {"do": "does", "go": "goes", "don't": "doesn't", "am": "is", "have": "has"}
 _INVARIABLE = re.compile(
-    r"(?:can|could|will|would|must|should|may|might|was|had|did|\w+ed|(?!do)\w+n't|cannot)$"
+    r"(?:can|could|will|would|must|should|may|might|was|had|did|\w*[^e\W]ed|(?:agr|fr|guarant)eed"
+    r"|(?!do)\w+n't|cannot)$"
 )
 
 
@@ -72,6 +76,7 @@ def _say_time(found: re.Match[str]) -> str:
 _REWRITES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
     (re.compile(r"\b(?P<part>half past|quarter past|quarter to) (?P<hour>\w+)", re.IGNORECASE), _say_time),
     (re.compile(r"(?<= (?:at|by)) (\d{1,2})(?=[.!]?$)"), r" \1:00"),
+    (re.compile(r"\b(um|à) (\d{1,2}) ?(?=Uhr\b|h\b)"), r"\1 \2:00 "),
     (re.compile(r"(?<=\d)\s?[-–]\s?(?=\d{1,2}\.? [A-Z][a-z]{2})"), " to "),
     (re.compile(r"\b(\d{1,2}/\d{1,2}/)(?=\d\d(?!\d))"), r"\g<1>20"),
     (
@@ -81,8 +86,19 @@ _REWRITES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], .
         ),
         r"\1 on ",
     ),
-    (re.compile(r"(?<=[\w€$£%])\s?/\s?(?=(?:hour|day|night|week|month|year)\b)"), " a "),
-    (re.compile(r"\b(?:per|each) (?=(?:hour|day|night|week|month|year)\b)"), "a "),
+    (re.compile(r"(?<=[\w€$£%])\s?/\s?(?=(?:second|minute|hour|day|night|week|month|year)\b)"), " a "),
+    (
+        re.compile(r"\b(?:per (?=second\b|minute\b)|(?:per|each) (?=(?:hour|day|night|week|month|year)\b))"),
+        "a ",
+    ),
+    (re.compile(r"\beach (?=morning|afternoon|evening)"), "every "),
+    (re.compile(r"(?<=once|wice|imes) daily\b"), " a day"),
+    (
+        re.compile(
+            r"(?<=\d) ?(€|Euro) (?:im (?=Monat\b|Jahr\b)|in der (?=Woche\b)|am (?=Tag\b))(?!\w+ [A-Z\d])"
+        ),
+        r" \1 pro ",
+    ),
     (re.compile(r"(?<=[\w€])\s?/\s?(?=(?:Monat|Woche|Tag|Jahr)\b)"), " pro "),
     (re.compile(r"(?<=[\w€])\s?/\s?(?=(?:mois|semaine|jour)\b)"), " par "),
     (re.compile(r"(?<=[\w€])\s?/\s?(?=(?:mes|semana|día)\b)"), " al "),
@@ -99,6 +115,10 @@ _REWRITES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], .
         _say_allergic,
     ),
     (re.compile(r"\b(is|are) (?:called|named) (?=[A-ZÀ-Þ])"), r"\1 "),
+    (re.compile(r"^[Tt]he ([a-z][\w-]+) of (?:the (?=[a-z])|(?=[A-ZÀ-Þ]))([\w-]+)(?= is |:)"), r"\2's \1"),
+    (re.compile(r"^([A-Z][a-z-]+) of the ([a-z][\w-]+)(?= is |:)"), r"\2's \1"),
+    (re.compile(r"\b(?:my|the user's) (?=[a-z])", re.IGNORECASE), "user's "),
+    (re.compile(rf"\bon (?=\d{{1,2}}(?:st|nd|rd|th)? (?:of )?{_MONTH}|{_MONTH}\.? \d)", re.IGNORECASE), ""),
     (re.compile(r"(?<=\w)'s name is (?=[A-ZÀ-Þ])"), " is "),
     (re.compile(r"\bhei(?:ß|ss)t (?=[A-ZÀ-Þ])"), "ist "),
     (re.compile(r"\bse llama (?=[A-ZÀ-Þ])"), "es "),
@@ -108,6 +128,7 @@ _REWRITES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], .
     (re.compile(r"^(?:please )?(?:don't|do not) (?:ever )?(?=[a-z]+ )", re.IGNORECASE), "never "),
     (_FIRST_PERSON, _say_of_user),
     (re.compile(r"\bworks as (?=an? )"), "is "),
+    (re.compile(r"^is (?!(?:the|an?|it|this|that|there|my|our|your)\b)(?=[a-z])", re.IGNORECASE), ""),
     (re.compile(r"^(?:ich (?=[a-zäöü]+e )|je |j')", re.IGNORECASE), ""),
 )
 """Forms and what stands for them: times, days, rates, amounts, frequencies, allergies, names, values, orders, "I"."""

@@ -117,7 +117,7 @@ def is_case_significant(word: str, *, shouted: bool = False) -> bool:
         shouted: Whether the text around it has no small letter, so that capitals say nothing.
     """
     core = word.strip(_MARKS)
-    if len(core) > 1 and core[0] == "-" and core[1].isalpha():
+    if core.startswith("-") and core.lstrip("-")[:1].isalpha():
         return True
     if shouted:
         return False
