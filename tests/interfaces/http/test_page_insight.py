@@ -74,6 +74,16 @@ def test_why_a_line_was_in_a_prompt_is_told_after_two_clicks(client: TestClient,
     assert "changed since" in changed.text
 
 
+def test_the_words_of_a_message_are_found_in_other_forms_of_its_language(
+    client: TestClient, memory: Memory
+) -> None:
+    memory.save("Die Versicherungen der beiden Wohnungen laufen im Oktober aus")
+    ask(memory, "Wann endet die Versicherung für die Wohnung?")
+    (first,) = find_links(see(client, "/prompts"), "/prompts/")
+    shown = re.sub(r"\s+", " ", see(client, first).text)
+    assert "Words of the message in it: versicherungen, wohnungen." in shown
+
+
 def test_a_prompt_is_tried_with_another_budget_without_a_trace(client: TestClient, memory: Memory) -> None:
     memory.save(FACT)
     before = memory._store.sequence()

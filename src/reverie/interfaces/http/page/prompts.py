@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
 from reverie.domain.errors import NotFound
-from reverie.domain.text.tokenizer import STOP_WORDS, tokenize
+from reverie.domain.text.languages import get_function_words
+from reverie.domain.text.tokenizer import STOP_WORDS, find_language, tokenize_chunks
 from reverie.domain.text.validation import estimate_tokens
 from reverie.interfaces.http import conversations, records
 from reverie.interfaces.http.operations import Call, ScopeQuery
@@ -218,9 +218,11 @@ def _sort_lines(lines: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any
 
 def _find_shared_words(question: str, content: str) -> list[str]:
     """Return the words of a text that are in the question in some form, in their order."""
-    asked = {token for token in tokenize(question) if token not in STOP_WORDS}
-    words = dict.fromkeys(re.findall(r"\w+", content.casefold()))
-    return [word for word in words if word not in STOP_WORDS and asked.intersection(tokenize(word))]
+    language = find_language(content)
+    asked = {part for _, parts, _ in tokenize_chunks(question, language) for part in parts}
+    chunks = tokenize_chunks(content, language)
+    words = dict.fromkeys(word.casefold() for word, parts, _ in chunks if asked.intersection(parts))
+    return [word for word in words if word not in STOP_WORDS | get_function_words(language)]
 
 
 def _find_path(type: str, id: str) -> str:
