@@ -152,6 +152,11 @@ def test_any_text_can_be_parsed_and_gives_the_same_again(text: str, speakers: li
         ("Book the harbour table for four?", False),
         ("harbour table", False),
         ("資料はどこ?", False),
+        ("Remind me everything that broke in the house this year", False),
+        ("Remind me to book the harbour table tomorrow", True),
+        ("dime las clases de la tarde de mis hijos", False),
+        ("主治医の名前を教えて", False),
+        ("Sag mir Milas Schuhgröße und ihre Lehrerin", False),
     ],
 )
 def test_what_asks_for_something_to_be_done_is_told_by_its_form(text: str, is_request: bool) -> None:

@@ -53,13 +53,14 @@ _ASKS = re.compile(
     r"(?:whats?|which|who(?:se|m)?|when|where|why|how|was|we[rnm]|wie(?:viel)?|wo|wann|warum|welche[mnrs]?"
     r"|qué|cuánt[ao]s?|cómo|dónde|quién(?:es)?|cuándo|cuál(?:es)?"
     r"|combien|comment|pourquoi|quel(?:le)?s?|quand|quant[aeio]|come|dove|chi|perch[eé]|qual[ei]?|wat|waar|hoe|waarom)\b"
-    r"|\b(?:what|which|who|when|where|why|how)\W*$",
+    r"|\b(?:what|which|who|when|where|why|how)\W*$"
+    r"|^(?:(?:tell|remind|show) (?:me|us)(?! to\b)|(?:sag|zeig|nenn) (?:mir|uns)|dis-moi|dime|mu[eé]strame)\b",
     re.IGNORECASE,
 )
-"""A word that asks, at the beginning or the end of a clause."""
+"""A word that asks, at the beginning or the end of a clause, or a wish to be told something."""
 
 _UNSPACED_REQUEST = re.compile(
-    r"(?:て|(?<!ま)で)(?:ください|下さい|ほしい|欲しい|くれる?|もらえる?|ね|よ)?[。.!!??]*$|帮我|请|替我"
+    r"(?:(?<!教え)て|(?<!ま)で)(?:ください|下さい|ほしい|欲しい|くれる?|もらえる?|ね|よ)?[。.!!??]*$|帮我|请|替我"
 )
 
 
