@@ -39,7 +39,8 @@ CHANGED = _compile(
     (?:took|taken)_over
     geandert gewechselt wechselte umgestellt erhoht gesenkt gestiegen gefallen verschoben verlegt vorgezogen
     umbenannt befordert angehoben reduziert verlangert umgezogen gezogen umgestiegen ubernommen ubernimmt
-    cambi[a-z]+ mud(?:o|ado|ada|amos|e) subio subido bajo bajado aument(?:o|ado|ada) redujo reducid[oa]
+    cambi[a-z]+ mud(?:o|ado|ada|amos|e)
+    subi(?:o|do|eron) baj(?:o|ado|aron) aument(?:o|ad[oa]|aron) redu(?:jo|jeron|cid[oa])
     aplaz(?:o|ado|ada) retras(?:o|ado|ada) pospuest[oa] adelantad[oa]
     (?:se_)?traslad(?:o|ad[oa]) migr(?:o|ado|amos) renombrad[oa] pas(?:o|ado|amos)
     change[es]? demenage[es]? passee?s? augmentee?s? baissee?s? reportee?s? decalee?s? avancee?s? renommee?s?
@@ -73,11 +74,12 @@ ENDED = _compile(
     abgeschaltet bestanden verkauft gekundigt beendet getrennt abgeschlossen abgesetzt eingestellt abgeschafft
     nicht_mehr ist_(?:weg|vorbei|fertig)
     termin(?:o|ado|amos) dej(?:o|e|ado|amos) vendi(?:o|do|mos) murio cerr(?:o|ado) separado divorciado elimin(?:o|ado)
-    desactiv(?:o|ado) cancel(?:o|ado|ada) acab(?:o|ado) rompi(?:o|eron) ya_no
+    desactiv(?:o|ado) cancel(?:o|ado|ada) acab(?:o|ado) rompi(?:o|eron) ya_no ausgetreten (?:dio|dado)_de_baja
     arrete[es]? vendue?s? fini[es]? termine[es]? quittee?s? resilie[es]? rompu separe[es]? mort ferme[es]? divorcee?s?
     annule[es]? supprime[es]? desactive[es]? n'[a-z]+_plus ne_[a-z]+_plus
     """,
-    r"keine?n?(?= (?:\w+ )?mehr)|(?<!\d )left(?! (?:over|to do|to go)\b)",
+    r"keine?n?(?= (?:\w+ )?mehr)|(?<!\d )left(?! (?:over|to do|to go)\b)"
+    r"|broke(?=[,.]|$)|(?:gave|given) (?=(?:\w+ ){1,3}away\b)|away(?=\W*$)",
 )
 FINAL = _compile(
     "quit finished completed sold died divorced graduated passed handed_in verkauft gestorben vendi[a-z]+"
@@ -113,8 +115,15 @@ STATE = re.compile(
     rf"(?P<subject>.+?)\s+(?:is|are|ist|sind|esta|estan|est|sont)\s+(?:now\s+|jetzt\s+|ahora\s+|maintenant\s+)?"
     rf"(?P<state>{'|'.join(sorted(OPPOSITE))})\b(?P<rest>.*)"
 )
-STARTS = parse_word_set("start starts begin begins open opens leave leaves")
-STOPS = parse_word_set("end ends close closes finish finishes")
+STARTS = parse_word_set(
+    """
+    start starts begin begins open opens leave leaves offnet beginnt startet abre abren empieza comienza ouvre ouvrent
+    commence
+    """
+)
+STOPS = parse_word_set(
+    "end ends close closes finish finishes schliesst schließt endet cierra cierran acaba termina ferme ferment finit"
+)
 
 UNSURE = re.compile(
     r"\?|"
@@ -300,8 +309,8 @@ FUNCTION_WORDS = parse_word_set(
     can can't cannot until till bis hasta last next since about per each every got gets get goes go going what who
     which where when all own everything
     der die das den dem des ein eine einen einem einer mein meine meinen meiner unser unsere ihr ihre sein seine ich wir
-    er sie es du ist sind war waren wird werden wurde wurden hat habe haben am im in an auf von vom zu zum zur nach bei
-    beim mit fur und oder nicht mehr bin bist ins ans wieder schon um ab seit sich pro je dass durch als alles
+    er sie es du ist sind war waren wird werden wurde wurden hat habe haben am im in an auf aus von vom zu zum zur nach
+    bei beim mit fur und oder nicht mehr bin bist ins ans wieder schon um ab seit sich pro je dass durch als alles
     el la los las un una unos unas mi mis su sus nuestro nuestra yo nos se le les lo es son esta estan era fue ha han he
     hemos en de del al a por para con y o no ya que como cada todo
     le la les l un une des du de d mon ma mes son sa ses notre nos je j on il elle ils elles est sont etait a
@@ -333,7 +342,17 @@ FREQUENCIES = parse_word_set(
     anual hebdomadaire mensuel annuel quotidien
     """
 )
-FROM_TO = re.compile(r"(?P<topic>.*?)\b(?:from|von|de)\s+(?P<old>.+?)\s+(?:to|auf|zu|nach|a)\s+(?P<new>.+)")
+PERIODIC = re.compile(
+    rf"\b(?:every|each)\s+(?:\w+\s+)?(?:{'|'.join(UNIT_OF)})\b"
+    rf"|\b(?:once|twice|\w+ times)\s+(?:a|per|every)\s+(?:{'|'.join(UNIT_OF)})\b"
+    rf"|\b(?:jede[nrs]?|alle)\s+(?:\w+\s+)?(?:{'|'.join(UNIT_OF)})\b"
+    rf"|\b(?:einmal|zweimal|dreimal)\s+(?:pro|am|im|in der)\s+(?:{'|'.join(UNIT_OF)})\b"
+    rf"|\b(?:cada|tou(?:te)?s les|chaque)\s+(?:{'|'.join(UNIT_OF)})\b"
+)
+"""How often something is done."""
+FROM_TO = re.compile(
+    r"(?P<topic>.*?)\b(?:from|von|de)\s+(?P<old>.+?)\s+(?:to|auf|zu[rm]?|nach|a|vers)\s+(?P<new>.+)"
+)
 TO_FROM = re.compile(
     r"(?P<topic>.*?)\b(?:switched|migrated|moved|changed)\s+to\s+(?P<new>.+?)\s+from\s+(?P<old>.+)"
 )
@@ -346,7 +365,8 @@ OLD_AND_NEW = tuple(
     re.compile(pattern)
     for pattern in (
         r"(?P<old>.+?)\s+(?:was|is|has been|got|wurde|fue|ha sido|a ete)\s+"
-        r"(?:replaced|succeeded|swapped|exchanged|remplacee?|reemplazad[oa]|sustituid[oa])\s+(?:by|with|for|por|par)\s+(?P<new>.+)",
+        r"(?:replaced|succeeded|swapped(?: out)?|exchanged|remplacee?"
+        r"|reemplazad[oa]|sustituid[oa])\s+(?:by|with|for|por|par)\s+(?P<new>.+)",
         r"(?P<old>.+?)\s+(?:wurde|ist)\s+durch\s+(?P<new>.+?)\s+(?:ersetzt|abgelost)",
         r"(?:wir|ich|sie|er)?\s*(?:haben?|hat)\s+(?P<old>.+?)\s+durch\s+(?P<new>.+?)\s+(?:ersetzt|abgelost)",
         r"(?P<old>.+?)\s+gegen\s+(?P<new>.+?)\s+(?:ge|ein)tauscht",

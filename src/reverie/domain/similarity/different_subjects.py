@@ -102,6 +102,8 @@ def tell_of_different_ways(new: Statement, old: Statement) -> bool:
     found = [_WAY.findall(each.plain) for each in (new, old)]
     if not all(found) or len({way for each in found for way, _ in each}) < len(found):
         return False  # before any word is read, which costs most
+    if cues.SWITCHED.search(new.plain):
+        return False
     shared = new.keys & old.keys
     ways = [{way for way, word in each if word in shared} for each in found]
     return all(ways) and ways[0].isdisjoint(ways[1])

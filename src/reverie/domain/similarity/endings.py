@@ -25,6 +25,10 @@ _WHICH = re.compile(
 )
 _TITLED = re.compile(r"\b(?:mr|mrs|ms|mx|dr|prof|herrn?|frau|m|mme|mlle|sra?|don|dona|senora?)\.?\s+$")
 _BE_AFTER = re.compile(r"(?:\s+#?\d+)?\s+(?:is|are|was|were|ist|sind|war|waren|es|son|esta|estan|est|sont)\b")
+_MATTER = re.compile(
+    r"\b(?:an?|my|eine?n?|meine?n?|una?|une?|mi|mon|ma)\s\w+\s(?:on|about|uber|sobre|sur)\s$"
+)
+"""Words before what something is about: "a thesis on bees"."""
 _LAST_DAY = re.compile(r"\s(?:on|am|el|le)\s+[\w. ]+$")
 _BE = parse_word_set("is are was were ist sind war est sont es son")
 
@@ -110,7 +114,7 @@ def _is_about_what_ended(new: Statement, old: Statement) -> bool:
     if not last.named and any(old.plain[end : word.start] == " " for word in old.words if not word.named):
         return False  # it is a part of the name of another thing, such as a gym bag
     before = TOKEN.findall(old.plain[: first.start])
-    if cues.DESCRIBED.match(old.plain, end):
+    if cues.DESCRIBED.match(old.plain, end) or _MATTER.search(old.plain[: first.start]):
         return False
     if _BE_AFTER.match(old.plain, end) and not {*TOKEN.findall(new.plain[: new.words[0].start])} <= {
         *before[:1]

@@ -235,11 +235,16 @@ def _find_values(plain: str, days: Sequence[DateMention]) -> Iterator[StatedValu
         if day.unit == "day":
             yield StatedValue("date", f"{day.start:%m-%d}", "", day.at, day.stop)
         taken.append((day.at, day.stop))
+    for found in cues.PERIODIC.finditer(plain):
+        yield StatedValue("frequency", found.group(), "", *found.span())
+        taken.append(found.span())
     for found in _WORD_OR_COMPOUND.finditer(plain):
+        if any(start <= found.start() < stop for start, stop in taken[len(days) :]):
+            continue
         if (known := WORD_VALUES.get(found.group())) is not None:
             yield StatedValue(*known, *found.span())
     for found in _VALUE.finditer(plain) if _HAS_VALUE.search(plain) else ():
-        if any(found.start() < stop and start < found.end() for start, stop in taken):
+        if any(start <= found.start() < stop for start, stop in taken):
             continue
         kind = found.lastgroup if found.lastgroup != "unit" else "number"
         unit = found.group("unit") or ""

@@ -50,6 +50,15 @@ _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=\S)|\n+")
 _ABBREVIATED = re.compile(r"\b(?:dr|mr|mrs|ms|m|mme|st|prof|no|nr|\d{1,2})\.$", re.IGNORECASE)
 
 _TIME_OF_CHANGE = re.compile(r"\b(?:now|again|jetzt|wieder|ahora|maintenant)\b")
+_INTRANSITIVE = re.compile(r"\s+(?:(?:up|down|back|forward)\s+)?(?:to|into|from)\b")
+_DATIVE = re.compile(r"(?:al|a (?:su|mi|tu|la|los|las))\s")
+"""The beginning of a statement in Spanish with the one to whom something happens."""
+_OBJECT = re.compile(
+    r"(?:[^\W\d_]+[st]|(?:.+\s)?(?:is|are|ist|sind|es|son|est|sont)(?:\s\w+e[dn]?)?)\s"
+    r"(?:(?:to|at|by|with|in|on|bei|mit|zu|von|chez|avec|con|en|par|por)\s)?"
+    r"(?:the|an?|der|die|das|dem|den|la|le|el)?\s*"
+)
+"""The beginning of a statement before the object of its verb, or what the subject is with, at or on."""
 _BETWEEN_NAMES = re.compile(r"\s(?!(?:and|und|y|et|de|von|van|di|del)\b)[a-z]+\s")
 
 
@@ -265,6 +274,8 @@ def _ends_by_value(new: Statement, old: Statement, *, changed: bool) -> bool:
         others = [each for each in added if _is_same_type(each, value)]
         if len(same) != 1 or len(others) != 1:
             continue
+        if _counts_something_else(new, others[0], old, value):
+            continue
         if _have_number_before(outdated, value) and _have_number_before(added, others[0]):
             continue  # the phone of room 12, and that of room 11
         topic = _drop_actor(new)
@@ -283,6 +294,18 @@ def _ends_by_value(new: Statement, old: Statement, *, changed: bool) -> bool:
         if not extra and not foreign and is_single_valued(new, others[0]) and is_single_valued(old, value):
             return True
     return False
+
+
+def _counts_something_else(new: Statement, other: StatedValue, old: Statement, value: StatedValue) -> bool:
+    """Return whether the old statement counts what the new one does not speak of: "has 40 members"."""
+    if value.kind != "number" or value.unit:
+        return False
+    counted = next((word for word in old.words if word.start >= value.end), None)
+    return (
+        counted is not None
+        and not old.plain[value.end : counted.start].strip()
+        and (other.unit != "" or counted.keys.isdisjoint(new.keys))
+    )
 
 
 def _have_number_before(values: Sequence[StatedValue], end: StatedValue) -> bool:
@@ -305,6 +328,8 @@ def _drop_actor(new: Statement) -> list[StatedWord]:
         found is None
         or cues.PASSIVE.search(new.plain[: found.start()])
         or re.match(r"\s+(?:his|her|their|ihre?n?|seine?n?|sus?|sa|son|ses)\b", new.plain[found.end() :])
+        or _INTRANSITIVE.match(new.plain, found.end())
+        or _DATIVE.match(new.plain)
     ):
         return new.words
     after = [word for word in new.words if word.start >= found.end()]
@@ -521,6 +546,8 @@ def _ends_by_old_value(new: Statement, old: Statement) -> bool:
         last = old.words[-1].keys if old.words else frozenset()
         if not dropped or not added or not are_in(dropped, old.keys) or are_in(added, last):
             continue
+        if _names_another_thing(dropped, old):
+            continue
         topic = [word for word in topic if word.text not in cues.CHOICE]
         remaining = [
             word
@@ -539,6 +566,7 @@ def _ends_by_old_value(new: Statement, old: Statement) -> bool:
                     any(not word.named for word in topic)
                     or _is_value_of(dropped, old)
                     or _is_chosen_for(remaining, dropped, old, added, new)
+                    or _is_object(dropped, old)
                 )
             )
         )
@@ -551,6 +579,23 @@ def _is_verb_of(words: Sequence[StatedWord], value: StatedWord, old: Statement) 
     """Return whether the words are one that the value follows directly: "nutzen Jira", not "a friend in Berlin"."""
     start = next((word.start for word in old.words if not word.keys.isdisjoint(value.keys)), 0)
     return len(words) == 1 and old.plain[:start].rstrip() == old.plain[: words[0].start + len(words[0].text)]
+
+
+def _names_another_thing(words: Sequence[StatedWord], old: Statement) -> bool:
+    """Return whether a word of the old statement with another after it names another thing: "support inbox"."""
+    stems = {key for word in words for key in word.keys}
+    return any(
+        not (one.named or other.named or one.keys.isdisjoint(stems))
+        and other.keys.isdisjoint(stems)
+        and old.plain[one.start + len(one.text) : other.start] == " "
+        for one, other in zip(old.words, old.words[1:], strict=False)
+    )
+
+
+def _is_object(words: Sequence[StatedWord], old: Statement) -> bool:
+    """Return whether words are the object of the verb of a statement: "Goes to spin class", "is with Allianz"."""
+    start = next((word.start for word in old.words if not word.keys.isdisjoint(words[0].keys)), 0)
+    return start > 0 and _OBJECT.fullmatch(old.plain[:start]) is not None
 
 
 def _is_chosen_for(
