@@ -127,6 +127,7 @@ _DIFFERS = [
     (re.compile(r"\b\d{4}-\d\d-\d\d(?=\.md\b)"), "DAY"),
     (re.compile(r"\b(?:just now|\d+ (?:minute|hour|day)s? ago)\b"), "AGO"),
     (re.compile(r"\b\d+(?:\.\d+)? (?:bytes|kB|MB)\b"), "SIZE"),
+    (re.compile(r"(?<=bytes_on_disk) +\d+"), " SIZE"),
     (re.compile(r"\b\d+m\d\ds\b"), "COUNTDOWN"),
     (re.compile(r"\b\d+\.\d+ (?:ms|s)\b"), "TOOK"),
     (re.compile(r"\S*reverie-demo-\w+"), "DEMO"),

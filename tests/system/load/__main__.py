@@ -16,9 +16,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--connections", type=int, default=64)
+    parser.add_argument(
+        "--requests", type=int, help="so many requests in place of a time: does memory stay flat?"
+    )
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        result = run_load(Path(folder) / "memory", seconds=given.seconds, connections=given.connections)
+        result = run_load(
+            Path(folder) / "memory",
+            seconds=given.seconds,
+            connections=given.connections,
+            requests=given.requests,
+        )
     print(json.dumps(result.to_dict(), indent=2))
     return 1 if result.errors else 0
 

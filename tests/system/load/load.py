@@ -17,8 +17,14 @@ from typing import Any
 from reverie import Memory
 from tests.interfaces.http.test_http_process import Served, serving
 
+_MARKS = (0, 10_000, 50_000)
+"""Numbers of answered requests at which memory is measured, besides the end."""
+
 _WARM_SHARE = 0.3
-"""Share of the time after which memory is first measured."""
+"""Share of the time after which memory is measured too."""
+
+_STORING = 10_000
+"""Requests of a bounded run that store something new; those after them say again what is known, or read."""
 
 _KINDS = ("save", "turn", "search", "list", "context", "get")
 _WEIGHTS = (2, 2, 3, 1, 1, 3)
@@ -36,7 +42,7 @@ class LoadResult:
         alone_p50_ms: Median time of the same call in one process, by kind, with nothing else running.
         server_cpu_ms: Processor time of the server for a request.
         client_cpu_ms: Processor time of the clients for a request.
-        resident_mb: Resident memory of the server after the warm-up, and at the end.
+        resident_mb: Resident memory of the server by the number of requests that were answered.
         acknowledged: Number of records and turns that were acknowledged.
         missing: Those of them that the memory does not hold.
     """
@@ -48,7 +54,7 @@ class LoadResult:
     alone_p50_ms: dict[str, float] = field(default_factory=dict)
     server_cpu_ms: float = 0.0
     client_cpu_ms: float = 0.0
-    resident_mb: list[float] = field(default_factory=list)
+    resident_mb: dict[int, float] = field(default_factory=dict)
     acknowledged: int = 0
     missing: int = 0
 
@@ -60,8 +66,9 @@ class LoadResult:
 class Client:
     """One connection with requests of its own."""
 
-    def __init__(self, served: Served, number: int) -> None:
+    def __init__(self, served: Served, number: int, storing: int | None) -> None:
         self.number = number
+        self.storing = storing
         self.random = random.Random(number)
         self.connection = HTTPConnection("127.0.0.1", served.port, timeout=60)
         self.seconds: dict[str, list[float]] = {kind: [] for kind in _KINDS}
@@ -88,12 +95,15 @@ class Client:
         """Send one request of a kind, and keep what was acknowledged."""
         scope, n = f"user:u{self.number % 8}", self.count
         session = f"/v1/sessions/s{self.number}"
+        is_storing = self.storing is None or n < self.storing
         if kind == "save":
             fact = f"Fact {n} of writer {self.number} is {self.random.randrange(10**9)}"
+            if not is_storing:
+                fact = f"The fact of writer {self.number} is known"
             self.records.append(
                 self.ask("POST", f"/v1/records?scope={scope}", {"content": fact})["record"]["id"]
             )
-        elif kind == "turn":
+        elif kind == "turn" and is_storing:
             turn = {
                 "role": "user",
                 "content": f"Turn {n} of {self.number} tells of {self.random.randrange(10**6)}",
@@ -106,7 +116,7 @@ class Client:
                 f"/v1/search?scope={scope}",
                 {"query": f"fact {self.random.randrange(500)} of a writer"},
             )
-        elif kind == "list":
+        elif kind in ("list", "turn"):
             self.ask("GET", f"/v1/records?scope={scope}&limit=20")
         elif kind == "context":
             self.ask("POST", f"{session}/context?scope={scope}", {"message": "what is fact one?"})
@@ -124,26 +134,44 @@ class Client:
         return json.loads(text)
 
 
-def run_load(folder: Path, *, seconds: float, connections: int) -> LoadResult:
-    """Load a server of a new memory, and compare what it acknowledged with what it holds."""
+def run_load(folder: Path, *, seconds: float, connections: int, requests: int | None = None) -> LoadResult:
+    """Load a server of a new memory, and compare what it acknowledged with what it holds.
+
+    Args:
+        folder: Where the memory is made.
+        seconds: For how long, if `requests` is None.
+        connections: How many clients send at once.
+        requests: How many requests are sent in place of a time. Only the first tenth stores something new, so that
+            memory that grows after them is not that of what is stored.
+    """
     result = LoadResult()
     with serving(folder) as served:
-        clients = [Client(served, number) for number in range(connections)]
+        storing = None if requests is None else _STORING // connections
+        clients = [Client(served, number, storing) for number in range(connections)]
         used = _measure_processor(served.process.pid), time.process_time()
-        end = time.monotonic() + seconds
-        threads = [
-            threading.Thread(target=client.run, args=[lambda: time.monotonic() >= end]) for client in clients
-        ]
+        begun = time.monotonic()
+
+        def count() -> int:
+            return sum(client.count for client in clients)
+
+        def is_over() -> bool:
+            return time.monotonic() >= begun + seconds if requests is None else count() >= requests
+
+        threads = [threading.Thread(target=client.run, args=[is_over]) for client in clients]
+        marks = [*_MARKS] if requests is not None else []
+        is_warm = requests is not None
         for thread in threads:
             thread.start()
-        time.sleep(seconds * _WARM_SHARE)
-        result.resident_mb.append(_measure_resident(served.process.pid))
-        for thread in threads:
-            thread.join()
-        requests = sum(client.count for client in clients)
-        result.server_cpu_ms = _round_ms((_measure_processor(served.process.pid) - used[0]) / requests)
-        result.client_cpu_ms = _round_ms((time.process_time() - used[1]) / requests)
-        result.resident_mb.append(_measure_resident(served.process.pid))
+        while any(thread.is_alive() for thread in threads):
+            is_marked = bool(marks) and count() >= marks[0]
+            if is_marked or (not is_warm and time.monotonic() >= begun + seconds * _WARM_SHARE):
+                result.resident_mb[count()] = _measure_resident(served.process.pid)
+                marks, is_warm = marks[1:], True
+            time.sleep(0.05)
+        done = count()
+        result.server_cpu_ms = _round_ms((_measure_processor(served.process.pid) - used[0]) / done)
+        result.client_cpu_ms = _round_ms((time.process_time() - used[1]) / done)
+        result.resident_mb[done] = _measure_resident(served.process.pid)
         code, log = served.end()
         if code or log:
             result.errors.append(f"the server ended with {code}: {log[-500:]}")
