@@ -36,7 +36,7 @@ CHANGED = _compile(
     changed moved switched reset renewed grew migrated relocated transferred shifted raised upped hiked increased halved
     doubled turned prolonged slipped lowered reduced cut rose fell bumped upgraded downgraded updated extended postponed
     pushed rescheduled delayed renamed rebranded promoted (?:went|gone|go)_(?:up|down|back) brought_forward
-    (?:took|taken)_over
+    (?:took|taken|handed)_over
     geandert gewechselt wechselte umgestellt erhoht gesenkt gestiegen gefallen verschoben verlegt vorgezogen
     umbenannt befordert angehoben reduziert verlangert umgezogen gezogen umgestiegen ubernommen ubernimmt
     cambi[a-z]+ mud(?:o|ado|ada|amos|e)
@@ -45,7 +45,7 @@ CHANGED = _compile(
     (?:se_)?traslad(?:o|ad[oa]) migr(?:o|ado|amos) renombrad[oa] pas(?:o|ado|amos)
     change[es]? demenage[es]? passee?s? augmentee?s? baissee?s? reportee?s? decalee?s? avancee?s? renommee?s?
     rebaptisee?s?
-    """
+    """,
 )
 NOW = _compile(
     """
@@ -382,6 +382,7 @@ OLD_AND_NEW = tuple(
         r"(?P<new>.+?)\s+(?:took|takes|has taken)\s+over\s+(?P<topic>.*?)\s*from\s+(?P<old>[\w.]+)(?:\s+as\s+.*)?",
         r"(?P<old>\S+)\s+(?:passed|handed)\s+(?:over\s+)?(?P<topic>.+?)\s+(?:over\s+)?to\s+(?P<new>\S+)(?:\s+for\s+"
         r".*)?",
+        r"(?P<old>\S+)\s+handed\s+over\s+to\s+(?P<new>\S+)\s+as\s+(?P<topic>.+)",
         r"(?:.*\b)?renamed\s+(?P<old>.+?)\s+(?:to|as)\s+(?P<new>.+)",
         r"(?P<old>.+?)\s+(?:(?:was|is|got|has been|wurde|a ete|ha sido|fue)\s+)?"
         r"(?:now called|renamed|rebranded|umbenannt|renombrad[oa]|renommee?|rebaptisee?)\s+(?:(?:to|as|in|a|en)\s+"

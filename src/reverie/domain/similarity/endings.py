@@ -142,7 +142,7 @@ def _is_of_somebody_else(new: Statement, old: Statement) -> bool:
     if cues.COLLECTIVE.match(new.plain) or not TOKEN.findall(new.plain[: new.words[0].start]):
         return False
     first, second = old.words[0], old.words[1] if len(old.words) > 1 else None
-    if second is None or not first.keys.isdisjoint(new.keys):
+    if second is None or first.text in _VERBS or not first.keys.isdisjoint(new.keys):
         return False
     before, after = (TOKEN.findall(part) for part in (old.plain[: first.start], old.plain[first.start :]))
     is_verb = after[1] in _VERBS or (

@@ -282,6 +282,9 @@ def _ends_by_value(new: Statement, old: Statement, *, changed: bool) -> bool:
         known_words = [word for word in topic if not word.keys.isdisjoint(old.keys)]
         foreign = len(topic) - len(known_words)
         known_words = [word for word in known_words if word.text not in cues.CHOICE]
+        begins = TOKEN.findall(old.plain[: value.start])
+        if changed and len(begins) > _FEW and begins == TOKEN.findall(new.plain[: others[0].start]):
+            return True
         if not (topic or new.leading & old.leading) or foreign > (len(known_words) >= _FEW):
             continue
         extra = [word for word in old.words if word.keys.isdisjoint(new.keys)]
