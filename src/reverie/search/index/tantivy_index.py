@@ -7,6 +7,7 @@ inside the index, so that it always agrees with the documents.
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
@@ -475,6 +476,7 @@ class TantivyIndex:
             with suppress(ValueError):  # a failed merge costs speed only; the commit stands
                 writer.wait_merging_threads()
         self._make_private()
+        _return_memory()
 
     def _list_word_files(self) -> list[Path]:
         """Return the files with words: all in the folder except the lists of files and the locks."""
@@ -501,6 +503,18 @@ class TantivyIndex:
             if "lock" in str(error).lower():
                 raise WriterBusy(str(error)) from None
             raise IndexCorrupt(str(error)) from None
+
+
+def _return_memory() -> None:
+    """Return to the system what the threads of a commit have freed.
+
+    The allocator of glibc keeps up to 17 MB of it for each of many threads: 140 MB after a load of 60,000 texts.
+    """
+    if sys.platform == "linux":
+        import ctypes  # hooks start sooner without it
+
+        with suppress(AttributeError):  # another C library
+            ctypes.CDLL(None).malloc_trim(0)
 
 
 def remove_index(folder: Path) -> None:

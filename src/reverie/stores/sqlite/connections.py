@@ -39,7 +39,7 @@ _WRITING = (
     "PRAGMA foreign_keys = ON",
     "PRAGMA secure_delete = ON",
     "PRAGMA mmap_size = 1073741824",
-    "PRAGMA cache_size = -32768",
+    "PRAGMA cache_size = -8192",
     "PRAGMA temp_store = MEMORY",
     "PRAGMA journal_size_limit = 67108864",
 )
