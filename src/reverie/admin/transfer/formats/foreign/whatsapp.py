@@ -2,7 +2,8 @@
 
 A message begins a line with its time and sender, and may go on over further lines. A line without a sender is a
 notice, and is left out. The export names no time zone, so times are taken as UTC. It does not say whether the day
-or the month stands first: the order is used in which time goes forward.
+or the month stands first: the order is used in which time goes forward. Where both do, the month is first only in
+the form of the United States, with slashes and PM in capitals: others write "pm", "p. m.", dots or 24 hours.
 """
 
 from __future__ import annotations
@@ -92,7 +93,8 @@ def _parse_times(lines: list[re.Match[str]]) -> list[datetime | None]:
     """Return the times, in the order of day and month in which most are dates and fewest go back."""
     if any(len(line[1]) > 2 for line in lines):
         return [_parse_time(line, (0, 1, 2)) for line in lines]
-    orders = _ORDERS[::-1] if any(line[7] for line in lines) else _ORDERS
+    is_american = any((line[7] or "").isupper() and line.string[line.end(1)] == "/" for line in lines)
+    orders = _ORDERS[::-1] if is_american else _ORDERS
     return min(([_parse_time(line, order) for line in lines] for order in orders), key=_count_faults)
 
 
