@@ -104,6 +104,11 @@ def test_another_of_the_same_kind_does_not_go_before_the_one_that_is_asked_for(
             "Standup is at 10:00 from Monday, it changed because of Boston",
             "when is Leo's piano lesson?",
         ),
+        (
+            "School run: Lena at Kirkwood Primary, the gate code is on the card",
+            "Oskar changed from the playgroup to Kirkwood nursery",
+            "what's the gate code at school?",
+        ),
         ("Sara's birthday is 3 May", "Sara wants a bike bell for her birthday", "when is Sara's birthday?"),
         (
             "Petra hat am 3. Mai Geburtstag",

@@ -74,6 +74,10 @@ _ANSWERED = 0.8
 """Share of the query's weight that a record has which answers it by itself, and of a record's words that a query has
 which quotes it."""
 
+_SEVERAL = 2.0
+"""How much more the words of the query weigh than the heaviest of them, in a record that answers it by itself, so that
+one without a word of it does not replace it."""
+
 _HOLDERS = 2
 """Records that have a rare word: these two."""
 
@@ -212,6 +216,8 @@ def order_by_time(
             shared = [word for word in rare_words.get(before.passage) if f" {word} " in newer.passage.terms]
             is_similar = newer.score >= _SIMILAR * before.score
             if not (shared or is_similar) or _is_quoted(before, newer, asked, language):
+                continue
+            if newer.score < _LEAST * before.score and _answers(before):
                 continue
             overlap = _compute_overlap(newer.passage, before.passage, language)
             names_the_old = overlap < _PARALLEL and any(word not in asked for word in shared)
@@ -360,6 +366,12 @@ def _is_quoted(older: Matched, newer: Matched, asked: Collection[str], language:
         return False
     words = _list_words(older.passage, language)
     return sum(word in asked for word in words) >= _ANSWERED * len(words)
+
+
+def _answers(match: Matched) -> bool:
+    """Return whether a record has nearly all of a query of several words."""
+    weights = match.get_weights().values()
+    return match.coverage >= _ANSWERED and sum(weights) >= _SEVERAL * max(weights, default=1.0)
 
 
 def _lacks_subject(newer: Matched, older: Matched) -> bool:
