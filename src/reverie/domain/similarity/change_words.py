@@ -193,7 +193,7 @@ PARTICIPLE = re.compile(
 )
 """Verbs of change by their form, such as "slipped to"."""
 
-ACCENTED_PARTICIPLE = re.compile(r"\b[a-zà-ü]+é(?:e|s|es)?\b")
+ACCENTED_PARTICIPLE = re.compile(r"(?<!\bl[ea] )(?<!\bun )(?<!\b[da]u )\b[a-zà-ü]+é(?:e|s|es)?\b")
 REASON = re.compile(
     rf"\b{_SINCE_DAY}\b"
     r"|\b(?:because|since|as of|due to|after|weil|wegen|seit|nachdem|porque|desde|parce que|depuis)\b.*"
@@ -225,7 +225,7 @@ MOVED = re.compile(
     r")?(?:to|into|a|en)\s+(?P<at>.+)"
     r"|\b(?:settled|installee?|back)\s+(?:in|a|en)\s+(?P<set>.+)"
     r"|\b(?:i'm|we're|is|are|am)\s+in\s+(?P<be>.+?)\s+since\b"
-    r"|\bnach\s+(?P<de>.+?)\s+(?:um)?gezogen\b"
+    r"|\bnach\s+(?P<de>.+?)\s+(?:um)?gezogen\b|\bin\s+(?:die|den|das)\s+(?P<str>.+?)\s+(?:um)?gezogen\b"
     r"|\b(?:own|new) (?:place|flat|home) in\s+(?P<own>.+)"
 )
 EMPLOYED = re.compile(
@@ -265,8 +265,11 @@ IS = re.compile(r"\b(?:is|are|ist|sind|es|est)\s+(?:(?:now|jetzt|ahora|maintenan
 PREPOSITION = re.compile(
     r"\b(?P<at>with|to|for|from|at|in|on|by|mit|zu|fur|von|bei|con|para|en|avec|pour|chez|a|dans)\s+(?:the\s+)?$"
 )
-PERIOD = re.compile(rf"\b(?:for|of|from|fur|vom|von|pour|para|de|del|du)\s+({'|'.join(MONTHS)}|\d{{4}})\b")
-"""A month or year for which something holds."""
+PERIOD = re.compile(
+    rf"\b(?:(?:for|of|from|fur|vom|von|pour|para|de|del|du)\s+(?=(?:{'|'.join(MONTHS)}|\d{{4}})\b)"
+    rf"|for\s+(?=(?:{'|'.join(WEEKDAYS)})\b))(\w+)"
+)
+"""A month, year or day for which something holds."""
 COLLECTIVE = re.compile(r"\W*(?:we|we've|our|wir|unsere?|on|nous|notre|hemos|nuestr[oa])\b")
 """First words of what a group says of itself."""
 DESCRIBED = re.compile(
@@ -377,9 +380,10 @@ OLD_AND_NEW = tuple(
         r"(?:for|in favou?r of)\s+"
         r"(?P<new>.+)",
         r"(?P<new>.+?)\s+(?:(?:a|ha|hat)\s+)?(?:to replace|replaced|replaces|remplace|reemplaz(?:o|ado)"
-        r"|sustitu(?:yo|ido)|ersetzt)\s+"
+        r"|sustitu(?:yo|ido)|ersetzt)\s+(?!(?:by|with|par|por|durch)\b)"
         r"(?:a\s+)?(?P<old>.+?)(?P<topic>(?:\s+(?:for|as|in|fur|als|para|en|como|a la|au|comme)\s+.+)?)$",
-        r"(?P<new>.+?)\s+(?:took|takes|has taken)\s+over\s+(?P<topic>.*?)\s*from\s+(?P<old>[\w.]+)(?:\s+as\s+.*)?",
+        r"(?P<new>.+?)\s+(?:took|takes|has taken)\s+over\s+(?P<topic>.*?)\s*from\s+"
+        r"(?P<old>(?:(?:mrs?|ms|dr)\.? )?[\w.]+)(?:\s+as\s+.*)?",
         r"(?P<old>\S+)\s+(?:passed|handed)\s+(?:over\s+)?(?P<topic>.+?)\s+(?:over\s+)?to\s+(?P<new>\S+)(?:\s+for\s+"
         r".*)?",
         r"(?P<old>\S+)\s+handed\s+over\s+to\s+(?P<new>\S+)\s+as\s+(?P<topic>.+)",

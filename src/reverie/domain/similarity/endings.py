@@ -42,7 +42,7 @@ def ends_without_value(new: Statement, old: Statement) -> bool:
         return False
     if any(found.group() not in new.plain for found in cues.NOT_HELD.finditer(old.plain)):
         return False
-    if old.values and ":" in old.plain and not new.values:
+    if not new.values and any(":" in old.plain[: value.start] for value in old.values):
         return False  # an amount of a list
     if new.is_repair and cues.BROKEN.search(old.plain) is None:
         return False
@@ -111,7 +111,11 @@ def _is_about_what_ended(new: Statement, old: Statement) -> bool:
         return False
     first, last = held[0], held[-1]
     end = last.start + len(last.text)
-    if not last.named and any(old.plain[end : word.start] == " " for word in old.words if not word.named):
+    if not last.named and any(
+        old.plain[end : word.start] == " " and not cues.BROKEN.fullmatch(word.text)
+        for word in old.words
+        if not word.named
+    ):
         return False  # it is a part of the name of another thing, such as a gym bag
     before = TOKEN.findall(old.plain[: first.start])
     if cues.DESCRIBED.match(old.plain, end) or _MATTER.search(old.plain[: first.start]):

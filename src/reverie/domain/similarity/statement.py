@@ -147,7 +147,10 @@ class Statement:
         if (text in IGNORED or text in WEEKDAYS) and not (is_kin or is_letter):
             return
         named = self.text[start].isupper()
-        yield StatedWord(text, _compute_name_keys(text) if named else compute_keys(text), named, start)
+        keys = _compute_name_keys(text) if named else compute_keys(text)
+        if named and start == 0 and not self._is_new:
+            keys |= compute_keys(text)  # it may be a verb too, as in "Fuma"
+        yield StatedWord(text, keys, named, start)
 
     @property
     def topic(self) -> list[StatedWord]:

@@ -300,15 +300,14 @@ def _ends_by_value(new: Statement, old: Statement, *, changed: bool) -> bool:
 
 
 def _counts_something_else(new: Statement, other: StatedValue, old: Statement, value: StatedValue) -> bool:
-    """Return whether the old statement counts what the new one does not speak of: "has 40 members"."""
+    """Return whether the old statement counts or numbers what the new one does not speak of: "has 40 members"."""
     if value.kind != "number" or value.unit:
         return False
     counted = next((word for word in old.words if word.start >= value.end), None)
-    return (
-        counted is not None
-        and not old.plain[value.end : counted.start].strip()
-        and (other.unit != "" or counted.keys.isdisjoint(new.keys))
-    )
+    if counted is not None and not old.plain[value.end : counted.start].strip():
+        return other.unit != "" or counted.keys.isdisjoint(new.keys)
+    numbered = next((word for word in old.words if word.start + len(word.text) + 1 == value.start), None)
+    return numbered is not None and numbered.text not in cues.CHOICE and numbered.keys.isdisjoint(new.keys)
 
 
 def _have_number_before(values: Sequence[StatedValue], end: StatedValue) -> bool:
