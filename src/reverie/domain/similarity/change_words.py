@@ -369,7 +369,8 @@ OLD_AND_NEW = tuple(
     for pattern in (
         r"(?P<old>.+?)\s+(?:was|is|has been|got|wurde|fue|ha sido|a ete)\s+"
         r"(?:replaced|succeeded|swapped(?: out)?|exchanged|remplacee?"
-        r"|reemplazad[oa]|sustituid[oa])\s+(?:by|with|for|por|par)\s+(?P<new>.+)",
+        r"|reemplazad[oa]|sustituid[oa])\s+(?:by|with|for|por|par)\s+"
+        r"(?P<new>.+?)(?P<topic>(?:\s+(?:as|als|como|comme)\s+.+)?)",
         r"(?P<old>.+?)\s+(?:wurde|ist)\s+durch\s+(?P<new>.+?)\s+(?:ersetzt|abgelost)",
         r"(?:wir|ich|sie|er)?\s*(?:haben?|hat)\s+(?P<old>.+?)\s+durch\s+(?P<new>.+?)\s+(?:ersetzt|abgelost)",
         r"(?P<old>.+?)\s+gegen\s+(?P<new>.+?)\s+(?:ge|ein)tauscht",

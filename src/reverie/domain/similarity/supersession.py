@@ -360,7 +360,7 @@ def _ends_by_frame(new: Statement, old: Statement) -> bool:
             and _have_same_subject(new, now.start(), old, before.start())
         ):
             return True
-    if located is None or moved is None:
+    if located is None or moved is None or (moved["from"] and moved["from"] not in old.keys):
         return False
     subject = [word for word in new.words if word.start < moved.start()]
     return bool(subject) and are_in(
