@@ -138,6 +138,23 @@ def test_any_text_can_be_parsed_and_gives_the_same_again(text: str, speakers: li
 
 
 @pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("car insurance", "en"),
+        ("son birthday", "en"),
+        ("war museum tickets", "en"),
+        ("was kostet die Miete", "de"),
+        ("que coche", "es"),
+        ("wo arbeitet Jonas", "de"),
+    ],
+)
+def test_one_word_that_english_has_too_does_not_make_keywords_foreign(text: str, language: str) -> None:
+    query = parse_query(text)
+    assert query.language == language
+    assert query.terms[0].weight == 1.0
+
+
+@pytest.mark.parametrize(
     ("text", "is_request"),
     [
         ("Book a table for four at the harbour", True),

@@ -17,6 +17,7 @@ from typing import Literal, NamedTuple
 from reverie.domain.text.languages import DEFAULT, get_function_words, guess_foreign_language
 from reverie.domain.text.relative_dates import get_local_day
 from reverie.domain.text.tokenizer import STOP_WORDS, find_language, fold, stem, tokenize_chunks
+from reverie.search.common_words import get_shares
 from reverie.search.dates import NO_DATES, QueryDates, find_query_dates
 
 __all__ = ["Alternative", "ParsedQuery", "QueryTerm", "parse_query"]
@@ -226,14 +227,21 @@ def _parse(text: str, speakers: frozenset[str], today: date | None, zone: tzinfo
 
 
 def _find_language(text: str) -> str:
-    """Return the language of a question; of a short one without an English word fewer words of another suffice."""
+    """Return the language of a question; of a short one without an English word fewer words of another suffice.
+
+    A single word that is common in English does not tell of another language: "car insurance" is not French.
+    """
     language = find_language(text)
-    if language != DEFAULT:
+    if language != DEFAULT and not text.isascii():
         return language
     chunks = [chunk for chunk, _, _ in tokenize_chunks(text, DEFAULT)]
-    if any(fold(chunk) in STOP_WORDS for chunk in chunks):
-        return DEFAULT
-    return guess_foreign_language(fold(chunk) for chunk in chunks if chunk[1:] == chunk[1:].lower())
+    if language == DEFAULT:
+        if any(fold(chunk) in STOP_WORDS for chunk in chunks):
+            return DEFAULT
+        language = guess_foreign_language(fold(chunk) for chunk in chunks if chunk[1:] == chunk[1:].lower())
+    telling = get_function_words(language).intersection(fold(chunk) for chunk in chunks)
+    is_english = len(telling) == 1 and bool(get_shares(map(stem, telling), DEFAULT))
+    return DEFAULT if is_english else language
 
 
 def _is_sentence(chunks: Sequence[_Chunk], language: str) -> bool:
