@@ -112,6 +112,9 @@ KEPT = "kept"
 SUPERSEDED_BY = "superseded_by"
 """Metadata of a record that a later one ended: the id of that one."""
 
+SUPERSEDES = "supersedes"
+"""Metadata of a record that ended others: their ids, with spaces between them."""
+
 SUMMARY_TAG = "session-summary"
 """The label of what stands for a whole session."""
 

@@ -30,6 +30,7 @@ from reverie.domain.record import (
     PROPOSAL,
     ROUGH,
     SUPERSEDED_BY,
+    SUPERSEDES,
     UNTRUSTED,
     Kind,
     Layer,
@@ -318,7 +319,7 @@ class RecordRepository:
         ]
         if not found:
             return [_to_change(decision)], decision
-        metadata = {**record.metadata, "supersedes": " ".join(old.id for old in found)}
+        metadata = {**record.metadata, SUPERSEDES: " ".join(old.id for old in found)}
         new = replace(record, valid_from=since, metadata=MappingProxyType(metadata))
         edits = [Change(before=None, after=validate_record(new))]
         for old in found:

@@ -835,3 +835,31 @@ def test_the_past_blames_on_what_there_was(memory: Memory, clock: MovableClock) 
         assert len(past.history.blame("HISTORY.md").lines) == 1
     assert memory.history.blame(pot.id).related[0].content == "Ana likes black tea"
     assert memory.history.blame("HISTORY.md").recalled is None
+
+
+def test_with_what_ended_another_record_its_end_is_undone_too() -> None:
+    with Memory.open(":memory:") as memory:
+        old = memory.save("The office is in Porto").record
+        new = memory.save("The office moved from Porto to Braga").record
+        assert memory.history.undo(2, dry_run=True).changes == (3, 2)
+        undone = memory.history.undo(2)
+        assert memory.get(new.id) is None
+        (now,) = memory.list()
+        assert (now.id, now.valid_to, dict(now.metadata)) == (old.id, None, {})
+        memory.history.undo(undone.rows)
+        assert memory.get(new.id) == new
+        again = memory.get(old.id)
+        assert again is not None
+        assert again.metadata["superseded_by"] == new.id
+
+
+def test_an_end_that_was_set_anew_stays_when_what_ended_it_first_is_undone() -> None:
+    with Memory.open(":memory:") as memory:
+        old = memory.save("The office is in Porto").record
+        memory.save("The office moved from Porto to Braga")
+        moment = datetime(2025, 1, 1, tzinfo=UTC)
+        memory.update(old.id, valid_to=moment)
+        memory.history.undo(2)
+        now = memory.get(old.id)
+        assert now is not None
+        assert now.valid_to == moment

@@ -24,9 +24,10 @@ from reverie.domain.change import UNDO, Change, JournalEntry, Subject, Value
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import Conflict, InvalidInput
 from reverie.domain.page import Page
-from reverie.domain.record import Record
+from reverie.domain.record import SUPERSEDED_BY, SUPERSEDES, Record
 from reverie.domain.similarity.three_way_merge import match_items, merge_values
 from reverie.domain.text.json_values import to_json_object
+from reverie.stores.protocol import read_or_none
 from reverie.stores.scanning import iter_rows_forwards
 from reverie.stores.writer import StoreWriter
 
@@ -177,7 +178,26 @@ class Undo:
                 until = read_thinned(self._store)
                 why = explain_thinned(until) if row.sequence <= until else _FORGOTTEN
                 raise InvalidInput(f"change {row.sequence} cannot be undone: {why}")
-        return _Asked(rows, False, _format_reason([row.sequence for row in rows]))
+        reason = _format_reason([row.sequence for row in rows])
+        ends = {row.sequence: row for row in (*rows, *self._list_ends(rows))}
+        return _Asked([ends[number] for number in sorted(ends)], False, reason)
+
+    def _list_ends(self, rows: Iterable[JournalEntry]) -> Iterator[JournalEntry]:
+        """Yield the changes that ended other records for a record that is undone here, and that still stand."""
+        for row in rows:
+            added = None if row.edit is None or row.edit.before is not None else row.edit.after
+            if not isinstance(added, Record) or SUPERSEDES not in added.metadata:
+                continue
+            names = added.metadata[SUPERSEDES].split()
+            ended = {
+                old.id: old.valid_to
+                for old in read_or_none(self._store.records, names)
+                if old is not None and old.metadata.get(SUPERSEDED_BY) == added.id
+            }
+            for other in list_transaction_rows(self._store, row.batch):
+                after = None if other.edit is None else other.edit.after
+                if isinstance(after, Record) and after.id in ended and after.valid_to == ended[after.id]:
+                    yield other
 
     def _validate_number(self, value: object, name: str) -> int:
         advice = "pass the number of a change, as `history` gives it"

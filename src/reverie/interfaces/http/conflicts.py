@@ -14,7 +14,7 @@ from pydantic import Field
 from reverie.domain.errors import InvalidInput
 from reverie.domain.filter import Filter
 from reverie.domain.headlines import detach_changed
-from reverie.domain.record import Record
+from reverie.domain.record import SUPERSEDED_BY, SUPERSEDES, Record
 from reverie.domain.similarity.specifics import extract_specifics
 from reverie.domain.text.tokenizer import tokenize
 from reverie.interfaces.http.conditions import compute_etag
@@ -188,7 +188,7 @@ def settle_conflict(call: Call) -> Answer:
             raise Problem(412, "One of the two has changed since it was read. Read both again.")
         if place == 1:
             return settle(record, given.holds, now)
-        link = {"ended": "supersedes", "both": COMPATIBLE}.get(given.verdict)
+        link = {"ended": SUPERSEDES, "both": COMPATIBLE}.get(given.verdict)
         after = record if link is None else _add_link(record, link, given.other)
         if given.content is None:
             return after
@@ -205,7 +205,7 @@ def settle_conflict(call: Call) -> Answer:
 
 def _end(record: Record, holds: str, now: datetime) -> Record:
     """Return a record that held until now."""
-    ended = _add_link(record, "superseded_by", holds, alone=True)
+    ended = _add_link(record, SUPERSEDED_BY, holds, alone=True)
     return replace(ended, valid_to=now if record.valid_to is None else min(record.valid_to, now))
 
 
