@@ -346,3 +346,7 @@ def test_what_no_longer_holds_is_marked_wherever_it_is_shown(client: TestClient,
     assert "This no longer holds. It ended" in detail.text
     assert f"/records/{new.id}" in {each.get("href") for each in detail.find("a")}
     assert mark not in see(client, f"/records/{new.id}").text
+    memory.admin.forget(new.id)
+    forgotten = see(client, f"/records/{old.id}")
+    assert "This no longer holds. It ended" in forgotten.text
+    assert f"/records/{new.id}" not in {each.get("href") for each in forgotten.find("a")}

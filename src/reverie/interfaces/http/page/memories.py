@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, get_args
 
-from reverie.domain.record import KINDS, LAYERS, ORIGINS
+from reverie.domain.record import KINDS, LAYERS, ORIGINS, SUPERSEDED_BY
 from reverie.domain.text.timestamps import format_time
 from reverie.interfaces import formatting
 from reverie.interfaces.http import records
@@ -183,11 +183,13 @@ def show_memory(call: Call) -> Screen | Redirect:
     answer = perform(call, records.get_record, as_of=as_of)
     history = perform(call, records.get_record_history).body["items"]
     record = answer.body
+    newer = call.reader.get(record["metadata"].get(SUPERSEDED_BY, ""))
     return Screen(
         template="memory.html",
         title=formatting.one_line(record["content"], longest=80),
         values={
             "record": record,
+            "newer": None if newer is None or newer.archived else newer.id,
             "etag": answer.headers["ETag"],
             "history": [describe_change(item) for item in reversed(history)],
             "blame": perform(call, records.get_record_blame).body,

@@ -20,7 +20,7 @@ from urllib.parse import quote, unquote, urlencode
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from reverie.domain.record import SUPERSEDED_BY, UNTRUSTED
+from reverie.domain.record import UNTRUSTED
 from reverie.domain.scope import parse_session_scope
 from reverie.domain.text.timestamps import parse_time
 from reverie.interfaces import formatting
@@ -111,7 +111,6 @@ def _create_environment() -> Environment:
         "static_version": STATIC_VERSION,
         "count": formatting.count,
         "untrusted": UNTRUSTED,
-        "superseded_by": SUPERSEDED_BY,
     }
     return environment
 
