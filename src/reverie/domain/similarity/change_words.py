@@ -42,7 +42,7 @@ CHANGED = _compile(
     cambi[a-z]+ mud(?:o|ado|ada|amos|e)
     subi(?:o|do|eron) baj(?:o|ado|aron) aument(?:o|ad[oa]|aron) redu(?:jo|jeron|cid[oa])
     aplaz(?:o|ado|ada) retras(?:o|ado|ada) pospuest[oa] adelantad[oa]
-    (?:se_)?traslad(?:o|ad[oa]) migr(?:o|ado|amos) renombrad[oa] pas(?:o|ado|amos)
+    traslad(?:o|ad[oa]) migr(?:o|ado|amos) renombrad[oa] pas(?:o|ado|amos)
     change[es]? demenage[es]? passee?s? augmentee?s? baissee?s? reportee?s? decalee?s? avancee?s? renommee?s?
     rebaptisee?s?
     """,
@@ -68,18 +68,18 @@ ENDED = _compile(
     stopped quit finished completed sold cancell?ed ended died uninstalled removed dropped divorced graduated
     deleted closed disabled retired expired resigned separated lost passed gave_up given_up called_off
     broke_up split_up dropped_out no_longer any_?more no_more stepped_down handed_in wrapped_up turned_off shut_down
-    moved_(?:out|away) after_all doch_(?:nicht|keine?n?) (?:back|home)_from
+    moved_(?:out|away) after_all doch_(?:nicht|keine?n?) back_from home_from
     done_with off_the came_off weaned_off (?:is|are)_(?:out|gone|over|complete|done|finished|off)
     aufgehort aufgegeben abgegeben abgemeldet ausgezogen geschieden gestorben geschlossen geloscht deaktiviert
     abgeschaltet bestanden verkauft gekundigt beendet getrennt abgeschlossen abgesetzt eingestellt abgeschafft
     nicht_mehr ist_(?:weg|vorbei|fertig)
     termin(?:o|ado|amos) dej(?:o|e|ado|amos) vendi(?:o|do|mos) murio cerr(?:o|ado) separado divorciado elimin(?:o|ado)
-    desactiv(?:o|ado) cancel(?:o|ado|ada) acab(?:o|ado) rompi(?:o|eron) ya_no ausgetreten (?:dio|dado)_de_baja
+    desactiv(?:o|ado) cancel(?:o|ado|ada) acab(?:o|ado) rompi(?:o|eron) ya_no ausgetreten dio_de_baja dado_de_baja
     arrete[es]? vendue?s? fini[es]? termine[es]? quittee?s? resilie[es]? rompu separe[es]? mort ferme[es]? divorcee?s?
     annule[es]? supprime[es]? desactive[es]? n'[a-z]+_plus ne_[a-z]+_plus
     """,
     r"keine?n?(?= (?:\w+ )?mehr)|(?<!\d )left(?! (?:over|to do|to go)\b)"
-    r"|broke(?=[,.]|$)|(?:gave|given) (?=(?:\w+ ){1,3}away\b)|away(?=\W*$)",
+    r"|broke(?=[,.]|$)|g(?:ave|iven) (?=(?:\w+ ){1,3}away\b)|away(?=\W*$)",
 )
 FINAL = _compile(
     "quit finished completed sold died divorced graduated passed handed_in verkauft gestorben vendi[a-z]+"
@@ -201,7 +201,7 @@ REASON = re.compile(
 SINCE = re.compile(r"\b(?:since|as of|from|seit|ab|desde|a partir de|depuis|a partir du)\s+\S+")
 AGAIN = _compile(
     """
-    again now finally (?:has|have)_been wieder jetzt endlich de_nuevo otra_vez ahora por_fin a_nouveau maintenant enfin
+    again now finally has_been have_been wieder jetzt endlich de_nuevo otra_vez ahora por_fin a_nouveau maintenant enfin
     """
 )
 YET = _compile("yet still noch todavia aun encore")
@@ -347,7 +347,7 @@ FREQUENCIES = parse_word_set(
 )
 PERIODIC = re.compile(
     rf"\b(?:every|each)\s+(?:\w+\s+)?(?:{'|'.join(UNIT_OF)})\b"
-    rf"|\b(?:once|twice|\w+ times)\s+(?:a|per|every)\s+(?:{'|'.join(UNIT_OF)})\b"
+    rf"|\b(?:once|twice|(?:t[a-z]+|f[a-z]+|s[a-z]+|eight|nine|\d+) times)\s+(?:a|per|every)\s+(?:{'|'.join(UNIT_OF)})\b"
     rf"|\b(?:jede[nrs]?|alle)\s+(?:\w+\s+)?(?:{'|'.join(UNIT_OF)})\b"
     rf"|\b(?:einmal|zweimal|dreimal)\s+(?:pro|am|im|in der)\s+(?:{'|'.join(UNIT_OF)})\b"
     rf"|\b(?:cada|tou(?:te)?s les|chaque)\s+(?:{'|'.join(UNIT_OF)})\b"
