@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from reverie import Memory
+from reverie import InvalidInput, Memory
 from reverie.admin.transfer.formats.detection import detect_format
 from tests.admin.transfer import samples
 
@@ -171,3 +171,11 @@ class TestDocuments:
         file.write_text('{"a": 1}')
         with pytest.raises(ValueError, match="cannot tell what it is"):
             detect_format(file)
+
+
+@pytest.mark.parametrize("form", ["whatsapp", "document"])
+def test_a_text_that_is_not_utf_8_is_named(memory: Memory, tmp_path: Path, form: str) -> None:
+    talk = tmp_path / "talk.txt"
+    talk.write_bytes("13.02.24, 22:15 - Inês: Olá\n".encode("latin-1"))
+    with pytest.raises(InvalidInput, match=r"^talk\.txt: not UTF-8 text \(byte 20\): save it as UTF-8"):
+        memory.admin.import_from(talk, form)

@@ -127,6 +127,8 @@ def still_serves(wire: Wire) -> None:
         (b'{"jsonrpc": "1.0", "id": "x", "method": "ping"}', INVALID_REQUEST, "x"),
         (b'{"jsonrpc": "2.0", "id": true, "method": 5}', INVALID_REQUEST, None),
         (b'{"jsonrpc": "2.0", "id": 8, "method": "ping", "params": [1]}', INVALID_REQUEST, 8),
+        (b'{"jsonrpc": "2.0", "id": 1.5, "method": "ping"}', INVALID_REQUEST, None),
+        (b'{"jsonrpc": "2.0", "id": null, "method": "ping"}', INVALID_REQUEST, None),
     ],
 )
 def test_a_line_that_is_no_message_is_answered_and_the_server_goes_on(

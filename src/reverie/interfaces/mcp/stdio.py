@@ -222,6 +222,11 @@ class _Reader:
         except ValueError:
             await self._reject_line(line)
             return
+        if isinstance(message, types.JSONRPCNotification) and "id" in json.loads(line):
+            await self._reject_line(
+                line
+            )  # a request whose id is null or a fraction, which waits for an answer
+            return
         self._pending.add(message)
         await self._to_server.send(SessionMessage(message))
 

@@ -11,6 +11,7 @@ from reverie.admin.transfer.formats import notes
 from reverie.admin.transfer.formats.foreign.fields import ForeignFields
 from reverie.admin.transfer.formats.native.markdown import get_modified_time
 from reverie.admin.transfer.items import ImportTerms, Item
+from reverie.domain.errors import InvalidInput
 from reverie.domain.text.validation import clean_text
 from reverie.tools.chunking import split_text
 
@@ -30,7 +31,10 @@ def read(path: Path, terms: ImportTerms) -> Iterator[Item]:
     Raises:
         InvalidInput: it cannot be read.
     """
-    text = safe_reading.read_text(path).replace("\r\n", "\n")
+    try:
+        text = safe_reading.read_text(path).replace("\r\n", "\n")
+    except InvalidInput as error:
+        raise InvalidInput(f"{path.name}: {error}") from None
     category = ForeignFields({"category": f"{CATEGORY}/{path.stem}"}).category("category") or CATEGORY
     at = get_modified_time(path)
     seen = Counter[str]()
