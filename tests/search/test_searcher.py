@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from reverie import EVERY_SCOPE, Change, InvalidInput, Memory, Settings
+from reverie.search.analyzer import analyze
 from reverie.search.hits import SOURCES
+from reverie.stores.contract.factories import make_record
 from tests.factories import MovableClock, get_search_index
 
 
@@ -617,3 +619,8 @@ def test_a_pattern_that_cannot_be_searched_for_is_refused(memory: Memory, patter
     memory.save("It says " + "a" * 40 + "!")
     with pytest.raises(InvalidInput, match=r"repeats too much|refers back|no regular expression"):
         memory.search(pattern, mode="regex")
+
+
+def test_a_category_does_not_tell_the_language_of_a_record() -> None:
+    record = make_record(content="Skoda Octavia estate, diesel", category="car")
+    assert analyze(record).terms.split() == ["skoda", "octavia", "estat", "diesel", "car"]

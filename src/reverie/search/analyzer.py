@@ -59,9 +59,14 @@ def _remember(function: _Function) -> _Function:
 
 
 def _analyze_text(
-    text: str, written: datetime, noted: str = "", cues: str = "", speaker: str = ""
+    text: str,
+    written: datetime,
+    noted: str = "",
+    cues: str = "",
+    speaker: str = "",
+    language: str | None = None,
 ) -> AnalyzedText:
-    tokens = tokenizer.tokenize(text)
+    tokens = tokenizer.tokenize(text, language)
     return AnalyzedText(
         terms=tokenizer.pack(tokens),
         length=len(tokens),
@@ -86,5 +91,9 @@ def _analyze_record(text: str, written: datetime, noted: str, content: str | Non
         normalize_cached,
     )
 
-    cues = "" if content is None else " ".join(compute_keys(normalize_cached(content)))
-    return _analyze_text(text, written, noted, cues)
+    if content is None:
+        return _analyze_text(text, written, noted)
+    cues = " ".join(compute_keys(normalize_cached(content)))
+    # The category "car" does not make an English fact French.
+    language = None if text == content else tokenizer.find_language(content)
+    return _analyze_text(text, written, noted, cues, language=language)

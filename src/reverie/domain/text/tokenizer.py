@@ -157,8 +157,10 @@ class _Languages(dict[str, _Chunks]):
 _chunks_of = _Languages()
 
 
-def tokenize(text: str) -> list[str]:
+def tokenize(text: str, language: str | None = None) -> list[str]:
     """Return the tokens of ``text`` in reading order, then the wholes of its compounds.
+
+    ``language`` is that of the text; None to find it out.
 
     Takes any string (control characters, lone surrogates, any length; time is linear). No token contains
     white space or is longer than 64 characters. An empty list means that nothing in it can be searched for.
@@ -169,7 +171,7 @@ def tokenize(text: str) -> list[str]:
     ['open', 'src', 'user', 'name', 'py', 'src/user_name.py']
     """
     cut = _cut(text)
-    chunks = _chunks_of[_find_language(cut, text)]
+    chunks = _chunks_of[_find_language(cut, text) if language is None else language]
     analyzed = [chunks[chunk] for chunk in cut]
     flat = [part for parts, _ in analyzed for part in parts]
     flat += [whole for _, wholes in analyzed for whole in wholes]
