@@ -80,6 +80,17 @@ from reverie.consolidation.rules import match_statement, split_sentences, strip_
         ("My wife works at the city library", "fact"),
         ("I'm on 20 mg of citalopram", "constraint"),
         ("I have type 1 diabetes", "constraint"),
+        ("ich bin gegen Haselnüsse allergisch", "constraint"),
+        ("mir sind kurze Antworten lieber", "preference"),
+        ("wir fahren am 14. Mai mit der Klasse in den Tierpark", "fact"),
+        ("freitags bringe ich Emil zum Schwimmen", "fact"),
+        ("on Fridays I take Emil swimming", "fact"),
+        ("los viernes llevo a Emilio a natación", "fact"),
+        ("le vendredi j'emmène Emile à la piscine", "fact"),
+        ("ich kann mittwochs nie, da habe ich Chor", "fact"),
+        ("from now on we meet on Thursdays", "fact"),
+        ("ab jetzt treffen wir uns donnerstags", "fact"),
+        ("unser Hund Bruno ist neun Jahre alt", "fact"),
     ],
 )
 def test_what_is_said_once_is_recognized(text: str, kind: str) -> None:
@@ -160,6 +171,10 @@ def test_what_is_said_once_is_recognized(text: str, kind: str) -> None:
         "I always mess this up",
         "My guess is Tuesday",
         "J'aime bien ton idée",
+        "on Fridays I am tired",
+        "freitags bin ich müde",
+        "ab jetzt bin ich still",
+        "vielleicht fahren wir am 14. Mai in den Tierpark",
     ],
 )
 def test_questions_guesses_jokes_and_what_others_want_state_nothing(text: str) -> None:
