@@ -342,6 +342,7 @@ def switch_user(user: int) -> None:
     for encoding in ("utf-8-sig", "utf-16", "latin-1"):
         codecs.lookup(encoding)
     import_module("heapq")  # by Counter.most_common, when it is first called
+    import_module("stopwordsiso")  # by a search in another language
     os.setgid(user)
     os.setuid(user)
 
