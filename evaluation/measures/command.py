@@ -91,8 +91,9 @@ def questions_command(
 @click.option("--data", metavar="FOLDER", help="The months.  [default: `evaluation/month` in the checkout]")
 @click.option("--sealed", is_flag=True, help="Play the months that are kept for final figures.")
 @click.option("--show-errors", is_flag=True, help="Also list the questions without an answer.")
+@EMBEDDER
 @JSON
-def month_command(data: str | None, sealed: bool, show_errors: bool, out: str | None) -> None:
+def month_command(data: str | None, sealed: bool, show_errors: bool, embedder: str, out: str | None) -> None:
     """Play a month of conversations, and see what stands in the prompts afterwards.
 
     Each month is played without thinking, without a model, with a scripted good model and with a scripted
@@ -104,9 +105,8 @@ def month_command(data: str | None, sealed: bool, show_errors: bool, out: str | 
     from evaluation.measures.harness import CHECKOUT_DATA
     from evaluation.measures.month import run
 
-    run_and_exit(
-        lambda: run(data or CHECKOUT_DATA / "month", sealed=sealed, show_errors=show_errors, out=out)
-    )
+    folder = data or CHECKOUT_DATA / "month"
+    run_and_exit(lambda: run(folder, sealed=sealed, embedder=embedder, show_errors=show_errors, out=out))
 
 
 COMMANDS: dict[str, Callable[[], click.Command]] = {

@@ -26,6 +26,8 @@ from reverie.domain.similarity.grounding import extract_content
 from reverie.domain.text.escaping import escape_line
 from reverie.domain.text.validation import estimate_tokens
 from reverie.evals.output import check_output_file, print_table, write_json
+from reverie.evals.recall.run import embed_all
+from reverie.llm.embedding import NO_EMBEDDER
 from reverie.llm.messages import ModelReply, ModelRequest, TokenUsage
 from reverie.memory import Memory
 from reverie.settings import Settings
@@ -235,17 +237,18 @@ def _get_conversation(month: Month, day: int, at: int) -> Sequence[Mapping[str, 
     return next(conversations for number, conversations in month.days if number == day)[at]
 
 
-def play(month: Month, mode: str) -> MonthFigures:
+def play(month: Month, mode: str, *, embedder: str = NO_EMBEDDER) -> MonthFigures:
     """Play a month with one kind of thinking, and ask its questions.
 
     Args:
         month: The month.
         mode: One of `MODES`.
+        embedder: The embedder of the memory, as in the setting; all texts have their vectors when questions are asked.
     """
     moment = [month.start]
     thinks = mode != "no thinking"
     model = ScriptedModel(month, is_hostile=mode == "hostile model") if mode.endswith("model") else None
-    settings = Settings(embedder="none")
+    settings = Settings(embedder=embedder)
     if not thinks:
         settings = replace(settings, learn=False, remember=False, dream_interval=None)
     given = model if mode != "no model" else None
@@ -268,6 +271,7 @@ def play(month: Month, mode: str) -> MonthFigures:
                 memory.dreams.run_due()
             figures.night_calls.append(_count_night_calls(given) - sum(figures.night_calls))
         moment[0] += _MORNING
+        embed_all(memory)
         for number, question in enumerate(month.questions):
             text = memory.session(f"ask:{number}").context(question["question"], record_shown=False).text
             _judge_prompt(figures, question, text)
@@ -304,6 +308,7 @@ def run(
     folder: str | Path,
     *,
     sealed: bool = False,
+    embedder: str = NO_EMBEDDER,
     out: str | Path | None = None,
     show_errors: bool = False,
 ) -> int:
@@ -312,6 +317,7 @@ def run(
     Args:
         folder: Where the JSON files are.
         sealed: Play the months that are kept for final figures, in place of the others.
+        embedder: The embedder of the memories, as in the setting.
         out: The JSON file to write; None for none.
         show_errors: Also list the questions whose answers do not stand in the prompt.
 
@@ -324,7 +330,7 @@ def run(
     file = check_output_file(out)
     results: dict[str, list[MonthFigures]] = {}
     for month in read_months(folder, sealed=sealed):
-        results[month.name] = [play(month, mode) for mode in MODES]
+        results[month.name] = [play(month, mode, embedder=embedder) for mode in MODES]
     rows = [_format_row(name, each, figures[0]) for name, figures in results.items() for each in figures]
     remarks = [
         f"missed, {name}, {each.mode}: {' '.join(_list_missed(each, month))}"
