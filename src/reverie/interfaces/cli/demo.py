@@ -23,7 +23,7 @@ from reverie.domain.errors import InvalidInput
 from reverie.domain.scope import EVERY_SCOPE
 from reverie.domain.text import timestamps
 from reverie.interfaces.cli import output
-from reverie.interfaces.cli.options import Command, CommandContext, invocation
+from reverie.interfaces.cli.options import CommandContext, command
 from reverie.search.hits import SOURCES
 
 if TYPE_CHECKING:
@@ -57,8 +57,7 @@ class _Clock:
         return self.now
 
 
-@click.command(cls=Command)
-@invocation
+@command()
 def demo(context: CommandContext) -> None:
     """Replay an example conversation of several days into a folder, reopen it, and ask questions.
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from enum import IntEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -205,6 +206,21 @@ class CommandContext:
 
         return parse_postgres_url(place).shown
 
+    def build_arguments(self, options: Mapping[str, Any]) -> list[str]:
+        """Return the arguments with which another process opens the same memory.
+
+        Args:
+            options: Further options, by the name of their parameter.
+        """
+        arguments = ["--store", self.resolve_place()]
+        if self.settings is not None:
+            arguments += ["--settings", str(Path(self.settings).expanduser().absolute())]
+        for name, value in options.items():
+            arguments.append(f"--{name.replace('_', '-')}")
+            if value is not True:
+                arguments.append(f"{value:g}" if isinstance(value, float) else str(value))
+        return arguments
+
     def resolve_store_option(self) -> str | None:
         """Return the place of the command line or the environment; None for the platform's folder."""
         # An empty --store comes from an unset variable; it is refused, not replaced by the default.
@@ -227,70 +243,55 @@ def open_session(memory: Memory | Snapshot, id: str) -> Session:
     return memory.scoped(last[0].scope if last else parse_session_scope(id)).session(id)
 
 
-def store_option(name: str) -> Callable[[click.Context, click.Parameter, Any], None]:
-    """Return a callback that stores the value of an option in the `CommandContext`."""
+def _store_value(ctx: click.Context, option: click.Parameter, value: Any) -> None:
+    """Store the value of an option in the `CommandContext`."""
+    if value is not None and value is not False:
+        setattr(ctx.ensure_object(CommandContext), str(option.name), value)
 
-    def store(ctx: click.Context, _: click.Parameter, value: Any) -> None:
-        if value is not None and value is not False:
-            setattr(ctx.ensure_object(CommandContext), name, value)
 
-    return store
+def _create_option(*names: str, **attributes: Any) -> click.Option:
+    """Create an option that sets the field of the `CommandContext` of its name."""
+    return click.Option(names, expose_value=False, callback=_store_value, **attributes)
 
 
 def build_common_options() -> list[click.Parameter]:
     """Return the options that `reverie` and each of its commands accept."""
+    place = f"Folder of the memory, or URL of its database.  [${STORE}, or the platform's data folder]"
     return [
-        click.Option(
-            ["--store"],
-            metavar="PLACE",
-            expose_value=False,
-            callback=store_option("store"),
-            help=f"Folder of the memory, or URL of its database.  [${STORE}, or the platform's data folder]",
-        ),
-        click.Option(
-            ["--settings"],
-            metavar="FILE",
-            expose_value=False,
-            callback=store_option("settings"),
-            help="Settings file: YAML, TOML or JSON.",
-        ),
-        click.Option(
-            ["--quiet", "-q"],
-            is_flag=True,
-            expose_value=False,
-            callback=store_option("quiet"),
-            help="Print results only, no messages.",
-        ),
-        click.Option(
-            ["--debug"],
-            is_flag=True,
-            expose_value=False,
-            callback=store_option("debug"),
-            help="Show the traceback of an error.",
-        ),
+        _create_option("--store", metavar="PLACE", help=place),
+        _create_option("--settings", metavar="FILE", help="Settings file: YAML, TOML or JSON."),
+        _create_option("--quiet", "-q", is_flag=True, help="Print results only, no messages."),
+        _create_option("--debug", is_flag=True, help="Show the traceback of an error."),
     ]
 
 
-class CommandGroup(click.Group):
-    """Group with the options of `build_common_options`."""
+_AS_OF = "Answer as of then: 2025-01-31, a time, 2h for two hours ago, or the number of a change."
+_JSON = "Print one JSON document on standard output."
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.params.extend(build_common_options())
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the first sentence of each command, uncut."""
-        commands = sorted(self.commands.items())
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, command.get_short_help_str(200)) for name, command in commands])
+invocation = click.make_pass_decorator(CommandContext, ensure=True)
+"""Decorator that passes its `CommandContext` to a command."""
 
 
 class Command(click.Command):
     """Command with the options of `build_common_options`; its errors never quote arguments."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, json: bool = False, as_of: bool = False, **kwargs: Any) -> None:
+        """Create a command whose function takes the `CommandContext` first.
+
+        Args:
+            args: Arguments of `click.Command`.
+            json: Whether its result has a form for programs.
+            as_of: Whether it only reads, and can answer as of an earlier time.
+            kwargs: Arguments of `click.Command`.
+        """
         super().__init__(*args, **kwargs)
+        if as_of:
+            self.params.append(_create_option("--as-of", type=ChangeParam(), metavar="TIME", help=_AS_OF))
+        if json:
+            self.params.append(_create_option("--json", "as_json", is_flag=True, help=_JSON))
         self.params.extend(build_common_options())
+        if self.callback is not None:
+            self.callback = invocation(self.callback)
         # click's message about unexpected arguments quotes them, and they may be private.
         self.allow_extra_args = True
 
@@ -302,27 +303,27 @@ class Command(click.Command):
         return extra
 
 
-invocation = click.make_pass_decorator(CommandContext, ensure=True)
-"""Decorator that passes its `CommandContext` to a command."""
+def command(
+    name: str | None = None, *, cls: type[Command] = Command, **attributes: Any
+) -> Callable[[Callable[..., Any]], Command]:
+    """Return a decorator that turns a function into a `Command`."""
+    return click.command(name, cls, **attributes)
 
-as_json = click.option(
-    "--json",
-    is_flag=True,
-    expose_value=False,
-    callback=store_option("as_json"),
-    help="Print one JSON document on standard output.",
-)
-"""Option of commands whose result has a form for programs."""
 
-as_of = click.option(
-    "--as-of",
-    type=ChangeParam(),
-    metavar="TIME",
-    expose_value=False,
-    callback=store_option("as_of"),
-    help="Answer as of then: 2025-01-31, a time, 2h for two hours ago, or the number of a change.",
-)
-"""Option of commands that only read: answer as of an earlier time."""
+class CommandGroup(click.Group):
+    """Group with the options of `build_common_options`."""
+
+    command_class = Command
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.params.extend(build_common_options())
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the first sentence of each command, uncut."""
+        commands = sorted(self.commands.items())
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, command.get_short_help_str(200)) for name, command in commands])
 
 
 def combine_options(*decorators: Callable[[Any], Any]) -> Callable[[Any], Any]:

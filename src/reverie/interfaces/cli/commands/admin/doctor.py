@@ -10,7 +10,7 @@ import click
 from reverie.domain.errors import NotFound, ReverieError, StoreCorrupt, StoreIncompatible
 from reverie.domain.text.json_values import to_json_object
 from reverie.interfaces.cli import listing, output
-from reverie.interfaces.cli.options import Command, CommandContext, ExitCode, as_json, invocation
+from reverie.interfaces.cli.options import CommandContext, ExitCode, command
 
 if TYPE_CHECKING:
     from reverie.admin.doctor import Diagnosis
@@ -19,10 +19,8 @@ _CANNOT_OPEN = (NotFound, StoreCorrupt, StoreIncompatible)
 _UNREADABLE = ("database-missing", "database-foreign", "database-damaged")
 
 
-@click.command(cls=Command)
+@command(json=True)
 @click.option("--fix", is_flag=True, help="Repair what can be repaired automatically, and check again.")
-@as_json
-@invocation
 def doctor(context: CommandContext, /, fix: bool) -> None:
     """Diagnose the memory: compare database, journal, search index and files.
 

@@ -9,7 +9,7 @@ import click
 from reverie.domain.errors import Conflict, InvalidInput, NotFound
 from reverie.domain.text.json_values import to_json_object
 from reverie.interfaces.cli import output
-from reverie.interfaces.cli.options import Command, CommandContext, as_json, invocation
+from reverie.interfaces.cli.options import CommandContext, command
 
 if TYPE_CHECKING:
     from reverie.consolidation.cycle import PassOutcome
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _PASSES = ("enrich", "verify", "merge", "infer", "supersede", "promote")
 
 
-@click.command(cls=Command)
+@command(json=True)
 @click.option(
     "--pass", "passes", type=click.Choice(_PASSES), multiple=True, help="Run only this pass; repeatable."
 )
@@ -28,8 +28,6 @@ _PASSES = ("enrich", "verify", "merge", "infer", "supersede", "promote")
 @click.option(
     "--undo", "undone", type=int, metavar="BATCH", help="Undo the changes of a batch; 0 for the last."
 )
-@as_json
-@invocation
 def dream(
     context: CommandContext,
     /,

@@ -11,7 +11,7 @@ from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.scope import EVERY_SCOPE
 from reverie.domain.text.ids import validate_id
 from reverie.interfaces.cli import output
-from reverie.interfaces.cli.options import Command, CommandContext, ExitCode, as_json, invocation
+from reverie.interfaces.cli.options import CommandContext, ExitCode, command
 
 if TYPE_CHECKING:
     from reverie.admin.erasure.matching import ErasureItem
@@ -42,7 +42,7 @@ class _Selection(TypedDict):
     turns: bool
 
 
-@click.command(cls=Command)
+@command(json=True)
 @click.argument("ids", nargs=-1, metavar="[ID]...")
 @click.option("--session", metavar="SESSION", help="Erase this session instead, with its name.")
 @click.option("--scope", metavar="SCOPE", help="Erase this scope instead, such as user:alice.")
@@ -50,8 +50,6 @@ class _Selection(TypedDict):
 @click.option("--turns", is_flag=True, help="Also erase conversation turns that repeat it.")
 @click.option("--dry-run", is_flag=True, help="Only show what would be erased and what would remain.")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
-@as_json
-@invocation
 def forget(
     context: CommandContext,
     /,

@@ -9,7 +9,7 @@ import click
 
 from reverie.domain.errors import Conflict, InvalidInput, NotFound
 from reverie.interfaces.cli import listing, output
-from reverie.interfaces.cli.options import Command, CommandContext, ExitCode, as_json, invocation
+from reverie.interfaces.cli.options import CommandContext, ExitCode, command
 from reverie.interfaces.cli.prompts import ChangeParam
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ _SINCE = "Only changes since then: 2025-01-31, a time, 2h for the last two hours
 _UNTIL = "Only changes until then, likewise."
 
 
-@click.command(cls=Command)
+@command(json=True)
 @click.argument("id", required=False)
 @click.option(
     "--after", type=click.IntRange(min=0), default=0, metavar="NUMBER", help="Only changes after this one."
@@ -33,8 +33,6 @@ _UNTIL = "Only changes until then, likewise."
 @click.option("--actor", metavar="NAME", help="Only changes by this actor.")
 @click.option("--since", type=ChangeParam(), metavar="TIME", help=_SINCE)
 @click.option("--until", type=ChangeParam(), metavar="TIME", help=_UNTIL)
-@as_json
-@invocation
 def history(context: CommandContext, /, id: str | None, oldest_first: bool, **filters: Any) -> None:
     """List changes, newest first: all, or those of the record, turn, session, page or paragraph ID.
 
@@ -68,10 +66,8 @@ def _build_not_found(id: str) -> NotFound:
     return NotFound(f"no item ever had the id {id!r}: find it with `reverie recall WORDS`")
 
 
-@click.command(cls=Command)
+@command(json=True)
 @click.argument("id")
-@as_json
-@invocation
 def blame(context: CommandContext, /, id: str) -> None:
     """Show where ID comes from: author, time, reason, sources, and later changes.
 
@@ -90,14 +86,12 @@ def blame(context: CommandContext, /, id: str) -> None:
         output.print_text(origin.text)
 
 
-@click.command(cls=Command)
+@command(json=True)
 @click.argument("id", required=False)
 @click.argument("a", type=ChangeParam(), required=False)
 @click.argument("b", type=ChangeParam(), required=False)
 @click.option("--since", type=ChangeParam(), metavar="TIME", help="Show all differences since then.")
 @click.option("--until", type=ChangeParam(), metavar="TIME", help="With --since: until then.")
-@as_json
-@invocation
 def diff(
     context: CommandContext,
     /,
@@ -143,7 +137,7 @@ def _show(differences: list[Difference]) -> None:
         output.print_text(text)
 
 
-@click.command(cls=Command)
+@command(json=True)
 @click.argument("change", type=click.IntRange(min=1), required=False)
 @click.option(
     "--batch",
@@ -154,8 +148,6 @@ def _show(differences: list[Difference]) -> None:
 @click.option("--since", type=ChangeParam(), metavar="TIME", help="Undo all changes since then.")
 @click.option("--dry-run", is_flag=True, help="Only show what would be undone.")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
-@as_json
-@invocation
 def undo(context: CommandContext, /, dry_run: bool, yes: bool, **selection: Any) -> None:
     """Undo a CHANGE by its number, or several changes together.
 
@@ -199,7 +191,7 @@ def _print_result(result: UndoResult) -> None:
     output.print_text(f"{head}\n\n{result.text}")
 
 
-@click.command(cls=Command)
+@command(json=True)
 @click.option(
     "--before",
     type=ChangeParam(),
@@ -209,8 +201,6 @@ def _print_result(result: UndoResult) -> None:
 )
 @click.option("--dry-run", is_flag=True, help="Only count what would be given up.")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
-@as_json
-@invocation
 def thin(context: CommandContext, /, before: datetime | int, dry_run: bool, yes: bool) -> None:
     """Give up earlier versions of things from before a time, for room on the disk. Nothing does this by itself.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from reverie.interfaces.cli import output
-from reverie.interfaces.cli.options import Command, CommandContext, ExitCode, as_json, invocation
+from reverie.interfaces.cli.options import CommandContext, ExitCode, command
 
 if TYPE_CHECKING:
     from reverie.admin.erasure.redact_stored import SecretFinding
@@ -16,11 +16,9 @@ if TYPE_CHECKING:
 _SHOWN = 20
 
 
-@click.command(cls=Command)
+@command(json=True)
 @click.option("--dry-run", is_flag=True, help="Only show what contains a secret.")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
-@as_json
-@invocation
 def redact(context: CommandContext, /, dry_run: bool, yes: bool) -> None:
     """Remove keys, tokens, passwords and other secrets permanently from stored content.
 

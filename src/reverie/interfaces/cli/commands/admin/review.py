@@ -8,7 +8,7 @@ import click
 
 from reverie.domain.errors import InvalidInput
 from reverie.interfaces.cli import output
-from reverie.interfaces.cli.options import Command, CommandContext, as_json, invocation
+from reverie.interfaces.cli.options import CommandContext, command
 
 if TYPE_CHECKING:
     from reverie.consolidation.proposals import Verdict
@@ -19,14 +19,12 @@ _LONGEST = 300  # characters of a turn
 _DONE = {"accept": "Accepted", "reject": "Rejected", "later": "Left for later"}
 
 
-@click.command(cls=Command)
+@command(json=True)
 @click.argument("id", required=False)
 @click.option("--accept", "verdict", flag_value="accept", help="Make it a memory.")
 @click.option("--reject", "verdict", flag_value="reject", help="Do not propose it again.")
 @click.option("--later", "verdict", flag_value="later", help="Leave it undecided.")
 @click.option("--reason", metavar="TEXT", default="", help="Why it is rejected.")
-@as_json
-@invocation
 def review(context: CommandContext, /, id: str | None, verdict: str | None, reason: str) -> None:
     """List proposed memories, or decide one.
 

@@ -11,7 +11,7 @@ from reverie.domain.errors import InvalidInput
 from reverie.domain.scope import EVERY_SCOPE
 from reverie.domain.text.json_values import to_json_value
 from reverie.interfaces.cli import listing, output
-from reverie.interfaces.cli.options import Command, CommandContext, ExitCode, as_json, as_of, invocation
+from reverie.interfaces.cli.options import CommandContext, ExitCode, command
 
 if TYPE_CHECKING:
     from reverie.admin.stats import Stats
@@ -20,9 +20,7 @@ if TYPE_CHECKING:
     from reverie.stores.protocol import StoreProblem
 
 
-@click.command(cls=Command)
-@as_json
-@invocation
+@command(json=True)
 def init(context: CommandContext, /) -> None:
     """Create a memory in the folder, if there is none.
 
@@ -33,9 +31,7 @@ def init(context: CommandContext, /) -> None:
     context.print_result(f"Ready: {folder}", {"folder": folder})
 
 
-@click.command(cls=Command)
-@as_json
-@invocation
+@command(json=True)
 def check(context: CommandContext, /) -> None:
     """Check the database for errors; exits with 1 if there are any.
 
@@ -47,11 +43,9 @@ def check(context: CommandContext, /) -> None:
     _report_problems(context, {}, folder, problems)
 
 
-@click.command(cls=Command)
+@command(json=True)
 @click.argument("action", type=click.Choice(["create", "upgrade", "check"]))
 @click.argument("url", metavar="URL")
-@as_json
-@invocation
 def store(context: CommandContext, /, action: str, url: str) -> None:
     """Create, upgrade or check the tables of a PostgreSQL database, such as postgresql://host/database?memory=acme.
 
@@ -105,9 +99,7 @@ def _report_problems(
         raise click.exceptions.Exit(ExitCode.NOTHING)
 
 
-@click.command(cls=Command)
-@as_json
-@invocation
+@command(json=True)
 def embed(context: CommandContext, /) -> None:
     """Compute the vectors of everything that has none yet, such as after an import.
 
@@ -136,12 +128,9 @@ def _count(memory: Memory | Snapshot) -> Stats:
     return memory.admin.stats() if isinstance(memory, Memory) else memory.total_stats()
 
 
-@click.command(cls=Command)
+@command(as_of=True, json=True)
 @click.option("--scope", metavar="SCOPE", help="Count only what this scope sees, such as user:alice.")
 @click.option("--disk", is_flag=True, help="Show what takes the room on the disk instead.")
-@as_of
-@as_json
-@invocation
 def stats(context: CommandContext, /, scope: str | None, disk: bool) -> None:
     """Show statistics: records, turns, sessions, pages, changes, bytes and the state of the search index.
 

@@ -15,7 +15,7 @@ import click
 from reverie.domain.errors import InvalidInput, NotFound
 from reverie.interfaces.cli import output
 from reverie.interfaces.cli.commands.admin.review import describe_proposal
-from reverie.interfaces.cli.options import Command, CommandContext, ExitCode, invocation, open_session
+from reverie.interfaces.cli.options import CommandContext, ExitCode, command, open_session
 
 if TYPE_CHECKING:
     from reverie.agent import Agent, TurnResult
@@ -50,12 +50,11 @@ class _Talk:
     asked_id: str = ""
 
 
-@click.command(cls=Command)
+@command()
 @click.argument("session", default="cli:chat")
 @click.option("--model", metavar="NAME", help="Model to talk with, as provider:model.  [the setting `model`]")
 @click.option("--message", "-m", metavar="TEXT", help="Send this message, print the answer, and exit.")
 @click.option("--explain", is_flag=True, help="Explain after each answer what was recalled for it.")
-@invocation
 def chat(
     context: CommandContext, /, session: str, model: str | None, message: str | None, explain: bool
 ) -> None:

@@ -5,20 +5,12 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import click
 
 from reverie.interfaces.cli.commands.agent.mcp import find_program
-from reverie.interfaces.cli.options import (
-    Command,
-    CommandContext,
-    CommandGroup,
-    combine_options,
-    invocation,
-)
+from reverie.interfaces.cli.options import CommandContext, CommandGroup, combine_options
 from reverie.interfaces.hooks import runner
 from reverie.interfaces.hooks.events import EVENTS
 from reverie.interfaces.hooks.runner import HookOptions
@@ -81,24 +73,6 @@ def hook() -> None:
     """
 
 
-def _build_event_command(name: str, text: str) -> click.Command:
-    @combine_options(_where)
-    @invocation
-    def command(context: CommandContext, /, **values: Any) -> None:
-        options = HookOptions(
-            store=context.store,
-            settings=context.settings,
-            quiet=context.quiet,
-            debug=context.debug,
-            **values,
-        )
-        result = runner.try_run(name, options, sys.stdin)
-        click.echo(result.decode(), nl=False)
-
-    decorate: Callable[[Any], click.Command] = click.command(name, cls=Command, help=text)
-    return decorate(command)
-
-
 _HELP = {
     "session-start": "Start of a session: write the profile, MEMORY.md, rules, notes and the newest records.",
     "user-prompt": "Prompt of the user: store it, and write the memories that match.",
@@ -106,36 +80,40 @@ _HELP = {
     "tool-failure": "Failure of a tool: store its arguments and the error.",
     "session-end": "End of a session: save its insights.",
 }
+
+
+def _add_event_command(name: str, text: str) -> None:
+    @hook.command(name, help=text)
+    @_where
+    def run_event(context: CommandContext, /, **values: Any) -> None:
+        options = HookOptions(
+            store=context.store,
+            settings=context.settings,
+            quiet=context.quiet,
+            debug=context.debug,
+            **values,
+        )
+        click.echo(runner.try_run(name, options, sys.stdin).decode(), nl=False)
+
+
 for _name in EVENTS:
-    hook.add_command(_build_event_command(_name, _HELP[_name]))
+    _add_event_command(_name, _HELP[_name])
 
 
-@hook.command(cls=Command)
+@hook.command()
 @click.option("--client", type=click.Choice(CLIENTS), required=True, help="Agent that runs the hooks.")
 @_where
-@invocation
 def config(context: CommandContext, /, client: str, **values: Any) -> None:
     """Print the settings with which an agent runs the hooks.
 
     They contain the absolute paths of the folder and the program, and the options given here.
     """
     del client
-    arguments = ["--store", context.resolve_place()]
-    if context.settings is not None:
-        arguments += ["--settings", str(Path(context.settings).expanduser().absolute())]
-    defaults = HookOptions()
-    for name, value in values.items():
-        if value == getattr(defaults, name):
-            continue
-        option = f"--{name.replace('_', '-')}"
-        arguments += (
-            [option] if value is True else [option, f"{value:g}" if name == "timeout" else str(value)]
-        )
-    click.echo(
-        json.dumps(
-            {"hooks": _build_hooks(arguments, timeout=round(values["timeout"]) + _EXTRA_TIMEOUT_S)}, indent=2
-        )
-    )
+    usual = HookOptions()
+    changed = {name: value for name, value in values.items() if value != getattr(usual, name)}
+    timeout = round(values["timeout"]) + _EXTRA_TIMEOUT_S
+    hooks = _build_hooks(context.build_arguments(changed), timeout=timeout)
+    click.echo(json.dumps({"hooks": hooks}, indent=2))
     context.print_message("Paste it into ~/.claude/settings.json, or .claude/settings.json in a project.")
 
 

@@ -16,13 +16,7 @@ import click
 
 from reverie.domain.errors import MissingExtra, ReverieError
 from reverie.interfaces.cli import output
-from reverie.interfaces.cli.options import (
-    Command,
-    CommandContext,
-    CommandGroup,
-    combine_options,
-    invocation,
-)
+from reverie.interfaces.cli.options import CommandContext, CommandGroup, combine_options, invocation
 
 if TYPE_CHECKING:
     from reverie.interfaces.mcp.offer import ServedMemory
@@ -167,13 +161,12 @@ def _split_names(text: str) -> list[str]:
 # -- client settings ----------------------------------------------------------------------------------
 
 
-@mcp.command(cls=Command)
+@mcp.command()
 @combine_options(
     click.option("--client", type=click.Choice(CLIENTS), required=True, help="Client that uses the memory."),
     click.option("--name", default="reverie", show_default=True, help="Name of the server in the client."),
 )
 @_offer_options
-@invocation
 @click.pass_context
 def config(ctx: click.Context, context: CommandContext, /, client: str, name: str, **options: Any) -> None:
     """Print the settings with which a client starts this server: a command, or JSON.
@@ -185,17 +178,9 @@ def config(ctx: click.Context, context: CommandContext, /, client: str, name: st
     from reverie.interfaces.mcp.clients import format_settings
 
     before = ctx.meta.get("reverie.mcp", {})
-    values = {key: value or before.get(key) for key, value in options.items()}
-    command = [*find_program(), "mcp", "--store", context.resolve_place()]
-    if context.settings is not None:
-        command += ["--settings", str(Path(context.settings).expanduser().absolute())]
-    for key, value in values.items():
-        option = f"--{key.replace('_', '-')}"
-        if value is True:
-            command.append(option)
-        elif value:
-            command += [option, value]
-    click.echo(format_settings(client, name, command))
+    given = {key: value for key in options if (value := options[key] or before.get(key))}
+    arguments = [*find_program(), "mcp", *context.build_arguments(given)]
+    click.echo(format_settings(client, name, arguments))
     context.print_message(f"Paste it into {FORMS[client].place}.")
 
 

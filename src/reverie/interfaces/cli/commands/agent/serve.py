@@ -11,14 +11,7 @@ from reverie.domain.errors import MissingExtra
 from reverie.domain.record import ORIGINS
 from reverie.interfaces.cli import listing, output
 from reverie.interfaces.cli.commands.agent.mcp import log_to_stderr, run_background_work
-from reverie.interfaces.cli.options import (
-    Command,
-    CommandContext,
-    CommandGroup,
-    as_json,
-    combine_options,
-    invocation,
-)
+from reverie.interfaces.cli.options import CommandContext, CommandGroup, combine_options, command
 
 if TYPE_CHECKING:
     from reverie.interfaces.http.tokens import Token
@@ -29,7 +22,7 @@ _PACKAGES = ("starlette", "uvicorn", "pydantic")
 _RIGHTS = ("read", "write", "review", "forget", "admin")
 
 
-@click.command(cls=Command)
+@command()
 @combine_options(
     click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on."),
     click.option(
@@ -55,7 +48,6 @@ _RIGHTS = ("read", "write", "review", "forget", "admin")
         help="Maximum requests a minute with one token.  [no limit]",
     ),
 )
-@invocation
 def serve(
     context: CommandContext,
     /,
@@ -101,7 +93,7 @@ def token() -> None:
     """Create, list and revoke access tokens of `reverie serve`."""
 
 
-@token.command(cls=Command)
+@token.command(json=True)
 @click.argument("label")
 @combine_options(
     click.option(
@@ -125,8 +117,6 @@ def token() -> None:
     ),
     click.option("--expires", metavar="TIME", help="Time after which it ends, such as 30d.  [never]"),
 )
-@as_json
-@invocation
 def create(context: CommandContext, /, label: str, **options: Any) -> None:
     """Create a token for LABEL, and print it. It is shown once; the memory keeps a hash.
 
@@ -146,9 +136,7 @@ def create(context: CommandContext, /, label: str, **options: Any) -> None:
         click.echo(text)
 
 
-@token.command("list", cls=Command)
-@as_json
-@invocation
+@token.command("list", json=True)
 def list_tokens(context: CommandContext, /) -> None:
     """List all tokens, newest first: id, label, scope, rights, origin, state, last use.
 
@@ -169,9 +157,8 @@ def list_tokens(context: CommandContext, /) -> None:
     listing.print_listing(context, rows, document, empty="No tokens.")
 
 
-@token.command(cls=Command)
+@token.command()
 @click.argument("id")
-@invocation
 def revoke(context: CommandContext, /, id: str) -> None:
     """Revoke the token ID; a running server refuses it from the next request on."""
     from reverie.interfaces.http.tokens import TokenRegistry

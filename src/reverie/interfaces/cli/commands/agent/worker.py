@@ -17,7 +17,7 @@ from reverie.domain.errors import ReverieError, StoreIncompatible
 from reverie.domain.text.timestamps import utc_now
 from reverie.interfaces.cli import output
 from reverie.interfaces.cli.commands.agent.mcp import log_to_stderr
-from reverie.interfaces.cli.options import Command, CommandContext, invocation
+from reverie.interfaces.cli.options import CommandContext, command
 
 if TYPE_CHECKING:
     from reverie.memory import Memory
@@ -30,10 +30,9 @@ _LOOK_S = 5.0
 _BEAT_S = 10.0
 
 
-@click.command(cls=Command)
+@command()
 @click.option("--model", metavar="NAME", help="Model to use, as provider:model.  [the setting `model`]")
 @click.option("--once", is_flag=True, help="Do what is due now, and end.")
-@invocation
 def worker(context: CommandContext, /, model: str | None, once: bool) -> None:
     """Do background work until it is stopped: dreams, and what windows and sessions leave to do.
 

@@ -11,14 +11,7 @@ from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.scope import EVERY_SCOPE
 from reverie.domain.text import timestamps
 from reverie.interfaces.cli import listing, output
-from reverie.interfaces.cli.options import (
-    Command,
-    CommandContext,
-    as_json,
-    as_of,
-    invocation,
-    open_session,
-)
+from reverie.interfaces.cli.options import CommandContext, command, open_session
 from reverie.interfaces.cli.prompts import TimeParam, read_text
 
 if TYPE_CHECKING:
@@ -26,14 +19,11 @@ if TYPE_CHECKING:
     from reverie.memory import Memory
 
 
-@click.command(cls=Command)
+@command(as_of=True, json=True)
 @click.option("--scope", default="", metavar="SCOPE", help="List what this scope sees; '*' for all scopes.")
 @click.option(
     "--limit", type=click.IntRange(min=1), default=50, show_default=True, help="Maximum number of sessions."
 )
-@as_of
-@as_json
-@invocation
 def sessions(context: CommandContext, /, scope: str, limit: int) -> None:
     """List sessions, most recently active first.
 
@@ -57,14 +47,12 @@ def _serialize_overview(session: SessionOverview) -> dict[str, Any]:
     return session.state.to_dict() | {"turns": session.turns, "last_at": last}
 
 
-@click.command("say", cls=Command)
+@command("say", json=True)
 @click.argument("session")
 @click.argument("text", nargs=-1, required=True)
 @click.option("--role", type=click.Choice(ROLES), default="user", show_default=True, help="Role of the turn.")
 @click.option("--speaker", default="", metavar="NAME", help="Name of the speaker.")
 @click.option("--at", type=TimeParam(), metavar="TIME", help="Time of the turn; default now.")
-@as_json
-@invocation
 def add_turn(context: CommandContext, /, session: str, text: tuple[str, ...], **fields: Any) -> None:
     """Add a turn to SESSION; the first turn creates the session.
 
@@ -84,12 +72,10 @@ def add_turn(context: CommandContext, /, session: str, text: tuple[str, ...], **
     context.print_result(message, {"turn": turn}, brief=turn.id)
 
 
-@click.command(cls=Command)
+@command(json=True)
 @click.argument("turn")
 @click.argument("thumb", type=click.Choice(["up", "down"]))
 @click.option("--note", default="", metavar="TEXT", help="Reason, in words.")
-@as_json
-@invocation
 def feedback(context: CommandContext, /, turn: str, thumb: str, note: str) -> None:
     """Say that an answer was good (up) or bad (down); a later thumb replaces an earlier one.
 
@@ -105,7 +91,7 @@ def feedback(context: CommandContext, /, turn: str, thumb: str, note: str) -> No
     context.print_result(f"Noted: {rated.id} ({thumb})", {"turn": rated})
 
 
-@click.command("context", cls=Command)
+@command("context", as_of=True, json=True)
 @click.argument("session")
 @click.argument("message", nargs=-1)
 @click.option("--soft-tokens", type=click.IntRange(min=0), metavar="N", help="Token budget to aim for.")
@@ -114,9 +100,6 @@ def feedback(context: CommandContext, /, turn: str, thumb: str, note: str) -> No
 @click.option(
     "--explain", is_flag=True, help="Also show what was left out, the token costs, and the reasons."
 )
-@as_of
-@as_json
-@invocation
 def print_context(
     context: CommandContext,
     /,

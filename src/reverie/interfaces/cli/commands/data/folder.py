@@ -14,14 +14,7 @@ from reverie.domain.errors import InvalidInput, StoreUnavailable
 from reverie.domain.text import timestamps
 from reverie.domain.text.json_values import to_json_object
 from reverie.interfaces.cli import output
-from reverie.interfaces.cli.options import (
-    Command,
-    CommandContext,
-    ExitCode,
-    as_json,
-    combine_options,
-    invocation,
-)
+from reverie.interfaces.cli.options import CommandContext, ExitCode, combine_options, command
 
 if TYPE_CHECKING:
     from reverie.files.exchange import FileExchange
@@ -32,11 +25,10 @@ if TYPE_CHECKING:
 _MOST_LISTED = 1_000
 
 
-@click.command(cls=Command)
+@command()
 @click.option(
     "--once", is_flag=True, help="Import pending edits and exit, with 1 if some files cannot be imported."
 )
-@invocation
 def watch(context: CommandContext, /, once: bool) -> None:
     """Import edited files about a second after they are saved, until interrupted.
 
@@ -100,10 +92,9 @@ def _show(edits: list[HandEdit]) -> None:
     output.print_rows((each.what, each.subject, each.id, each.path) for each in edits)
 
 
-@click.command(cls=Command)
+@command()
 @click.argument("action", type=click.Choice(["pull", "push"]))
 @click.argument("folder", metavar="FOLDER")
-@invocation
 def files(context: CommandContext, /, action: str, folder: str) -> None:
     """Write the files of a memory in a database, or take in edits.
 
@@ -150,13 +141,11 @@ def _push(context: CommandContext, exchange: FileExchange) -> bool:
     return bool(report.edits.problems or report.files.failed)
 
 
-@click.command(cls=Command)
+@command(json=True)
 @combine_options(
     click.option("--yes", is_flag=True, help="Do not ask for confirmation."),
     click.option("--force", is_flag=True, help="Rebuild even if the database can be read."),
-    as_json,
 )
-@invocation
 def rebuild(context: CommandContext, /, yes: bool, force: bool) -> None:
     """Rebuild a missing or unreadable database from the folder's files.
 

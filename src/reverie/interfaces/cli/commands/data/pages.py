@@ -13,7 +13,7 @@ from reverie.domain.page import MEMORY, is_log, validate_page_name
 from reverie.domain.text.json_values import to_json_object
 from reverie.domain.text.validation import strip_terminal_codes
 from reverie.interfaces.cli import listing, output
-from reverie.interfaces.cli.options import Command, CommandContext, as_json, as_of, invocation
+from reverie.interfaces.cli.options import Command, CommandContext, command
 from reverie.interfaces.cli.prompts import TimeParam, read_text
 
 if TYPE_CHECKING:
@@ -21,10 +21,7 @@ if TYPE_CHECKING:
     from reverie.repositories.pages import PageOverview
 
 
-@click.command(cls=Command)
-@as_of
-@as_json
-@invocation
+@command(as_of=True, json=True)
 def pages(context: CommandContext, /) -> None:
     """List pages and logs: MEMORY.md, HISTORY.md, daily notes and others.
 
@@ -47,11 +44,8 @@ def _serialize_overview(page: PageOverview) -> dict[str, Any]:
     return to_json_object(page, "name", "paragraphs", "characters", "updated_at")
 
 
-@click.command(cls=Command)
+@command(as_of=True, json=True)
 @click.argument("name", default=MEMORY)
-@as_of
-@as_json
-@invocation
 def page(context: CommandContext, /, name: str) -> None:
     """Print MEMORY.md, or the page or log NAME.
 
@@ -70,15 +64,13 @@ def page(context: CommandContext, /, name: str) -> None:
         click.echo(output.escape_text(text), nl=not text.endswith("\n"))
 
 
-@click.command(cls=Command)
+@command(json=True)
 @click.argument("name", default=MEMORY)
 @click.option("--from", "file", metavar="FILE", help="Read the new text from a file; - for standard input.")
 @click.option(
     "--replace", nargs=2, metavar="OLD NEW", help="Replace OLD, which must occur exactly once, with NEW."
 )
 @click.option("--reason", default="", metavar="TEXT", help="Reason, for the journal.")
-@as_json
-@invocation
 def edit(
     context: CommandContext,
     /,
@@ -156,13 +148,11 @@ class _BulletCommand(Command):
         return extra
 
 
-@click.command(cls=_BulletCommand)
+@command(cls=_BulletCommand, json=True)
 @click.argument("name")
 @click.argument("text", nargs=-1, required=True)
 @click.option("--at", type=TimeParam(), metavar="TIME", help="Time of the paragraph; default now.")
 @click.option("--source", default="", metavar="TEXT", help="Source of the paragraph; for logs.")
-@as_json
-@invocation
 def append(context: CommandContext, /, name: str, text: tuple[str, ...], **fields: Any) -> None:
     """Append a paragraph to a log, or a line to a page; create a missing one.
 

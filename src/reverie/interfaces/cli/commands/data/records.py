@@ -16,16 +16,7 @@ from reverie.domain.secrets.redactor import has_redaction
 from reverie.domain.text import timestamps
 from reverie.domain.text.validation import strip_terminal_codes
 from reverie.interfaces.cli import listing, output
-from reverie.interfaces.cli.options import (
-    Command,
-    CommandContext,
-    ExitCode,
-    as_json,
-    as_of,
-    combine_options,
-    invocation,
-    open_scope_of,
-)
+from reverie.interfaces.cli.options import CommandContext, ExitCode, combine_options, command, open_scope_of
 from reverie.interfaces.cli.prompts import TimeParam, read_text
 from reverie.search.hits import SOURCES
 
@@ -58,7 +49,7 @@ _where = combine_options(
 # -- saving ------------------------------------------------------------------------------------------
 
 
-@click.command(cls=Command)
+@command(json=True)
 @click.argument("text", nargs=-1, required=True)
 @click.option("--category", metavar="PATH", help="Category path, such as user-preferences/style.")
 @click.option("--kind", type=click.Choice(KINDS), metavar="KIND", help=f"One of {', '.join(KINDS)}.")
@@ -82,8 +73,6 @@ _where = combine_options(
 @click.option("--ttl", metavar="DURATION", help="Expire after 90s, 10m, 1h30m, 2d, ….")
 @click.option("--valid-from", type=TimeParam(), metavar="TIME", help="Start of its validity.")
 @click.option("--valid-to", type=TimeParam(), metavar="TIME", help="End of its validity.")
-@as_json
-@invocation
 def remember(context: CommandContext, /, text: tuple[str, ...], scope: str, **fields: Any) -> None:
     """Save something to long-term memory.
 
@@ -114,7 +103,7 @@ def remember(context: CommandContext, /, text: tuple[str, ...], scope: str, **fi
 # -- finding -----------------------------------------------------------------------------------------
 
 
-@click.command(cls=Command)
+@command(as_of=True, json=True)
 @click.argument("query", nargs=-1)
 @click.option(
     "--limit", type=click.IntRange(min=1), default=10, show_default=True, help="Maximum number of results."
@@ -131,9 +120,6 @@ def remember(context: CommandContext, /, text: tuple[str, ...], scope: str, **fi
 @click.option("--turns-only", "only", flag_value="turns", help="Search conversations only.")
 @click.option("--pages-only", "only", flag_value="pages", help="Search pages only.")
 @click.option("--explain", is_flag=True, help="Show the matched words and the parts of each score.")
-@as_of
-@as_json
-@invocation
 def recall(
     context: CommandContext,
     /,
@@ -230,11 +216,8 @@ def format_place(turn: Turn | None) -> str:
     return "-" if turn is None else f"{turn.session}#{turn.position}"
 
 
-@click.command(cls=Command)
+@command(as_of=True, json=True)
 @click.argument("id")
-@as_of
-@as_json
-@invocation
 def show(context: CommandContext, /, id: str) -> None:
     """Show a record, a turn or a paragraph with all its fields, or the conversation of a session.
 
@@ -295,7 +278,7 @@ def _build_not_found(id: str) -> NotFound:
     )
 
 
-@click.command("list", cls=Command)
+@command("list", as_of=True, json=True)
 @_where
 @click.option("--archived", is_flag=True, help="List archived records instead of live ones.")
 @click.option("--pinned", is_flag=True, help="Only pinned records.")
@@ -306,9 +289,6 @@ def _build_not_found(id: str) -> NotFound:
 @click.option(
     "--offset", type=click.IntRange(min=0), default=0, show_default=True, help="Number of records to skip."
 )
-@as_of
-@as_json
-@invocation
 def list_records(context: CommandContext, /, scope: str, archived: bool, pinned: bool, **where: Any) -> None:
     """List records, newest first. A headline stands for the records that it sums up.
 
@@ -327,11 +307,8 @@ def list_records(context: CommandContext, /, scope: str, archived: bool, pinned:
     )
 
 
-@click.command(cls=Command)
+@command(as_of=True, json=True)
 @click.option("--scope", default="", metavar="SCOPE", help="Count what this scope sees; '*' for all scopes.")
-@as_of
-@as_json
-@invocation
 def categories(context: CommandContext, /, scope: str) -> None:
     """List the categories in use, with the number of records in each.
 
@@ -342,11 +319,8 @@ def categories(context: CommandContext, /, scope: str) -> None:
     _tally(context, "categories", counts)
 
 
-@click.command(cls=Command)
+@command(as_of=True, json=True)
 @click.option("--scope", default="", metavar="SCOPE", help="Count what this scope sees; '*' for all scopes.")
-@as_of
-@as_json
-@invocation
 def tags(context: CommandContext, /, scope: str) -> None:
     """List the tags in use, with the number of records with each.
 
@@ -369,11 +343,9 @@ def _tally(context: CommandContext, /, name: str, counts: dict[str, int]) -> Non
 # -- changing -----------------------------------------------------------------------------------------
 
 
-@click.command(cls=Command)
+@command(json=True)
 @click.argument("id")
 @click.option("--reason", default="", metavar="TEXT", help="Reason, for the journal.")
-@as_json
-@invocation
 def archive(context: CommandContext, /, id: str, reason: str) -> None:
     """Take a record out of search; `reverie restore` brings it back.
 
@@ -383,10 +355,8 @@ def archive(context: CommandContext, /, id: str, reason: str) -> None:
         _print_change(context, "Archived", open_scope_of(memory, id).archive(id, reason=reason))
 
 
-@click.command(cls=Command)
+@command(json=True)
 @click.argument("id")
-@as_json
-@invocation
 def restore(context: CommandContext, /, id: str) -> None:
     """Bring an archived record back into search.
 
@@ -396,10 +366,8 @@ def restore(context: CommandContext, /, id: str) -> None:
         _print_change(context, "Restored", open_scope_of(memory, id).restore(id))
 
 
-@click.command(cls=Command)
+@command(json=True)
 @click.argument("id")
-@as_json
-@invocation
 def pin(context: CommandContext, /, id: str) -> None:
     """Protect a record from decay and automatic changes.
 
@@ -409,10 +377,8 @@ def pin(context: CommandContext, /, id: str) -> None:
         _print_change(context, "Pinned", open_scope_of(memory, id).update(id, pinned=True))
 
 
-@click.command(cls=Command)
+@command(json=True)
 @click.argument("id")
-@as_json
-@invocation
 def unpin(context: CommandContext, /, id: str) -> None:
     """Allow decay and automatic changes again.
 
@@ -426,11 +392,9 @@ def _print_change(context: CommandContext, /, verb: str, record: Record) -> None
     context.print_result(f"{verb} {record.id}.", {"record": record})
 
 
-@click.command(cls=Command)
+@command(json=True)
 @click.option("--older-than", metavar="DURATION", help="Minimum time since archiving, such as 30d.")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
-@as_json
-@invocation
 def purge(context: CommandContext, /, older_than: str | None, yes: bool) -> None:
     """Delete archived records permanently.
 

@@ -15,7 +15,7 @@ from reverie.domain.record import ORIGINS, Origin
 from reverie.domain.scope import EVERY_SCOPE
 from reverie.domain.text import timestamps
 from reverie.interfaces.cli import output
-from reverie.interfaces.cli.options import Command, CommandContext, as_json, as_of, invocation
+from reverie.interfaces.cli.options import CommandContext, command
 
 if TYPE_CHECKING:
     from reverie.admin.transfer.backup import Backup, RecoveryReport
@@ -42,11 +42,9 @@ _EXPECTED = {"known", "repeated"}
 # -- backup and recover ------------------------------------------------------------------------------------
 
 
-@click.command(cls=Command)
+@command(json=True)
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--overwrite", is_flag=True, help="Replace an existing file.")
-@as_json
-@invocation
 def backup(context: CommandContext, /, file: Path, overwrite: bool) -> None:
     """Back up the memory to one FILE; other programs may keep writing.
 
@@ -69,11 +67,9 @@ def backup(context: CommandContext, /, file: Path, overwrite: bool) -> None:
         )
 
 
-@click.command(cls=Command)
+@command(json=True)
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--replace", is_flag=True, help="Move an existing memory aside, within the folder.")
-@as_json
-@invocation
 def recover(context: CommandContext, /, file: Path, replace: bool) -> None:
     """Recover a memory from a backup FILE into the folder.
 
@@ -93,11 +89,9 @@ def recover(context: CommandContext, /, file: Path, replace: bool) -> None:
     context.print_result(text, report)
 
 
-@click.command(cls=Command)
+@command(json=True)
 @click.argument("source", metavar="FROM")
 @click.argument("target", metavar="TO")
-@as_json
-@invocation
 def copy(context: CommandContext, /, source: str, target: str) -> None:
     """Copy the memory FROM a folder or a database TO another, where there is none yet.
 
@@ -146,7 +140,7 @@ def _measure_database(folder: Path | None) -> int | None:
 # -- export ------------------------------------------------------------------------------------------------
 
 
-@click.command(cls=Command)
+@command(as_of=True, json=True)
 @click.argument("target")
 @click.option(
     "--format",
@@ -158,9 +152,6 @@ def _measure_database(folder: Path | None) -> int | None:
 )
 @click.option("--scope", metavar="SCOPE", multiple=True, help="Only this scope; repeatable.")
 @click.option("--overwrite", is_flag=True, help="Replace an existing file.")
-@as_of
-@as_json
-@invocation
 def export(
     context: CommandContext,
     /,
@@ -205,7 +196,7 @@ def _count_items(memory: Memory | Snapshot) -> int:
 # -- import ------------------------------------------------------------------------------------------------
 
 
-@click.command("import", cls=Command)
+@command("import", json=True)
 @click.argument("path", type=click.Path(path_type=Path))
 @click.option("--format", "form", type=click.Choice(FORMS), help="Format of PATH; default detected.")
 @click.option("--dry-run", is_flag=True, help="Only show what would be imported.")
@@ -215,8 +206,6 @@ def _count_items(memory: Memory | Snapshot) -> int:
     type=click.Choice(ORIGINS),
     help="Origin of the records; those of origin import are never added to a prompt unasked.",
 )
-@as_json
-@invocation
 def import_path(
     context: CommandContext,
     /,
