@@ -13,6 +13,7 @@ from reverie import Memory
 from reverie.interfaces.http import conditions, pages, records
 from reverie.interfaces.http.conditions import check_match
 from reverie.interfaces.http.server import HttpServer
+from reverie.stores.writer import StoreWriter
 from tests.interfaces.http.conftest import open_client
 
 TURNS = "/v1/sessions/telegram:1/turns"
@@ -405,16 +406,17 @@ def test_a_repeated_request_with_a_key_is_not_done_twice_not_even_after_a_restar
 
 
 def test_a_key_is_marked_by_the_transaction_itself(client: TestClient, memory: Memory, monkeypatch) -> None:
-    from reverie.interfaces.http.receipts import Receipts
-
     key = {"Idempotency-Key": "k-2"}
     body = {"turns": [{"role": "user", "content": "Hello"}]}
+    commit = StoreWriter.commit
 
-    def killed(self: Receipts, cursors: object) -> None:
-        raise KeyError("killed here")
+    def killed(self: StoreWriter, changes: list, **options: Any) -> list:
+        if not changes and any(name.startswith("http.key.") for name in options["cursors"] or ()):
+            raise KeyError("killed here")
+        return commit(self, changes, **options)
 
     with monkeypatch.context() as patched:
-        patched.setattr(Receipts, "_set", killed)
+        patched.setattr(StoreWriter, "commit", killed)
         assert client.post(TURNS, json=body, headers=key).status_code == 500
     again = client.post(TURNS, json=body, headers=key)
     assert "do not send it again" in problem(again, 409, "already-done")

@@ -71,7 +71,7 @@ class Receipts:
             with setting_cursors({name: json.dumps({"at": now, "asked": asked})}):
                 answer = act()
             done = {"at": now, "asked": asked, "status": answer.status, "reference": answer.reference}
-            self._set({name: json.dumps(done)})
+            self._writer.commit([], cursors={name: json.dumps(done)})
         self._prune_sometimes()
         return answer
 
@@ -121,20 +121,13 @@ class Receipts:
             self._made += 1
             is_due = self._made % _PRUNED_EVERY == 1
         if is_due:
-            old = [
-                name
-                for name, text in self._store.cursors().items()
-                if name.startswith(_CURSOR) and self._is_old(json.loads(text)["at"])
-            ]
+            kept = self._store.cursors(_CURSOR)
+            old = [name for name, text in kept.items() if self._is_old(json.loads(text)["at"])]
             if old:
-                self._set(dict.fromkeys(old))
+                self._writer.commit([], cursors=dict.fromkeys(old))
 
     def _is_old(self, at: str) -> bool:
         return self._writer.clock() - parse_time(at) > KEPT
-
-    def _set(self, cursors: dict[str, str | None]) -> None:
-        writer = self._writer
-        self._store.commit([], actor=writer.actor, at=writer.clock(), cursors=cursors)
 
 
 def _hash(data: bytes) -> str:

@@ -6,7 +6,6 @@ shown once, when it is created.
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import hmac
 import json
@@ -16,6 +15,7 @@ import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import Any, Literal, get_args
 
 from reverie.domain.errors import InvalidInput, NotFound
@@ -39,7 +39,6 @@ _CURSOR = "http.token."
 _USED = "http.token-used."
 _REQUIRED = "http.token-required"
 _USE_NOTED_EVERY = timedelta(minutes=1)
-_MOST_PARSED = 1_000
 _NO_DIGEST = hashlib.sha256(b"").hexdigest()
 
 
@@ -115,7 +114,6 @@ class TokenRegistry:
         self._lock = threading.Lock()
         self._used: dict[str, datetime] = {}
         self._is_required = False
-        self._parsed: dict[str, tuple[str, Token]] = {}
 
     def create(
         self,
@@ -154,7 +152,8 @@ class TokenRegistry:
         if scope and "admin" in allowed:
             raise InvalidInput("the right admin is about all scopes: leave out the scope, or the right")
         now = self._writer.clock()
-        secret = base64.urlsafe_b64encode(secrets.token_bytes(32)).rstrip(b"=").decode()
+        end = None if expires is None else add_duration(now, parse_duration(expires, name="expires"))
+        secret = secrets.token_urlsafe(32)
         token = Token(
             id=secrets.token_hex(4),
             label=label,
@@ -163,21 +162,15 @@ class TokenRegistry:
             origin=origin,
             digest=_digest(secret),
             created_at=now,
-            expires_at=None
-            if expires is None
-            else add_duration(now, parse_duration(expires, name="expires")),
+            expires_at=end,
         )
-        self._set({_CURSOR + token.id: _encode(token), _REQUIRED: "1"})
+        self._writer.commit([], cursors={_CURSOR + token.id: _encode(token), _REQUIRED: "1"})
         return token, f"{PREFIX}{token.id}_{secret}"
 
     def list(self) -> list[Token]:
         """Return all tokens, the newest first, revoked ones too."""
-        cursors = self._store.cursors()
-        tokens = [
-            self._read(name.removeprefix(_CURSOR), text)
-            for name, text in cursors.items()
-            if name.startswith(_CURSOR)
-        ]
+        cursors = self._store.cursors(_CURSOR)
+        tokens = [self._read(name.removeprefix(_CURSOR), text) for name, text in cursors.items()]
         return sorted(tokens, key=lambda token: token.created_at, reverse=True)
 
     def revoke(self, id: str) -> Token:
@@ -192,7 +185,7 @@ class TokenRegistry:
         token = self._read(id, text)
         if token.revoked_at is None:
             token = replace(token, revoked_at=self._writer.clock())
-            self._set({_CURSOR + id: _encode(token)})
+            self._writer.commit([], cursors={_CURSOR + id: _encode(token)})
         return token
 
     def is_required(self) -> bool:
@@ -207,7 +200,7 @@ class TokenRegistry:
         """
         match = _FORM.fullmatch(text)
         stored = None if match is None else self._store.cursor(_CURSOR + match[1])
-        token = None if stored is None or match is None else self._parse_known(match[1], stored)
+        token = None if stored is None or match is None else _decode(match[1], stored)
         expected = _NO_DIGEST if token is None else token.digest
         is_same = hmac.compare_digest(_digest("" if match is None else match[2]), expected)
         now = self._writer.clock()
@@ -225,50 +218,25 @@ class TokenRegistry:
             if last is not None and abs(now - last) < _USE_NOTED_EVERY:
                 return
             self._used[id] = now
-        self._set({_USED + id: format_time(now)})
-
-    def _parse_known(self, id: str, text: str) -> Token:
-        """Return a token as the store has it; the text is parsed again only where it has changed."""
-        known = self._parsed.get(id)
-        if known is None or known[0] != text:
-            if len(self._parsed) >= _MOST_PARSED:
-                self._parsed.clear()
-            known = self._parsed[id] = text, self._read(id, text)
-        return known[1]
+        self._writer.commit([], cursors={_USED + id: format_time(now)})
 
     def _read(self, id: str, text: str) -> Token:
-        fields = json.loads(text)
+        """Return a token with its last use."""
         used = self._store.cursor(_USED + id)
-        return Token(
-            id=id,
-            label=fields["label"],
-            scope=fields["scope"],
-            rights=tuple(fields["rights"]),
-            origin=fields["origin"],
-            digest=fields["digest"],
-            created_at=parse_time(fields["created_at"]),
-            expires_at=_parse(fields["expires_at"]),
-            revoked_at=_parse(fields["revoked_at"]),
-            last_used_at=_parse(used),
-        )
-
-    def _set(self, cursors: dict[str, str]) -> None:
-        writer = self._writer
-        self._store.commit([], actor=writer.actor, at=writer.clock(), cursors=cursors)
+        return replace(_decode(id, text), last_used_at=None if used is None else parse_time(used))
 
 
 def _encode(token: Token) -> str:
-    fields = {"label": token.label, "scope": token.scope, "rights": token.rights, "origin": token.origin}
-    times = {name: _format(getattr(token, name)) for name in _TIMES}
-    return json.dumps({**fields, "digest": token.digest, **times}, ensure_ascii=False)
+    names = ("label", "scope", "rights", "origin", "digest", *_TIMES)
+    return json.dumps(to_json_object(token, *names), ensure_ascii=False)
 
 
-def _format(moment: datetime | None) -> str | None:
-    return None if moment is None else format_time(moment)
-
-
-def _parse(text: str | None) -> datetime | None:
-    return None if text is None else parse_time(text)
+@lru_cache(maxsize=1_000)
+def _decode(id: str, text: str) -> Token:
+    """Return a token as the store has it, without its last use."""
+    fields = json.loads(text)
+    times = {name: parse_time(fields[name]) for name in _TIMES if fields[name] is not None}
+    return Token(**{**fields, **times, "id": id, "rights": tuple(fields["rights"])})
 
 
 def _digest(secret: str) -> str:
