@@ -13,9 +13,9 @@ from starlette.testclient import TestClient
 
 from reverie import Memory
 from reverie.interfaces.http import serve
+from reverie.interfaces.http.operations import Operation
 from reverie.interfaces.http.page.rendering import FOLDER, TEXTS
 from reverie.interfaces.http.page.site import GROUPS
-from reverie.interfaces.http.page.views import PageView
 from reverie.interfaces.http.server import HttpServer
 from reverie.interfaces.http.tokens import RIGHTS
 from tests.interfaces.http.conftest import serve_here
@@ -26,7 +26,7 @@ VIEWS = [each for group in GROUPS for each in group.VIEWS]
 
 
 def name_of(value: object) -> str:
-    return value.name if isinstance(value, PageView) else str(value)
+    return value.name if isinstance(value, Operation) else str(value)
 
 
 def fill(path: str) -> str:
@@ -68,7 +68,7 @@ class Page(HTMLParser):
 
 
 @pytest.mark.parametrize("view", VIEWS, ids=name_of)
-def test_a_view_needs_a_token_and_its_right(client: TestClient, server: HttpServer, view: PageView) -> None:
+def test_a_view_needs_a_token_and_its_right(client: TestClient, server: HttpServer, view: Operation) -> None:
     weak = [right for right in RIGHTS if right not in (view.right, "admin")]
     _, token = server.tokens.create("weak", scope="user:alice", rights=weak)
     options: Any = {"headers": OWN, "follow_redirects": False} | (
@@ -88,7 +88,7 @@ def test_a_view_needs_a_token_and_its_right(client: TestClient, server: HttpServ
     "headers", [{}, {"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "same-site"}, {"Origin": "null"}]
 )
 def test_a_form_of_another_site_is_refused(
-    client: TestClient, view: PageView, headers: dict[str, str]
+    client: TestClient, view: Operation, headers: dict[str, str]
 ) -> None:
     refused = client.post(fill(view.path), data={"x": ""}, headers=headers, follow_redirects=False)
     assert refused.status_code == 403

@@ -12,12 +12,14 @@ from functools import partial
 import anyio
 from starlette.responses import StreamingResponse
 
+from reverie.admin.history import History
 from reverie.admin.history.diff import serialize_change
+from reverie.admin.history.positions import get_row, list_transaction_rows
 from reverie.domain.change import JournalEntry
 from reverie.domain.errors import InvalidInput, NotFound, ReverieError
 from reverie.domain.scope import EVERY_SCOPE
 from reverie.interfaces.http import schemas
-from reverie.interfaces.http.operations import Answer, Call, OperationList, answer_reference
+from reverie.interfaces.http.operations import Answer, Call, OperationList, answer_reference, parse_number
 from reverie.interfaces.http.problems import Problem
 from reverie.stores.protocol import Store
 
@@ -108,10 +110,13 @@ def stream_changes(call: Call) -> Answer:
     `batch`, `actor`, `subject` and `id`, and no content.
     """
     server = call.server
-    last = call.headers.get("last-event-id", "")
-    if last and not (last.isascii() and last.isdecimal() and len(last) <= 18):
-        raise InvalidInput("Last-Event-ID is no number of a change: send the id of an event")
-    begin = int(last) if last else server.sequence() if call.query.after is None else call.query.after
+    begin: int | None = call.query.after
+    if last := call.headers.get("last-event-id"):
+        begin = parse_number(last)
+        if begin is None:
+            raise InvalidInput("Last-Event-ID is no number of a change: send the id of an event")
+    if begin is None:
+        begin = server.sequence()
     if server.streams >= MOST_STREAMS:
         raise Problem(503, f"{MOST_STREAMS} streams are open. Try again later.", headers={"Retry-After": "5"})
     stream = StreamingResponse(
@@ -172,7 +177,8 @@ def undo(call: Call) -> Answer:
     """Take changes back, all of them in one transaction."""
     asked: schemas.UndoInput = call.body
     _require_own_changes(call, asked)
-    result = call.history.undo(asked.changes, batch=asked.batch, since=asked.since, dry_run=asked.dry_run)
+    history = History(call.whole._parts.writer)
+    result = history.undo(asked.changes, batch=asked.batch, since=asked.since, dry_run=asked.dry_run)
     body = result.to_dict()
     if not asked.dry_run:
         body["differences"] = []  # a receipt keeps this answer, and no content
@@ -185,17 +191,11 @@ def _require_own_changes(call: Call, asked: schemas.UndoInput) -> None:
         return
     if asked.since is not None:
         raise Problem(403, "Everything since a moment is about all scopes. Name changes, or a batch.")
-    history = call.memory.history
-    rows: list[JournalEntry] = []
-    for number in asked.changes or ():
-        rows += history.log(after=number - 1, limit=1) if number else []
+    store = call.server.store
+    rows = [get_row(store, number) for number in asked.changes or ()]
     if asked.batch is not None:
-        first = history.log(after=max(asked.batch - 1, 0), limit=1)
-        batch = first[0].batch if first else 0
-        rows += [row for row in history.log(after=max(batch - 1, 0), limit=5_000) if row.batch == batch]
-    wanted = {*(asked.changes or ())} | ({asked.batch} if asked.batch is not None else set())
-    own = {row.sequence for row in rows if _is_own(call, row)}
-    if not wanted <= own or len(own) < len({row.sequence for row in rows}):
+        rows += list_transaction_rows(store, asked.batch)
+    if not all(_is_own(call, row) for row in rows):
         raise NotFound("there is no change of that number here: list the changes to see which there are")
 
 

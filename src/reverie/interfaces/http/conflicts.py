@@ -18,9 +18,10 @@ from reverie.domain.record import SUPERSEDED_BY, SUPERSEDES, Record
 from reverie.domain.similarity.specifics import extract_specifics
 from reverie.domain.text.tokenizer import tokenize
 from reverie.interfaces.http.conditions import compute_etag
-from reverie.interfaces.http.operations import Answer, Call, Form, OperationList, ScopeQuery
+from reverie.interfaces.http.operations import Answer, Call, Form, OperationList
 from reverie.interfaces.http.problems import Problem
 from reverie.interfaces.http.records import get_changeable, read_page
+from reverie.interfaces.http.schemas import CursorQuery
 from reverie.search.analyzer import analyze
 from reverie.stores.protocol import read_or_none
 
@@ -49,12 +50,6 @@ class ConflictPair(Form):
 
     records: Annotated[list[Record], Field(min_length=2, max_length=2)]
     differing: list[str]
-
-
-class ConflictQuery(ScopeQuery):
-    """Query of a list of conflicts."""
-
-    cursor: str | None = None
 
 
 class ConflictList(Form):
@@ -98,7 +93,7 @@ class SettledConflict(Form):
     other: Record
 
 
-@OPERATIONS.add("GET", "/v1/conflicts", "read", query=ConflictQuery, answer=ConflictList)
+@OPERATIONS.add("GET", "/v1/conflicts", "read", query=CursorQuery, answer=ConflictList)
 def list_conflicts(call: Call) -> Answer:
     """List pairs of records of which only one seems to hold; `next` leads to those of older records."""
     of = (call.caller.token, "conflicts", call.view.scope)

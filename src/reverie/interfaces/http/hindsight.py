@@ -15,11 +15,10 @@ from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.record import Record
 from reverie.domain.text.timestamps import format_time, parse_time
 from reverie.domain.text.validation import estimate_tokens
-from reverie.interfaces.http.mem0 import Mem0Fields as AnyFields
+from reverie.interfaces.http.mem0 import AnyFields, read_fields
 from reverie.interfaces.http.mem0_filters import build_scope_name
-from reverie.interfaces.http.operations import Answer, Call, Handler, Method, Operation
+from reverie.interfaces.http.operations import METHODS, Answer, Call, OperationList
 from reverie.interfaces.http.problems import Problem
-from reverie.interfaces.http.tokens import Right
 from reverie.repositories.records import NewRecord
 from reverie.scoped import ScopedMemory
 
@@ -35,13 +34,12 @@ _BANKS = "/v1/default/banks"
 _BANK = f"{_BANKS}/{{bank}}"
 
 
-def _fields(call: Call) -> dict[str, Any]:
-    return {**(call.query.model_extra or {}), **((call.body and call.body.model_extra) or {})}
+OPERATIONS = OperationList("hindsight_", query=AnyFields)
+"""All operations of Hindsight's interface, the catch-all last."""
 
 
 def _open_bank(call: Call) -> ScopedMemory:
-    base = call.whole.scoped(call.caller.scope) if call.caller.scope else call.whole
-    return base.scoped(build_scope_name("bank", call.path["bank"]))
+    return call.open_scope(build_scope_name("bank", call.path["bank"]))
 
 
 def _list_records(view: ScopedMemory, *, archived: bool = False) -> list[Record]:
@@ -65,9 +63,11 @@ def _describe_bank(call: Call, view: ScopedMemory) -> dict[str, Any]:
     }
 
 
+@OPERATIONS.add("PUT", _BANK, "write", body=AnyFields)
+@OPERATIONS.add("PATCH", _BANK, "write", body=AnyFields)
 def write_bank(call: Call) -> Answer:
     """Store name, mission, background and disposition of a bank; the last three have no effect."""
-    given = {name: value for name, value in _fields(call).items() if value is not None}
+    given = {name: value for name, value in read_fields(call).items() if value is not None}
     known = _PROFILE_FIELDS | {f"disposition_{trait}" for trait in _TRAITS}
     if unknown := sorted(set(given) - known):
         raise _refuse(f"the setting {unknown[0]!r} of a bank")
@@ -79,11 +79,13 @@ def write_bank(call: Call) -> Answer:
     return Answer(_describe_bank(call, view))
 
 
+@OPERATIONS.add("GET", f"{_BANK}/profile", "read")
 def get_bank(call: Call) -> Answer:
     """Return the profile of a bank."""
     return Answer(_describe_bank(call, _open_bank(call)))
 
 
+@OPERATIONS.add("DELETE", f"{_BANK}/memories", "write")
 def delete_memories(call: Call) -> Answer:
     """Archive everything in a bank."""
     view = _open_bank(call)
@@ -95,6 +97,7 @@ def delete_memories(call: Call) -> Answer:
     )
 
 
+@OPERATIONS.add("DELETE", _BANK, "write")
 def delete_bank(call: Call) -> Answer:
     """Archive everything in a bank, and its profile."""
     answer = delete_memories(call)
@@ -143,9 +146,10 @@ def _parse_moment(text: str) -> Any:
     return parse_time(text if has_zone else f"{text}{'' if 'T' in text else 'T00:00:00'}Z", name="timestamp")
 
 
+@OPERATIONS.add("POST", f"{_BANK}/memories", "write", body=AnyFields)
 def retain(call: Call) -> Answer:
     """Save items as drafts. A document that is retained again replaces what it was, unless it is appended to."""
-    fields = _fields(call)
+    fields = read_fields(call)
     items = fields.get("items")
     if not isinstance(items, list) or not items:
         raise InvalidInput("items is missing: pass a list of objects with content")
@@ -205,9 +209,10 @@ def _has_tags(record: Record, wanted: list[str] | None, match: str) -> bool:
     return asked <= tags if match.startswith("all") else bool(asked & tags)
 
 
+@OPERATIONS.add("POST", f"{_BANK}/memories/recall", "read", body=AnyFields)
 def recall(call: Call) -> Answer:
     """Return what answers a query, best first, within a number of tokens."""
-    fields = _fields(call)
+    fields = read_fields(call)
     for name in _RECALL_UNSUPPORTED:
         if fields.get(name):
             raise _refuse(f"{name!r} of a recall")
@@ -235,9 +240,10 @@ def recall(call: Call) -> Answer:
     return Answer({"results": results})
 
 
+@OPERATIONS.add("GET", f"{_BANK}/memories/list", "read")
 def list_memories(call: Call) -> Answer:
     """Return a page of what a bank holds, the latest first; `q` selects what contains a text."""
-    fields = _fields(call)
+    fields = read_fields(call)
     try:
         limit, offset = int(fields.get("limit") or 100), int(fields.get("offset") or 0)
     except (TypeError, ValueError):
@@ -270,6 +276,7 @@ def list_memories(call: Call) -> Answer:
     return Answer({"items": items, "total": len(records), "limit": limit, "offset": offset})
 
 
+@OPERATIONS.add("GET", f"{_BANK}/memories/{{id}}", "read")
 def get_memory(call: Call) -> Answer:
     """Return one memory of a bank."""
     view = _open_bank(call)
@@ -282,6 +289,7 @@ def get_memory(call: Call) -> Answer:
 # -- the server, and what is not served ------------------------------------------------------------------
 
 
+@OPERATIONS.add("GET", "/version", None)
 def describe_version(call: Call) -> Answer:
     """Return the version and the features that there are."""
     del call
@@ -292,15 +300,23 @@ def describe_version(call: Call) -> Answer:
     return Answer({"api_version": __version__, "features": {name: name == "mcp" for name in features}})
 
 
+@OPERATIONS.add("GET", "/health", None)
+@OPERATIONS.add("GET", "/health/live", None)
+@OPERATIONS.add("GET", "/health/ready", None)
 def answer_health(call: Call) -> Answer:
     """Say that the process answers, and reads its store."""
     call.server.sequence()
     return Answer({"status": "healthy"})
 
 
+@OPERATIONS.add("GET", "/v1/bank-template-schema", "read")
 def refuse_unsupported(call: Call) -> Answer:
     """Say what this server does not have."""
     raise _refuse(f"{call.method} {call.path.get('rest', '')!r}")
+
+
+for _method in METHODS:
+    OPERATIONS.add(_method, "/v1/default/{rest:path}", "read")(refuse_unsupported)
 
 
 def _refuse(what: str) -> Problem:
@@ -309,42 +325,3 @@ def _refuse(what: str) -> Problem:
         f"This part of Hindsight's interface is not in Reverie: {what}. Leave it out, or use the API under /v1 that "
         "/openapi.json describes.",
     )
-
-
-def _build(method: Method, path: str, run: Handler, right: Right | None) -> Operation:
-    takes_body = run in (write_bank, retain, recall)
-    return Operation(
-        method=method,
-        path=path,
-        name=f"hindsight_{run.__name__}",
-        run=run,
-        right=right,
-        query=AnyFields,
-        body=AnyFields if takes_body else None,
-        is_native=False,
-    )
-
-
-_METHODS: tuple[Method, ...] = ("GET", "POST", "PUT", "PATCH", "DELETE")
-_SERVED: tuple[tuple[Method, str, Handler, Right | None], ...] = (
-    ("GET", "/version", describe_version, None),
-    ("GET", "/health", answer_health, None),
-    ("GET", "/health/live", answer_health, None),
-    ("GET", "/health/ready", answer_health, None),
-    ("PUT", _BANK, write_bank, "write"),
-    ("PATCH", _BANK, write_bank, "write"),
-    ("DELETE", _BANK, delete_bank, "write"),
-    ("GET", f"{_BANK}/profile", get_bank, "read"),
-    ("POST", f"{_BANK}/memories", retain, "write"),
-    ("DELETE", f"{_BANK}/memories", delete_memories, "write"),
-    ("POST", f"{_BANK}/memories/recall", recall, "read"),
-    ("GET", f"{_BANK}/memories/list", list_memories, "read"),
-    ("GET", f"{_BANK}/memories/{{id}}", get_memory, "read"),
-)
-_REFUSED: tuple[tuple[Method, str, Handler, Right], ...] = (
-    *((method, "/v1/default/{rest:path}", refuse_unsupported, "read") for method in _METHODS),
-    ("GET", "/v1/bank-template-schema", refuse_unsupported, "read"),
-)
-
-OPERATIONS: tuple[Operation, ...] = tuple(_build(*each) for each in (*_SERVED, *_REFUSED))
-"""All operations of Hindsight's interface, the catch-all last."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import date, datetime, time
 from typing import Any
 
@@ -26,9 +26,8 @@ from reverie.interfaces.http.mem0_filters import (
     is_match,
     parse_scope_name,
 )
-from reverie.interfaces.http.operations import Answer, Call, Method, Operation
+from reverie.interfaces.http.operations import METHODS, Answer, Call, OperationList
 from reverie.interfaces.http.problems import Problem
-from reverie.interfaces.http.tokens import Right
 from reverie.repositories.records import NewRecord, describe_missing_record
 from reverie.scoped import ScopedMemory
 
@@ -42,20 +41,19 @@ _CANDIDATES = 200
 _SESSION = "mem0"
 
 
-class Mem0Fields(BaseModel):
+class AnyFields(BaseModel):
     """Body or query of any fields, of which only the known ones have an effect."""
 
     model_config = ConfigDict(extra="allow", allow_inf_nan=False)
 
 
-def _fields(call: Call) -> dict[str, Any]:
+OPERATIONS = OperationList("mem0_", query=AnyFields)
+"""All operations of mem0's interface."""
+
+
+def read_fields(call: Call) -> dict[str, Any]:
+    """Return the fields of the query and of the body."""
     return {**(call.query.model_extra or {}), **((call.body and call.body.model_extra) or {})}
-
-
-def _view(call: Call, scope: str) -> ScopedMemory:
-    """Return the memory of a scope within that of the token."""
-    base = call.whole.scoped(call.caller.scope) if call.caller.scope else call.whole
-    return base.scoped(scope)
 
 
 def _find_record(call: Call, id: object) -> tuple[ScopedMemory, Record]:
@@ -65,6 +63,33 @@ def _find_record(call: Call, id: object) -> tuple[ScopedMemory, Record]:
         raise NotFound(describe_missing_record(str(id)))
     scope = records[0].scope
     return (call.whole.scoped(scope) if scope else call.whole), records[0]
+
+
+# -- what is not served -----------------------------------------------------------------------------------
+
+
+def refuse_unsupported(call: Call) -> Answer:
+    """Say what this server does not have."""
+    del call
+    raise Problem(
+        501,
+        "This part of mem0's interface (exports, summaries, profiles, feedback, webhooks, projects) is not in "
+        "Reverie. Use `reverie export`, or the API under /v1 that /openapi.json describes.",
+    )
+
+
+for _path in (
+    "/v1/exports/{rest:path}",
+    "/v1/summary/",
+    "/v1/feedback/",
+    "/v2/entities/{kind}/{name}/profile/",
+    "/v1/profiles/{rest:path}",
+    "/v3/profiles/{rest:path}",
+    "/v2/profiles/{rest:path}",
+    "/api/v1/{rest:path}",
+):
+    for _method in METHODS:
+        OPERATIONS.add(_method, _path, "read")(refuse_unsupported)
 
 
 # -- memories as mem0 has them ---------------------------------------------------------------------------
@@ -156,9 +181,12 @@ def _parse_messages(given: object) -> list[dict[str, str]]:
     return messages
 
 
+@OPERATIONS.add("POST", "/v3/memories/add/", "write", body=AnyFields)
+@OPERATIONS.add("POST", "/v1/memories/", "write", body=AnyFields)
+@OPERATIONS.add("POST", "/memories", "write", body=AnyFields)
 def add_memories(call: Call) -> Answer:
     """Save messages as records: the user's as drafts, and all of them as turns too if `infer` is on."""
-    fields = _fields(call)
+    fields = read_fields(call)
     filters = fields.get("filters") if isinstance(fields.get("filters"), Mapping) else {}
     ids = {
         name: str(value)
@@ -168,7 +196,7 @@ def add_memories(call: Call) -> Answer:
     if not ids:
         raise Problem(400, "Nobody is named: pass user_id, agent_id, app_id or run_id.")
     owner = next(name for name in (f"{each}_id" for each in ENTITIES) if name in ids)
-    view = _view(call, build_scope_name(owner.removesuffix("_id"), ids.pop(owner)))
+    view = call.open_scope(build_scope_name(owner.removesuffix("_id"), ids.pop(owner)))
     messages = _parse_messages(fields.get("messages"))
     infers = fields.get("infer") is not False
     expires = _parse_moment(fields.get("expiration_date"), "expiration_date")
@@ -242,7 +270,7 @@ def _open_scopes(call: Call, filters: Mapping[str, Any]) -> list[ScopedMemory]:
     scopes = find_scopes(filters)
     if not scopes:
         raise Problem(400, "Nobody is named: filter by user_id, agent_id, app_id or run_id.")
-    return [_view(call, scope) for scope in sorted(scopes)]
+    return [call.open_scope(scope) for scope in sorted(scopes)]
 
 
 def _list_matching(call: Call, filters: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -256,18 +284,22 @@ def _list_matching(call: Call, filters: Mapping[str, Any]) -> list[dict[str, Any
     return [memory for _, memory in memories if is_match(filters, memory)]
 
 
+@OPERATIONS.add("POST", "/v3/memories/search/", "read", body=AnyFields)
+@OPERATIONS.add("POST", "/search", "read", body=AnyFields)
 def search_memories(call: Call) -> Answer:
     """Return what answers a query, best first."""
     return Answer({"results": _search(call)})
 
 
+@OPERATIONS.add("POST", "/v2/memories/search/", "read", body=AnyFields)
+@OPERATIONS.add("POST", "/v1/memories/search/", "read", body=AnyFields)
 def search_memories_as_list(call: Call) -> Answer:
     """Return what answers a query as older clients read it."""
     return Answer(_search(call))
 
 
 def _search(call: Call) -> list[dict[str, Any]]:
-    fields = _fields(call)
+    fields = read_fields(call)
     query, limit = fields.get("query"), fields.get("top_k", fields.get("limit")) or 10
     if not isinstance(query, str) or not query.strip():
         raise Problem(400, "query is missing: pass a text.")
@@ -287,9 +319,10 @@ def _search(call: Call) -> list[dict[str, Any]]:
     return sorted(found, key=lambda each: -each["score"])[:limit]
 
 
+@OPERATIONS.add("POST", "/v3/memories/", "read", body=AnyFields)
 def list_memories(call: Call) -> Answer:
     """Return a page of all memories that match."""
-    fields = _fields(call)
+    fields = read_fields(call)
     try:
         page, size = int(fields.get("page") or 1), int(fields.get("page_size") or 100)
     except (TypeError, ValueError):
@@ -310,21 +343,27 @@ def list_memories(call: Call) -> Answer:
     )
 
 
+@OPERATIONS.add("POST", "/v2/memories/", "read", body=AnyFields)
 def list_memories_as_list(call: Call) -> Answer:
     """Return all memories that match, as older clients read them."""
-    return Answer(_list_matching(call, _get_filters(_fields(call)))[:MOST_AT_ONCE])
+    return Answer(_list_matching(call, _get_filters(read_fields(call)))[:MOST_AT_ONCE])
 
 
+@OPERATIONS.add("GET", "/memories", "read")
 def list_memories_of_server(call: Call) -> Answer:
     """Return all memories that match, as the self-hosted server does."""
-    return Answer({"results": _list_matching(call, _get_filters(_fields(call)))[:MOST_AT_ONCE]})
+    return Answer({"results": _list_matching(call, _get_filters(read_fields(call)))[:MOST_AT_ONCE]})
 
 
+@OPERATIONS.add("GET", "/v1/memories/{id}/", "read")
+@OPERATIONS.add("GET", "/memories/{id}", "read")
 def get_memory(call: Call) -> Answer:
     """Return a memory."""
     return Answer(_to_memory(call, _find_record(call, call.path["id"])[1]))
 
 
+@OPERATIONS.add("GET", "/v1/memories/{id}/history/", "read")
+@OPERATIONS.add("GET", "/memories/{id}/history", "read")
 def get_memory_history(call: Call) -> Answer:
     """Return the changes of a memory's text."""
     _, record = _find_record(call, call.path["id"])
@@ -368,11 +407,15 @@ def _update(call: Call, id: object, fields: Mapping[str, Any]) -> Record:
     return view.update(record.id, **changes) if changes else record
 
 
+@OPERATIONS.add("PUT", "/v1/memories/{id}/", "write", body=AnyFields)
+@OPERATIONS.add("PUT", "/memories/{id}", "write", body=AnyFields)
 def update_memory(call: Call) -> Answer:
     """Change a memory."""
-    return Answer(_to_memory(call, _update(call, call.path["id"], _fields(call))))
+    return Answer(_to_memory(call, _update(call, call.path["id"], read_fields(call))))
 
 
+@OPERATIONS.add("DELETE", "/v1/memories/{id}/", "write")
+@OPERATIONS.add("DELETE", "/memories/{id}", "write")
 def delete_memory(call: Call) -> Answer:
     """Archive a memory."""
     view, record = _find_record(call, call.path["id"])
@@ -389,15 +432,17 @@ def _archive(call: Call, names: Iterable[str]) -> int:
     return count
 
 
+@OPERATIONS.add("DELETE", "/v1/memories/", "write")
+@OPERATIONS.add("DELETE", "/memories", "write")
 def delete_memories(call: Call) -> Answer:
     """Archive all memories of somebody."""
-    filters = _get_filters(_fields(call))
+    filters = _get_filters(read_fields(call))
     count = _archive(call, [memory["id"] for memory in _list_matching(call, filters)])
     return Answer({"message": f"{count} memories deleted: they are archived, and can be restored."})
 
 
 def _get_batch(call: Call) -> list[Mapping[str, Any]]:
-    memories = _fields(call).get("memories")
+    memories = read_fields(call).get("memories")
     if not isinstance(memories, list) or not 1 <= len(memories) <= MOST_AT_ONCE:
         raise InvalidInput(f"memories is no list of 1 to {MOST_AT_ONCE}: pass objects with memory_id")
     if not all(isinstance(each, Mapping) for each in memories):
@@ -407,6 +452,7 @@ def _get_batch(call: Call) -> list[Mapping[str, Any]]:
     return memories
 
 
+@OPERATIONS.add("PUT", "/v1/batch/", "write", body=AnyFields)
 def update_memories(call: Call) -> Answer:
     """Change several memories."""
     memories = _get_batch(call)
@@ -415,6 +461,7 @@ def update_memories(call: Call) -> Answer:
     return Answer({"message": f"Successfully updated {len(memories)} memories"})
 
 
+@OPERATIONS.add("DELETE", "/v1/batch/", "write", body=AnyFields)
 def delete_batch(call: Call) -> Answer:
     """Archive several memories."""
     count = _archive(call, dict.fromkeys(str(each["memory_id"]) for each in _get_batch(call)))
@@ -424,6 +471,7 @@ def delete_batch(call: Call) -> Answer:
 # -- entities --------------------------------------------------------------------------------------------
 
 
+@OPERATIONS.add("GET", "/v1/entities/", "read")
 def list_entities(call: Call) -> Answer:
     """List users, agents, apps and runs that have memories."""
     results = []
@@ -447,6 +495,7 @@ def list_entities(call: Call) -> Answer:
     return Answer({"count": len(results), "next": None, "previous": None, "results": results})
 
 
+@OPERATIONS.add("DELETE", "/v2/entities/{kind}/{name:path}/", "write")
 def delete_entity(call: Call) -> Answer:
     """Archive all memories of a user, an agent, an app or a run."""
     kind, name = call.path["kind"], call.path["name"]
@@ -460,6 +509,7 @@ def delete_entity(call: Call) -> Answer:
     return Answer({"message": "Entity deleted: its memories are archived, and can be restored."})
 
 
+@OPERATIONS.add("GET", "/v1/ping/", "read")
 def answer_ping(call: Call) -> Answer:
     """Say who the token is; mem0's client asks for it first."""
     caller = call.caller
@@ -471,84 +521,3 @@ def answer_ping(call: Call) -> Answer:
             "user_email": None,
         }
     )
-
-
-def refuse_unsupported(call: Call) -> Answer:
-    """Say what this server does not have."""
-    del call
-    raise Problem(
-        501,
-        "This part of mem0's interface (exports, summaries, profiles, feedback, webhooks, projects) is not in "
-        "Reverie. Use `reverie export`, or the API under /v1 that /openapi.json describes.",
-    )
-
-
-# -- routes ----------------------------------------------------------------------------------------------
-
-
-def _build(
-    method: Method, path: str, run: Callable[[Call], Answer], right: Right, *, body: bool
-) -> Operation:
-    return Operation(
-        method=method,
-        path=path,
-        name=f"mem0_{run.__name__}",
-        run=run,
-        right=right,
-        query=Mem0Fields,
-        body=Mem0Fields if body else None,
-        is_native=False,
-    )
-
-
-_WITH_BODY = (
-    ("POST", "/v3/memories/add/", add_memories, "write"),
-    ("POST", "/v3/memories/search/", search_memories, "read"),
-    ("POST", "/v3/memories/", list_memories, "read"),
-    ("POST", "/v2/memories/search/", search_memories_as_list, "read"),
-    ("POST", "/v2/memories/", list_memories_as_list, "read"),
-    ("POST", "/v1/memories/search/", search_memories_as_list, "read"),
-    ("POST", "/v1/memories/", add_memories, "write"),
-    ("PUT", "/v1/memories/{id}/", update_memory, "write"),
-    ("PUT", "/v1/batch/", update_memories, "write"),
-    ("DELETE", "/v1/batch/", delete_batch, "write"),
-    ("POST", "/memories", add_memories, "write"),
-    ("POST", "/search", search_memories, "read"),
-    ("PUT", "/memories/{id}", update_memory, "write"),
-)
-_WITHOUT_BODY = (
-    ("GET", "/v1/ping/", answer_ping, "read"),
-    ("GET", "/v1/memories/{id}/history/", get_memory_history, "read"),
-    ("GET", "/v1/memories/{id}/", get_memory, "read"),
-    ("DELETE", "/v1/memories/{id}/", delete_memory, "write"),
-    ("DELETE", "/v1/memories/", delete_memories, "write"),
-    ("GET", "/v1/entities/", list_entities, "read"),
-    ("DELETE", "/v2/entities/{kind}/{name:path}/", delete_entity, "write"),
-    ("GET", "/memories", list_memories_of_server, "read"),
-    ("DELETE", "/memories", delete_memories, "write"),
-    ("GET", "/memories/{id}/history", get_memory_history, "read"),
-    ("GET", "/memories/{id}", get_memory, "read"),
-    ("DELETE", "/memories/{id}", delete_memory, "write"),
-)
-_UNSUPPORTED = (
-    "/v1/exports/{rest:path}",
-    "/v1/summary/",
-    "/v1/feedback/",
-    "/v2/entities/{kind}/{name}/profile/",
-    "/v1/profiles/{rest:path}",
-    "/v3/profiles/{rest:path}",
-    "/v2/profiles/{rest:path}",
-    "/api/v1/{rest:path}",
-)
-_METHODS: tuple[Method, ...] = ("GET", "POST", "PUT", "PATCH", "DELETE")
-
-OPERATIONS: tuple[Operation, ...] = (
-    *(
-        _build(method, path, refuse_unsupported, "read", body=False)
-        for path in _UNSUPPORTED
-        for method in _METHODS
-    ),
-    *(_build(method, path, run, right, body=True) for method, path, run, right in _WITH_BODY),  # type: ignore[arg-type]
-    *(_build(method, path, run, right, body=False) for method, path, run, right in _WITHOUT_BODY),  # type: ignore[arg-type]
-)
-"""All operations of mem0's interface."""

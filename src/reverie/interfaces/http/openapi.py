@@ -45,9 +45,8 @@ def build_description(operations: Iterable[Operation]) -> dict[str, Any]:
     schemas: dict[str, Any] = {"Problem": _PROBLEM}
     paths: dict[str, Any] = {}
     for each in operations:
-        if each.is_native:
-            path = _PARAMETER.sub(r"{\1}", each.path)
-            paths.setdefault(path, {})[each.method.lower()] = _describe(each, schemas)
+        path = _PARAMETER.sub(r"{\1}", each.path)
+        paths.setdefault(path, {})[each.method.lower()] = _describe(each, schemas)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -69,7 +68,7 @@ def build_description(operations: Iterable[Operation]) -> dict[str, Any]:
 def _describe(operation: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
     description: dict[str, Any] = {
         "operationId": operation.name,
-        "summary": operation.summary,
+        "summary": (operation.run.__doc__ or "").strip().partition("\n")[0],
         "parameters": [
             *_describe_path(operation),
             *_describe_query(operation, schemas),

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict
 
-from reverie.admin.history import History
 from reverie.domain.errors import InvalidInput
 from reverie.domain.scope import EVERY_SCOPE, is_within
 from reverie.interfaces.http.problems import Problem
@@ -23,6 +22,8 @@ if TYPE_CHECKING:
     from reverie.interfaces.http.server import HttpServer
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
+
+METHODS: tuple[Method, ...] = get_args(Method)
 
 
 class Form(BaseModel):
@@ -69,20 +70,20 @@ class Call:
     Attributes:
         server: The server.
         caller: Who sends it.
+        query: Parameters in the query, as the operation's model.
         method: HTTP method.
         path: Parameters in the path.
-        query: Parameters in the query, as the operation's model.
         body: Body, as the operation's model; None without one.
         headers: Headers by lower-case name.
     """
 
     server: HttpServer
     caller: Caller
-    method: str
-    path: Mapping[str, str]
     query: Any
-    body: Any
-    headers: Mapping[str, str]
+    method: str = "GET"
+    path: Mapping[str, str] = field(default_factory=dict)
+    body: Any = None
+    headers: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def memory(self) -> Memory:
@@ -94,14 +95,18 @@ class Call:
         """Everybody's scope, with the caller as the author of changes."""
         return self.server.acting(self.caller.label)
 
+    def open_scope(self, scope: str) -> ScopedMemory:
+        """Return a scope within that of the token, with the caller as the author of changes."""
+        base = self.whole.scoped(self.caller.scope) if self.caller.scope else self.whole
+        return base.scoped(scope) if scope else base
+
     @cached_property
     def view(self) -> ScopedMemory:
         """The scope that the request is about, with the caller as the author of changes."""
         scope = getattr(self.query, "scope", "")
         if scope == EVERY_SCOPE:
             raise InvalidInput("scope is '*': name one scope here; only lists and searches take all of them")
-        base = self.whole.scoped(self.caller.scope) if self.caller.scope else self.whole
-        return base.scoped(scope) if scope else base
+        return self.open_scope(scope)
 
     @cached_property
     def reader(self) -> MemoryReader:
@@ -111,11 +116,6 @@ class Call:
         if "admin" not in self.caller.rights:
             raise Problem(403, "All scopes ('*') can be read with the right admin only. Name one scope.")
         return self.memory.scoped(EVERY_SCOPE)
-
-    @cached_property
-    def history(self) -> History:
-        """The history of the memory, with the caller as the author of what is undone."""
-        return History(self.memory._parts.writer.acting(self.caller.label))
 
     def is_own(self, scope: str) -> bool:
         """Whether something of that scope may be changed by the caller."""
@@ -131,7 +131,10 @@ class Call:
             )
 
 
-Handler = Callable[[Call], Answer]
+Handler = Callable[[Call], Any]
+"""Function that does an operation: it returns an `Answer`, and a view of the page what is to be shown."""
+
+_Run = TypeVar("_Run", bound=Handler)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,7 +154,6 @@ class Operation:
             key has no effect.
         is_whole: Whether it is about all scopes, so that a token bound to a scope is refused.
         needs_match: Whether it needs `If-Match`.
-        is_native: Whether it is part of the native API, and described by OpenAPI.
         media_type: Media type of its answer.
     """
 
@@ -166,7 +168,6 @@ class Operation:
     replay: Callable[[Call, Any], Answer] | None = None
     is_whole: bool = False
     needs_match: bool = False
-    is_native: bool = True
     media_type: str = "application/json"
 
     @property
@@ -176,10 +177,10 @@ class Operation:
             return "read"
         return "search" if self.right == "read" else "change"
 
-    @property
-    def summary(self) -> str:
-        """First line of the function's docstring."""
-        return (self.run.__doc__ or "").strip().partition("\n")[0]
+
+def parse_number(text: str) -> int | None:
+    """Return the number that a text is made of digits of; None for any other text."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else None
 
 
 def answer_reference(call: Call, reference: Any) -> Answer:
@@ -191,21 +192,35 @@ def answer_reference(call: Call, reference: Any) -> Answer:
 class OperationList(list[Operation]):
     """Operations on one subject, in the order in which their paths are tried."""
 
+    def __init__(self, prefix: str = "", **common: Any) -> None:
+        """Begin a list.
+
+        Args:
+            prefix: Beginning of the names of its operations.
+            common: Fields of `Operation` that they have unless they are added with others.
+        """
+        super().__init__()
+        self._prefix = prefix
+        self._common = common
+
     def add(
         self, method: Method, path: str, right: Right | None, *, answer: Any = None, **options: Any
-    ) -> Callable[[Handler], Handler]:
+    ) -> Callable[[_Run], _Run]:
         """Return a decorator that adds a function as an operation.
 
         Args:
             answer: Type of its answer, of the status 200.
             options: Further fields of `Operation`. An operation about all scopes has no `scope` in its query.
         """
-        options.setdefault("answers", {200: answer})
-        options.setdefault("query", Empty if options.get("is_whole") else ScopeQuery)
 
-        def register(run: Handler) -> Handler:
-            named = {"name": run.__name__, **options}
-            self.append(Operation(method=method, path=path, run=run, right=right, **named))
+        def register(run: _Run) -> _Run:
+            usual = {
+                "name": self._prefix + run.__name__,
+                "answers": {200: answer},
+                "query": Empty if options.get("is_whole") else ScopeQuery,
+            }
+            fields = {**usual, **self._common, **options}
+            self.append(Operation(method=method, path=path, run=run, right=right, **fields))
             return run
 
         return register

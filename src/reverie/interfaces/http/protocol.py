@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import anyio
 from anyio.abc import TaskGroup
+from starlette.applications import Starlette
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -36,19 +39,29 @@ class ProtocolEndpoint:
     Callers of one scope share a server, so that a session of one scope is unknown in another.
     """
 
-    def __init__(self, server: HttpServer, tasks: TaskGroup, *, host: str) -> None:
+    def __init__(self, server: HttpServer, *, host: str) -> None:
         """Serve a memory.
 
         Args:
             server: The server.
-            tasks: Where servers run; its end ends them.
             host: Address that the server listens on.
         """
         self._server = server
-        self._tasks = tasks
         self._host = host
         self._lock = anyio.Lock()
+        self._tasks: TaskGroup
         self._served: dict[tuple[str, bool], tuple[MemoryServer, ASGIApp]] = {}
+
+    @asynccontextmanager
+    async def run(self, app: Starlette) -> AsyncIterator[None]:
+        """Run the servers of this application until it stops."""
+        del app
+        async with anyio.create_task_group() as self._tasks:
+            self._server.at_stop.append(self.close)
+            yield
+            self._server.at_stop.remove(self.close)
+            self.close()
+            self._tasks.cancel_scope.cancel()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request, or refuse it."""
@@ -94,7 +107,7 @@ class ProtocolEndpoint:
                         503, f"This server serves {MOST_SERVERS} scopes over MCP already. Start another one."
                     )
                 server, app = await self._server.threads.run(lambda: self._create(*key))
-                await self._tasks.start(self._run, server)
+                await self._tasks.start(self._run_server, server)
                 self._served[key] = server, app
             return self._served[key][1]
 
@@ -118,7 +131,7 @@ class ProtocolEndpoint:
         return server, app
 
     @staticmethod
-    async def _run(server: MemoryServer, *, task_status: anyio.abc.TaskStatus[None]) -> None:
+    async def _run_server(server: MemoryServer, *, task_status: anyio.abc.TaskStatus[None]) -> None:
         async with server.protocol.session_manager.run(), anyio.create_task_group() as tasks:
             tasks.start_soon(server.changes.run)
             task_status.started()

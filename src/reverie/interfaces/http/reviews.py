@@ -109,7 +109,7 @@ def decide_own_proposal(call: Call, name: str, verdict: Verdict, reason: str) ->
         each.id == name and call.is_own(each.scope) for each in list_open_proposals(call.server.store)
     ):
         raise NotFound(f"there is no open proposal {name!r} here: list the proposals to see which are open")
-    writer = call.memory._parts.writer.acting(call.caller.label)
+    writer = call.whole._parts.writer
     return decide_proposal(writer, name, verdict, reason=reason, now=writer.clock())
 
 

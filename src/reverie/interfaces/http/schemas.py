@@ -21,6 +21,12 @@ Limit = Annotated[int, Field(ge=1, le=MOST_ITEMS)]
 Texts = tuple[str, ...]
 
 
+class CursorQuery(ScopeQuery):
+    """Query of a list whose pages have a fixed size."""
+
+    cursor: str | None = None
+
+
 class PageQuery(ScopeQuery):
     """Query of a list.
 

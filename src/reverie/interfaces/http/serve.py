@@ -5,18 +5,16 @@ from __future__ import annotations
 import logging
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterable
 from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
 import anyio
-from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp
 
 from reverie.domain.errors import InvalidInput
 from reverie.domain.filter import Filter
@@ -27,13 +25,15 @@ from reverie.interfaces.http import (
     conflicts,
     conversations,
     health,
+    hindsight,
+    mem0,
     pages,
     records,
     reviews,
 )
-from reverie.interfaces.http.operations import Answer, Call, Empty, Operation
+from reverie.interfaces.http.operations import Answer, Call, Empty, OperationList
 from reverie.interfaces.http.problems import refuse
-from reverie.interfaces.http.protocol import ProtocolEndpoint
+from reverie.interfaces.http.protocol import PATH, ProtocolEndpoint
 from reverie.interfaces.http.server import LAST_CALLS_S, HttpServer, ShowError, create_application
 from reverie.interfaces.http.web import create_web_server, is_loopback
 from reverie.interfaces.signals import handle_signals
@@ -43,25 +43,11 @@ from reverie.search.request import SearchRequest
 _log = logging.getLogger("reverie.http")
 
 
-def describe_api(call: Call) -> Answer:
-    """Return this description."""
-    from reverie.interfaces.http.openapi import build_description  # here: few servers are asked for it
+OPERATIONS = OperationList()
+"""All operations of the native API."""
 
-    del call
-    return Answer(build_description(OPERATIONS))
-
-
-OPERATIONS = (
+OPERATIONS += (
     *health.OPERATIONS,
-    Operation(
-        method="GET",
-        path="/openapi.json",
-        name="describe_api",
-        run=describe_api,
-        right=None,
-        query=Empty,
-        answers={200: dict[str, Any]},
-    ),
     *records.OPERATIONS,
     *conflicts.OPERATIONS,
     *conversations.OPERATIONS,
@@ -70,7 +56,16 @@ OPERATIONS = (
     *reviews.OPERATIONS,
     *administration.OPERATIONS,
 )
-"""All operations of the native API."""
+
+
+@OPERATIONS.add("GET", "/openapi.json", None, query=Empty, answer=dict[str, Any])
+def describe_api(call: Call) -> Answer:
+    """Return this description."""
+    from reverie.interfaces.http.openapi import build_description  # here: few servers are asked for it
+
+    del call
+    return Answer(build_description(OPERATIONS))
+
 
 SWITCH_S = 0.001
 """Seconds after which a thread that computes lets another go on.
@@ -79,8 +74,8 @@ A save reads the database some twenty times, and after each it waits for whoever
 milliseconds, one search makes it take a tenth of a second, and the saves behind it wait as well.
 """
 
-COMPATIBLE = ("mem0", "hindsight")
-"""Other programs whose interface can be served."""
+COMPATIBLE = {"mem0": mem0.OPERATIONS, "hindsight": hindsight.OPERATIONS}
+"""Operations of other programs whose interface can be served."""
 
 
 def validate_host(host: str, server: HttpServer) -> None:
@@ -164,42 +159,17 @@ def build_application(
         allowed: Additional accepted host names.
         compatible: Programs whose interface is served too, of `COMPATIBLE`.
     """
-    endpoints: list[ProtocolEndpoint] = []
-
-    @asynccontextmanager
-    async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        del app
-        async with anyio.create_task_group() as tasks:
-            endpoint = ProtocolEndpoint(server, tasks, host=host)
-            endpoints.append(endpoint)
-            server.at_stop.append(endpoint.close)
-            yield
-            server.at_stop.remove(endpoint.close)
-            endpoints.pop().close()
-            tasks.cancel_scope.cancel()
-
-    class Protocol:
-        async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-            await endpoints[0](scope, receive, send)
-
-    operations = [*OPERATIONS]
-    if "mem0" in compatible:
-        from reverie.interfaces.http import mem0  # here: few servers serve it
-
-        operations += mem0.OPERATIONS
-    if "hindsight" in compatible:
-        from reverie.interfaces.http import hindsight  # here: few servers serve it
-
-        operations += hindsight.OPERATIONS
+    endpoint = ProtocolEndpoint(server, host=host)
+    operations = [*OPERATIONS, *(each for name in compatible for each in COMPATIBLE[name])]
     page, show_error = _build_page(server)
     return create_application(
         server,
         operations,
         host=host,
         allowed=allowed,
-        others=[Route("/mcp", Protocol()), *page],
+        others=[Route(PATH, endpoint), *page],
         show_error=show_error,
-        lifespan=lifespan,
+        lifespan=endpoint.run,
     )
 
 

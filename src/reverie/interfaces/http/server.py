@@ -8,12 +8,9 @@ import re
 import secrets
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
-from datetime import timedelta
-from functools import partial
-from typing import Any, TypeAlias
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import lru_cache, partial
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import anyio
 from pydantic import BaseModel, ValidationError
@@ -27,18 +24,18 @@ from starlette.types import ASGIApp
 from reverie.admin.stats import compute_folder_size
 from reverie.consolidation.gatherer import ACTOR
 from reverie.consolidation.waiting_plans import PlanShelf
+from reverie.domain.text.timestamps import format_time
 from reverie.interfaces.http import problems
 from reverie.interfaces.http.limits import RateLimit
 from reverie.interfaces.http.live_stats import LiveStats
 from reverie.interfaces.http.metrics import Metrics
-from reverie.interfaces.http.operations import Answer, Call, Operation
+from reverie.interfaces.http.operations import Answer, Call, Operation, parse_number
 from reverie.interfaces.http.problems import Problem
 from reverie.interfaces.http.receipts import Receipts
 from reverie.interfaces.http.tokens import Caller, Right, TokenRegistry
 from reverie.interfaces.http.web import LARGEST_BODY, RequestGuard, list_hosts
 from reverie.interfaces.mcp.threads import CallThreads
 from reverie.memory import Memory
-from reverie.scoped import ScopedMemory
 from reverie.stores.protocol import Store
 from reverie.stores.telemetry import trace_request
 
@@ -54,24 +51,28 @@ LAST_CALLS_S = 10.0
 ShowError: TypeAlias = Callable[[Request, Problem], Response | None]
 """Function that answers a request that failed in a form of its own; None where it leaves that to the server."""
 
-_PROBED_EVERY = timedelta(seconds=10)
 _PROBE = "http.probe"
-_MOST_LABELS = 1_000
-_SIZE_KEPT_S = 60.0
+_T = TypeVar("_T")
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
 _TRACE = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
 _log = logging.getLogger("reverie.http")
 
 
-@dataclass(slots=True)
-class ObservedRequest:
-    """Request that is counted.
+class _Recent(Generic[_T]):
+    """Function whose result is kept for some seconds. Safe to use from several threads."""
 
-    Attributes:
-        status: Status of its answer; 499 while there is none, since then the client has gone.
-    """
+    def __init__(self, compute: Callable[[], _T], *, seconds: float) -> None:
+        self._compute = compute
+        self._seconds = seconds
+        self._lock = threading.Lock()
+        self._kept: tuple[float, _T] | None = None
 
-    status: int = 499
+    def __call__(self) -> _T:
+        with self._lock:
+            now = time.monotonic()
+            if self._kept is None or now - self._kept[0] > self._seconds:
+                self._kept = now, self._compute()
+            return self._kept[1]
 
 
 class HttpServer:
@@ -88,6 +89,9 @@ class HttpServer:
         streams: Number of open streams of changes.
         stopping: Whether the server is about to stop, so that streams end.
         at_stop: Functions that `stop` calls.
+        acting: Returns everybody's scope with an author of changes.
+        check_writable: Raises `StoreUnavailable` if nothing can be stored; tries it at most every ten seconds.
+        folder_size: Returns the bytes of the memory's folder, as of the last minute: it has a file for each record.
     """
 
     def __init__(self, memory: Memory, *, limit: RateLimit | None = None) -> None:
@@ -110,14 +114,11 @@ class HttpServer:
         self.streams = 0
         self._receipts = Receipts(writer)
         self._writer = writer
-        self._probed_at: float | None = None
-        self._probing = threading.Lock()
-        self._folder_size = 0
-        self._measured_at: float | None = None
-        self._measuring = threading.Lock()
+        self.acting = lru_cache(maxsize=1_000)(memory._acting)
+        self.check_writable = _Recent(self._probe, seconds=10)
+        self.folder_size = _Recent(lambda: compute_folder_size(memory.path), seconds=60)
         self._refreshing = threading.Lock()
         self._refreshes = 0
-        self._acting: dict[str, ScopedMemory] = {}
 
     def stop(self) -> None:
         """End all streams; the web server then waits for the requests that run."""
@@ -134,89 +135,73 @@ class HttpServer:
         """Return the number of the newest change."""
         return self.store.sequence()
 
-    def folder_size(self) -> int:
-        """Return the bytes of the memory's folder, as of the last minute: it has a file for each record."""
-        with self._measuring:
-            now = time.monotonic()
-            if self._measured_at is None or now - self._measured_at > _SIZE_KEPT_S:
-                self._folder_size = compute_folder_size(self.memory.path)
-                self._measured_at = now
-            return self._folder_size
-
-    def acting(self, label: str) -> ScopedMemory:
-        """Return everybody's scope with an author of changes."""
-        known = self._acting.get(label)
-        if known is None:
-            if len(self._acting) >= _MOST_LABELS:
-                self._acting.clear()
-            known = self._acting[label] = self.memory._acting(label)
-        return known
-
-    def check_writable(self) -> None:
-        """Raise `StoreUnavailable` if nothing can be stored; tried at most every ten seconds."""
-        with self._probing:
-            now = time.monotonic()
-            if self._probed_at is not None and now - self._probed_at < _PROBED_EVERY.total_seconds():
-                return
-            at = self._writer.clock()
-            self.store.commit([], actor=self._writer.actor, at=at, cursors={_PROBE: at.isoformat()})
-            self._probed_at = now
+    def _probe(self) -> None:
+        self._writer.commit([], cursors={_PROBE: format_time(self._writer.clock())})
 
     # -- requests ----------------------------------------------------------------------------------------
 
     async def answer(self, operation: Operation, request: Request) -> Response:
         """Answer one request."""
-        with self.observe(operation.name, operation.method, operation.path, request.headers) as observed:
-            response = await self._answer(operation, request)
-            observed.status = response.status_code
+
+        def show(request: Request, problem: Problem) -> Response:
+            return problem.to_response(instance=request.url.path)
+
+        return await self.respond(operation, request, self._do, show)
+
+    async def respond(
+        self,
+        operation: Operation,
+        request: Request,
+        do: Callable[[Operation, Request], Awaitable[Response]],
+        show: Callable[[Request, Problem], Response],
+    ) -> Response:
+        """Count, trace and answer one request.
+
+        Args:
+            operation: What is asked.
+            request: The request.
+            do: Does what is asked.
+            show: Returns the answer of a request that failed.
+        """
+        started = time.perf_counter()
+        status = 499  # without an answer the client has gone
+        self.metrics.running += 1
+        try:
+            with trace_request(
+                self.memory.settings, operation.method, operation.path, request.headers
+            ) as span:
+                try:
+                    response = await do(operation, request)
+                except ClientDisconnect:
+                    response = Response(status_code=400)
+                except Exception as error:  # noqa: BLE001 - the outermost handler of a request: it is logged and reported
+                    response = show(request, problems.build_problem(error))
+                status = response.status_code
+                span.set("http.response.status_code", status)
+                if status >= 500:
+                    span.fail(str(status))
+        finally:
+            self.metrics.running -= 1
+            self.metrics.record(operation.name, status, time.perf_counter() - started)
         response.headers["X-Request-ID"] = choose_request_id(request)
         return response
 
-    @contextmanager
-    def observe(
-        self, name: str, method: str, route: str, headers: Mapping[str, str]
-    ) -> Iterator[ObservedRequest]:
-        """Count and trace one request; the body of the `with` statement sets its status.
-
-        Args:
-            name: Name in the metrics.
-            method: HTTP method.
-            route: Path with its parameters in braces.
-            headers: Headers, which may name a trace.
-        """
-        started = time.perf_counter()
-        self.metrics.running += 1
-        observed = ObservedRequest()
-        try:
-            with trace_request(self.memory.settings, method, route, headers) as span:
-                yield observed
-                span.set("http.response.status_code", observed.status)
-                if observed.status >= 500:
-                    span.fail(str(observed.status))
-        finally:
-            self.metrics.running -= 1
-            self.metrics.record(name, observed.status, time.perf_counter() - started)
-
-    async def _answer(self, operation: Operation, request: Request) -> Response:
-        try:
-            if operation.body is not None:
-                _require_json(request)
-            body = await read_body(request) if operation.body is not None else b""
-            if after := request.headers.get("reverie-after"):
-                await self._wait_for(after)
-            answer = await self.threads.run(partial(self._run, operation, request, body), lane=operation.lane)
-        except ClientDisconnect:
-            return Response(status_code=400)
-        except Exception as error:  # noqa: BLE001 - the outermost handler of a request: it is logged and reported
-            return problems.build_problem(error).to_response(instance=request.url.path)
+    async def _do(self, operation: Operation, request: Request) -> Response:
+        if operation.body is not None:
+            _require_json(request)
+        body = await read_body(request) if operation.body is not None else b""
+        if after := request.headers.get("reverie-after"):
+            await self._wait_for(after)
+        answer = await self.threads.run(partial(self._run, operation, request, body), lane=operation.lane)
         return _to_response(operation, answer)
 
     async def _wait_for(self, text: str) -> None:
         """Wait until this server has seen a change."""
-        if not text.isascii() or not text.isdecimal() or len(text) > 18:
+        number = parse_number(text)
+        if number is None:
             raise Problem(422, "Reverie-After is no number of a change. Send that of Reverie-Sequence.")
         with anyio.move_on_after(WAIT_S):
-            while await self.threads.run(self.sequence) < int(text):
+            while await self.threads.run(self.sequence) < number:
                 await anyio.sleep(0.02)
             return
         raise Problem(
@@ -257,7 +242,8 @@ class HttpServer:
     def _run_once(self, operation: Operation, call: Call, request: Request, body: bytes) -> Answer:
         key = request.headers.get("idempotency-key")
         if key is None or operation.replay is None:
-            return operation.run(call)
+            answer: Answer = operation.run(call)
+            return answer
         asked = f"{request.method} {request.url.path}?{request.url.query}"
         return self._receipts.run(call, key, asked, body, partial(operation.run, call), operation.replay)
 
@@ -328,9 +314,9 @@ def create_application(
     *,
     host: str,
     allowed: Iterable[str] = (),
-    others: Iterable[Route] = (),
-    show_error: ShowError | None = None,
-    lifespan: Any = None,
+    others: Iterable[Route],
+    show_error: ShowError | None,
+    lifespan: Any,
 ) -> ASGIApp:
     """Create the ASGI application of a server.
 
@@ -363,16 +349,10 @@ def create_application(
     app = Starlette(
         routes=[*(build_route(path, by_method) for path, by_method in methods.items()), *others],
         exception_handlers={HTTPException: answer_error, Exception: answer_error},
-        lifespan=lifespan or _run_nothing,
+        lifespan=lifespan,
     )
     app.router.redirect_slashes = False
     return RequestGuard(app, hosts=list_hosts(host, allowed))
-
-
-@asynccontextmanager
-async def _run_nothing(app: Starlette) -> AsyncIterator[None]:
-    del app
-    yield
 
 
 def _describe_http_error(request: Request, error: Exception) -> Problem:

@@ -8,10 +8,9 @@ from typing import Any
 from reverie.interfaces.http import administration
 from reverie.interfaces.http.operations import Call, ScopeQuery
 from reverie.interfaces.http.page.charts import HEIGHT, WIDTH, build_chart
-from reverie.interfaces.http.page.rendering import TEXTS
-from reverie.interfaces.http.page.views import PageView, Redirect, Screen, perform, view
+from reverie.interfaces.http.page.views import Screen, ViewList, perform
 
-VIEWS: list[PageView] = []
+VIEWS = ViewList()
 
 RANGES = (7, 30, 90, 365)
 """Numbers of days that can be chosen."""
@@ -35,8 +34,8 @@ class ActivityViewQuery(ScopeQuery):
     days: int = 30
 
 
-@view(VIEWS, "GET", "/activity", right="admin", is_whole=True, query=ActivityViewQuery)
-def show_activity(call: Call) -> Screen | Redirect:
+@VIEWS.add("GET", "/activity", "admin", is_whole=True, query=ActivityViewQuery)
+def show_activity(call: Call) -> Screen:
     """Show what was done on each of the last days."""
     days = perform(call, administration.get_activity, days=call.query.days).body["items"]
     labels = [day["day"] for day in days]
@@ -51,11 +50,7 @@ def show_activity(call: Call) -> Screen | Redirect:
         chart = _build_chart(name, labels, ("median", "p95"), [medians, rest])
         rows = [(day, [value[0], value[1]]) for day, value in zip(labels, values, strict=True)]
         charts.append({**chart, "rows": _drop_empty(rows), "has_total": False})
-    return Screen(
-        template="activity.html",
-        title=TEXTS["activity"]["title"],
-        values={"charts": charts, "days": call.query.days, "ranges": RANGES, "size": (WIDTH, HEIGHT)},
-    )
+    return Screen("activity.html", charts=charts, days=call.query.days, ranges=RANGES, size=(WIDTH, HEIGHT))
 
 
 def _get_number(day: dict[str, Any], name: str) -> int:

@@ -14,23 +14,14 @@ from reverie.interfaces.http.conditions import compute_etag
 from reverie.interfaces.http.operations import Call, ScopeQuery
 from reverie.interfaces.http.page.differences import compare_texts, compare_values
 from reverie.interfaces.http.page.rendering import TEXTS
-from reverie.interfaces.http.page.views import (
-    Fields,
-    PageView,
-    Redirect,
-    Screen,
-    find_last_change,
-    is_allowed,
-    perform,
-    view,
-)
+from reverie.interfaces.http.page.views import Fields, Redirect, Screen, ViewList, is_allowed, perform
 from reverie.interfaces.http.problems import Problem
-from reverie.interfaces.http.schemas import RecordPatch
+from reverie.interfaces.http.schemas import CursorQuery, RecordPatch
 
 if TYPE_CHECKING:
     from reverie.files.hand_edits.importer import ConflictFile
 
-VIEWS: list[PageView] = []
+VIEWS = ViewList()
 
 
 class PairQuery(ScopeQuery):
@@ -40,19 +31,16 @@ class PairQuery(ScopeQuery):
     second: str
 
 
-@view(VIEWS, "GET", "/conflicts", right="read", query=conflicts.ConflictQuery)
-def list_conflicts(call: Call) -> Screen | Redirect:
+@VIEWS.add("GET", "/conflicts", "read", query=CursorQuery)
+def list_conflicts(call: Call) -> Screen:
     """Show pairs of records of which only one seems to hold."""
     found = perform(call, conflicts.list_conflicts, cursor=call.query.cursor).body
     return Screen(
-        template="conflicts.html",
-        title=TEXTS["conflicts"]["title"],
-        values={
-            "pairs": [_mark(each["records"]) for each in found["items"]],
-            "compared": found["compared"],
-            "following": found["next"],
-            "edits": [] if call.query.cursor else _list_edits(call),
-        },
+        "conflicts.html",
+        pairs=[_mark(each["records"]) for each in found["items"]],
+        compared=found["compared"],
+        following=found["next"],
+        edits=[] if call.query.cursor else _list_edits(call),
     )
 
 
@@ -90,15 +78,14 @@ def _read_version(call: Call, path: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-@view(VIEWS, "POST", "/conflicts/edit", right="admin", is_whole=True)
-def settle_edit(call: Call) -> Screen | Redirect:
+@VIEWS.add("POST", "/conflicts/edit", "admin", is_whole=True)
+def settle_edit(call: Call) -> Redirect:
     """Settle a conflict of a hand edit: keep what holds, or take over the other version; its file is removed."""
     fields: Fields = call.body
     folder, path = call.memory.folder, fields.get("path")
     conflict = None if folder is None else next((c for c in folder.conflicts() if c.path == path), None)
     if conflict is None:
         raise Problem(404, TEXTS["conflicts"]["no_edit"])
-    done = None
     if fields.get("keep") == "other":
         about, other = _describe_edit(call, conflict), _read_version(call, path)
         if not about["version"]:
@@ -111,12 +98,11 @@ def settle_edit(call: Call) -> Screen | Redirect:
             if_match=fields.get("version"),
             scope=about["scope"],
         )
-        done = find_last_change(call, conflict.id)
     elif fields.get("keep") != "live":
         raise Problem(422, TEXTS["conflicts"]["no_choice"])
     with translate_os_errors(f"{path!r} cannot be removed"):
         _find_file(call, path).unlink(missing_ok=True)
-    return Redirect("/conflicts", done=done)
+    return Redirect("/conflicts")
 
 
 def _find_file(call: Call, path: str) -> Path:
@@ -124,13 +110,13 @@ def _find_file(call: Call, path: str) -> Path:
     return call.memory.path / path
 
 
-@view(VIEWS, "GET", "/conflicts/pair", right="read", query=PairQuery)
-def show_conflict(call: Call) -> Screen | Redirect:
+@VIEWS.add("GET", "/conflicts/pair", "read", query=PairQuery)
+def show_conflict(call: Call) -> Screen:
     """Show two records side by side."""
     return _draw(call, call.query.first, call.query.second)
 
 
-@view(VIEWS, "POST", "/conflicts/pair", right="write")
+@VIEWS.add("POST", "/conflicts/pair", "write")
 def settle_conflict(call: Call) -> Screen | Redirect:
     """Settle a conflict, unless one of the two has changed since it was shown."""
     fields: Fields = call.body
@@ -155,24 +141,20 @@ def settle_conflict(call: Call) -> Screen | Redirect:
         if problem.status != 412:
             raise
         return _draw(call, *ids, alert=TEXTS["conflicts"]["outdated"])
-    return Redirect("/conflicts", done=max(filter(None, (find_last_change(call, name) for name in ids))))
+    return Redirect("/conflicts")
 
 
 def _draw(call: Call, first: str, second: str, *, alert: str = "") -> Screen:
     answers = [perform(call, records.get_record, path={"id": name}) for name in (first, second)]
     chosen = [answer.body for answer in answers]
     return Screen(
-        template="conflict.html",
-        title=TEXTS["conflicts"]["compare"],
-        values={
-            "sides": _mark(chosen),
-            "versions": [answer.headers["ETag"] for answer in answers],
-            "content": formatting.escape_text(chosen[0]["content"]),
-            "may_settle": is_allowed(call, "write")
-            and all(record["scope"] == call.view.scope for record in chosen),
-            "alert": alert,
-        },
+        "conflict.html",
         status=412 if alert else 200,
+        sides=_mark(chosen),
+        versions=[answer.headers["ETag"] for answer in answers],
+        content=formatting.escape_text(chosen[0]["content"]),
+        may_settle=is_allowed(call, "write") and all(record["scope"] == call.view.scope for record in chosen),
+        alert=alert,
     )
 
 

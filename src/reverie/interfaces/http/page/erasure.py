@@ -7,10 +7,10 @@ from typing import Any
 from reverie.interfaces.http import administration
 from reverie.interfaces.http.operations import Call, Form
 from reverie.interfaces.http.page.rendering import TEXTS
-from reverie.interfaces.http.page.views import Fields, PageView, Redirect, Screen, perform, view
+from reverie.interfaces.http.page.views import Fields, Screen, ViewList, perform
 from reverie.interfaces.http.problems import Problem
 
-VIEWS: list[PageView] = []
+VIEWS = ViewList()
 
 WAYS = ("ids", "session", "scope", "match")
 
@@ -24,21 +24,18 @@ class ForgetQuery(Form):
     match: str = ""
 
 
-@view(VIEWS, "GET", "/forget", right="forget", query=ForgetQuery, is_whole=True)
-def show_forget_form(call: Call) -> Screen | Redirect:
+@VIEWS.add("GET", "/forget", "forget", query=ForgetQuery, is_whole=True)
+def show_forget_form(call: Call) -> Screen:
     """Show the form that says what to forget."""
     given = call.query.model_dump()
     return Screen(
-        template="forget.html",
-        title=TEXTS["erasure"]["title"],
-        values={
-            "given": given,
-            "way": next((name for name in WAYS if given[name]), "match"),
-            "ways": WAYS,
-            "report": None,
-            "order": {},
-            "scope": "",
-        },
+        "forget.html",
+        given=given,
+        way=next((name for name in WAYS if given[name]), "match"),
+        ways=WAYS,
+        report=None,
+        order={},
+        scope="",
     )
 
 
@@ -51,16 +48,16 @@ def _read_order(fields: Fields) -> dict[str, Any]:
     return {way: ids if way == "ids" else what, "turns": fields.get("turns") == "yes"}
 
 
-@view(VIEWS, "POST", "/forget/preview", right="forget", query=Form, is_whole=True)
-def preview_forgetting(call: Call) -> Screen | Redirect:
+@VIEWS.add("POST", "/forget/preview", "forget", query=Form, is_whole=True)
+def preview_forgetting(call: Call) -> Screen:
     """Show what would be erased, and what is left."""
     order = _read_order(call.body)
     report = perform(call, administration.preview_erasure, body=order).body
     return _draw_report(call.body, report)
 
 
-@view(VIEWS, "POST", "/forget", right="forget", query=Form, is_whole=True)
-def forget(call: Call) -> Screen | Redirect:
+@VIEWS.add("POST", "/forget", "forget", query=Form, is_whole=True)
+def forget(call: Call) -> Screen:
     """Erase what the preview showed, once its count was typed."""
     fields: Fields = call.body
     order = _read_order(fields)
@@ -77,8 +74,5 @@ def _draw_report(fields: Fields, report: dict[str, Any], *, alert: str = "") -> 
     order = {name: fields.get(name) for name in ("way", "what", "turns")}
     order["what"] = order["what"] or " ".join(fields.list("ids"))
     return Screen(
-        template="forget.html",
-        title=TEXTS["erasure"]["done_title" if report["done"] else "preview_title"],
-        values={"report": report, "order": order, "alert": alert, "scope": ""},
-        status=409 if alert else 200,
+        "forget.html", status=409 if alert else 200, report=report, order=order, alert=alert, scope=""
     )

@@ -14,10 +14,10 @@ from reverie.interfaces.http.operations import Call, Empty
 from reverie.interfaces.http.page.memories import MemoriesQuery, find_memories, list_memories
 from reverie.interfaces.http.page.rendering import build_link
 from reverie.interfaces.http.page.timeline import TimelineQuery, describe_change, list_matching_changes
-from reverie.interfaces.http.page.views import Download, PageView, perform, view
+from reverie.interfaces.http.page.views import Download, ViewList, perform
 from reverie.interfaces.http.schemas import MOST_ITEMS
 
-VIEWS: list[PageView] = []
+VIEWS = ViewList()
 
 MOST_ROWS = 10_000
 """Rows of a list; the header `Link` of CSV and `next` of JSON say where it goes on."""
@@ -36,7 +36,7 @@ ReadPage = Callable[[int, Any], tuple[Sequence[dict[str, Any]], Any]]
 """Function that returns at most so many rows from a cursor on, and the next cursor."""
 
 
-@view(VIEWS, "GET", "/records.{form}", right="read", query=MemoriesQuery)
+@VIEWS.add("GET", "/records.{form}", "read", query=MemoriesQuery)
 def download_memories(call: Call) -> Download:
     """Return a list or a search of records."""
     if call.query.q:
@@ -51,7 +51,7 @@ def download_memories(call: Call) -> Download:
     return _build(call, "memories", _RECORD, items, following and {"cursor": following})
 
 
-@view(VIEWS, "GET", "/timeline.{form}", right="read", query=TimelineQuery)
+@VIEWS.add("GET", "/timeline.{form}", "read", query=TimelineQuery)
 def download_changes(call: Call) -> Download:
     """Return the changes of the timeline."""
 
@@ -71,7 +71,7 @@ def download_changes(call: Call) -> Download:
     )
 
 
-@view(VIEWS, "GET", "/proposals.{form}", right="review", query=Empty)
+@VIEWS.add("GET", "/proposals.{form}", "review", query=Empty)
 def download_proposals(call: Call) -> Download:
     """Return the records that wait for a decision."""
     return _build(call, "proposals", _RECORD, perform(call, reviews.list_proposals).body["items"], None)

@@ -9,31 +9,28 @@ from reverie.domain.text.timestamps import format_time
 from reverie.interfaces import formatting
 from reverie.interfaces.http import records
 from reverie.interfaces.http.operations import Call, ScopeQuery
-from reverie.interfaces.http.page.rendering import TEXTS
 from reverie.interfaces.http.page.timeline import describe_change
 from reverie.interfaces.http.page.views import (
     Fields,
-    PageView,
     Redirect,
     Screen,
-    find_last_change,
+    ViewList,
     is_allowed,
     perform,
     read_moment,
     read_time,
-    view,
 )
 from reverie.interfaces.http.problems import Problem
 from reverie.interfaces.http.schemas import Texts
 
-VIEWS: list[PageView] = []
+VIEWS = ViewList()
 
 _MOST_HITS = 30
 _MOST_LEFT_OUT = 5
 _LISTED = 50
 _ARCHIVED = {"": False, "yes": True, "all": None}
 _BLANK = {"content": "", "kind": "", "category": "", "tags": []}
-_CHOICES = {"kinds": KINDS, "origins": ORIGINS, "layers": LAYERS}
+_CHOICES: dict[str, Any] = {"kinds": KINDS, "origins": ORIGINS, "layers": LAYERS}
 
 Column = Literal[
     "kind", "category", "tags", "layer", "origin", "confidence", "importance", "said", "created", "changed"
@@ -66,8 +63,8 @@ class MemoryQuery(ScopeQuery):
     as_of: str = ""
 
 
-@view(VIEWS, "GET", "/records", right="read", query=MemoriesQuery)
-def show_memories(call: Call) -> Screen | Redirect:
+@VIEWS.add("GET", "/records", "read", query=MemoriesQuery)
+def show_memories(call: Call) -> Screen:
     """Show a list of records, or what a search finds."""
     query: MemoriesQuery = call.query
     hits, left_out, listed, following = None, [], [], None
@@ -79,22 +76,19 @@ def show_memories(call: Call) -> Screen | Redirect:
         page = list_memories(call, limit=_LISTED, cursor=query.cursor)
         listed, following = page["items"], page["next"]
     return Screen(
-        template="memories.html",
-        title=TEXTS["memories"]["title"],
-        values={
-            "query": query.model_dump(),
-            "own_query": query.model_dump(exclude_defaults=True),
-            "hits": hits,
-            "left_out": left_out,
-            "records": listed,
-            "following": following,
-            "categories": sorted(filter(None, perform(call, records.list_categories).body)),
-            "all_columns": get_args(Column),
-            "is_filtered": any(_list_filters(query).values())
-            or bool(query.archived or query.as_of or query.valid_at),
-            "may_select": is_allowed(call, "write") and not query.as_of,
-            **_CHOICES,
-        },
+        "memories.html",
+        query=query.model_dump(),
+        own_query=query.model_dump(exclude_defaults=True),
+        hits=hits,
+        left_out=left_out,
+        records=listed,
+        following=following,
+        categories=sorted(filter(None, perform(call, records.list_categories).body)),
+        all_columns=get_args(Column),
+        is_filtered=any(_list_filters(query).values())
+        or bool(query.archived or query.as_of or query.valid_at),
+        may_select=is_allowed(call, "write") and not query.as_of,
+        **_CHOICES,
     )
 
 
@@ -152,19 +146,15 @@ def _describe_hit(hit: dict[str, Any]) -> dict[str, Any]:
 # -- one record ------------------------------------------------------------------------------------------
 
 
-@view(VIEWS, "GET", "/records/new", right="write")
-def show_new_memory(call: Call) -> Screen | Redirect:
+@VIEWS.add("GET", "/records/new", "write")
+def show_new_memory(call: Call) -> Screen:
     """Show the form of a new record."""
     del call
-    return Screen(
-        template="memory_form.html",
-        title=TEXTS["memories"]["new"],
-        values={"record": None, "given": _BLANK, "etag": "", "conflict": None, **_CHOICES},
-    )
+    return Screen("memory_form.html", record=None, given=_BLANK, etag="", conflict=None, **_CHOICES)
 
 
-@view(VIEWS, "POST", "/records/new", right="write")
-def save_memory(call: Call) -> Screen | Redirect:
+@VIEWS.add("POST", "/records/new", "write")
+def save_memory(call: Call) -> Redirect:
     """Save a record."""
     fields: Fields = call.body
     body: dict[str, Any] = {
@@ -173,11 +163,11 @@ def save_memory(call: Call) -> Screen | Redirect:
     saved = perform(
         call, records.save_record, body={"content": "", **body, "tags": fields.words("tags")}
     ).body["record"]
-    return Redirect(f"/records/{saved['id']}", done=find_last_change(call, saved["id"]))
+    return Redirect(f"/records/{saved['id']}")
 
 
-@view(VIEWS, "GET", "/records/{id}", right="read", query=MemoryQuery)
-def show_memory(call: Call) -> Screen | Redirect:
+@VIEWS.add("GET", "/records/{id}", "read", query=MemoryQuery)
+def show_memory(call: Call) -> Screen:
     """Show a record with where it comes from and what became of it."""
     as_of = read_moment(call.query.as_of, "as_of")
     answer = perform(call, records.get_record, as_of=as_of)
@@ -185,22 +175,19 @@ def show_memory(call: Call) -> Screen | Redirect:
     record = answer.body
     newer = call.reader.get(record["metadata"].get(SUPERSEDED_BY, ""))
     return Screen(
-        template="memory.html",
-        title=formatting.one_line(record["content"], longest=80),
-        values={
-            "record": record,
-            "newer": None if newer is None or newer.archived else newer.id,
-            "etag": answer.headers["ETag"],
-            "history": [describe_change(item) for item in reversed(history)],
-            "blame": perform(call, records.get_record_blame).body,
-            "may_change": is_allowed(call, "write") and record["scope"] == call.view.scope and as_of is None,
-            "as_of": call.query.as_of,
-        },
+        "memory.html",
+        record=record,
+        newer=None if newer is None or newer.archived else newer.id,
+        etag=answer.headers["ETag"],
+        history=[describe_change(item) for item in reversed(history)],
+        blame=perform(call, records.get_record_blame).body,
+        may_change=is_allowed(call, "write") and record["scope"] == call.view.scope and as_of is None,
+        as_of=call.query.as_of,
     )
 
 
-@view(VIEWS, "GET", "/records/{id}/edit", right="write")
-def show_memory_form(call: Call) -> Screen | Redirect:
+@VIEWS.add("GET", "/records/{id}/edit", "write")
+def show_memory_form(call: Call) -> Screen:
     """Show the form of a record."""
     answer = perform(call, records.get_record)
     return _draw_form(answer.body, answer.headers["ETag"])
@@ -210,20 +197,17 @@ def _draw_form(
     record: dict[str, Any], etag: str, *, given: dict[str, Any] | None = None, conflict: str | None = None
 ) -> Screen:
     return Screen(
-        template="memory_form.html",
-        title=TEXTS["memories"]["edit"],
-        values={
-            "record": record,
-            "etag": etag,
-            "given": {**record, **(given or {})},
-            "conflict": conflict,
-            **_CHOICES,
-        },
+        "memory_form.html",
         status=200 if conflict is None else 412,
+        record=record,
+        etag=etag,
+        given={**record, **(given or {})},
+        conflict=conflict,
+        **_CHOICES,
     )
 
 
-@view(VIEWS, "POST", "/records/{id}/edit", right="write")
+@VIEWS.add("POST", "/records/{id}/edit", "write")
 def change_memory(call: Call) -> Screen | Redirect:
     """Change a record, unless somebody else has changed it since the form was drawn."""
     fields: Fields = call.body
@@ -235,7 +219,7 @@ def change_memory(call: Call) -> Screen | Redirect:
             raise
         answer = perform(call, records.get_record)
         return _draw_form(answer.body, answer.headers["ETag"], given=given, conflict=problem.detail)
-    return Redirect(f"/records/{call.path['id']}", done=find_last_change(call, call.path["id"]))
+    return Redirect(f"/records/{call.path['id']}")
 
 
 def _read_changes(record: dict[str, Any], fields: Fields) -> dict[str, Any]:
@@ -259,41 +243,37 @@ def _read_changes(record: dict[str, Any], fields: Fields) -> dict[str, Any]:
     return given
 
 
-@view(VIEWS, "POST", "/records/{id}/archive", right="write")
-def archive_memory(call: Call) -> Screen | Redirect:
+@VIEWS.add("POST", "/records/{id}/archive", "write")
+def archive_memory(call: Call) -> Redirect:
     """Archive a record."""
     fields: Fields = call.body
     perform(call, records.archive_record, if_match=fields.get("etag") or '""', reason=fields.get("reason"))
-    return _return_to(call)
+    return Redirect(f"/records/{call.path['id']}")
 
 
-@view(VIEWS, "POST", "/records/{id}/restore", right="write")
-def restore_memory(call: Call) -> Screen | Redirect:
+@VIEWS.add("POST", "/records/{id}/restore", "write")
+def restore_memory(call: Call) -> Redirect:
     """Restore an archived record."""
     perform(call, records.restore_record)
-    return _return_to(call)
+    return Redirect(f"/records/{call.path['id']}")
 
 
-@view(VIEWS, "POST", "/records/{id}/pin", right="write")
-def pin_memory(call: Call) -> Screen | Redirect:
+@VIEWS.add("POST", "/records/{id}/pin", "write")
+def pin_memory(call: Call) -> Redirect:
     """Pin a record."""
     perform(call, records.pin_record)
-    return _return_to(call)
+    return Redirect(f"/records/{call.path['id']}")
 
 
-@view(VIEWS, "POST", "/records/{id}/unpin", right="write")
-def unpin_memory(call: Call) -> Screen | Redirect:
+@VIEWS.add("POST", "/records/{id}/unpin", "write")
+def unpin_memory(call: Call) -> Redirect:
     """Unpin a record."""
     perform(call, records.unpin_record)
-    return _return_to(call)
+    return Redirect(f"/records/{call.path['id']}")
 
 
-@view(VIEWS, "POST", "/records/{id}/promote", right="write")
-def promote_memory(call: Call) -> Screen | Redirect:
+@VIEWS.add("POST", "/records/{id}/promote", "write")
+def promote_memory(call: Call) -> Redirect:
     """Copy a record to a scope around its own."""
     saved = perform(call, records.promote_record, body={"to": call.body.get("to").strip()}).body["record"]
-    return Redirect(f"/records/{saved['id']}", done=find_last_change(call, saved["id"]))
-
-
-def _return_to(call: Call) -> Redirect:
-    return Redirect(f"/records/{call.path['id']}", done=find_last_change(call, call.path["id"]))
+    return Redirect(f"/records/{saved['id']}")

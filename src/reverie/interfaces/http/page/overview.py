@@ -7,17 +7,16 @@ from reverie.domain.scope import EVERY_SCOPE
 from reverie.domain.text.json_values import to_json_value
 from reverie.interfaces.http import administration, changes, reviews
 from reverie.interfaces.http.operations import Call
-from reverie.interfaces.http.page.rendering import TEXTS
 from reverie.interfaces.http.page.timeline import build_batches, find_last_dream
-from reverie.interfaces.http.page.views import PageView, Redirect, Screen, is_allowed, perform, view
+from reverie.interfaces.http.page.views import Screen, ViewList, is_allowed, perform
 
-VIEWS: list[PageView] = []
+VIEWS = ViewList()
 
 _RECENT = 40
 
 
-@view(VIEWS, "GET", "/", right="read")
-def show_overview(call: Call) -> Screen | Redirect:
+@VIEWS.add("GET", "/", "read")
+def show_overview(call: Call) -> Screen:
     """Show the overview."""
     if is_allowed(call, "admin", is_whole=True) and not call.query.scope:
         stats = to_json_value(call.server.stats.read(call.memory.scoped(EVERY_SCOPE)))
@@ -27,14 +26,11 @@ def show_overview(call: Call) -> Screen | Redirect:
     recent = perform(call, changes.list_changes, limit=_RECENT, newest_first=True).body["items"]
     dream = find_last_dream(call) if is_allowed(call, "review", is_whole=True) else None
     return Screen(
-        template="overview.html",
-        title=TEXTS["overview"]["title"],
-        values={
-            "stats": stats,
-            "batches": build_batches(recent)[:10],
-            "dream": dream,
-            "waiting": _count_waiting(call) if is_allowed(call, "review") else 0,
-        },
+        "overview.html",
+        stats=stats,
+        batches=build_batches(recent)[:10],
+        dream=dream,
+        waiting=_count_waiting(call) if is_allowed(call, "review") else 0,
     )
 
 

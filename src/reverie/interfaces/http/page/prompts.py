@@ -12,11 +12,10 @@ from reverie.domain.text.validation import estimate_tokens
 from reverie.interfaces.http import conversations, records
 from reverie.interfaces.http.operations import Call, ScopeQuery
 from reverie.interfaces.http.page.charts import build_shares
-from reverie.interfaces.http.page.rendering import TEXTS
-from reverie.interfaces.http.page.views import PageView, Redirect, Screen, perform, view
+from reverie.interfaces.http.page.views import Screen, ViewList, perform
 from reverie.interfaces.http.schemas import Number
 
-VIEWS: list[PageView] = []
+VIEWS = ViewList()
 
 _LISTED = 100
 _MOST_COMPARED = 200
@@ -49,8 +48,8 @@ def _find_question(call: Call, receipt: dict[str, Any]) -> str:
     return turns[0].content if turns else ""
 
 
-@view(VIEWS, "GET", "/prompts", right="read", query=PromptsQuery)
-def list_prompts(call: Call) -> Screen | Redirect:
+@VIEWS.add("GET", "/prompts", "read", query=PromptsQuery)
+def list_prompts(call: Call) -> Screen:
     """List the prompts that were made."""
     query: PromptsQuery = call.query
     if query.session:
@@ -58,33 +57,26 @@ def list_prompts(call: Call) -> Screen | Redirect:
     else:
         answer = perform(call, conversations.list_packs, limit=_LISTED)
     receipts = [{**each, "question": _find_question(call, each)} for each in answer.body["items"]]
-    return Screen(
-        template="prompts.html",
-        title=TEXTS["prompts"]["title"],
-        values={"receipts": receipts, "session": query.session or "", "listed": _LISTED},
-    )
+    return Screen("prompts.html", receipts=receipts, session=query.session or "", listed=_LISTED)
 
 
-@view(VIEWS, "GET", "/prompts/{id:path}/{position:int}", right="read")
-def show_prompt(call: Call) -> Screen | Redirect:
+@VIEWS.add("GET", "/prompts/{id:path}/{position:int}", "read")
+def show_prompt(call: Call) -> Screen:
     """Show what one prompt was made of, and why."""
     receipt = perform(call, conversations.get_pack).body
     lines = [_describe_line(each, receipt["question"] or "") for each in receipt["lines"]]
     return Screen(
-        template="prompt.html",
-        title=TEXTS["prompts"]["one"],
-        values={
-            "receipt": receipt,
-            "budget": _build_budget(receipt["tokens"], receipt["hard_tokens"]),
-            **_sort_lines(lines),
-            "standing": receipt["standing"],
-            "since": _compare_with_previous(call, receipt),
-        },
+        "prompt.html",
+        receipt=receipt,
+        budget=_build_budget(receipt["tokens"], receipt["hard_tokens"]),
+        **_sort_lines(lines),
+        standing=receipt["standing"],
+        since=_compare_with_previous(call, receipt),
     )
 
 
-@view(VIEWS, "GET", "/inspect", right="read", query=InspectorQuery)
-def inspect_prompt(call: Call) -> Screen | Redirect:
+@VIEWS.add("GET", "/inspect", "read", query=InspectorQuery)
+def inspect_prompt(call: Call) -> Screen:
     """Show what a prompt for a message would be made of now; nothing is stored."""
     query: InspectorQuery = call.query
     values: dict[str, Any] = {"query": query, "pack": None}
@@ -107,7 +99,7 @@ def inspect_prompt(call: Call) -> Screen | Redirect:
             "budget": _build_budget(pack["diagnostics"]["tokens"], pack["hard_tokens"]),
             **_sort_lines(lines),
         }
-    return Screen(template="inspect.html", title=TEXTS["prompts"]["inspect"], values=values)
+    return Screen("inspect.html", **values)
 
 
 def _compare_with_previous(call: Call, receipt: dict[str, Any]) -> dict[str, Any] | None:
@@ -207,7 +199,7 @@ def _list_unconsidered(call: Call, pack: dict[str, Any]) -> list[dict[str, Any]]
     ]
 
 
-def _sort_lines(lines: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+def _sort_lines(lines: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return the lines that are in the prompt, those that are not, and among the latter the weak ones apart."""
     return {
         "chosen": [each for each in lines if each["verdict"] == "selected"],

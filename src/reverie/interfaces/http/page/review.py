@@ -9,11 +9,10 @@ from reverie.domain.errors import InvalidInput
 from reverie.interfaces.http import reviews
 from reverie.interfaces.http.operations import Call, ScopeQuery
 from reverie.interfaces.http.page.differences import compare_values
-from reverie.interfaces.http.page.rendering import TEXTS
 from reverie.interfaces.http.page.timeline import find_last_dream
-from reverie.interfaces.http.page.views import PageView, Redirect, Screen, is_allowed, perform, view
+from reverie.interfaces.http.page.views import Redirect, Screen, ViewList, is_allowed, perform
 
-VIEWS: list[PageView] = []
+VIEWS = ViewList()
 
 _TOLD = ("content", "category", "tags", "kind", "layer", "summary", "pinned", "valid_to")
 """Fields of a change that a card shows."""
@@ -21,8 +20,8 @@ _TOLD = ("content", "category", "tags", "kind", "layer", "summary", "pinned", "v
 _TOLD_OF_NEW = ("content", "category", "tags", "kind", "summary")
 
 
-@view(VIEWS, "GET", "/review", right="review")
-def list_waiting(call: Call) -> Screen | Redirect:
+@VIEWS.add("GET", "/review", "review")
+def list_waiting(call: Call) -> Screen:
     """Show what waits for a decision."""
     plans = (
         perform(call, reviews.list_plans).body["items"] if is_allowed(call, "review", is_whole=True) else []
@@ -31,39 +30,34 @@ def list_waiting(call: Call) -> Screen | Redirect:
     cards = [{"record": each, "turns": _read_turns(call, each["references"])} for each in proposals]
     waiting = [_summarize(plan) for plan in plans if not plan["decided"]]
     return Screen(
-        template="reviews.html",
-        title=TEXTS["review"]["title"],
-        values={
-            "waiting": waiting,
-            "decided": [_summarize(plan) for plan in plans if plan["decided"]],
-            "proposals": cards,
-            "dream": find_last_dream(call) if is_allowed(call, "review", is_whole=True) else None,
-        },
+        "reviews.html",
+        waiting=waiting,
+        decided=[_summarize(plan) for plan in plans if plan["decided"]],
+        proposals=cards,
+        dream=find_last_dream(call) if is_allowed(call, "review", is_whole=True) else None,
     )
 
 
-@view(VIEWS, "POST", "/review", right="review", is_whole=True, query=ScopeQuery)
-def plan_dream(call: Call) -> Screen | Redirect:
+@VIEWS.add("POST", "/review", "review", is_whole=True, query=ScopeQuery)
+def plan_dream(call: Call) -> Redirect:
     """Plan a dream now; the plan waits."""
     plan = perform(call, reviews.make_plan, body={"name": "dream"}).body
     return Redirect(f"/review/{plan['id']}")
 
 
-@view(VIEWS, "GET", "/review/{id}", right="review", is_whole=True)
-def show_plan(call: Call) -> Screen | Redirect:
+@VIEWS.add("GET", "/review/{id}", "review", is_whole=True)
+def show_plan(call: Call) -> Screen:
     """Show the cards of a plan."""
     plan = perform(call, reviews.get_plan).body
     cards = [_build_card(call, plan, number) for number in range(len(plan["groups"]))]
     still_open = [card for card in cards if card["is_open"]]
     return Screen(
-        template="review.html",
-        title=TEXTS["review"]["plan"],
-        values={"plan": plan, "cards": cards, "first": still_open[0]["number"] if still_open else None},
+        "review.html", plan=plan, cards=cards, first=still_open[0]["number"] if still_open else None
     )
 
 
-@view(VIEWS, "POST", "/review/{id}", right="review", is_whole=True)
-def decide(call: Call) -> Screen | Redirect:
+@VIEWS.add("POST", "/review/{id}", "review", is_whole=True)
+def decide(call: Call) -> Redirect:
     """Decide a card of a plan, or all that are open."""
     number = call.body.get("group")
     if number and not (number.isascii() and number.isdecimal() and len(number) < 7):
@@ -79,13 +73,12 @@ def decide(call: Call) -> Screen | Redirect:
     )
 
 
-@view(VIEWS, "POST", "/review/proposals/{id}", right="review")
-def decide_on_proposal(call: Call) -> Screen | Redirect:
+@VIEWS.add("POST", "/review/proposals/{id}", "review")
+def decide_on_proposal(call: Call) -> Redirect:
     """Decide a proposal."""
     given = {"verdict": call.body.get("verdict"), "reason": call.body.get("reason")}
-    record = perform(call, reviews.decide_on_proposal, body=given).body
-    rows = call.memory.history.log(record["id"], limit=1, newest_first=True)
-    return Redirect("/review", done=rows[0].sequence if rows else None)
+    perform(call, reviews.decide_on_proposal, body=given)
+    return Redirect("/review")
 
 
 # -- cards -----------------------------------------------------------------------------------------------

@@ -8,35 +8,21 @@ from reverie.domain.record import UNTRUSTED
 from reverie.domain.similarity.grounding import find_injection
 from reverie.interfaces.http import records, schemas
 from reverie.interfaces.http.conditions import compute_etag
-from reverie.interfaces.http.operations import Call, ScopeQuery
+from reverie.interfaces.http.operations import Call
 from reverie.interfaces.http.page.rendering import TEXTS, build_link
-from reverie.interfaces.http.page.views import (
-    Fields,
-    PageView,
-    Redirect,
-    Screen,
-    find_last_change,
-    is_allowed,
-    perform,
-    view,
-)
+from reverie.interfaces.http.page.views import Fields, Redirect, Screen, ViewList, is_allowed, perform
 from reverie.interfaces.http.problems import Problem
+from reverie.interfaces.http.schemas import CursorQuery
 
-VIEWS: list[PageView] = []
+VIEWS = ViewList()
 
 ACTIONS = get_args(schemas.BulkChange.model_fields["action"].annotation)
 
 _LISTED = 100
 
 
-class TrustQuery(ScopeQuery):
-    """Query of what others said."""
-
-    cursor: str | None = None
-
-
-@view(VIEWS, "GET", "/trust", right="read", query=TrustQuery)
-def show_untrusted(call: Call) -> Screen | Redirect:
+@VIEWS.add("GET", "/trust", "read", query=CursorQuery)
+def show_untrusted(call: Call) -> Screen:
     """Show what tools, the web and imports said, by source."""
     page = perform(
         call, records.list_records, origin=tuple(sorted(UNTRUSTED)), cursor=call.query.cursor, limit=_LISTED
@@ -47,13 +33,7 @@ def show_untrusted(call: Call) -> Screen | Redirect:
         group = groups.setdefault(of, {"origin": of[0], "source": of[1], "records": []})
         group["records"].append({**record, "marks": _find_marks(record["content"])})
     return Screen(
-        template="trust.html",
-        title=TEXTS["selection"]["trust_title"],
-        values={
-            "groups": [*groups.values()],
-            "following": page["next"],
-            "may_select": is_allowed(call, "write"),
-        },
+        "trust.html", groups=[*groups.values()], following=page["next"], may_select=is_allowed(call, "write")
     )
 
 
@@ -65,7 +45,7 @@ def _find_marks(content: str) -> list[str]:
     return list(filter(None, marks))
 
 
-@view(VIEWS, "POST", "/selection", right="write")
+@VIEWS.add("POST", "/selection", "write")
 def preview_selection(call: Call) -> Screen | Redirect:
     """Show what would be done with the records that were checked; two can be compared."""
     if call.body.get("action") == "compare":
@@ -76,7 +56,7 @@ def preview_selection(call: Call) -> Screen | Redirect:
     return _draw(call, _read_records(call))
 
 
-@view(VIEWS, "POST", "/selection/apply", right="write")
+@VIEWS.add("POST", "/selection/apply", "write")
 def change_selection(call: Call) -> Screen | Redirect:
     """Do it in one transaction, unless one of them has changed since the preview."""
     fields: Fields = call.body
@@ -92,7 +72,7 @@ def change_selection(call: Call) -> Screen | Redirect:
     }
     perform(call, records.change_records, body=body)
     back = "/trust" if fields.get("from") == "trust" else "/records"
-    return Redirect(back, done=find_last_change(call, ids[0]))
+    return Redirect(back)
 
 
 def _read_records(call: Call) -> list[dict[str, Any]]:
@@ -113,14 +93,11 @@ def _draw(call: Call, chosen: list[dict[str, Any]], *, alert: str = "") -> Scree
     if action not in ACTIONS:
         raise Problem(422, f"action is {action[:40]!r}: use one of {', '.join(ACTIONS)}.")
     return Screen(
-        template="selection.html",
-        title=TEXTS["selection"]["titles"][action],
-        values={
-            "records": chosen,
-            "action": action,
-            "origin": fields.get("from"),
-            "digest": compute_etag(chosen),
-            "alert": alert,
-        },
+        "selection.html",
         status=409 if alert else 200,
+        records=chosen,
+        action=action,
+        origin=fields.get("from"),
+        digest=compute_etag(chosen),
+        alert=alert,
     )

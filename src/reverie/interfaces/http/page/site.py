@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -9,14 +10,14 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 from pydantic import ValidationError
 from starlette.datastructures import Headers
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from reverie import __version__
 from reverie.domain.errors import ReverieError
 from reverie.interfaces.http import changes, problems
-from reverie.interfaces.http.operations import Call, ScopeQuery
+from reverie.interfaces.http.operations import Call, Operation, ScopeQuery, parse_number
 from reverie.interfaces.http.page import (
     activity,
     conflicts,
@@ -41,11 +42,10 @@ from reverie.interfaces.http.page.rendering import (
     draw,
     find_scope,
 )
-from reverie.interfaces.http.page.views import Download, Fields, PageView, Redirect, Screen
+from reverie.interfaces.http.page.views import Download, Fields, Redirect, Screen
 from reverie.interfaces.http.problems import Problem
 from reverie.interfaces.http.schemas import EventsQuery
-from reverie.interfaces.http.server import HttpServer, choose_request_id, parse_query, read_body
-from reverie.interfaces.mcp.threads import Lane
+from reverie.interfaces.http.server import HttpServer, parse_query, read_body
 
 GROUPS = (
     overview,
@@ -147,43 +147,33 @@ class Site:
         return [
             Route("/static/{name}", serve_static, methods=["GET"]),
             Route("/sign-in", self.show_sign_in, methods=["GET"]),
-            Route("/sign-in", self.sign_in, methods=["POST"]),
-            Route("/sign-out", self.sign_out, methods=["POST"]),
-            Route("/theme", self.choose_theme, methods=["POST"]),
+            Route("/sign-in", partial(self._answer_form, self._sign_in), methods=["POST"]),
+            Route("/sign-out", partial(self._answer_form, self._sign_out), methods=["POST"]),
+            Route("/theme", partial(self._answer_form, self._choose_theme), methods=["POST"]),
             Route("/events", self.stream, methods=["GET"]),
             *(Route(each.path, partial(self.answer, each), methods=[each.method]) for each in _VIEWS),
         ]
 
     # -- views -------------------------------------------------------------------------------------------
 
-    async def answer(self, view: PageView, request: Request) -> Response:
+    async def answer(self, view: Operation, request: Request) -> Response:
         """Answer a request for a view."""
-        with self._server.observe(view.name, view.method, view.path, request.headers) as observed:
-            response = await self._answer(view, request)
-            observed.status = response.status_code
-        response.headers["X-Request-ID"] = choose_request_id(request)
-        return response
+        return await self._server.respond(view, request, self._do, self._show_problem)
 
-    async def _answer(self, view: PageView, request: Request) -> Response:
-        try:
-            fields = await _read_fields(request) if view.method == "POST" else None
-            lane: Lane = "read" if view.method == "GET" else "change"
-            return await self._server.threads.run(partial(self._run, view, request, fields), lane=lane)
-        except ClientDisconnect:
-            return Response(status_code=400)
-        except Exception as error:  # noqa: BLE001 - the outermost handler of a request: it is logged and reported
-            return self._answer_problem(problems.build_problem(error), request)
+    async def _do(self, view: Operation, request: Request) -> Response:
+        fields = await _read_fields(request) if view.method == "POST" else None
+        return await self._server.threads.run(partial(self._run, view, request, fields), lane=view.lane)
 
-    def _run(self, view: PageView, request: Request, fields: Fields | None) -> Response:
+    def _run(self, view: Operation, request: Request, fields: Fields | None) -> Response:
         """Draw a view or do what its form asks; on a thread."""
         server = self._server
         caller = server.authenticate(_read_credentials(request), right=view.right, is_whole=view.is_whole)
         if not server.tokens.is_required():
             caller = replace(caller, label="page")
-        items = [(name, text) for name, text in request.query_params.multi_items() if text]
-        done = [text for name, text in items if name == "done" and text.isascii() and text.isdecimal()]
+        given = request.query_params
+        items = [(name, text) for name, text in given.multi_items() if text and name != "done"]
         try:
-            query = parse_query(view.query, [item for item in items if item[0] != "done"])
+            query = parse_query(view.query, items)
         except ValidationError as error:
             raise problems.build_field_problem(error) from None
         call = Call(
@@ -193,29 +183,21 @@ class Site:
             path=request.path_params,
             query=query,
             body=fields,
-            headers={},
         )
         server.refresh_files()
+        last = server.sequence()
         shown = view.run(call)
         scope = getattr(query, "scope", "")
         if isinstance(shown, Redirect):
-            path, _, rest = shown.path.partition("?")
-            target = f"{path}?{rest}" if rest else build_link(path, scope=scope)
-            if shown.done is not None:
-                target += f"{'&' if '?' in target else '?'}done={shown.done}"
+            done = _find_change(call, after=last) if shown.done is None else shown.done
+            target = shown.path if "?" in shown.path else build_link(shown.path, scope=scope, done=done)
             return RedirectResponse(target, 303, headers=HEADERS)
         if isinstance(shown, Download):
             named = {"Content-Disposition": f'attachment; filename="{shown.name}"'}
             return Response(
                 shown.content, media_type=shown.media_type, headers={**HEADERS, **named, **shown.headers}
             )
-        return self._draw(
-            shown,
-            request,
-            call=call,
-            scope=scope,
-            done=int(done[-1]) if done and len(done[-1]) < 19 else None,
-        )
+        return self._draw(shown, request, call=call, scope=scope, done=parse_number(given.get("done", "")))
 
     def _draw(self, screen: Screen, request: Request, **values: Any) -> Response:
         scope = values.get("scope", "")
@@ -223,7 +205,6 @@ class Site:
         theme = request.cookies.get(_THEME, "")
         text = draw(
             screen.template,
-            title=screen.title,
             navigation=[(path, name, path in _SCOPED) for path, name in NAVIGATION],
             here=request.url.path,
             address=_build_address(request),
@@ -244,7 +225,7 @@ class Site:
             return None
         if problem.status in (404, 405):
             problem = Problem(problem.status, TEXTS["problem"]["nowhere"], headers=problem.headers)
-        return self._answer_problem(problem, request)
+        return self._show_problem(request, problem)
 
     async def stream(self, request: Request) -> Response:
         """Stream the numbers of changes to an open view, which then asks for itself again."""
@@ -258,31 +239,23 @@ class Site:
 
     def _open_stream(self, headers: dict[str, str]) -> Response:
         caller = self._server.authenticate(headers, right="read")
-        call = Call(
-            server=self._server,
-            caller=caller,
-            method="GET",
-            path={},
-            query=EventsQuery(),
-            body=None,
-            headers=headers,
-        )
+        call = Call(server=self._server, caller=caller, query=EventsQuery(), headers=headers)
         response: Response = changes.stream_changes(call).body
         return response
 
-    def _answer_problem(self, problem: Problem, request: Request) -> Response:
+    def _show_problem(self, request: Request, problem: Problem) -> Response:
         """Answer with an error as a view; ask for a token where one is missing."""
         if problem.status == 401:
             wanted = _build_address(request) if request.method == "GET" else "/"
             target = build_link("/sign-in", next=None if wanted == "/" else wanted)
             return RedirectResponse(target, 303, headers=HEADERS)
         titles = TEXTS["problem"]["titles"]
-        title = titles.get(str(problem.status), problems.TITLES[problem.status])
         screen = Screen(
-            template="problem.html",
-            title=title,
-            values={"detail": problem.detail, "current": problem.fields.get("current")},
+            "problem.html",
             status=problem.status,
+            title=titles.get(str(problem.status), problems.TITLES[problem.status]),
+            detail=problem.detail,
+            current=problem.fields.get("current"),
         )
         return self._draw(screen, request)
 
@@ -292,12 +265,16 @@ class Site:
         """Show the form for a token."""
         return self._draw_sign_in(request, _choose_local_path(request.query_params.get("next", "")))
 
-    async def sign_in(self, request: Request) -> Response:
-        """Check a token and keep it in a cookie that no script can read."""
+    async def _answer_form(
+        self, act: Callable[[Request, Fields], Awaitable[Response]], request: Request
+    ) -> Response:
         try:
-            fields = await _read_fields(request)
+            return await act(request, await _read_fields(request))
         except Problem as problem:
-            return self._answer_problem(problem, request)
+            return self._show_problem(request, problem)
+
+    async def _sign_in(self, request: Request, fields: Fields) -> Response:
+        """Check a token and keep it in a cookie that no script can read."""
         text, target = fields.get("token").strip(), _choose_local_path(fields.get("next"))
         caller = await self._server.threads.run(partial(self._server.tokens.authenticate, text))
         if caller is None:
@@ -312,22 +289,15 @@ class Site:
         )
         return response
 
-    async def sign_out(self, request: Request) -> Response:
+    async def _sign_out(self, request: Request, fields: Fields) -> Response:
         """Forget the token."""
-        try:
-            await _read_fields(request)
-        except Problem as problem:
-            return self._answer_problem(problem, request)
+        del fields
         response = RedirectResponse("/sign-in", 303, headers=HEADERS)
         response.delete_cookie(_name_cookie(request))
         return response
 
-    async def choose_theme(self, request: Request) -> Response:
+    async def _choose_theme(self, request: Request, fields: Fields) -> Response:
         """Keep whether the page is light or dark, in a cookie."""
-        try:
-            fields = await _read_fields(request)
-        except Problem as problem:
-            return self._answer_problem(problem, request)
         response = RedirectResponse(_choose_local_path(fields.get("next")), 303, headers=HEADERS)
         theme = fields.get("theme")
         if theme in THEMES:
@@ -335,13 +305,15 @@ class Site:
         return response
 
     def _draw_sign_in(self, request: Request, target: str, *, is_refused: bool = False) -> Response:
-        screen = Screen(
-            template="sign_in.html",
-            title=TEXTS["layout"]["sign_in"],
-            values={"next": target, "is_refused": is_refused},
-            status=401 if is_refused else 200,
-        )
+        status = 401 if is_refused else 200
+        screen = Screen("sign_in.html", status=status, next=target, is_refused=is_refused)
         return self._draw(screen, request)
+
+
+def _find_change(call: Call, *, after: int) -> int | None:
+    """Return the number of the newest change that the caller made after another one; None if there is none."""
+    rows = call.memory.history.log(after=after, actor=call.caller.label, limit=1, newest_first=True)
+    return rows[0].sequence if rows else None
 
 
 async def _read_fields(request: Request) -> Fields:

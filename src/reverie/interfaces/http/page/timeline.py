@@ -12,11 +12,10 @@ from reverie.domain.text.timestamps import parse_time
 from reverie.interfaces.http import changes
 from reverie.interfaces.http.operations import Call, ScopeQuery
 from reverie.interfaces.http.page.differences import compare_values
-from reverie.interfaces.http.page.rendering import TEXTS
-from reverie.interfaces.http.page.views import PageView, Redirect, Screen, perform, read_time, view
+from reverie.interfaces.http.page.views import Redirect, Screen, ViewList, perform, read_time
 from reverie.interfaces.http.schemas import Number
 
-VIEWS: list[PageView] = []
+VIEWS = ViewList()
 
 _MOST_ROWS = 100
 _MOST_SHOWN = 20
@@ -87,8 +86,8 @@ def _find_path(item: dict[str, Any], value: dict[str, Any]) -> tuple[str, str]:
     return "", ""
 
 
-@view(VIEWS, "GET", "/timeline", right="read", query=TimelineQuery)
-def show_timeline(call: Call) -> Screen | Redirect:
+@VIEWS.add("GET", "/timeline", "read", query=TimelineQuery)
+def show_timeline(call: Call) -> Screen:
     """Show what was changed, the newest first."""
     query: TimelineQuery = call.query
     answer = list_matching_changes(call, limit=_MOST_ROWS, before=query.before)
@@ -99,14 +98,11 @@ def show_timeline(call: Call) -> Screen | Redirect:
     if len(shown) < len(batches):
         following = shown[-1]["changes"][-1]["sequence"]
     return Screen(
-        template="timeline.html",
-        title=TEXTS["timeline"]["title"],
-        values={
-            "batches": shown,
-            "query": query.model_dump(),
-            "following": following,
-            "subjects": get_args(Subject),
-        },
+        "timeline.html",
+        batches=shown,
+        query=query.model_dump(),
+        following=following,
+        subjects=get_args(Subject),
     )
 
 
@@ -158,8 +154,8 @@ def _build_order(call: Call, batches: Sequence[int], change: int | None) -> dict
     return {"changes": _collect_changes(call, batches)[:_MOST_UNDONE]}
 
 
-@view(VIEWS, "GET", "/undo", right="review", query=UndoQuery)
-def preview_undo(call: Call) -> Screen | Redirect:
+@VIEWS.add("GET", "/undo", "review", query=UndoQuery)
+def preview_undo(call: Call) -> Screen:
     """Show what taking changes back would do."""
     query: UndoQuery = call.query
     order = _build_order(call, query.batch, query.change)
@@ -174,19 +170,15 @@ def preview_undo(call: Call) -> Screen | Redirect:
         }
         for each in result["differences"]
     ]
-    return Screen(
-        template="undo.html",
-        title=TEXTS["timeline"]["undo_title"],
-        values={"differences": differences, "left": result["left"], "query": query},
-    )
+    return Screen("undo.html", differences=differences, left=result["left"], query=query)
 
 
-@view(VIEWS, "POST", "/undo", right="review", query=UndoQuery)
-def undo(call: Call) -> Screen | Redirect:
+@VIEWS.add("POST", "/undo", "review", query=UndoQuery)
+def undo(call: Call) -> Redirect:
     """Take changes back."""
     query: UndoQuery = call.query
-    result = perform(call, changes.undo, body=_build_order(call, query.batch, query.change)).body
-    return Redirect("/timeline", done=result["made"][0] if result["made"] else None)
+    perform(call, changes.undo, body=_build_order(call, query.batch, query.change))
+    return Redirect("/timeline")
 
 
 def find_last_dream(call: Call) -> dict[str, Any] | None:

@@ -12,16 +12,15 @@ from reverie.domain.record import ORIGINS
 from reverie.domain.scope import is_within, visible_scopes
 from reverie.interfaces.http import administration
 from reverie.interfaces.http.operations import Call, Empty
-from reverie.interfaces.http.page.rendering import TEXTS
-from reverie.interfaces.http.page.views import Fields, PageView, Redirect, Screen, perform, view
+from reverie.interfaces.http.page.views import Fields, Redirect, Screen, ViewList, perform
 from reverie.interfaces.http.tokens import RIGHTS
 from reverie.settings import Settings
 
-VIEWS: list[PageView] = []
+VIEWS = ViewList()
 
 
-@view(VIEWS, "GET", "/tokens", right="admin", query=Empty, is_whole=True)
-def show_tokens(call: Call) -> Screen | Redirect:
+@VIEWS.add("GET", "/tokens", "admin", query=Empty, is_whole=True)
+def show_tokens(call: Call) -> Screen:
     """Show all tokens."""
     return _draw_tokens(call)
 
@@ -30,20 +29,17 @@ def _draw_tokens(call: Call, made: dict[str, Any] | None = None) -> Screen:
     now = call.memory._clock()
     valid = {each.id for each in call.server.tokens.list() if each.is_valid(now)}
     return Screen(
-        template="tokens.html",
-        title=TEXTS["upkeep"]["tokens"],
-        values={
-            "tokens": perform(call, administration.list_tokens).body["items"],
-            "valid": valid,
-            "made": made,
-            "rights": RIGHTS,
-            "origins": ORIGINS,
-        },
+        "tokens.html",
+        tokens=perform(call, administration.list_tokens).body["items"],
+        valid=valid,
+        made=made,
+        rights=RIGHTS,
+        origins=ORIGINS,
     )
 
 
-@view(VIEWS, "POST", "/tokens", right="admin", query=Empty, is_whole=True)
-def create_token(call: Call) -> Screen | Redirect:
+@VIEWS.add("POST", "/tokens", "admin", query=Empty, is_whole=True)
+def create_token(call: Call) -> Screen:
     """Create a token and show it, once."""
     fields: Fields = call.body
     body = {
@@ -56,15 +52,15 @@ def create_token(call: Call) -> Screen | Redirect:
     return _draw_tokens(call, perform(call, administration.create_token, body=body).body)
 
 
-@view(VIEWS, "POST", "/tokens/{id}/revoke", right="admin", query=Empty, is_whole=True)
-def revoke_token(call: Call) -> Screen | Redirect:
+@VIEWS.add("POST", "/tokens/{id}/revoke", "admin", query=Empty, is_whole=True)
+def revoke_token(call: Call) -> Redirect:
     """Revoke a token."""
     perform(call, administration.revoke_token)
     return Redirect("/tokens")
 
 
-@view(VIEWS, "GET", "/scopes", right="read")
-def show_scopes(call: Call) -> Screen | Redirect:
+@VIEWS.add("GET", "/scopes", "read")
+def show_scopes(call: Call) -> Screen:
     """Show the scopes as a tree, each to be looked through."""
     own = call.caller.scope
     counts = perform(call, administration.list_scopes).body["scopes"]
@@ -78,21 +74,17 @@ def show_scopes(call: Call) -> Screen | Redirect:
         }
         for name in sorted(names, key=lambda name: name.split("/"))
     ]
-    return Screen(
-        template="scopes.html",
-        title=TEXTS["upkeep"]["scopes"],
-        values={"rows": rows, "own": own, "records": counts.get(own, 0)},
-    )
+    return Screen("scopes.html", rows=rows, own=own, records=counts.get(own, 0))
 
 
-@view(VIEWS, "GET", "/health", right="admin", query=Empty, is_whole=True)
-def show_health(call: Call) -> Screen | Redirect:
+@VIEWS.add("GET", "/health", "admin", query=Empty, is_whole=True)
+def show_health(call: Call) -> Screen:
     """Show the index, what failed, and the settings."""
     return _draw_health(call)
 
 
-@view(VIEWS, "POST", "/health", right="admin", query=Empty, is_whole=True)
-def examine(call: Call) -> Screen | Redirect:
+@VIEWS.add("POST", "/health", "admin", query=Empty, is_whole=True)
+def examine(call: Call) -> Screen:
     """Examine the memory, which reads all of it, and show what is wrong."""
     return _draw_health(call, perform(call, administration.diagnose).body)
 
@@ -114,15 +106,12 @@ def _draw_health(call: Call, diagnosis: dict[str, Any] | None = None) -> Screen:
         if not each.name.startswith("_")
     ]
     return Screen(
-        template="health.html",
-        title=TEXTS["upkeep"]["health"],
-        values={
-            "diagnosis": diagnosis,
-            "failed": count_failures(call.server.store),
-            "index": call.memory.admin._index.status(),
-            "path": call.memory.path,
-            "bytes": _measure_database(call.memory.path),
-            "conflicts": len(call.memory.folder.conflicts()) if call.memory.folder is not None else 0,
-            "settings": sorted(rows, key=lambda row: (row["value"] == row["usual"], row["name"])),
-        },
+        "health.html",
+        diagnosis=diagnosis,
+        failed=count_failures(call.server.store),
+        index=call.memory.admin._index.status(),
+        path=call.memory.path,
+        bytes=_measure_database(call.memory.path),
+        conflicts=len(call.memory.folder.conflicts()) if call.memory.folder is not None else 0,
+        settings=sorted(rows, key=lambda row: (row["value"] == row["usual"], row["name"])),
     )

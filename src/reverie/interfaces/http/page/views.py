@@ -7,9 +7,9 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from reverie.domain.text.timestamps import to_utc
 from reverie.interfaces.http import (
@@ -22,7 +22,14 @@ from reverie.interfaces.http import (
     records,
     reviews,
 )
-from reverie.interfaces.http.operations import Answer, Call, Operation, ScopeQuery
+from reverie.interfaces.http.operations import (
+    Answer,
+    Call,
+    Operation,
+    OperationList,
+    ScopeQuery,
+    parse_number,
+)
 from reverie.interfaces.http.problems import Problem
 from reverie.interfaces.http.tokens import Right
 
@@ -34,21 +41,19 @@ OPERATION_OF: Mapping[Callable[[Call], Answer], Operation] = {
 """Operation that each function of the API is."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Screen:
     """A view as it is to be drawn.
 
     Attributes:
         template: Name of its template.
-        title: Text of its heading and of the window.
-        values: What the template shows.
         status: HTTP status.
+        values: What the template shows.
     """
 
-    template: str
-    title: str
-    values: Mapping[str, Any] = field(default_factory=dict)
-    status: int = 200
+    def __init__(self, template: str, *, status: int = 200, **values: Any) -> None:
+        self.template = template
+        self.status = status
+        self.values = values
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +62,7 @@ class Redirect:
 
     Attributes:
         path: Path of the view, with its query.
-        done: Number of the change that was made; None if nothing is to be taken back.
+        done: Number of the change that can be taken back; None for the newest one that the caller made meanwhile.
     """
 
     path: str
@@ -81,35 +86,6 @@ class Download:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-Shown: TypeAlias = Screen | Redirect | Download
-"""Result of a view."""
-
-_Show = TypeVar("_Show", bound=Callable[[Call], Shown])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PageView:
-    """One view or one action of the page.
-
-    Attributes:
-        method: HTTP method; only a `POST` changes anything.
-        path: Path with its parameters in braces.
-        name: Name in the metrics.
-        run: Function that does it, on a thread.
-        right: Right that it needs.
-        query: Form of its query.
-        is_whole: Whether it is about all scopes, so that a token bound to a scope is refused.
-    """
-
-    method: Literal["GET", "POST"]
-    path: str
-    name: str
-    run: Callable[[Call], Shown]
-    right: Right
-    query: type[BaseModel] = ScopeQuery
-    is_whole: bool = False
-
-
 class Fields:
     """Fields of a form that was sent."""
 
@@ -129,17 +105,11 @@ class Fields:
         return [part for each in self.get(name).split(",") if (part := each.strip())]
 
 
-def view(
-    views: list[PageView], method: Literal["GET", "POST"], path: str, *, right: Right, **options: Any
-) -> Callable[[_Show], _Show]:
-    """Return a decorator that adds a function to a list of views."""
+class ViewList(OperationList):
+    """Views of one group. A view takes a `Call`, and returns a `Screen`, a `Redirect` or a `Download`."""
 
-    def add(run: _Show) -> _Show:
-        name = f"page_{run.__name__}"
-        views.append(PageView(method=method, path=path, name=name, run=run, right=right, **options))
-        return run
-
-    return add
+    def __init__(self) -> None:
+        super().__init__("page_", query=ScopeQuery)
 
 
 def perform(
@@ -177,7 +147,7 @@ def perform(
             value = operation.body.model_validate_json(json.dumps(body or {}), strict=True)
     except ValidationError as error:
         raise problems.build_field_problem(error) from None
-    return operation.run(
+    answer: Answer = operation.run(
         replace(
             call,
             method=operation.method,
@@ -187,6 +157,7 @@ def perform(
             headers={} if if_match is None else {"if-match": if_match},
         )
     )
+    return answer
 
 
 def read_moment(text: str, name: str) -> datetime | int | None:
@@ -194,8 +165,8 @@ def read_moment(text: str, name: str) -> datetime | int | None:
     text = text.strip()
     if not text:
         return None
-    if text.isascii() and text.isdecimal() and len(text) < 19:
-        return int(text)
+    if (number := parse_number(text)) is not None:
+        return number
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -216,9 +187,3 @@ def read_time(text: str, name: str) -> datetime | None:
 def is_allowed(call: Call, right: Right, *, is_whole: bool = False) -> bool:
     """Whether whoever looks at the page may do something, so that a view offers it."""
     return right in call.caller.rights and not (is_whole and call.caller.scope)
-
-
-def find_last_change(call: Call, id: str) -> int | None:
-    """Return the number of the newest change of a thing; None if there is none."""
-    rows = call.memory.history.log(id, limit=1, newest_first=True)
-    return rows[0].sequence if rows else None
