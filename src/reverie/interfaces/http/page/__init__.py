@@ -9,8 +9,9 @@ A group of views is a module with a list `VIEWS`, a template folder or file in `
 2. A view that changes something is a `POST`; `call.body` then holds the fields of its form. Sign-in, the check that
    the form came from this page (CSRF) and the headers are `site.py`'s: a view cannot leave them out. It returns
    `Redirect(path)`, and the next view offers to take back what was changed.
-3. Write `templates/GROUP.html`, which extends `layout.html` and sets its `title`. Values are escaped, and their control characters made
-   visible, by `rendering.py`: never use `|safe`, and build links with `link(path, name=value)`.
+3. Write `templates/GROUP.html`, which extends `layout.html` and sets its `title`. Values are escaped, and their
+   control characters made visible, by `rendering.py`: never use `|safe`, and build links with
+   `link(path, name=value)`.
 4. Write all words into `texts/GROUP.toml`; templates read them as `t.GROUP.name` and hold none themselves.
 5. Add the module to `GROUPS` in `site.py`, and to `NAVIGATION` if the menu shall name it.
 

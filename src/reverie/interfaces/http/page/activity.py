@@ -37,7 +37,7 @@ class ActivityViewQuery(ScopeQuery):
 @VIEWS.add("GET", "/activity", "admin", is_whole=True, query=ActivityViewQuery)
 def show_activity(call: Call) -> Screen:
     """Show what was done on each of the last days."""
-    days = perform(call, administration.get_activity, days=call.query.days).body["items"]
+    days = perform(call, administration.get_activity, days=call.query.days)["items"]
     labels = [day["day"] for day in days]
     charts = [
         _build_chart(name, labels, parts, [[_get_number(day, part) for day in days] for part in parts])

@@ -51,23 +51,15 @@ def build_chart(labels: Sequence[str], series: Sequence[Sequence[float]]) -> Cha
     top = _round_up(max((sum(values) for values in zip(*series, strict=True)), default=0))
     room, floor = HEIGHT - _TOP - _BOTTOM, HEIGHT - _BOTTOM
     step = (WIDTH - _LEFT) / max(1, len(labels))
+    width = round(step * 0.76, 1)
     bars = []
     for place in range(len(labels)):
-        y = float(floor)
+        x, y = round(_LEFT + (place + 0.12) * step, 1), float(floor)
         for number, values in enumerate(series):
             height = values[place] / top * room
             if height:
                 y -= height
-                x, width = _LEFT + (place + 0.12) * step, step * 0.76
-                bars.append(
-                    Bar(
-                        x=round(x, 1),
-                        y=round(y, 1),
-                        width=round(width, 1),
-                        height=round(height, 1),
-                        series=number,
-                    )
-                )
+                bars.append(Bar(x=x, y=round(y, 1), width=width, height=round(height, 1), series=number))
     every = max(1, -(-len(labels) // 8))
     return Chart(
         bars=tuple(bars),

@@ -34,7 +34,7 @@ class PairQuery(ScopeQuery):
 @VIEWS.add("GET", "/conflicts", "read", query=CursorQuery)
 def list_conflicts(call: Call) -> Screen:
     """Show pairs of records of which only one seems to hold."""
-    found = perform(call, conflicts.list_conflicts, cursor=call.query.cursor).body
+    found = perform(call, conflicts.list_conflicts, cursor=call.query.cursor)
     return Screen(
         "conflicts.html",
         pairs=[_mark(each["records"]) for each in found["items"]],
@@ -120,19 +120,18 @@ def show_conflict(call: Call) -> Screen:
 def settle_conflict(call: Call) -> Screen | Redirect:
     """Settle a conflict, unless one of the two has changed since it was shown."""
     fields: Fields = call.body
-    ids = [fields.get("first"), fields.get("second")]
     choice = fields.get("holds")
     if choice not in ("0", "1", "both", "text"):
         raise Problem(422, TEXTS["conflicts"]["no_choice"])
-    holds, other = ids if choice != "1" else ids[::-1]
-    versions = [fields.get("first_version"), fields.get("second_version")]
+    first, second = ("second", "first") if choice == "1" else ("first", "second")
+    holds = fields.get(first)
     body: dict[str, Any] = {
         "holds": holds,
-        "other": other,
+        "other": fields.get(second),
         "verdict": "both" if choice == "both" else fields.get("verdict"),
-        "versions": versions if choice != "1" else versions[::-1],
+        "versions": [fields.get(f"{first}_version"), fields.get(f"{second}_version")],
     }
-    stored = perform(call, records.get_record, path={"id": holds}).body["content"]
+    stored = perform(call, records.get_record, path={"id": holds})["content"]
     if choice == "text" and fields.get("content") != formatting.escape_text(stored):
         body["content"] = fields.get("content")
     try:
@@ -140,18 +139,17 @@ def settle_conflict(call: Call) -> Screen | Redirect:
     except Problem as problem:
         if problem.status != 412:
             raise
-        return _draw(call, *ids, alert=TEXTS["conflicts"]["outdated"])
+        return _draw(call, fields.get("first"), fields.get("second"), alert=TEXTS["conflicts"]["outdated"])
     return Redirect("/conflicts")
 
 
 def _draw(call: Call, first: str, second: str, *, alert: str = "") -> Screen:
-    answers = [perform(call, records.get_record, path={"id": name}) for name in (first, second)]
-    chosen = [answer.body for answer in answers]
+    chosen = [perform(call, records.get_record, path={"id": name}) for name in (first, second)]
     return Screen(
         "conflict.html",
         status=412 if alert else 200,
         sides=_mark(chosen),
-        versions=[answer.headers["ETag"] for answer in answers],
+        versions=[compute_etag(record) for record in chosen],
         content=formatting.escape_text(chosen[0]["content"]),
         may_settle=is_allowed(call, "write") and all(record["scope"] == call.view.scope for record in chosen),
         alert=alert,

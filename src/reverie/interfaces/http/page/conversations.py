@@ -26,7 +26,7 @@ class ConversationQuery(ScopeQuery):
 @VIEWS.add("GET", "/sessions", "read", query=CursorQuery)
 def show_sessions(call: Call) -> Screen:
     """Show the sessions, the latest active first."""
-    page = perform(call, conversations.list_sessions, cursor=call.query.cursor).body
+    page = perform(call, conversations.list_sessions, cursor=call.query.cursor)
     return Screen(
         "sessions.html", sessions=page["items"], following=page["next"], is_first=call.query.cursor is None
     )
@@ -35,14 +35,14 @@ def show_sessions(call: Call) -> Screen:
 @VIEWS.add("GET", "/sessions/{id:path}", "read", query=ConversationQuery)
 def show_conversation(call: Call) -> Screen:
     """Show a conversation, the latest turns unless another place is asked for."""
-    state = perform(call, conversations.get_session).body
+    state = perform(call, conversations.get_session)
     start = call.query.start
     if start is None:
         last = call.reader.turns(state["id"], start=-1)
         start = max(last[0].position + 1 - _MOST_TURNS, 0) if last else 0
     of = (call.path["id"], call.query.scope)
     cursor = encode_cursor([start], of=of)
-    page = perform(call, conversations.list_turns, limit=_MOST_TURNS, cursor=cursor).body
+    page = perform(call, conversations.list_turns, limit=_MOST_TURNS, cursor=cursor)
     return Screen(
         "conversation.html",
         session=state,
@@ -59,7 +59,7 @@ def change_conversation(call: Call) -> Redirect:
     """Pause, resume or terminate a session."""
     fields: Fields = call.body
     body: dict[str, Any] = {"status": fields.get("status")}
-    state = perform(call, conversations.change_session, body=body).body
+    state = perform(call, conversations.change_session, body=body)
     rows = call.memory.history.log(state["id"], limit=1, newest_first=True)
     return Redirect("/sessions/" + quote_path(state["id"]), done=rows[0].sequence)
 
@@ -68,7 +68,7 @@ def change_conversation(call: Call) -> Redirect:
 def delete_conversation(call: Call) -> Redirect:
     """Delete a session whose name was typed."""
     fields: Fields = call.body
-    state = perform(call, conversations.get_session).body
+    state = perform(call, conversations.get_session)
     if fields.get("name").strip() != state["id"]:
         raise Problem(
             422, "The name that was typed is not that of the session. Go back and type it as it is."

@@ -5,6 +5,7 @@ from __future__ import annotations
 from reverie.domain.page import is_log
 from reverie.interfaces import formatting
 from reverie.interfaces.http import conversations, pages
+from reverie.interfaces.http.conditions import compute_etag
 from reverie.interfaces.http.operations import Call, ScopeQuery
 from reverie.interfaces.http.page.rendering import quote_path
 from reverie.interfaces.http.page.views import Fields, Redirect, Screen, ViewList, is_allowed, perform
@@ -18,8 +19,8 @@ def show_pages(call: Call) -> Screen:
     """Show the names of all pages and logs, and the scratchpad."""
     return Screen(
         "pages.html",
-        pages=perform(call, pages.list_pages).body["items"],
-        entries=perform(call, conversations.list_entries).body["items"],
+        pages=perform(call, pages.list_pages)["items"],
+        entries=perform(call, conversations.list_entries)["items"],
         may_write=is_allowed(call, "write", is_whole=True),
     )
 
@@ -27,11 +28,11 @@ def show_pages(call: Call) -> Screen:
 @VIEWS.add("GET", "/pages/{name:path}", "read")
 def show_page(call: Call) -> Screen:
     """Show a page or a log with who wrote each line."""
-    answer = perform(call, pages.get_page)
-    name = answer.body["name"]
+    page = perform(call, pages.get_page)
+    name = page["name"]
     return Screen(
         "page.html",
-        page=answer.body,
+        page=page,
         lines=call.memory.history.blame(name).to_dict()["lines"],
         may_change=is_allowed(call, "write", is_whole=True),
         is_log=is_log(name),
@@ -50,8 +51,8 @@ def show_page_form(call: Call) -> Screen:
     name = call.query.name
     if not name:
         return _draw_form("", "", "")
-    answer = perform(call, pages.get_page, path={"name": name})
-    return _draw_form(name, answer.body["content"], answer.headers["ETag"])
+    page = perform(call, pages.get_page, path={"name": name})
+    return _draw_form(name, page["content"], compute_etag(page))
 
 
 def _draw_form(name: str, content: str, etag: str, *, stored: str | None = None) -> Screen:
@@ -73,7 +74,7 @@ def change_page(call: Call) -> Screen | Redirect:
     path = {"name": name}
     if etag:
         stored = perform(call, pages.get_page, path=path)
-        if stored.headers["ETag"] == etag and content == formatting.escape_text(stored.body["content"]):
+        if compute_etag(stored) == etag and content == formatting.escape_text(stored["content"]):
             return Redirect("/pages/" + quote_path(name))  # unchanged
     try:
         perform(call, pages.write_page, path=path, body={"content": content}, if_match=etag or None)
@@ -81,7 +82,7 @@ def change_page(call: Call) -> Screen | Redirect:
         if problem.status not in (412, 428):
             raise
         stored = perform(call, pages.get_page, path=path)
-        return _draw_form(name, content, stored.headers["ETag"], stored=stored.body["content"])
+        return _draw_form(name, content, compute_etag(stored), stored=stored["content"])
     return Redirect("/pages/" + quote_path(name))
 
 

@@ -52,7 +52,7 @@ def _read_order(fields: Fields) -> dict[str, Any]:
 def preview_forgetting(call: Call) -> Screen:
     """Show what would be erased, and what is left."""
     order = _read_order(call.body)
-    report = perform(call, administration.preview_erasure, body=order).body
+    report = perform(call, administration.preview_erasure, body=order)
     return _draw_report(call.body, report)
 
 
@@ -61,12 +61,12 @@ def forget(call: Call) -> Screen:
     """Erase what the preview showed, once its count was typed."""
     fields: Fields = call.body
     order = _read_order(fields)
-    report = perform(call, administration.preview_erasure, body=order).body
+    report = perform(call, administration.preview_erasure, body=order)
     if report["digest"] != fields.get("digest"):
         return _draw_report(fields, report, alert=TEXTS["erasure"]["outdated"])
     if fields.get("count").strip() != str(len(report["going"])):
         return _draw_report(fields, report, alert=TEXTS["erasure"]["wrong_count"])
-    done = perform(call, administration.forget, body={**order, "digest": fields.get("digest")}).body
+    done = perform(call, administration.forget, body={**order, "digest": fields.get("digest")})
     return _draw_report(fields, done)
 
 

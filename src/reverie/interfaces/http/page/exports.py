@@ -32,59 +32,42 @@ _CHANGE = ("sequence", "batch", "at", "actor", "reason", "subject", "id", "chang
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 """Characters with which spreadsheets begin a formula."""
 
-ReadPage = Callable[[int, Any], tuple[Sequence[dict[str, Any]], Any]]
-"""Function that returns at most so many rows from a cursor on, and the next cursor."""
-
 
 @VIEWS.add("GET", "/records.{form}", "read", query=MemoriesQuery)
 def download_memories(call: Call) -> Download:
     """Return a list or a search of records."""
     if call.query.q:
         hits = find_memories(call, limit=MOST_ITEMS)["hits"]
-        return _build(call, "memories", _HIT, hits, None, flatten=_flatten_hit)
-
-    def read(limit: int, cursor: Any) -> tuple[Sequence[dict[str, Any]], Any]:
-        page = list_memories(call, limit=limit, cursor=cursor)
-        return page["items"], page["next"]
-
-    items, following = _read_all(read, call.query.cursor)
-    return _build(call, "memories", _RECORD, items, following and {"cursor": following})
+        return _build(call, "memories", _HIT, hits, {}, flatten=_flatten_hit)
+    items, more = _read_all(call, list_memories, "cursor")
+    return _build(call, "memories", _RECORD, items, more)
 
 
 @VIEWS.add("GET", "/timeline.{form}", "read", query=TimelineQuery)
 def download_changes(call: Call) -> Download:
     """Return the changes of the timeline."""
-
-    def read(limit: int, before: Any) -> tuple[Sequence[dict[str, Any]], Any]:
-        page = list_matching_changes(call, limit=limit, before=before)
-        return page["items"], page["next"]
-
-    items, following = _read_all(read, call.query.before)
-    more = following and {"before": following}
-    return _build(
-        call,
-        "changes",
-        _CHANGE,
-        items,
-        more,
-        flatten=lambda item: {**item, "content": describe_change(item)["text"]},
-    )
+    items, more = _read_all(call, list_matching_changes, "before")
+    return _build(call, "changes", _CHANGE, items, more, flatten=_flatten_change)
 
 
 @VIEWS.add("GET", "/proposals.{form}", "review", query=Empty)
 def download_proposals(call: Call) -> Download:
     """Return the records that wait for a decision."""
-    return _build(call, "proposals", _RECORD, perform(call, reviews.list_proposals).body["items"], None)
+    return _build(call, "proposals", _RECORD, perform(call, reviews.list_proposals)["items"], {})
 
 
-def _read_all(read: ReadPage, cursor: Any) -> tuple[list[dict[str, Any]], Any]:
-    """Return the rows of all pages, and where the list goes on if it has too many."""
+def _read_all(
+    call: Call, read_page: Callable[..., dict[str, Any]], parameter: str
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Return the rows of all pages, and the parameter with which a list of too many rows goes on."""
     items: list[dict[str, Any]] = []
+    cursor = getattr(call.query, parameter)
     while True:
-        page, cursor = read(min(MOST_ITEMS, MOST_ROWS - len(items)), cursor)
-        items += page
+        page = read_page(call, limit=min(MOST_ITEMS, MOST_ROWS - len(items)), cursor=cursor)
+        items += page["items"]
+        cursor = page["next"]
         if cursor is None or len(items) >= MOST_ROWS:
-            return items, cursor
+            return items, {} if cursor is None else {parameter: cursor}
 
 
 def _build(
@@ -92,14 +75,14 @@ def _build(
     name: str,
     columns: Sequence[str],
     items: Sequence[dict[str, Any]],
-    more: dict[str, Any] | None,
+    more: dict[str, Any],
     *,
     flatten: Callable[[dict[str, Any]], dict[str, Any]] = dict,
 ) -> Download:
     form = call.path["form"]
     if form == "json":
-        following = next(iter(more.values())) if more else None
-        text = json.dumps({"items": list(items), "next": following}, ensure_ascii=False)
+        following = next(iter(more.values()), None)
+        text = json.dumps({"items": items, "next": following}, ensure_ascii=False)
         return Download(f"{name}.json", "application/json", text.encode())
     if form != "csv":
         raise NotFound(f"there is no list of the form {form!r}: take csv or json")
@@ -117,6 +100,10 @@ def _build(
 
 def _flatten_hit(hit: dict[str, Any]) -> dict[str, Any]:
     return {"created_at": hit["at"], **(hit.get("record") or {}), **hit}
+
+
+def _flatten_change(item: dict[str, Any]) -> dict[str, Any]:
+    return {**item, "content": describe_change(item)["text"]}
 
 
 def _format_row(item: dict[str, Any], columns: Sequence[str]) -> Iterator[Any]:

@@ -8,6 +8,7 @@ from reverie.domain.record import KINDS, LAYERS, ORIGINS, SUPERSEDED_BY
 from reverie.domain.text.timestamps import format_time
 from reverie.interfaces import formatting
 from reverie.interfaces.http import records
+from reverie.interfaces.http.conditions import compute_etag
 from reverie.interfaces.http.operations import Call, ScopeQuery
 from reverie.interfaces.http.page.timeline import describe_change
 from reverie.interfaces.http.page.views import (
@@ -83,7 +84,7 @@ def show_memories(call: Call) -> Screen:
         left_out=left_out,
         records=listed,
         following=following,
-        categories=sorted(filter(None, perform(call, records.list_categories).body)),
+        categories=sorted(filter(None, perform(call, records.list_categories))),
         all_columns=get_args(Column),
         is_filtered=any(_list_filters(query).values())
         or bool(query.archived or query.as_of or query.valid_at),
@@ -101,9 +102,7 @@ def find_memories(call: Call, *, limit: int, left_out: int = 0) -> dict[str, Any
         body["valid_at"] = format_time(valid_at)
     if query.sources:
         body["sources"] = list(query.sources)
-    found: dict[str, Any] = perform(
-        call, records.search, body=body, as_of=read_moment(query.as_of, "as_of")
-    ).body
+    found: dict[str, Any] = perform(call, records.search, body=body, as_of=read_moment(query.as_of, "as_of"))
     return found
 
 
@@ -120,7 +119,7 @@ def list_memories(call: Call, *, limit: int, cursor: str | None) -> dict[str, An
         valid_at=read_time(query.valid_at, "valid_at"),
         order=query.order,
         **_list_filters(query),
-    ).body
+    )
     return page
 
 
@@ -160,9 +159,9 @@ def save_memory(call: Call) -> Redirect:
     body: dict[str, Any] = {
         name: value for name in ("content", "category", "kind") if (value := fields.get(name))
     }
-    saved = perform(
-        call, records.save_record, body={"content": "", **body, "tags": fields.words("tags")}
-    ).body["record"]
+    saved = perform(call, records.save_record, body={"content": "", **body, "tags": fields.words("tags")})[
+        "record"
+    ]
     return Redirect(f"/records/{saved['id']}")
 
 
@@ -170,17 +169,16 @@ def save_memory(call: Call) -> Redirect:
 def show_memory(call: Call) -> Screen:
     """Show a record with where it comes from and what became of it."""
     as_of = read_moment(call.query.as_of, "as_of")
-    answer = perform(call, records.get_record, as_of=as_of)
-    history = perform(call, records.get_record_history).body["items"]
-    record = answer.body
+    record = perform(call, records.get_record, as_of=as_of)
+    history = perform(call, records.get_record_history)["items"]
     newer = call.reader.get(record["metadata"].get(SUPERSEDED_BY, ""))
     return Screen(
         "memory.html",
         record=record,
         newer=None if newer is None or newer.archived else newer.id,
-        etag=answer.headers["ETag"],
+        etag=compute_etag(record),
         history=[describe_change(item) for item in reversed(history)],
-        blame=perform(call, records.get_record_blame).body,
+        blame=perform(call, records.get_record_blame),
         may_change=is_allowed(call, "write") and record["scope"] == call.view.scope and as_of is None,
         as_of=call.query.as_of,
     )
@@ -189,18 +187,16 @@ def show_memory(call: Call) -> Screen:
 @VIEWS.add("GET", "/records/{id}/edit", "write")
 def show_memory_form(call: Call) -> Screen:
     """Show the form of a record."""
-    answer = perform(call, records.get_record)
-    return _draw_form(answer.body, answer.headers["ETag"])
+    return _draw_form(call)
 
 
-def _draw_form(
-    record: dict[str, Any], etag: str, *, given: dict[str, Any] | None = None, conflict: str | None = None
-) -> Screen:
+def _draw_form(call: Call, *, given: dict[str, Any] | None = None, conflict: str | None = None) -> Screen:
+    record = perform(call, records.get_record)
     return Screen(
         "memory_form.html",
         status=200 if conflict is None else 412,
         record=record,
-        etag=etag,
+        etag=compute_etag(record),
         given={**record, **(given or {})},
         conflict=conflict,
         **_CHOICES,
@@ -211,14 +207,13 @@ def _draw_form(
 def change_memory(call: Call) -> Screen | Redirect:
     """Change a record, unless somebody else has changed it since the form was drawn."""
     fields: Fields = call.body
-    given = _read_changes(perform(call, records.get_record).body, fields)
+    given = _read_changes(perform(call, records.get_record), fields)
     try:
         perform(call, records.update_record, body=given, if_match=fields.get("etag") or '""')
     except Problem as problem:
         if problem.status != 412:
             raise
-        answer = perform(call, records.get_record)
-        return _draw_form(answer.body, answer.headers["ETag"], given=given, conflict=problem.detail)
+        return _draw_form(call, given=given, conflict=problem.detail)
     return Redirect(f"/records/{call.path['id']}")
 
 
@@ -275,5 +270,5 @@ def unpin_memory(call: Call) -> Redirect:
 @VIEWS.add("POST", "/records/{id}/promote", "write")
 def promote_memory(call: Call) -> Redirect:
     """Copy a record to a scope around its own."""
-    saved = perform(call, records.promote_record, body={"to": call.body.get("to").strip()}).body["record"]
+    saved = perform(call, records.promote_record, body={"to": call.body.get("to").strip()})["record"]
     return Redirect(f"/records/{saved['id']}")

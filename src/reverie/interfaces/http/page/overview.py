@@ -22,8 +22,8 @@ def show_overview(call: Call) -> Screen:
         stats = to_json_value(call.server.stats.read(call.memory.scoped(EVERY_SCOPE)))
         stats |= {"journal": call.server.sequence(), "failed": count_failures(call.server.store)}
     else:
-        stats = perform(call, administration.get_stats).body
-    recent = perform(call, changes.list_changes, limit=_RECENT, newest_first=True).body["items"]
+        stats = perform(call, administration.get_stats)
+    recent = perform(call, changes.list_changes, limit=_RECENT, newest_first=True)["items"]
     dream = find_last_dream(call) if is_allowed(call, "review", is_whole=True) else None
     return Screen(
         "overview.html",
@@ -36,6 +36,6 @@ def show_overview(call: Call) -> Screen:
 
 def _count_waiting(call: Call) -> int:
     """Return how many plans and proposals wait for a decision."""
-    proposals = perform(call, reviews.list_proposals).body["items"]
+    proposals = perform(call, reviews.list_proposals)["items"]
     plans = call.server.plans.list() if not call.caller.scope else []
     return len(proposals) + sum(bool(plan.groups) and not plan.decided for plan in plans)

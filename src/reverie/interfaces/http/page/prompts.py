@@ -53,18 +53,21 @@ def list_prompts(call: Call) -> Screen:
     """List the prompts that were made."""
     query: PromptsQuery = call.query
     if query.session:
-        answer = perform(call, conversations.list_packs_of_session, path={"id": query.session}, limit=_LISTED)
+        kept = perform(call, conversations.list_packs_of_session, path={"id": query.session}, limit=_LISTED)
     else:
-        answer = perform(call, conversations.list_packs, limit=_LISTED)
-    receipts = [{**each, "question": _find_question(call, each)} for each in answer.body["items"]]
+        kept = perform(call, conversations.list_packs, limit=_LISTED)
+    receipts = [{**each, "question": _find_question(call, each)} for each in kept["items"]]
     return Screen("prompts.html", receipts=receipts, session=query.session or "", listed=_LISTED)
 
 
 @VIEWS.add("GET", "/prompts/{id:path}/{position:int}", "read")
 def show_prompt(call: Call) -> Screen:
     """Show what one prompt was made of, and why."""
-    receipt = perform(call, conversations.get_pack).body
-    lines = [_describe_line(each, receipt["question"] or "") for each in receipt["lines"]]
+    receipt = perform(call, conversations.get_pack)
+    question = receipt["question"] or ""
+    lines = [
+        {**line, "matched": _find_shared_words(question, line["content"] or "")} for line in receipt["lines"]
+    ]
     return Screen(
         "prompt.html",
         receipt=receipt,
@@ -91,9 +94,9 @@ def inspect_prompt(call: Call) -> Screen:
             conversations.build_context,
             path={"id": query.session or _NO_SESSION},
             body={"message": query.message, **asked},
-        ).body
-        lines = [_describe_candidate(each, pack["query"]) for each in pack["candidates"]]
-        lines += _list_unconsidered(call, pack)
+        )
+        candidates = [*pack["candidates"], *_list_unconsidered(call, pack)]
+        lines = [_describe_candidate(each, pack["query"]) for each in candidates]
         values |= {
             "pack": pack,
             "budget": _build_budget(pack["diagnostics"]["tokens"], pack["hard_tokens"]),
@@ -104,13 +107,13 @@ def inspect_prompt(call: Call) -> Screen:
 
 def _compare_with_previous(call: Call, receipt: dict[str, Any]) -> dict[str, Any] | None:
     """Return what differs from the prompt before in its session; None if none is kept."""
-    kept = perform(call, conversations.list_packs_of_session, limit=_MOST_COMPARED).body["items"]
+    kept = perform(call, conversations.list_packs_of_session, limit=_MOST_COMPARED)["items"]
     earlier = [each["position"] for each in kept if each["position"] < receipt["position"]]
     if not earlier:
         return None
     position = max(earlier)
     path = {"id": call.path["id"], "position": str(position)}
-    previous = perform(call, conversations.get_pack, path=path).body
+    previous = perform(call, conversations.get_pack, path=path)
     was, now = _read_places(previous), _read_places(receipt)
     verdicts = {line["id"]: line["verdict"] for line in receipt["lines"]}
     names = dict.fromkeys([*previous["tokens"], *receipt["tokens"]])
@@ -142,25 +145,12 @@ def _read_places(receipt: dict[str, Any]) -> dict[str, tuple[str, dict[str, Any]
 # -- lines -----------------------------------------------------------------------------------------------
 
 
-def _describe_line(line: dict[str, Any], question: str) -> dict[str, Any]:
-    """Return a line of a receipt as a view shows it."""
-    return {
-        **line,
-        "matched": _find_shared_words(question, line["content"] or ""),
-        "path": _find_path(line["type"], line["id"]),
-    }
-
-
 def _describe_candidate(candidate: dict[str, Any], question: str) -> dict[str, Any]:
     """Return a candidate of a new prompt as a view shows it."""
     explanation = candidate["explanation"]
     value = candidate.get("record") or candidate.get("turn") or {}
     return {
-        **{
-            name: candidate[name]
-            for name in ("id", "type", "verdict", "score", "tokens", "shown_at", "recent")
-        },
-        "content": candidate["content"],
+        **candidate,
         "state": "unchanged",
         "parts": explanation["parts"],
         "matched": [
@@ -168,33 +158,25 @@ def _describe_candidate(candidate: dict[str, Any], question: str) -> dict[str, A
             *(word for word in explanation["matched"] if "≈" in word),
         ],
         "scope": value.get("scope", ""),
-        "path": _find_path(candidate["type"], candidate["id"]),
     }
 
 
 def _list_unconsidered(call: Call, pack: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return lines of what is no candidate: what is archived, or has too little of the message."""
+    """Return what is no candidate as candidates: what is archived, or has too little of the message."""
     if not pack["query"]:
         return []
     body = {"query": pack["query"], "sources": ["records", "turns"], "left_out": _MOST_UNCONSIDERED}
     known = {each["id"] for each in pack["candidates"]}
     return [
         {
-            "id": hit["id"],
-            "type": hit["type"],
+            **hit,
             "verdict": each["why"],
-            "score": hit["score"],
             "tokens": estimate_tokens(hit["content"]),
             "shown_at": None,
             "recent": False,
-            "content": hit["content"],
-            "state": "unchanged",
-            "parts": {},
-            "matched": _find_shared_words(pack["query"], hit["content"]),
-            "scope": (hit.get("record") or hit["turn"])["scope"],
-            "path": _find_path(hit["type"], hit["id"]),
+            "explanation": {"parts": {}, "matched": []},
         }
-        for each in perform(call, records.search, body=body).body["left_out"]
+        for each in perform(call, records.search, body=body)["left_out"]
         if each["why"] in ("archived", "floor") and (hit := each["hit"])["id"] not in known
     ]
 
@@ -217,15 +199,8 @@ def _find_shared_words(question: str, content: str) -> list[str]:
     return [word for word in words if word not in STOP_WORDS | get_function_words(language)]
 
 
-def _find_path(type: str, id: str) -> str:
-    return f"/records/{id}" if type == "record" else ""
-
-
 def _build_budget(tokens: dict[str, int], hard_tokens: int) -> dict[str, Any]:
     """Return the cost of each section, with its place in a bar of the hard budget."""
-    names: Sequence[str] = list(tokens)
-    return {
-        "parts": [(name, tokens[name]) for name in names],
-        "bar": build_shares([tokens[name] for name in names], max(hard_tokens, sum(tokens.values()))),
-        "total": sum(tokens.values()),
-    }
+    total = sum(tokens.values())
+    bar = build_shares([*tokens.values()], max(hard_tokens, total))
+    return {"parts": [*tokens.items()], "bar": bar, "total": total}

@@ -7,7 +7,7 @@ from typing import Any
 
 from reverie.domain.errors import InvalidInput
 from reverie.interfaces.http import reviews
-from reverie.interfaces.http.operations import Call, ScopeQuery
+from reverie.interfaces.http.operations import Call, ScopeQuery, parse_number
 from reverie.interfaces.http.page.differences import compare_values
 from reverie.interfaces.http.page.timeline import find_last_dream
 from reverie.interfaces.http.page.views import Redirect, Screen, ViewList, is_allowed, perform
@@ -23,10 +23,8 @@ _TOLD_OF_NEW = ("content", "category", "tags", "kind", "summary")
 @VIEWS.add("GET", "/review", "review")
 def list_waiting(call: Call) -> Screen:
     """Show what waits for a decision."""
-    plans = (
-        perform(call, reviews.list_plans).body["items"] if is_allowed(call, "review", is_whole=True) else []
-    )
-    proposals = perform(call, reviews.list_proposals).body["items"]
+    plans = perform(call, reviews.list_plans)["items"] if is_allowed(call, "review", is_whole=True) else []
+    proposals = perform(call, reviews.list_proposals)["items"]
     cards = [{"record": each, "turns": _read_turns(call, each["references"])} for each in proposals]
     waiting = [_summarize(plan) for plan in plans if not plan["decided"]]
     return Screen(
@@ -41,14 +39,14 @@ def list_waiting(call: Call) -> Screen:
 @VIEWS.add("POST", "/review", "review", is_whole=True, query=ScopeQuery)
 def plan_dream(call: Call) -> Redirect:
     """Plan a dream now; the plan waits."""
-    plan = perform(call, reviews.make_plan, body={"name": "dream"}).body
+    plan = perform(call, reviews.make_plan, body={"name": "dream"})
     return Redirect(f"/review/{plan['id']}")
 
 
 @VIEWS.add("GET", "/review/{id}", "review", is_whole=True)
 def show_plan(call: Call) -> Screen:
     """Show the cards of a plan."""
-    plan = perform(call, reviews.get_plan).body
+    plan = perform(call, reviews.get_plan)
     cards = [_build_card(call, plan, number) for number in range(len(plan["groups"]))]
     still_open = [card for card in cards if card["is_open"]]
     return Screen(
@@ -59,18 +57,19 @@ def show_plan(call: Call) -> Screen:
 @VIEWS.add("POST", "/review/{id}", "review", is_whole=True)
 def decide(call: Call) -> Redirect:
     """Decide a card of a plan, or all that are open."""
-    number = call.body.get("group")
-    if number and not (number.isascii() and number.isdecimal() and len(number) < 7):
-        raise InvalidInput(f"group is {number!r}: send the number of a card")
-    groups = [int(number)] if number else None
-    given = {"verdict": call.body.get("verdict"), "reason": call.body.get("reason"), "groups": groups}
-    plan = perform(call, reviews.decide_plan, body=given).body
-    made = [plan["groups"][each]["batch"] for each in groups or range(len(plan["groups"]))]
-    accepted = call.body.get("verdict") == "accept"
-    return Redirect(
-        f"/review/{plan['id']}",
-        done=next((batch for batch in reversed(made) if batch is not None), None) if accepted else None,
-    )
+    text, verdict = call.body.get("group"), call.body.get("verdict")
+    number = parse_number(text)
+    if text and number is None:
+        raise InvalidInput(f"group is {text!r}: send the number of a card")
+    given = {
+        "verdict": verdict,
+        "reason": call.body.get("reason"),
+        "groups": None if number is None else [number],
+    }
+    plan = perform(call, reviews.decide_plan, body=given)
+    batches = [group["batch"] for group in plan["groups"] if group["batch"]]
+    done = max(batches, default=None) if verdict == "accept" else None
+    return Redirect(f"/review/{plan['id']}", done=done)
 
 
 @VIEWS.add("POST", "/review/proposals/{id}", "review")

@@ -26,7 +26,7 @@ def show_untrusted(call: Call) -> Screen:
     """Show what tools, the web and imports said, by source."""
     page = perform(
         call, records.list_records, origin=tuple(sorted(UNTRUSTED)), cursor=call.query.cursor, limit=_LISTED
-    ).body
+    )
     groups: dict[tuple[str, str], dict[str, Any]] = {}
     for record in page["items"]:
         of = record["origin"], record["source"]
@@ -84,7 +84,7 @@ def _read_records(call: Call) -> list[dict[str, Any]]:
         raise Problem(
             422, f"{len(ids)} memories were checked, and {schemas.MOST_ITEMS} can be changed at once."
         )
-    return [perform(call, records.get_record, path={"id": name}).body for name in ids]
+    return [perform(call, records.get_record, path={"id": name}) for name in ids]
 
 
 def _draw(call: Call, chosen: list[dict[str, Any]], *, alert: str = "") -> Screen:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, get_args
 
+from reverie.admin.history.positions import list_transaction_rows
 from reverie.domain.change import Subject
-from reverie.domain.errors import NotFound
 from reverie.domain.text.timestamps import parse_time
 from reverie.interfaces.http import changes
 from reverie.interfaces.http.operations import Call, ScopeQuery
@@ -90,8 +90,8 @@ def _find_path(item: dict[str, Any], value: dict[str, Any]) -> tuple[str, str]:
 def show_timeline(call: Call) -> Screen:
     """Show what was changed, the newest first."""
     query: TimelineQuery = call.query
-    answer = list_matching_changes(call, limit=_MOST_ROWS, before=query.before)
-    batches, following = build_batches(answer["items"]), answer["next"]
+    page = list_matching_changes(call, limit=_MOST_ROWS, cursor=query.before)
+    batches, following = build_batches(page["items"]), page["next"]
     shown = batches[:_MOST_SHOWN]
     if following and len(shown) == len(batches) > 1:
         shown.pop()  # perhaps not all of it was read
@@ -106,7 +106,7 @@ def show_timeline(call: Call) -> Screen:
     )
 
 
-def list_matching_changes(call: Call, *, limit: int, before: int | None) -> dict[str, Any]:
+def list_matching_changes(call: Call, *, limit: int, cursor: int | None) -> dict[str, Any]:
     """Return the changes of a query, the newest first, before a number."""
     query: TimelineQuery = call.query
     page: dict[str, Any] = perform(
@@ -117,10 +117,10 @@ def list_matching_changes(call: Call, *, limit: int, before: int | None) -> dict
         actor=query.actor,
         id=query.id,
         subject=query.subject,
-        before=before,
+        before=cursor,
         since=read_time(query.since, "since"),
         until=_read_end(query.until),
-    ).body
+    )
     return page
 
 
@@ -134,24 +134,14 @@ def _read_end(text: str) -> datetime | None:
 # -- undo ------------------------------------------------------------------------------------------------
 
 
-def _collect_changes(call: Call, batches: Sequence[int]) -> list[int]:
-    """Return the numbers of all changes of some transactions."""
-    numbers: list[int] = []
-    for batch in batches:
-        rows = call.memory.history.log(after=max(batch - 1, 0), limit=5_000)
-        if not rows or rows[0].sequence != batch:
-            raise NotFound(f"there is no change {batch}: the timeline lists those that there are")
-        numbers += [row.sequence for row in rows if row.batch == rows[0].batch]
-    return numbers
-
-
 def _build_order(call: Call, batches: Sequence[int], change: int | None) -> dict[str, Any]:
     """Return the body of the operation that takes something back."""
     if change is not None:
         return {"changes": [change]}
     if len(batches) == 1:
         return {"batch": batches[0]}
-    return {"changes": _collect_changes(call, batches)[:_MOST_UNDONE]}
+    rows = [row for batch in batches for row in list_transaction_rows(call.server.store, batch)]
+    return {"changes": [row.sequence for row in rows[:_MOST_UNDONE]]}
 
 
 @VIEWS.add("GET", "/undo", "review", query=UndoQuery)
@@ -159,7 +149,7 @@ def preview_undo(call: Call) -> Screen:
     """Show what taking changes back would do."""
     query: UndoQuery = call.query
     order = _build_order(call, query.batch, query.change)
-    result = perform(call, changes.undo, body={**order, "dry_run": True}).body
+    result = perform(call, changes.undo, body={**order, "dry_run": True})
     differences = [
         {
             **each,

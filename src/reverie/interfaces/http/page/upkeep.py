@@ -30,7 +30,7 @@ def _draw_tokens(call: Call, made: dict[str, Any] | None = None) -> Screen:
     valid = {each.id for each in call.server.tokens.list() if each.is_valid(now)}
     return Screen(
         "tokens.html",
-        tokens=perform(call, administration.list_tokens).body["items"],
+        tokens=perform(call, administration.list_tokens)["items"],
         valid=valid,
         made=made,
         rights=RIGHTS,
@@ -49,7 +49,7 @@ def create_token(call: Call) -> Screen:
         "origin": fields.get("origin"),
         "expires": fields.get("expires").strip() or None,
     }
-    return _draw_tokens(call, perform(call, administration.create_token, body=body).body)
+    return _draw_tokens(call, perform(call, administration.create_token, body=body))
 
 
 @VIEWS.add("POST", "/tokens/{id}/revoke", "admin", query=Empty, is_whole=True)
@@ -63,7 +63,7 @@ def revoke_token(call: Call) -> Redirect:
 def show_scopes(call: Call) -> Screen:
     """Show the scopes as a tree, each to be looked through."""
     own = call.caller.scope
-    counts = perform(call, administration.list_scopes).body["scopes"]
+    counts = perform(call, administration.list_scopes)["scopes"]
     names = {part for name in counts for part in visible_scopes(name) if is_within(part, own)} - {own}
     rows = [
         {
@@ -86,7 +86,7 @@ def show_health(call: Call) -> Screen:
 @VIEWS.add("POST", "/health", "admin", query=Empty, is_whole=True)
 def examine(call: Call) -> Screen:
     """Examine the memory, which reads all of it, and show what is wrong."""
-    return _draw_health(call, perform(call, administration.diagnose).body)
+    return _draw_health(call, perform(call, administration.diagnose))
 
 
 def _measure_database(path: Path | None) -> int:

@@ -120,8 +120,10 @@ def perform(
     body: Any = None,
     if_match: str | None = None,
     **query: Any,
-) -> Answer:
-    """Do an operation of the API for whoever looks at the page, with the checks that the API makes.
+) -> Any:
+    """Do an operation of the API for whoever looks at the page, and return the body of its answer.
+
+    It makes the checks that the API makes.
 
     Args:
         call: The view's call.
@@ -147,7 +149,7 @@ def perform(
             value = operation.body.model_validate_json(json.dumps(body or {}), strict=True)
     except ValidationError as error:
         raise problems.build_field_problem(error) from None
-    answer: Answer = operation.run(
+    return operation.run(
         replace(
             call,
             method=operation.method,
@@ -156,8 +158,7 @@ def perform(
             body=value,
             headers={} if if_match is None else {"if-match": if_match},
         )
-    )
-    return answer
+    ).body
 
 
 def read_moment(text: str, name: str) -> datetime | int | None:
