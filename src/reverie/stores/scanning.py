@@ -12,19 +12,19 @@ _CHUNK = 1_000
 
 
 def iter_rows_forwards(
-    store: Store, *, after: int = 0, until: int | None = None, id: str | None = None
+    store: Store, *, after: int = 0, until: int | None = None, id: str | None = None, chunk: int = _CHUNK
 ) -> Iterator[JournalEntry]:
-    """Yield the changes (of one thing) after `after` up to `until` (None: all)."""
-    while rows := store.journal(after=after, until=until, id=id, limit=_CHUNK):
+    """Yield the changes (of one thing) after `after` up to `until` (None: all), read in chunks."""
+    while rows := store.journal(after=after, until=until, id=id, limit=chunk):
         yield from rows
         after = rows[-1].sequence
 
 
 def iter_rows_backwards(
-    store: Store, *, after: int = 0, until: int | None = None, id: str | None = None
+    store: Store, *, after: int = 0, until: int | None = None, id: str | None = None, chunk: int = _CHUNK
 ) -> Iterator[JournalEntry]:
     """Yield the changes (of one thing) from `until` (None: the newest) down to the one after `after`."""
-    while rows := store.journal(after=after, until=until, id=id, limit=_CHUNK, newest_first=True):
+    while rows := store.journal(after=after, until=until, id=id, limit=chunk, newest_first=True):
         yield from rows
         until = rows[-1].sequence - 1
 

@@ -22,6 +22,7 @@ from reverie.interfaces.http import schemas
 from reverie.interfaces.http.operations import Answer, Call, OperationList, answer_reference, parse_number
 from reverie.interfaces.http.problems import Problem
 from reverie.stores.protocol import Store
+from reverie.stores.scanning import iter_rows_backwards, iter_rows_forwards
 
 OPERATIONS = OperationList()
 
@@ -73,30 +74,28 @@ def list_changes(call: Call) -> Answer:
         last = _find_first(call.server.store, query.until) - 1
         until = last if until is None else min(until, last)
     is_filtered = _is_scoped(call) or bool(query.actor or query.subject)
-    rows: list[JournalEntry] = []
-    scanned, is_last = 0, False
-    while len(rows) <= query.limit and scanned < _LONGEST_SCAN and not is_last:
-        limit = _BATCH if is_filtered else query.limit + 1
-        read = call.server.store.journal(
-            after=after, until=until, id=query.id, limit=limit, newest_first=query.newest_first
-        )
-        rows += [
-            row
-            for row in read
-            if query.actor in (None, row.actor)
+    rows = (iter_rows_backwards if query.newest_first else iter_rows_forwards)(
+        call.server.store,
+        after=after,
+        until=until,
+        id=query.id,
+        chunk=_BATCH if is_filtered else query.limit + 1,
+    )
+    page: list[JournalEntry] = []
+    following = None
+    for scanned, row in enumerate(rows, 1):
+        is_wanted = (
+            query.actor in (None, row.actor)
             and query.subject in (None, row.subject)
             and is_row_visible(call, row)
-        ]
-        scanned, is_last = scanned + len(read), len(read) < limit
-        if read and query.newest_first:
-            until = read[-1].sequence - 1
-        elif read:
-            after = read[-1].sequence
-    page, following = rows[: query.limit], None
-    if len(rows) > query.limit:
-        following = page[-1].sequence
-    elif not is_last:
-        following = after if until is None or not query.newest_first else until + 1
+        )
+        if is_wanted and len(page) == query.limit:
+            following = page[-1].sequence
+            break
+        page += [row] if is_wanted else []
+        if scanned == _LONGEST_SCAN:
+            following = row.sequence
+            break
     return Answer({"items": [serialize_change(row) for row in page], "next": following})
 
 

@@ -8,7 +8,7 @@ from reverie.domain.conversation import SessionOverview, SessionState, Turn
 from reverie.domain.entry import Entry
 from reverie.domain.errors import NotFound
 from reverie.domain.record import UNTRUSTED
-from reverie.domain.text.json_values import to_json_object
+from reverie.domain.text.json_values import to_json_object, to_json_value
 from reverie.domain.text.timestamps import format_time, to_microseconds
 from reverie.interfaces.http import schemas
 from reverie.interfaces.http.conditions import answer_value, decode_cursor, encode_cursor
@@ -168,8 +168,7 @@ def shorten_window(call: Call) -> Answer:
 def conclude_session(call: Call) -> Answer:
     """Save what a session concluded, by rule and without a model."""
     results = call.view.consolidate_session(call.path["id"])
-    saved = [{"record": each.record.to_dict(), "outcome": each.outcome} for each in results]
-    return Answer({"results": saved})
+    return Answer({"results": to_json_value(results)})
 
 
 @OPERATIONS.add("POST", f"{_SESSION}/feedback", "write", body=schemas.FeedbackInput, answer=Turn)

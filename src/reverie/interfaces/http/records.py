@@ -10,6 +10,7 @@ from typing import Any
 
 from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.record import NOTHING, Record, normalize_labels
+from reverie.domain.text.json_values import to_json_value
 from reverie.domain.text.timestamps import format_time, parse_time
 from reverie.interfaces.http import schemas
 from reverie.interfaces.http.conditions import (
@@ -91,9 +92,8 @@ def save_record(call: Call) -> Answer:
 
 
 def _answer_batch(results: list[SaveResult]) -> Answer:
-    saved = [{"record": each.record.to_dict(), "outcome": each.outcome} for each in results]
     reference = [{"id": each.record.id, "outcome": each.outcome} for each in results]
-    return Answer({"results": saved}, reference=reference)
+    return Answer({"results": to_json_value(results)}, reference=reference)
 
 
 def _replay_batch(call: Call, reference: Any) -> Answer:
