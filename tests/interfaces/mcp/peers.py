@@ -53,7 +53,7 @@ async def client_of(memory: Memory, mode: str, *, interval: float = 0.02, **how:
         async with Client(server.protocol, mode=mode, message_handler=handler) as client:
             yield client
         tasks.cancel_scope.cancel()
-    assert server.threads.drain(10)
+    assert server.threads.drain()
 
 
 def started(folder: Path, *options: str) -> Any:

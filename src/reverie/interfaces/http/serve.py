@@ -34,7 +34,7 @@ from reverie.interfaces.http import (
 from reverie.interfaces.http.operations import Answer, Call, Empty, OperationList
 from reverie.interfaces.http.problems import refuse
 from reverie.interfaces.http.protocol import PATH, ProtocolEndpoint
-from reverie.interfaces.http.server import LAST_CALLS_S, HttpServer, ShowError, create_application
+from reverie.interfaces.http.server import HttpServer, ShowError, create_application
 from reverie.interfaces.http.web import create_web_server, is_loopback
 from reverie.interfaces.signals import handle_signals
 from reverie.search.hits import SOURCES
@@ -122,8 +122,7 @@ async def _run(server: HttpServer, sock: socket.socket, app: ASGIApp) -> None:
             tasks.start_soon(server.threads.run, partial(warm_up, server))
             await web.serve([sock])
             tasks.cancel_scope.cancel()
-    if not server.threads.drain(LAST_CALLS_S):
-        _log.warning("some calls were still running when the server stopped")
+    server.threads.drain()
 
 
 def warm_up(server: HttpServer) -> None:

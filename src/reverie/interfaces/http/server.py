@@ -45,9 +45,6 @@ BODY_S = 30
 WAIT_S = 2.0
 """Seconds that a request with `Reverie-After` waits for that change."""
 
-LAST_CALLS_S = 10.0
-"""Seconds to wait for running calls before the memory is closed."""
-
 ShowError: TypeAlias = Callable[[Request, Problem], Response | None]
 """Function that answers a request that failed in a form of its own; None where it leaves that to the server."""
 

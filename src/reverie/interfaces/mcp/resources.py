@@ -5,11 +5,10 @@ All functions read within one scope. Notifications of changes are in `subscripti
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime
+from functools import partial
 from itertools import islice
 from urllib.parse import quote, unquote
 
@@ -21,6 +20,7 @@ from reverie.domain.errors import InvalidInput
 from reverie.domain.page import HISTORY, LONGEST_PAGE, MEMORY, parse_daily_note_day, validate_page_name
 from reverie.domain.record import Record
 from reverie.domain.text import escaping, timestamps
+from reverie.interfaces.formatting import count
 from reverie.interfaces.mcp.offer import ServedMemory
 
 PAGE = "reverie://memory/"
@@ -42,7 +42,14 @@ _MARKDOWN = "text/markdown"
 _JSON = "application/json"
 _LONGEST_TITLE = 80
 _NOT_FOUND_LEGACY = -32002  # error code of the protocol until 2025-11-25
-_SECTIONS = ("pages", "sessions", "records")
+
+_GRAPH = types.Resource(
+    uri=GRAPH,
+    name="knowledge-graph",
+    title="Knowledge Graph",
+    description="All entities, observations and relations.",
+    mime_type=_JSON,
+)
 
 TEMPLATES = (
     types.ResourceTemplate(
@@ -97,50 +104,37 @@ def list_resources(offer: ServedMemory, cursor: str | None) -> types.ListResourc
     Raises:
         MCPError: the cursor is invalid.
     """
-    section, offset = _decode_cursor(cursor)
-    page: list[types.Resource] = []
-    for name in _SECTIONS[_SECTIONS.index(section) :]:
-        start = offset if name == section else 0
-        for number, resource in enumerate(_iterate_section(offer, name, start), start):
-            if len(page) == A_PAGE:
-                return types.ListResourcesResult(resources=page, next_cursor=_encode_cursor(name, number))
-            page.append(resource)
-    return types.ListResourcesResult(resources=page)
+    start = _parse_cursor(cursor)
+    stop = start + A_PAGE
+    builders = list(islice(_iterate_builders(offer, stop + 1), start, stop + 1))
+    return types.ListResourcesResult(
+        resources=[build() for build in builders[:A_PAGE]],
+        next_cursor=str(stop) if len(builders) > A_PAGE else None,
+    )
 
 
-def _iterate_section(offer: ServedMemory, name: str, start: int) -> Iterator[types.Resource]:
-    if name == "pages":
-        yield from islice(_iterate_pages(offer), start, None)
-    elif name == "sessions":
-        sessions = offer.view.sessions(limit=MOST_LISTED)
-        yield from (_build_session_resource(each) for each in sessions[start:])
-    else:
-        left = max(0, min(A_PAGE + 1, MOST_LISTED - start))
-        yield from (_build_record_resource(each) for each in offer.view.list(limit=left, offset=start))
-
-
-def _iterate_pages(offer: ServedMemory) -> Iterator[types.Resource]:
+def _iterate_builders(offer: ServedMemory, most: int) -> Iterator[Callable[[], types.Resource]]:
+    """Yield a function for each resource, which builds it; so only those of one page are built."""
     if offer.graph is not None:
-        yield types.Resource(
-            uri=GRAPH,
-            name="knowledge-graph",
-            title="Knowledge Graph",
-            description="All entities, observations and relations.",
-            mime_type=_JSON,
-        )
+        yield lambda: _GRAPH
     pages = {each.name: each.updated_at for each in offer.view.pages.overview()}
     for name in dict.fromkeys((MEMORY, HISTORY, *pages)):
-        text = offer.view.pages.read(name)
-        at = pages.get(name)
-        yield types.Resource(
-            uri=build_page_uri(name),
-            name=name,
-            title=name,
-            description=_describe_page(name),
-            mime_type=_MARKDOWN,
-            size=len(text.encode()),
-            annotations=_build_annotations(at, 1.0 if name == MEMORY else 0.5),
-        )
+        yield partial(_build_page_resource, offer, name, pages.get(name))
+    most = min(most, MOST_LISTED)
+    yield from (partial(_build_session_resource, each) for each in offer.view.sessions(limit=most))
+    yield from (partial(_build_record_resource, each) for each in offer.view.list(limit=most))
+
+
+def _build_page_resource(offer: ServedMemory, name: str, at: datetime | None) -> types.Resource:
+    return types.Resource(
+        uri=build_page_uri(name),
+        name=name,
+        title=name,
+        description=_describe_page(name),
+        mime_type=_MARKDOWN,
+        size=len(offer.view.pages.read(name).encode()),
+        annotations=_build_annotations(at, 1.0 if name == MEMORY else 0.5),
+    )
 
 
 def _describe_page(name: str) -> str:
@@ -156,7 +150,7 @@ def _build_session_resource(overview: SessionOverview) -> types.Resource:
         uri=build_session_uri(overview.state.id),
         name=overview.state.id,
         title=f"Conversation {_shorten_title(overview.state.id)}",
-        description=f"{overview.turns:,} turn{'' if overview.turns == 1 else 's'}, {overview.state.status}.",
+        description=f"{count(overview.turns, 'turn')}, {overview.state.status}.",
         mime_type=_MARKDOWN,
         annotations=_build_annotations(overview.last_at, 0.3),
     )
@@ -188,19 +182,11 @@ def _build_annotations(at: datetime | None, priority: float) -> types.Annotation
     )
 
 
-def _encode_cursor(section: str, offset: int) -> str:
-    return base64.urlsafe_b64encode(f"{section}:{offset}".encode()).decode()
-
-
-def _decode_cursor(cursor: str | None) -> tuple[str, int]:
+def _parse_cursor(cursor: str | None) -> int:
     if cursor is None:
-        return _SECTIONS[0], 0
-    try:
-        section, _, offset = base64.urlsafe_b64decode(cursor).decode("ascii").partition(":")
-        if section in _SECTIONS and offset.isdecimal() and len(offset) < 10:
-            return section, int(offset)
-    except (binascii.Error, ValueError):
-        pass
+        return 0
+    if cursor.isascii() and cursor.isdecimal() and len(cursor) < 10:
+        return int(cursor)
     raise MCPError(types.INVALID_PARAMS, "Invalid cursor: start the list again without a cursor.")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 from collections.abc import AsyncIterator
 
 import anyio
@@ -12,11 +11,6 @@ from reverie.interfaces.mcp.handshake import EarlyHandshake
 from reverie.interfaces.mcp.offer import ServedMemory
 from reverie.interfaces.mcp.server import MemoryServer
 from reverie.interfaces.signals import handle_signals
-
-LAST_CALLS_S = 10.0
-"""Seconds to wait for running calls before the memory is closed."""
-
-_log = logging.getLogger("reverie.mcp")
 
 
 def serve_stdio(offer: ServedMemory, handshake: EarlyHandshake | None = None) -> None:
@@ -41,12 +35,7 @@ async def _run_stdio(offer: ServedMemory, handshake: EarlyHandshake | None) -> N
         tasks.start_soon(server.changes.run)
         await server.protocol.run(read, write, server.protocol.create_initialization_options())
         tasks.cancel_scope.cancel()
-    _drain(server)
-
-
-def _drain(server: MemoryServer) -> None:
-    if not server.threads.drain(LAST_CALLS_S):
-        _log.warning("some calls were still running when the server stopped")
+    server.threads.drain()
 
 
 @contextlib.asynccontextmanager

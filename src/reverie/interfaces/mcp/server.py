@@ -114,13 +114,8 @@ class MemoryServer:
 
     async def _run_tool(self, name: str, arguments: dict[str, Any]) -> ToolResult:
         """Run a tool; return an error of the memory as a result that says what to do."""
-
-        def call() -> ToolResult:
-            self._refresh_files()
-            return self.offer.tools.call(name, arguments)
-
         try:
-            return await self.threads.run(call)
+            return await self._refresh_and_run(partial(self.offer.tools.call, name, arguments))
         except StoreError as error:
             _log.error("%s: %s", name, error)
             return ToolResult(f"The memory failed, and nothing was changed: {error}. {_ADVICE}", failed=True)
@@ -134,10 +129,14 @@ class MemoryServer:
                 failed=True,
             )
 
-    def _refresh_files(self) -> None:
-        """Import hand edits of the files."""
-        if self.offer.memory.folder is not None:
-            self.offer.memory.folder.refresh()
+    async def _refresh_and_run(self, make: Callable[[], _T]) -> _T:
+        """Import hand edits of the files and run a function, on a thread."""
+
+        def refresh_and_make() -> _T:
+            self.offer.memory._refresh_files()
+            return make()
+
+        return await self.threads.run(refresh_and_make)
 
     # -- resources ---------------------------------------------------------------------------------------
 
@@ -187,13 +186,8 @@ class MemoryServer:
 
     async def _run_on_thread(self, make: Callable[[], _T]) -> _T:
         """Run a function on a thread; convert errors to protocol errors."""
-
-        def refresh_and_make() -> _T:
-            self._refresh_files()
-            return make()
-
         try:
-            return await self.threads.run(refresh_and_make)
+            return await self._refresh_and_run(make)
         except MCPError:
             raise
         except InvalidInput as error:

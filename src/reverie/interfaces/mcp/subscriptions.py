@@ -7,7 +7,8 @@ A task reads the new journal entries every half second while there are subscribe
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,6 +35,7 @@ from reverie.interfaces.mcp import resources
 from reverie.interfaces.mcp.offer import ServedMemory
 from reverie.interfaces.mcp.threads import CallThreads
 from reverie.repositories.knowledge_graph import CATEGORY
+from reverie.stores.scanning import iter_rows_forwards
 
 INTERVAL_S = 0.5
 """Seconds between checks for changes of other processes."""
@@ -41,7 +43,6 @@ INTERVAL_S = 0.5
 MOST_CLIENTS = 1_024
 """Maximum connections that are notified; the oldest is dropped for another."""
 
-_MOST_ROWS = 1_000
 _log = logging.getLogger("reverie.mcp")
 
 
@@ -53,11 +54,13 @@ class ResourceChanges:
         uris: URIs of changed resources.
         list: Whether resources were added or removed.
         forgotten: Whether something was erased that the journal no longer identifies.
+        last: Number of the last entry; 0 for none.
     """
 
     uris: dict[str, None] = field(default_factory=dict)
     list: bool = False
     forgotten: bool = False
+    last: int = 0
 
 
 @dataclass(slots=True)
@@ -82,6 +85,7 @@ def collect_changes(
     scopes = frozenset(chain)
     changes = ResourceChanges()
     for row in rows:
+        changes.last = row.sequence
         if row.edit is None:
             changes.forgotten = True
             continue
@@ -119,31 +123,6 @@ def _is_archived(value: Value) -> bool:
     return isinstance(value, Record) and value.archived
 
 
-class _Bus(InMemorySubscriptionBus):
-    """Bus that counts its listeners, so that the journal is read only for them."""
-
-    def __init__(self, interested: Callable[[int], None]) -> None:
-        super().__init__()
-        self._interested = interested
-
-    def subscribe(self, listener: Callable[[Any], None]) -> Callable[[], None]:
-        end = super().subscribe(listener)
-        self._interested(1)
-
-        def unsubscribe() -> None:
-            nonlocal end
-            if end is not _do_nothing:
-                end()
-                end = _do_nothing
-                self._interested(-1)
-
-        return unsubscribe
-
-
-def _do_nothing() -> None:
-    return None
-
-
 class SubscriptionHub:
     """Follows the journal for all subscribers of a server; `run` is its task."""
 
@@ -160,14 +139,14 @@ class SubscriptionHub:
         self._interval = interval
         self._listening = 0
         self._clients: dict[Any, _Client] = {}
-        self._wanted: dict[str, int] = {}
+        self._wanted: Counter[str] = Counter()
         self._wake = anyio.Event()
         self._position: int | None = None
         self._names: set[str] = set()
         self._stats: ScopeStats | None = None
         self._existing: set[str] = set()
         self._position_lock = anyio.Lock()
-        self._bus = _Bus(self._count)
+        self._bus = InMemorySubscriptionBus()
         self._handler = ListenHandler(self._bus)
 
     # -- subscribing -------------------------------------------------------------------------------------
@@ -178,15 +157,14 @@ class SubscriptionHub:
         """Notify a client until it disconnects: `subscriptions/listen`."""
         uris = params.notifications.resource_subscriptions or []
         await self._begin(uris)
-        for uri in uris:
-            self._wanted[uri] = self._wanted.get(uri, 0) + 1
+        self._listening += 1
+        self._wanted += Counter(uris)
+        self._wake.set()
         try:
             return await self._handler(ctx, params)
         finally:
-            for uri in uris:
-                self._wanted[uri] -= 1
-                if not self._wanted[uri]:
-                    del self._wanted[uri]
+            self._listening -= 1
+            self._wanted -= Counter(uris)
 
     async def subscribe(self, ctx: ServerRequestContext[Any, Any], uri: str | None) -> None:
         """Notify a connection of changes of a resource and of the list: `resources/subscribe`.
@@ -224,14 +202,6 @@ class SubscriptionHub:
     def _forget(self, key: Any) -> None:
         self._clients.pop(key, None)
 
-    def _count(self, more: int) -> None:
-        self._listening += more
-        self._wake.set()
-
-    @property
-    def _has_subscribers(self) -> bool:
-        return bool(self._listening or self._clients)
-
     # -- following ---------------------------------------------------------------------------------------
 
     async def run(self) -> None:
@@ -239,7 +209,7 @@ class SubscriptionHub:
         is_failing = False
         while True:
             self._wake = anyio.Event()
-            if not self._has_subscribers:
+            if not (self._listening or self._clients):
                 self._position = None
                 await self._wake.wait()
                 continue
@@ -266,30 +236,23 @@ class SubscriptionHub:
         return {uri for uri in uris if resources.is_there(self._offer, uri)}
 
     def _read_position(self) -> int:
-        newest = self._offer.memory.history.log(newest_first=True, limit=1)
+        position = self._offer.memory._store.sequence()
         self._names = set(self._offer.view.pages.names())
         self._stats = self._offer.view.stats()
-        return newest[0].sequence if newest else 0
+        return position
 
     def _check_changes(self) -> ResourceChanges:
         """Return the changes since the last check, including hand edits."""
-        if self._offer.memory.folder is not None:
-            self._offer.memory.folder.refresh()
-        changed = ResourceChanges()
-        while self._position is not None:
-            rows = self._offer.memory.history.log(after=self._position, limit=_MOST_ROWS)
-            if not rows:
-                break
-            part = collect_changes(
-                rows,
-                visible_scopes(self._offer.view.scope),
-                graph=self._offer.graph is not None,
-                known=self._names,
-            )
-            changed.uris |= part.uris
-            changed.list |= part.list
-            changed.forgotten |= part.forgotten
-            self._position = rows[-1].sequence
+        self._offer.memory._refresh_files()
+        if self._position is None:
+            return ResourceChanges()
+        changed = collect_changes(
+            iter_rows_forwards(self._offer.memory._store, after=self._position),
+            visible_scopes(self._offer.view.scope),
+            graph=self._offer.graph is not None,
+            known=self._names,
+        )
+        self._position = max(self._position, changed.last)
         if changed.forgotten or changed.uris:
             self._compare(changed)
         return changed

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
-import time
 from collections.abc import Callable
 from typing import Literal, TypeAlias, TypeVar
 
@@ -21,7 +21,11 @@ whatever else runs would take much longer: a thread that comes back from the dat
 go on, so a save beside six searches takes ten times as long as beside two.
 """
 
+LAST_CALLS_S = 10.0
+"""Seconds to wait for running calls before the memory is closed."""
+
 _T = TypeVar("_T")
+_log = logging.getLogger("reverie")
 
 
 class CallThreads:
@@ -43,11 +47,13 @@ class CallThreads:
             self._run_counted, call, abandon_on_cancel=True, limiter=self._limiters[lane]
         )
 
-    def drain(self, timeout: float) -> bool:
-        """Wait until no call runs; False if some still do after the timeout."""
-        end = time.monotonic() + timeout
+    def drain(self) -> bool:
+        """Wait until no call runs; return False, and log it, if some do for too long."""
         with self._none_left:
-            return self._none_left.wait_for(lambda: self._running == 0, max(0.0, end - time.monotonic()))
+            is_done = self._none_left.wait_for(lambda: self._running == 0, LAST_CALLS_S)
+        if not is_done:
+            _log.warning("some calls were still running when the server stopped")
+        return is_done
 
     def _run_counted(self, call: Callable[[], _T]) -> _T:
         with self._none_left:
