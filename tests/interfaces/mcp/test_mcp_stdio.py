@@ -448,7 +448,7 @@ def test_what_is_pasted_into_a_client_starts_a_server(
             "mcp", "--knowledge-graph", "config", "--client", client, "--name", "notes",
             "--scope", "user:al ice", "--groups", "long_term, pages",
         )  # fmt: skip
-        assert (result.exit_code, result.stderr) == (0, f"Paste it into {CLIENTS[client].place}.\n")
+        assert (result.exit_code, result.stderr) == (0, f"Paste it into {CLIENTS[client]}.\n")
         found.append(pasted(client, result.stdout))
     command, args = found[0]
     assert found == [(command, args)] * len(CLIENTS)

@@ -14,6 +14,7 @@ import os
 import queue
 import sys
 import threading
+from collections import Counter
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from concurrent import futures
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -34,88 +35,50 @@ LAST_ANSWERS_S = 10.0
 """Seconds to wait for pending answers after the end of input."""
 
 _PIECE = 1 << 16
-_GONE = (anyio.ClosedResourceError, anyio.BrokenResourceError)
 _log = logging.getLogger("reverie.mcp")
 
 Streams = tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]]
 
 
 @asynccontextmanager
-async def open_streams(
-    source: int | None = None, target: int | None = None, *, handshake: EarlyHandshake | None = None
-) -> AsyncIterator[Streams]:
-    """Open the streams of a server.
+async def open_streams(handshake: EarlyHandshake | None = None) -> AsyncIterator[Streams]:
+    """Open the streams of a server on standard input and output.
+
+    Both are redirected meanwhile, so that only messages are read and written.
 
     Args:
-        source: File descriptor to read; None for standard input.
-        target: File descriptor to write; None for standard output, which is redirected to standard error
-            meanwhile, so that only messages are written to it.
         handshake: What has begun to read the input; None for nothing.
     """
-    with _redirect_descriptors(source, target) as (reading, writing):
-        to_server, from_client = anyio.create_memory_object_stream[SessionMessage | Exception](0)
-        to_client, from_server = anyio.create_memory_object_stream[SessionMessage](0)
-        pending = _Pending()
-        writer = _Writer(writing)
-        reader = _Reader(reading, to_server, writer, pending, handshake)
+    with _redirect_descriptors() as (source, target):
+        writer = _Writer(target)
+        transport = _Transport(source, writer, handshake)
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_write_messages, from_server, writer, pending, reader, handshake)
-            reader.start()
+            tasks.start_soon(transport.write_messages)
+            threading.Thread(target=transport.read_messages, name="reverie-mcp-in", daemon=True).start()
             try:
-                yield from_client, to_client
+                yield transport.from_client, transport.to_client
             finally:
                 writer.finish()
                 tasks.cancel_scope.cancel()
-
-
-async def _write_messages(
-    messages: MemoryObjectReceiveStream[SessionMessage],
-    writer: _Writer,
-    pending: _Pending,
-    reader: _Reader,
-    handshake: EarlyHandshake | None,
-) -> None:
-    """Write the server's messages, but no second answer to `initialize`.
-
-    If the client has closed the output, the input ends.
-    """
-    async with messages:
-        async for message in messages:
-            answers = getattr(message.message, "id", None)
-            if handshake is not None and answers is not None and answers == handshake.answered:
-                handshake = None
-                pending.remove(answers)
-                continue
-            line = message.message.model_dump_json(by_alias=True, exclude_unset=True)
-            if not await writer.write(line.encode() + b"\n"):
-                reader.end()
-                return
-            if isinstance(message.message, types.JSONRPCResponse | types.JSONRPCError):
-                pending.remove(message.message.id)
 
 
 class _Pending:
     """Requests without an answer."""
 
     def __init__(self) -> None:
-        self._ids: dict[str, int] = {}
+        self._ids: Counter[str] = Counter()
         self._none = anyio.Event()
 
     def add(self, message: Any) -> None:
         """Add a request, or remove a cancelled one; subscriptions are not counted."""
         if isinstance(message, types.JSONRPCRequest) and message.method != "subscriptions/listen":
-            key = str(message.id)
-            self._ids[key] = self._ids.get(key, 0) + 1
+            self._ids[str(message.id)] += 1
         elif isinstance(message, types.JSONRPCNotification) and message.method == "notifications/cancelled":
             self.remove((message.params or {}).get("requestId"))
 
     def remove(self, id: Any) -> None:
         """Remove a request that has its answer."""
-        key = str(id)
-        if key in self._ids:
-            self._ids[key] -= 1
-            if not self._ids[key]:
-                del self._ids[key]
+        self._ids -= Counter([str(id)])
         if not self._ids:
             self._none.set()
 
@@ -167,33 +130,43 @@ def _settle(done: asyncio.Future[bool], alive: bool) -> None:
         done.set_result(alive)
 
 
-class _Reader:
-    """Reader on its own thread, so that a signal does not wait for a line."""
+class _Transport:
+    """Messages of a client and of the server; those of the client are read on a thread of their own."""
 
-    def __init__(
-        self,
-        source: int,
-        to_server: MemoryObjectSendStream[SessionMessage | Exception],
-        writer: _Writer,
-        pending: _Pending,
-        handshake: EarlyHandshake | None,
-    ) -> None:
+    def __init__(self, source: int, writer: _Writer, handshake: EarlyHandshake | None) -> None:
         self._source = source
-        self._handshake = handshake
-        self._to_server = to_server
         self._writer = writer
-        self._pending = pending
+        self._handshake = handshake
+        self._pending = _Pending()
         self._loop = asyncio.get_running_loop()
+        self._to_server, self.from_client = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+        self.to_client, self._from_server = anyio.create_memory_object_stream[SessionMessage](0)
 
-    def start(self) -> None:
-        """Start the thread."""
-        threading.Thread(target=self._run, name="reverie-mcp-in", daemon=True).start()
+    async def write_messages(self) -> None:
+        """Write the server's messages, but no second answer to `initialize`.
 
-    def end(self) -> None:
-        """End the input."""
-        self._to_server.close()
+        If the client has closed the output, the input ends.
+        """
+        handshake = self._handshake
+        async with self._from_server:
+            async for message in self._from_server:
+                answers = getattr(message.message, "id", None)
+                if handshake is not None and answers is not None and answers == handshake.answered:
+                    handshake = None
+                    self._pending.remove(answers)
+                    continue
+                if not await self._write(message.message):
+                    self._to_server.close()
+                    return
+                if isinstance(message.message, types.JSONRPCResponse | types.JSONRPCError):
+                    self._pending.remove(message.message.id)
 
-    def _run(self) -> None:
+    async def _write(self, message: types.JSONRPCMessage) -> bool:
+        line = message.model_dump_json(by_alias=True, exclude_unset=True)
+        return await self._writer.write(line.encode() + b"\n")
+
+    def read_messages(self) -> None:
+        """Read the client's messages until the input ends or the server stops."""
         with suppress(
             RuntimeError, futures.CancelledError, anyio.ClosedResourceError, anyio.BrokenResourceError
         ):
@@ -251,7 +224,7 @@ class _Reader:
 
     async def _refuse(self, id: str | int | None, code: int, message: str) -> None:
         error = types.JSONRPCError(jsonrpc="2.0", id=id, error=types.ErrorData(code=code, message=message))
-        await self._writer.write(error.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
+        await self._write(error)
 
     async def _close(self) -> None:
         await self._pending.wait_until_empty(LAST_ANSWERS_S)
@@ -297,8 +270,8 @@ def _read_lines(source: int, already_read: bytes = b"") -> Iterator[bytes | None
 
 
 @contextmanager
-def _redirect_descriptors(source: int | None, target: int | None) -> Iterator[tuple[int, int]]:
-    """Return the descriptors to read and write; redirect the standard ones meanwhile."""
+def _redirect_descriptors() -> Iterator[tuple[int, int]]:
+    """Return descriptors for the messages; redirect standard input to nothing and output to standard error."""
     saved: list[tuple[int, int]] = []
 
     def redirect(standard: int, replacement: int) -> int:
@@ -309,12 +282,9 @@ def _redirect_descriptors(source: int | None, target: int | None) -> Iterator[tu
         return duplicate
 
     try:
-        if source is None:
-            source = redirect(0, os.open(os.devnull, os.O_RDONLY))
-        if target is None:
-            sys.stdout.flush()
-            target = redirect(1, os.dup(2))
-        yield source, target
+        source = redirect(0, os.open(os.devnull, os.O_RDONLY))
+        sys.stdout.flush()
+        yield source, redirect(1, os.dup(2))
     finally:
         for standard, duplicate in saved:
             os.dup2(duplicate, standard)  # `duplicate` stays open: a thread may still read it

@@ -17,6 +17,7 @@ import click
 from reverie.domain.errors import MissingExtra, ReverieError
 from reverie.interfaces.cli import output
 from reverie.interfaces.cli.options import CommandContext, CommandGroup, combine_options, invocation
+from reverie.interfaces.mcp.clients import CLIENTS, format_settings
 
 if TYPE_CHECKING:
     from reverie.interfaces.mcp.offer import ServedMemory
@@ -26,8 +27,6 @@ _log = logging.getLogger("reverie.mcp")
 
 BACKGROUND_DELAY_S = 5.0
 """Seconds after the start at which background work begins, so that it delays no client."""
-
-CLIENTS = ("claude-code", "claude-desktop", "cursor", "vscode")
 
 _PACKAGES = ("mcp", "mcp_types")  # the second came with 2.0
 _INSTALL = "the MCP server needs the package mcp, 2.0 or newer: pip install 'reverie[mcp]'"
@@ -163,7 +162,9 @@ def _split_names(text: str) -> list[str]:
 
 @mcp.command()
 @combine_options(
-    click.option("--client", type=click.Choice(CLIENTS), required=True, help="Client that uses the memory."),
+    click.option(
+        "--client", type=click.Choice([*CLIENTS]), required=True, help="Client that uses the memory."
+    ),
     click.option("--name", default="reverie", show_default=True, help="Name of the server in the client."),
 )
 @_offer_options
@@ -174,14 +175,11 @@ def config(ctx: click.Context, context: CommandContext, /, client: str, name: st
     They contain the absolute paths of the folder and the program. Options of the server can be given here or
     before `config`. A message on standard error says where to paste the settings.
     """
-    from reverie.interfaces.mcp.clients import CLIENTS as FORMS
-    from reverie.interfaces.mcp.clients import format_settings
-
     before = ctx.meta.get("reverie.mcp", {})
     given = {key: value for key in options if (value := options[key] or before.get(key))}
     arguments = [*find_program(), "mcp", *context.build_arguments(given)]
     click.echo(format_settings(client, name, arguments))
-    context.print_message(f"Paste it into {FORMS[client].place}.")
+    context.print_message(f"Paste it into {CLIENTS[client]}.")
 
 
 def find_program() -> Sequence[str]:
