@@ -19,6 +19,7 @@ from dataclasses import dataclass, fields, replace
 from datetime import timedelta
 from typing import NoReturn, TextIO
 
+from reverie.domain.errors import InvalidInput, ReverieError
 from reverie.interfaces.hooks.events import EVENTS, LARGEST, HookEvent, read_event
 
 STORE = "REVERIE_STORE"
@@ -105,11 +106,13 @@ def _answer_event(name: str, options: HookOptions, event: HookEvent) -> str:
         folder = memory.path if memory._cache is None else memory._cache.path
         assert folder is not None
         scope = _resolve_scope(options, event)
+        own = memory.scoped(scope) if scope else memory
+        if not event.session:
+            raise InvalidInput("the event has no session_id: its conversation is unknown")
         target = HookTarget(
-            memory=memory.scoped(scope) if scope else memory,
+            memory=own,
+            session=own.session(f"{options.agent}:{event.session}"),
             folder=folder,
-            settings=settings,
-            agent=options.agent,
             max_chars=options.max_chars,
             everything=options.all,
             report=lambda problem: None if options.quiet else _write_stderr(problem),
@@ -190,8 +193,6 @@ def _read(stdin: TextIO | None) -> bytes:
 
 
 def _report_error(error: Exception, options: HookOptions) -> None:
-    from reverie.domain.errors import ReverieError
-
     if options.quiet:
         return
     # The messages of other errors may quote a memory or a private path.

@@ -20,7 +20,7 @@ from reverie.consolidation.rule_learning import TOOL_FAILURE
 from reverie.context.pack import Pack, SectionName
 from reverie.domain import provenance
 from reverie.domain.conversation import ORIGIN, SIGNAL, Turn
-from reverie.domain.errors import InvalidInput, StoreUnavailable
+from reverie.domain.errors import StoreUnavailable
 from reverie.interfaces.hooks.events import HookEvent
 from reverie.interfaces.hooks.injection import MARKS_LENGTH, has_context, mark_context
 from reverie.interfaces.hooks.transcript import TranscriptExchange, read_last_exchange
@@ -29,7 +29,6 @@ from reverie.session import Session
 if TYPE_CHECKING:
     from reverie.memory import Memory
     from reverie.scoped import ScopedMemory
-    from reverie.settings import Settings
 
 SETTLE_S = 1.0
 """Seconds to wait for an answer that is not in the transcript yet."""
@@ -54,41 +53,25 @@ _ATTEMPTS = 100
 _PAUSE_S = 0.01
 
 
-def _ignore(problem: str) -> None:
-    del problem
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookTarget:
-    """The memory, folder and options for an event.
+    """The memory, conversation and options for an event.
 
     Attributes:
         memory: The memory, or a scope of it.
+        session: The conversation of the event.
         folder: Folder of the memory, or of its indexes, on this machine.
-        settings: Settings of the memory.
-        agent: Prefix of the session ids.
         max_chars: Maximum characters of output.
         everything: Whether every prompt gets the full context, not only what is new.
         report: Function that tells the user about a problem.
     """
 
     memory: Memory | ScopedMemory
+    session: Session
     folder: Path
-    settings: Settings
-    agent: str
     max_chars: int
-    everything: bool = False
-    report: Callable[[str], None] = _ignore
-
-    def session(self, event: HookEvent) -> Session:
-        """Return the session of an event.
-
-        Raises:
-            InvalidInput: the event has no session id.
-        """
-        if not event.session:
-            raise InvalidInput("the event has no session_id: its conversation is unknown")
-        return self.memory.session(f"{self.agent}:{event.session}")
+    everything: bool
+    report: Callable[[str], None]
 
 
 def answer_event(name: str, event: HookEvent, target: HookTarget) -> str:
@@ -103,7 +86,7 @@ def answer_event(name: str, event: HookEvent, target: HookTarget) -> str:
 
 
 def _handle_session_start(event: HookEvent, target: HookTarget) -> str:
-    session = target.session(event)
+    session = target.session
     if event.source == "compact":
         _reset_session(session)
     pack = session.context("", hard_tokens=_compute_token_budget(target))
@@ -112,7 +95,7 @@ def _handle_session_start(event: HookEvent, target: HookTarget) -> str:
 
 
 def _handle_user_prompt(event: HookEvent, target: HookTarget) -> str:
-    session = target.session(event)
+    session = target.session
     pack = session.context(event.prompt, hard_tokens=_compute_token_budget(target))
     digests, turns = _hash_sections(pack), session.turns()
     try:
@@ -145,7 +128,7 @@ def _store_prompt(prompt: str, session: Session, digests: Mapping[str, str]) -> 
 
 
 def _stop(event: HookEvent, target: HookTarget) -> str:
-    session = target.session(event)
+    session = target.session
     exchange = read_last_exchange(event.transcript, settle_s=0.0 if event.answer else SETTLE_S)
     answer = event.answer or exchange.answer
     if not answer:
@@ -165,7 +148,7 @@ def _stop(event: HookEvent, target: HookTarget) -> str:
 
 
 def _handle_tool_failure(event: HookEvent, target: HookTarget) -> str:
-    session = target.session(event)
+    session = target.session
     call = event.call or hashlib.sha256(f"{event.arguments}\n{event.error}".encode()).hexdigest()[:12]
     with _acquire_lock(target.folder):
         if all(turn.tool_call_id != call for turn in session.turns()):
@@ -186,7 +169,8 @@ def _handle_tool_failure(event: HookEvent, target: HookTarget) -> str:
 
 
 def _handle_session_end(event: HookEvent, target: HookTarget) -> str:
-    target.memory.consolidate_session(target.session(event).id)
+    del event
+    target.memory.consolidate_session(target.session.id)
     return ""
 
 
@@ -203,7 +187,7 @@ _EVENTS: Mapping[str, Callable[[HookEvent, HookTarget], str]] = {
 
 
 def _compute_token_budget(target: HookTarget) -> int:
-    return min(target.settings.hard_tokens, max(0, target.max_chars - _SPARE - MARKS_LENGTH) // 4)
+    return min(target.memory.settings.hard_tokens, max(0, target.max_chars - _SPARE - MARKS_LENGTH) // 4)
 
 
 def _render_sections(pack: Pack, names: Collection[str], target: HookTarget) -> str:
@@ -254,7 +238,7 @@ def _determine_origin(answer: str, exchange: TranscriptExchange, session: Sessio
 
 def _is_trusted(name: str, target: HookTarget) -> bool:
     plain = _SERVER.sub("", name, count=1)
-    patterns = provenance.parse_trusted_tools(target.settings.trusted_tools)
+    patterns = provenance.parse_trusted_tools(target.memory.settings.trusted_tools)
     return plain in provenance.ACKNOWLEDGING or any(
         fnmatchcase(each, pattern) for pattern in patterns for each in (name, plain)
     )
