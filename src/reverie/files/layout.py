@@ -222,9 +222,13 @@ def render_line(record: Record) -> bytes:
 
 
 def render_episodic(records: Iterable[Record]) -> bytes:
-    """Return the content of an episodic file: a line a record, by `created_at` and id."""
-    in_order = sorted(records, key=lambda record: (record.created_at, record.id))
-    return b"".join(map(render_line, in_order))
+    """Return the content of an episodic file: a line a record, in the order of `get_sort_key`."""
+    return b"".join(map(render_line, sorted(records, key=get_sort_key)))
+
+
+def get_sort_key(record: Record) -> tuple[datetime, str]:
+    """Return what orders the records of an episodic file."""
+    return record.created_at, record.id
 
 
 def render_page(page: Page) -> bytes:

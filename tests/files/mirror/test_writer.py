@@ -23,7 +23,6 @@ from reverie.domain.record import Record
 from reverie.files.disk.state import compute_checksum
 from reverie.files.layout import build_path, render_episodic, render_record
 from reverie.files.mirror import writer
-from reverie.files.mirror.day_files import patch_episodic_file
 from reverie.stores.contract.factories import (
     NOW,
     make_additions,
@@ -204,18 +203,19 @@ def test_sessions_whose_names_differ_in_case_alone_have_files_of_their_own(
     assert len({path.lower() for path in read_all_files(mirrored_folder.root)}) == 3
 
 
-def test_lines_of_a_day_change_in_their_place() -> None:
+def test_lines_of_a_day_change_in_their_place(mirrored_folder: MirroredFolder) -> None:
     first, second, third = (make_record(n, layer="episodic", created_at=make_time(n)) for n in (1, 2, 3))
-    old = render_episodic([first, third])
-    assert patch_episodic_file(old, {second.id: second}) == render_episodic([first, second, third])
-    assert patch_episodic_file(old, {first.id: None}) == render_episodic([third])
-    again = replace(third, seen_count=2)
-    assert patch_episodic_file(old, {third.id: again, second.id: second}) == render_episodic(
-        [first, second, again]
-    )
-    earlier = replace(third, created_at=make_time(0))
-    assert patch_episodic_file(old, {third.id: earlier}) == render_episodic([earlier, first])
-    assert patch_episodic_file(b"", {}) == b""
+    path = build_path(first)
+    mirrored_folder.commit_and_mirror(make_additions(first, third))
+    mirrored_folder.commit_and_mirror(make_additions(second))
+    assert mirrored_folder.read(path) == render_episodic([first, second, third])
+    again, earlier = replace(third, seen_count=2), replace(second, created_at=make_time(0))
+    mirrored_folder.commit_and_mirror([*make_change(third, again), *make_change(second, earlier)])
+    assert mirrored_folder.read(path) == render_episodic([earlier, first, again])
+    mirrored_folder.commit_and_mirror(make_removals(first))
+    assert mirrored_folder.read(path) == render_episodic([earlier, again])
+    mirrored_folder.commit_and_mirror(make_removals(earlier, again))
+    assert_files_match(mirrored_folder)
 
 
 def test_what_was_forgotten_leaves_the_files(mirrored_folder: MirroredFolder) -> None:
