@@ -264,14 +264,14 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     monkeypatch.setattr(writer, "_BATCH", 5)
     monkeypatch.setattr(folder, "_BATCHES", 1)
     gate = threading.Semaphore(0)
-    real = writer.MirrorWriter._follow
+    real = writer._Batch.follow
 
-    def follow(self: writer.MirrorWriter, *args: object) -> bool:
+    def follow(self: writer._Batch, *args: object) -> bool:
         if threading.current_thread().name == "reverie-files":
             gate.acquire(timeout=20)
         return real(self, *args)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(writer.MirrorWriter, "_follow", follow)
+    monkeypatch.setattr(writer._Batch, "follow", follow)
 
     def let_on() -> None:
         gate.release(1_000)

@@ -6,13 +6,13 @@ A file with the content of an earlier time is merely old, and may be replaced. A
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, date, datetime, timedelta
 from typing import NamedTuple
 
-from reverie.domain.change import JournalEntry, Value
+from reverie.domain.change import Value
 from reverie.domain.conversation import SessionState, Turn
-from reverie.domain.errors import InvalidInput
+from reverie.domain.errors import InvalidInput, StoreCorrupt
 from reverie.domain.filter import Filter
 from reverie.domain.page import HISTORY, Page
 from reverie.domain.record import Record
@@ -33,8 +33,7 @@ from reverie.files.layout import (
 )
 from reverie.files.names import parse_session_id
 from reverie.stores.protocol import Store
-
-_ROWS = 1_000
+from reverie.stores.scanning import iter_rows_forwards
 
 
 class ExpectedContent(NamedTuple):
@@ -60,7 +59,7 @@ def render_expected_content(store: Store, path: str) -> ExpectedContent | None:
         return None
     match place.form:
         case "record":
-            present = store.records([place.name]) if _is_id(place.name) else []
+            present = store.records([place.name]) if is_id(place.name) else []
             return render_record_content(present[0]) if present and build_path(present[0]) == path else None
         case "episodic":
             records = select_day_records(store, place.name)
@@ -87,6 +86,20 @@ def render_session_content(state: SessionState, turns: list[Turn]) -> ExpectedCo
     return ExpectedContent(render_session(state, turns), len(turns))
 
 
+def render_expected_records(store: Store, paths: Iterable[str]) -> dict[str, ExpectedContent]:
+    """Return the content of those of some files that should hold one record each, read with one query.
+
+    It is empty if a record cannot be read; `render_expected_content` tells which.
+    """
+    names = {path: place.name for path in paths if (place := parse_path(path)) and place.form == "record"}
+    try:
+        records = store.records([name for name in names.values() if is_id(name)])
+    except StoreCorrupt:
+        return {}
+    contents = {build_path(record): render_record_content(record) for record in records}
+    return {path: contents[path] for path in names if path in contents}
+
+
 def select_day_records(store: Store, day: str) -> list[Record]:
     """Return the live episodic records of a day such as `2026-02-07`, in no particular order."""
     try:
@@ -101,7 +114,7 @@ def select_day_records(store: Store, day: str) -> list[Record]:
 def iter_record_contents(store: Store, path: str) -> Iterator[bytes]:
     """Yield every content that a file in the form of a record should have had, as far as the journal tells."""
     place = parse_path(path)
-    if place is None or place.form != "record" or not _is_id(place.name):
+    if place is None or place.form != "record" or not is_id(place.name):
         return
     for value in _iter_versions(store, place.name):
         if isinstance(value, Record) and build_path(value) == path:
@@ -218,7 +231,7 @@ def _is_earlier_day(store: Store, path: str, day: str, data: bytes, torn: bool) 
     missing = [record for name, record in today.items() if name not in stays]
     if not missing or not lines:
         return True
-    end, last = _parse_sort_key(lines[-1]), max(stay.came[0] for stay in stays.values())
+    end, last = parse_sort_key(lines[-1]), max(stay.came[0] for stay in stays.values())
     return all(
         (torn and (record.created_at, record.id) > end)
         or _collect_stays(store, record.id, path).came[-1] > last
@@ -235,7 +248,7 @@ class _Stays(NamedTuple):
 
 def _collect_stays(store: Store, id: str, path: str) -> _Stays:
     stays = _Stays([], set())
-    for row in _iter_rows(store, id):
+    for row in iter_rows_forwards(store, id=id):
         if row.edit is None or not isinstance(row.edit.after, Record) or build_path(row.edit.after) != path:
             continue
         if row.edit.before is None or build_path(row.edit.before) != path:
@@ -256,21 +269,12 @@ def _find_session(store: Store, path: str, name: str) -> SessionState | None:
 
 def _iter_versions(store: Store, id: str) -> Iterator[Value]:
     """Yield every value in the journal of one id."""
-    for row in _iter_rows(store, id):
+    for row in iter_rows_forwards(store, id=id):
         if row.edit is not None:
             yield from (value for value in (row.edit.before, row.edit.after) if value is not None)
 
 
-def _iter_rows(store: Store, id: str) -> Iterator[JournalEntry]:
-    after = 0
-    while rows := store.journal(after=after, id=id, limit=_ROWS):
-        yield from rows
-        if len(rows) < _ROWS:
-            return
-        after = rows[-1].sequence
-
-
-def _parse_sort_key(line: bytes) -> tuple[datetime, str]:
+def parse_sort_key(line: bytes) -> tuple[datetime, str]:
     """Return the sort key of a line in canonical form."""
     fields = json.loads(line)
     return parse_time(fields["created_at"]), fields["id"]
@@ -286,7 +290,8 @@ def _parse_id(line: bytes) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _is_id(text: str) -> bool:
+def is_id(text: str) -> bool:
+    """Return whether a text has the form of an id."""
     try:
         validate_id(text)
     except InvalidInput:

@@ -23,7 +23,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
-from json.encoder import encode_basestring
 from types import MappingProxyType
 from typing import Any, Literal, assert_never, cast
 
@@ -222,9 +221,13 @@ def render_line(record: Record) -> bytes:
 
 
 def render_episodic(records: Iterable[Record]) -> bytes:
-    """Return the content of an episodic file: a line a record, by `created_at` and id."""
-    in_order = sorted(records, key=lambda record: (record.created_at, record.id))
-    return b"".join(map(render_line, in_order))
+    """Return the content of an episodic file: a line a record, in the order of `get_sort_key`."""
+    return b"".join(map(render_line, sorted(records, key=get_sort_key)))
+
+
+def get_sort_key(record: Record) -> tuple[datetime, str]:
+    """Return what orders the records of an episodic file."""
+    return record.created_at, record.id
 
 
 def render_page(page: Page) -> bytes:
@@ -292,20 +295,8 @@ def _build_record_path(folder: str, record: Record) -> str:
 
 
 def _render_field(value: Any) -> str:
-    kind = type(value)
-    if kind is str:
-        return encode_basestring(value)  # the same result as below, in a fifth of the time
-    if value is None:
-        return "null"
-    if kind is int or kind is float:
-        return repr(value)
-    if kind is bool:
-        return "true" if value else "false"
+    """Return a field as JSON; a mapping has a line for each entry."""
     if isinstance(value, dict) and value:
-        entries = ",\n".join(
-            f"    {encode_basestring(key)}: {encode_basestring(text)}" for key, text in value.items()
-        )
+        entries = ",\n".join(f"    {_json(name)}: {_json(text)}" for name, text in value.items())
         return f"{{\n{entries}\n  }}"
-    if isinstance(value, list):
-        return f"[{', '.join(map(encode_basestring, value))}]"
     return _json(value)

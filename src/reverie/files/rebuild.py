@@ -35,7 +35,8 @@ from reverie.files import parsing
 from reverie.files.disk.atomic import AtomicFolder, UnsafePath
 from reverie.files.disk.rename import rename_to_new
 from reverie.files.disk.state import FileState, StateUnavailable
-from reverie.files.hand_edits.intake import REBUILDER, is_id
+from reverie.files.expected import is_id
+from reverie.files.hand_edits.intake import REBUILDER
 from reverie.files.hand_edits.merge import build_placed_record
 from reverie.files.layout import MEMORY, SESSIONS, FileLocation, build_path, parse_path
 from reverie.files.parsing import BrokenFile, Fields

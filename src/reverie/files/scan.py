@@ -7,6 +7,7 @@ leave, and conflict files. Links are never followed; they are reported.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 from collections.abc import Iterable, Mapping
@@ -38,7 +39,6 @@ class FolderScan:
         odd: Links, devices and folders that cannot be opened, with the reason.
         gone: Which of `memory` and `sessions` are missing although files are known there. Those files are not
             among `missing`.
-        seen: The number of files in Reverie's layout.
     """
 
     changed: list[str] = field(default_factory=list)
@@ -48,7 +48,6 @@ class FolderScan:
     conflicts: list[str] = field(default_factory=list)
     odd: list[BrokenFile] = field(default_factory=list)
     gone: list[str] = field(default_factory=list)
-    seen: int = 0
 
     def __bool__(self) -> bool:
         """Return whether anything differs from what is known."""
@@ -64,16 +63,10 @@ def scan(root: Path, known: Mapping[str, FileRecord], paths: Iterable[str] | Non
         paths: The files or folders to scan, such as `memory/MEMORY.md` or `memory/projects`; None for all.
     """
     scanner = _Scanner(os.fspath(root), known)
-    if paths is None:
-        for top in _TOPS:
-            scanner.scan_folder(top)
-        wanted = known
-    else:
-        chosen = sorted({path.strip("/") for path in paths})
-        for path in chosen:
-            scanner.scan_path(path)
-        wanted = {path: each for path, each in known.items() if _is_within(path, chosen)}
-    return scanner.finish_scan(wanted)
+    chosen = sorted({path.strip("/") for path in (_TOPS if paths is None else paths)})
+    for path in chosen:
+        scanner.scan_path(path)
+    return scanner.finish_scan([path for path in known if paths is None or _is_within(path, chosen)])
 
 
 def is_ignored(name: str) -> bool:
@@ -99,45 +92,31 @@ class _Scanner:
         """Scan everything below a folder."""
         try:
             handle = os.open(f"{self._root}/{folder}", _FOLDER)
-        except FileNotFoundError:
+            try:
+                folders = self._scan_entries(handle, folder)
+            finally:
+                os.close(handle)
+        except FileNotFoundError:  # it has just been removed
             if folder in _TOPS:
                 self._result.gone.append(folder)
             return
         except OSError as error:
-            self._report(folder, _explain_unreadable_folder(f"{self._root}/{folder}", error))
-            return
-        try:
-            folders = self._scan_entries(handle, folder)
-        except OSError as error:
             self._report(folder, f"the folder cannot be read ({error.strerror})")
             return
-        finally:
-            os.close(handle)
         for name in sorted(folders):
             self.scan_folder(f"{folder}/{name}")
 
     def _scan_entries(self, handle: int, folder: str) -> list[str]:
-        # The inner loop: local names, tuples by index, and as few calls as possible.
+        """Scan the files of a folder; return the names of the folders in it."""
         folders = []
-        known, present = self._known, self._present
-        differ = self._result.changed.append
         with os.scandir(handle) as entries:
             for entry in entries:
-                name = entry.name
-                path = f"{folder}/{name}"
-                if (old := known.get(path)) is not None and entry.is_file(follow_symlinks=False):
-                    try:
-                        seen = entry.stat(follow_symlinks=False)
-                    except FileNotFoundError:
-                        continue
-                    present.add(path)
-                    if old[1] != seen.st_size or old[2] != seen.st_mtime_ns:
-                        differ(path)
-                elif entry.is_dir(follow_symlinks=False):
-                    if not is_ignored(name) or path == f"{MEMORY}/{ARCHIVE}":
-                        folders.append(name)
-                else:
-                    self._scan_unknown(path, name, entry.is_symlink(), entry.is_file(follow_symlinks=False))
+                path = f"{folder}/{entry.name}"
+                if not entry.is_dir(follow_symlinks=False):
+                    with contextlib.suppress(FileNotFoundError):
+                        self._scan_file(path, entry.stat(follow_symlinks=False))
+                elif not is_ignored(entry.name) or path == f"{MEMORY}/{ARCHIVE}":
+                    folders.append(entry.name)
         return folders
 
     def scan_path(self, path: str) -> None:
@@ -145,100 +124,82 @@ class _Scanner:
         parts = path.split("/")
         if parts[0] not in _TOPS:
             return
-        for depth in range(1, len(parts)):
-            above = "/".join(parts[:depth])
-            mode = self._read_mode(above)
-            if mode is None:
+        for depth in range(1, len(parts) + 1):
+            place = "/".join(parts[:depth])
+            try:
+                status = os.lstat(f"{self._root}/{place}")
+            except FileNotFoundError:
                 if depth == 1:
-                    self._result.gone.append(above)
+                    self._result.gone.append(place)
                 return
-            if not stat.S_ISDIR(mode):
-                what = "a symbolic link, which is not followed" if stat.S_ISLNK(mode) else "no folder"
-                self._report(above, f"it is {what}: put a folder there")
-                return
-        mode = self._read_mode(path)
-        if mode is None:
-            if path in _TOPS:
-                self._result.gone.append(path)
+            if stat.S_ISDIR(status.st_mode):
+                continue
+            if depth == len(parts) > 1:
+                self._scan_file(path, status)
+            else:
+                what = (
+                    "a symbolic link, which is not followed" if stat.S_ISLNK(status.st_mode) else "no folder"
+                )
+                self._report(place, f"it is {what}: put a folder there")
             return
-        if stat.S_ISDIR(mode):
-            self.scan_folder(path)
-            return
-        old = self._known.get(path)
-        if old is None or not stat.S_ISREG(mode):
-            self._scan_unknown(path, parts[-1], stat.S_ISLNK(mode), stat.S_ISREG(mode))
-            return
-        try:
-            seen = os.lstat(f"{self._root}/{path}")
-        except FileNotFoundError:
+        self.scan_folder(path)
+
+    def _scan_file(self, path: str, status: os.stat_result) -> None:
+        """Compare a file with its record; examine what is not known, or is no regular file."""
+        known = self._known.get(path)
+        if known is None or not stat.S_ISREG(status.st_mode):
+            self._scan_unknown(path, status.st_mode)
             return
         self._present.add(path)
-        if (old.size, old.mtime_ns) != (seen.st_size, seen.st_mtime_ns):
+        if known.size != status.st_size or known.mtime_ns != status.st_mtime_ns:
             self._result.changed.append(path)
 
-    def _read_mode(self, path: str) -> int | None:
-        try:
-            return os.lstat(f"{self._root}/{path}").st_mode
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-
-    def _scan_unknown(self, path: str, name: str, is_link: bool, is_file: bool) -> None:
+    def _scan_unknown(self, path: str, mode: int) -> None:
         """Examine something that is neither a folder nor a known file."""
+        name = path.rpartition("/")[2]
         if name.endswith(CONFLICT):
             self._result.conflicts.append(path)
-            return
-        if is_ignored(name):
-            return
-        if is_link:
+        elif is_ignored(name):
+            pass
+        elif stat.S_ISLNK(mode):
             if parse_path(path) is not None or os.path.isdir(f"{self._root}/{path}"):
                 self._report(path, "it is a symbolic link, which is not followed: put the file itself there")
-            return
-        if parse_recovered_path(path) is not None and is_file:
+        elif parse_recovered_path(path) is not None and stat.S_ISREG(mode):
             self._result.recovered.append(path)
-            return
-        if parse_path(path) is None:
-            return
-        if not is_file:
+        elif parse_path(path) is None:
+            pass
+        elif not stat.S_ISREG(mode):
             self._report(path, "it is no regular file: remove it")
-            return
-        try:
-            path.encode()
-        except UnicodeEncodeError:
+        elif not _is_utf_8(path):
             self._report(path, "its name is not UTF-8: rename it")
-            return
-        self._present.add(path)
-        self._result.added.append(path)
+        else:
+            self._present.add(path)
+            self._result.added.append(path)
 
     def _report(self, path: str, why: str) -> None:
         self._unseen.append(path)
         shown = path.encode(errors="backslashreplace").decode()
         self._result.odd.append(BrokenFile(path=shown, why=why))
 
-    def finish_scan(self, wanted: Mapping[str, FileRecord]) -> FolderScan:
+    def finish_scan(self, wanted: Iterable[str]) -> FolderScan:
         """Return the result, with those of the wanted files that are missing."""
         result = self._result
-        result.seen = len(self._present)
+        wanted = set(wanted)
         result.gone = [top for top in result.gone if any(path.startswith(f"{top}/") for path in wanted)]
-        if len(wanted) > result.seen - len(result.added):
-            hidden = [*self._unseen, *result.gone]
-            result.missing = [
-                path
-                for path in wanted
-                if path not in self._present and not (hidden and _is_within(path, hidden))
-            ]
+        hidden = [*self._unseen, *result.gone]
+        result.missing = [path for path in wanted - self._present if not _is_within(path, hidden)]
         for paths in (result.changed, result.added, result.missing, result.recovered, result.conflicts):
             paths[:] = sorted(set(paths))
         return result
 
 
+def _is_utf_8(path: str) -> bool:
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _is_within(path: str, places: Iterable[str]) -> bool:
     return any(path == place or path.startswith(f"{place}/") for place in places)
-
-
-def _explain_unreadable_folder(place: str, error: OSError) -> str:
-    try:
-        if stat.S_ISLNK(os.lstat(place).st_mode):
-            return "it is a symbolic link, which is not followed: put a folder there"
-    except OSError:
-        pass
-    return f"the folder cannot be read ({error.strerror})"

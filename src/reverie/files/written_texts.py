@@ -14,10 +14,7 @@ from reverie.stores.protocol import Store
 
 def keep_written(ledger: LockedFileState, file: FileRecord, data: bytes) -> None:
     """Set the record of a file that was written as the store says, and its text if that has to be kept."""
-    if parse_form(file.path) == "record":
-        ledger.put_written(file)
-    else:
-        ledger.put_text(file, data)
+    ledger.put_text(file, None if parse_form(file.path) == "record" else data)
 
 
 def read_base_text(store: Store, ledger: LockedFileState, path: str) -> bytes | None:

@@ -120,22 +120,18 @@ def test_what_is_dropped_settled_or_cleared_is_gone(state: FileState) -> None:
     )
 
 
-def test_files_written_as_the_store_says_are_set_together_and_seen_at_once(state: FileState) -> None:
+def test_a_file_whose_text_need_not_be_kept_has_none(state: FileState) -> None:
     with state.lock() as ledger:
         ledger.put_text(A, b"a")
         ledger.put([B])
-        ledger.prefetch([A.path, C.path])
         changed = A._replace(size=11)
-        ledger.put_written(changed)
-        ledger.put_written(C)
-        assert (ledger.find(A.path), ledger.find(B.path), ledger.find(C.path)) == (changed, B, C)
-        assert (state.find(A.path), state.count()) == (changed, 3)
+        ledger.put_text(changed, None)
+        assert (ledger.find(A.path), ledger.find(B.path)) == (changed, B)
+        assert (state.find(A.path), state.count()) == (changed, 2)
         assert ledger.read_text(A.path) is None
-        ledger.put_written(B._replace(size=21))
         ledger.drop([B.path])
         assert ledger.find(B.path) is None
-        ledger.put_written(C._replace(size=31))
-    assert state.known() == {A.path: changed, C.path: C._replace(size=31)}
+    assert state.known() == {A.path: changed}
 
 
 def test_an_error_inside_the_lock_undoes_what_was_set(state: FileState) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 import os
 import random
 import shutil
@@ -20,10 +18,8 @@ import pytest
 from reverie.domain.change import Change, JournalEntry, Value
 from reverie.domain.page import HISTORY, MEMORY, Page
 from reverie.domain.record import Record
-from reverie.files.disk.state import compute_checksum
-from reverie.files.layout import build_path, render_episodic, render_record
+from reverie.files.layout import build_path, render_episodic
 from reverie.files.mirror import writer
-from reverie.files.mirror.day_files import patch_episodic_file
 from reverie.stores.contract.factories import (
     NOW,
     make_additions,
@@ -204,18 +200,19 @@ def test_sessions_whose_names_differ_in_case_alone_have_files_of_their_own(
     assert len({path.lower() for path in read_all_files(mirrored_folder.root)}) == 3
 
 
-def test_lines_of_a_day_change_in_their_place() -> None:
+def test_lines_of_a_day_change_in_their_place(mirrored_folder: MirroredFolder) -> None:
     first, second, third = (make_record(n, layer="episodic", created_at=make_time(n)) for n in (1, 2, 3))
-    old = render_episodic([first, third])
-    assert patch_episodic_file(old, {second.id: second}) == render_episodic([first, second, third])
-    assert patch_episodic_file(old, {first.id: None}) == render_episodic([third])
-    again = replace(third, seen_count=2)
-    assert patch_episodic_file(old, {third.id: again, second.id: second}) == render_episodic(
-        [first, second, again]
-    )
-    earlier = replace(third, created_at=make_time(0))
-    assert patch_episodic_file(old, {third.id: earlier}) == render_episodic([earlier, first])
-    assert patch_episodic_file(b"", {}) == b""
+    path = build_path(first)
+    mirrored_folder.commit_and_mirror(make_additions(first, third))
+    mirrored_folder.commit_and_mirror(make_additions(second))
+    assert mirrored_folder.read(path) == render_episodic([first, second, third])
+    again, earlier = replace(third, seen_count=2), replace(second, created_at=make_time(0))
+    mirrored_folder.commit_and_mirror([*make_change(third, again), *make_change(second, earlier)])
+    assert mirrored_folder.read(path) == render_episodic([earlier, first, again])
+    mirrored_folder.commit_and_mirror(make_removals(first))
+    assert mirrored_folder.read(path) == render_episodic([earlier, again])
+    mirrored_folder.commit_and_mirror(make_removals(earlier, again))
+    assert_files_match(mirrored_folder)
 
 
 def test_what_was_forgotten_leaves_the_files(mirrored_folder: MirroredFolder) -> None:
@@ -506,33 +503,6 @@ def test_old_versions_are_written_anew_where_the_state_was_lost(mirrored_folder:
     outcome = mirrored_folder.mirror.write()
     assert outcome.edited == []
     assert_files_match(mirrored_folder)
-
-
-def test_files_of_records_with_all_fields_from_an_earlier_version_are_written_again(
-    mirrored_folder: MirroredFolder,
-) -> None:
-    write_samples(mirrored_folder)
-    plain, edited = make_record(7, category="a"), make_record(8, category="a")
-    mirrored_folder.commit_and_mirror(make_additions(plain, edited))
-    with mirrored_folder.state.lock() as ledger:
-        for path, file in ledger.known("memory/").items():
-            record = next(iter(mirrored_folder.store.records([Path(path).stem])), None)
-            if path.endswith(".json") and record is not None:
-                data = f"{json.dumps(record.to_dict(), indent=2)}\n".encode()
-                at = mirrored_folder.root / path
-                at.write_bytes(data)
-                stamp = at.stat().st_mtime_ns
-                ledger.put([file._replace(size=len(data), mtime_ns=stamp, checksum=compute_checksum(data))])
-    mirrored_folder.state.close()
-    with contextlib.closing(sqlite3.connect(mirrored_folder.root / "files.db")) as database:
-        database.execute("PRAGMA user_version = 2")
-    by_hand = mirrored_folder.root / build_path(edited)
-    by_hand.write_text(by_hand.read_text().replace("Content", "Another content"))
-    mirrored_folder.open()
-    outcome = mirrored_folder.mirror.write()
-    assert outcome.edited == [build_path(edited)]
-    assert "Another content" in by_hand.read_text()
-    assert mirrored_folder.read(build_path(plain)) == render_record(plain)
 
 
 def test_the_state_of_another_memory_is_not_believed(mirrored_folder: MirroredFolder, tmp_path: Path) -> None:

@@ -32,7 +32,6 @@ import os
 import re
 import secrets
 import stat
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -73,16 +72,6 @@ class AtomicFolder:
         self._root = os.fspath(root)
         self.recovered: list[tuple[str, str]] = []
         self.mtimes: dict[str, int] = {}
-        self._checked: set[str] | None = None
-
-    @contextlib.contextmanager
-    def checking_folders_once(self) -> Iterator[None]:
-        """Look for links among the folders once each until the block ends, for a batch of files."""
-        self._checked = set()
-        try:
-            yield
-        finally:
-            self._checked = None
 
     # -- reading -----------------------------------------------------------------------------------------
 
@@ -353,11 +342,9 @@ class AtomicFolder:
         return f"{self._root}/{top}/{DRAFTS}/{secrets.token_hex(4)}-{quoted}"
 
     def _refuse_links(self, path: str) -> None:
-        folders = path.rpartition("/")[0]
-        if self._checked is not None and folders in self._checked:
-            return
+        """Raise `UnsafePath` if a folder above a path is a link, or no folder."""
         place = self._root
-        for folder in folders.split("/"):
+        for folder in path.split("/")[:-1]:
             place = f"{place}/{folder}"
             try:
                 mode = os.lstat(place).st_mode
@@ -366,8 +353,6 @@ class AtomicFolder:
             if not stat.S_ISDIR(mode):
                 what = "a symbolic link" if stat.S_ISLNK(mode) else "no folder"
                 raise UnsafePath(f"{os.path.relpath(place, self._root)!r} is {what}: make it a folder")
-        if self._checked is not None:
-            self._checked.add(folders)
 
     def _make_folders(self, path: str) -> None:
         """Make the missing folders above a file, for their owner alone."""

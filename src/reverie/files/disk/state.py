@@ -21,7 +21,7 @@ import stat
 import threading
 import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -37,7 +37,6 @@ NOTHING_WRITTEN = 1
 """The checksum of no bytes."""
 
 _OURS = (0x52766666, 3)  # `Rvff` in ASCII, and the version; a file of another version is replaced
-_EARLIER = (_OURS[0], 2)  # has the same tables, and files of records with all fields, which are written again
 _TABLES = (
     """
     CREATE TABLE files (
@@ -61,11 +60,9 @@ _TABLES = (
     "CREATE TABLE due (path TEXT PRIMARY KEY) WITHOUT ROWID",
     "CREATE TABLE notes (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
 )
-_WRITE_RECORDS_AGAIN = "INSERT OR IGNORE INTO due SELECT path FROM files WHERE path GLOB 'memory/*.json'"
 _COLUMNS = "path, size, mtime_ns, checksum, pieces"
 _HALF = 0xFFFFFFFF
 _SIGN = 1 << 64
-_MOST_VALUES = 500  # in one query
 _TRIES = 5
 _PAUSE_S = 0.001
 _READ_PATIENCE_S = 5.0
@@ -143,7 +140,44 @@ def compute_stamp(row: JournalEntry) -> str:
     return hashlib.sha256(identity.encode()).hexdigest()[:16]
 
 
-class LockedFileState:
+class FileStateReader:
+    """Queries of the state on one connection."""
+
+    def __init__(self, file: sqlite3.Connection) -> None:
+        self._file = file
+
+    def find(self, path: str) -> FileRecord | None:
+        """Return the record of a file, or None."""
+        row = self._file.execute(f"SELECT {_COLUMNS} FROM files WHERE path = ?", (path,)).fetchone()
+        return None if row is None else FileRecord._make(row)
+
+    def known(self, under: str = "") -> dict[str, FileRecord]:
+        """Return all records, or those below a folder such as `memory/`, by path."""
+        # `0` is the character after `/`, so this selects exactly the paths below the folder.
+        where, values = ("", ()) if not under else (" WHERE path > ? AND path < ?", (under, f"{under[:-1]}0"))
+        rows = self._file.execute(f"SELECT {_COLUMNS} FROM files{where}", values)
+        return {row[0]: FileRecord._make(row) for row in rows}
+
+    def count(self) -> int:
+        """Return the number of records."""
+        return int(self._file.execute("SELECT count(*) FROM files").fetchone()[0])
+
+    def due(self) -> list[str]:
+        """Return the paths of files that have to be written, whatever changes next."""
+        return [path for (path,) in self._file.execute("SELECT path FROM due ORDER BY path")]
+
+    def notes(self, under: str = "") -> dict[str, str]:
+        """Return the notes whose names begin with `under`, by name."""
+        rows = self._file.execute("SELECT name, value FROM notes ORDER BY name")
+        return {name: value for name, value in rows if name.startswith(under)}
+
+    def read_progress(self) -> MirrorProgress:
+        """Return the last journal entry that the files show."""
+        row = self._file.execute("SELECT sequence, stamp FROM progress").fetchone()
+        return MirrorProgress._make(row) if row else NO_PROGRESS
+
+
+class LockedFileState(FileStateReader):
     """The state inside its lock: reads are current, and changes are committed when the lock is released.
 
     Attributes:
@@ -151,50 +185,15 @@ class LockedFileState:
     """
 
     def __init__(self, file: sqlite3.Connection) -> None:
-        self._file = file
-        self._found: dict[str, FileRecord | None] = {}
-        self._written: dict[str, FileRecord] = {}
-        self.progress = _read_progress(file)
-
-    def prefetch(self, paths: Sequence[str]) -> None:
-        """Read the records of many files at once, for `find`."""
-        self._found.update(dict.fromkeys(paths))
-        for start in range(0, len(paths), _MOST_VALUES):
-            some = paths[start : start + _MOST_VALUES]
-            marks = ", ".join("?" * len(some))
-            rows = self._file.execute(f"SELECT {_COLUMNS} FROM files WHERE path IN ({marks})", some)
-            self._found.update((row[0], FileRecord._make(row)) for row in rows)
-        self._found.update(self._written)
-
-    def find(self, path: str) -> FileRecord | None:
-        """Return the record of a file, or None."""
-        return self._found[path] if path in self._found else _find(self._file, path)
-
-    def known(self, under: str = "") -> dict[str, FileRecord]:
-        """Return all records, or those below a folder such as `memory/`, by path."""
-        self.flush()
-        return _select_known(self._file, under)
-
-    def put_written(self, file: FileRecord) -> None:
-        """Set the record of a file that is as the store says, whose text need not be kept; see `flush`."""
-        self._found[file.path] = self._written[file.path] = file
-
-    def flush(self) -> None:
-        """Write what `put_written` has set, all at once."""
-        if self._written:
-            files, self._written = list(self._written.values()), {}
-            self.put(files)
-            self.drop_texts([file.path for file in files])
+        super().__init__(file)
+        self.progress = self.read_progress()
 
     def put(self, files: Iterable[FileRecord]) -> None:
         """Set the records of files whose text has not changed."""
-        self.flush()
-        files = list(files)
-        self._found.update((file.path, file) for file in files)
         self._file.executemany(f"INSERT OR REPLACE INTO files ({_COLUMNS}) VALUES (?, ?, ?, ?, ?)", files)
 
-    def put_text(self, file: FileRecord, data: bytes) -> None:
-        """Set the record of a file, and the text that it has now."""
+    def put_text(self, file: FileRecord, data: bytes | None) -> None:
+        """Set the record of a file, and the text that it has now; None if the text need not be kept."""
         self.put([file])
         self.keep_text(file.path, data)
 
@@ -209,7 +208,6 @@ class LockedFileState:
 
     def read_text(self, path: str) -> bytes | None:
         """Return the text that was last written to a file; None if it is not known."""
-        self.flush()
         parts = self._file.execute("SELECT data FROM texts WHERE path = ? ORDER BY part", (path,)).fetchall()
         text = b"".join(data for (data,) in parts)
         file = self.find(path)
@@ -219,7 +217,6 @@ class LockedFileState:
 
     def keep_text(self, path: str, data: bytes | None) -> None:
         """Set the text of a file, or remove it."""
-        self.flush()
         self.drop_texts([path])
         if data is not None:
             self._file.execute("INSERT INTO texts VALUES (?, 0, ?)", (path, data))
@@ -234,8 +231,6 @@ class LockedFileState:
     def drop(self, paths: Iterable[str]) -> None:
         """Remove the records and texts of files."""
         paths = list(paths)
-        self.flush()
-        self._found.update(dict.fromkeys(paths))
         self._file.executemany("DELETE FROM files WHERE path = ?", [(path,) for path in paths])
         self.drop_texts(paths)
 
@@ -244,10 +239,6 @@ class LockedFileState:
         self._file.execute("UPDATE progress SET sequence = ?, stamp = ?", progress)
         self.progress = progress
 
-    def due(self) -> list[str]:
-        """Return the paths of files that have to be written, whatever changes next."""
-        return _select_due(self._file)
-
     def mark_due(self, paths: Iterable[str]) -> None:
         """Mark files as due: a write has failed, or an imported file has to be written in canonical form."""
         self._file.executemany("INSERT OR IGNORE INTO due (path) VALUES (?)", [(path,) for path in paths])
@@ -255,10 +246,6 @@ class LockedFileState:
     def settle(self, paths: Iterable[str]) -> None:
         """Remove files from those that are due."""
         self._file.executemany("DELETE FROM due WHERE path = ?", [(path,) for path in paths])
-
-    def notes(self, under: str = "") -> dict[str, str]:
-        """Return the notes whose names begin with `under`, by name."""
-        return _select_notes(self._file, under)
 
     def note(self, name: str, value: str | None) -> None:
         """Set a note, such as what is wrong with a file, never content; None removes it."""
@@ -269,7 +256,6 @@ class LockedFileState:
 
     def clear(self) -> None:
         """Remove all records, texts, progress and due files; notes stay."""
-        self._found, self._written = {}, {}
         self._file.execute("DELETE FROM files")
         self.drop_texts()
         self._file.execute("DELETE FROM due")
@@ -316,7 +302,6 @@ class FileState:
             self._ledger = self._begin_transaction(until)
             try:
                 yield self._ledger
-                self._ledger.flush()
                 assert self._file is not None
                 self._file.execute("COMMIT")
             except sqlite3.Error as error:
@@ -333,27 +318,27 @@ class FileState:
 
     def find(self, path: str) -> FileRecord | None:
         """Return the record of a file, or None. Does not wait for the lock of another process."""
-        return self._read(lambda file: _find(file, path))
+        return self._read(lambda reader: reader.find(path))
 
     def known(self, under: str = "") -> dict[str, FileRecord]:
         """Return all records, or those below a folder such as `memory/`, by path."""
-        return self._read(lambda file: _select_known(file, under))
+        return self._read(lambda reader: reader.known(under))
 
     def count(self) -> int:
         """Return the number of records."""
-        return self._read(lambda file: int(file.execute("SELECT count(*) FROM files").fetchone()[0]))
+        return self._read(FileStateReader.count)
 
     def due(self) -> list[str]:
         """Return the paths of files that have to be written, whatever changes next."""
-        return self._read(_select_due)
+        return self._read(FileStateReader.due)
 
     def progress(self) -> MirrorProgress:
         """Return the last journal entry that the files show."""
-        return self._read(_read_progress)
+        return self._read(FileStateReader.read_progress)
 
     def notes(self, under: str = "") -> dict[str, str]:
         """Return the notes whose names begin with `under`, by name."""
-        return self._read(lambda file: _select_notes(file, under))
+        return self._read(lambda reader: reader.notes(under))
 
     def scrub(self) -> bool:
         """Rewrite the database so that nothing erased is left in it, not even in free space or in the log.
@@ -368,7 +353,7 @@ class FileState:
         """
 
         def rewrite(file: sqlite3.Connection) -> bool:
-            known = _select_known(file, "")
+            known = FileStateReader(file).known()
             paths = [path for (path,) in file.execute("SELECT DISTINCT path FROM texts")]
             changed = [(path,) for path in paths if not self._is_as_written(known.get(path))]
             file.executemany("DELETE FROM texts WHERE path = ?", changed)
@@ -410,13 +395,12 @@ class FileState:
             pass
         return ledger
 
-    def _read(self, ask: Callable[[sqlite3.Connection], T]) -> T:
+    def _read(self, ask: Callable[[FileStateReader], T]) -> T:
         with self._lock:
-            if self._ledger is not None:
-                self._ledger.flush()
-            elif get_file_identity(self._path) != self._place:
+            if self._ledger is None and get_file_identity(self._path) != self._place:
                 self._close_connection()
-            return self._run_with_retry(ask, time.monotonic() + _READ_PATIENCE_S)
+            until = time.monotonic() + _READ_PATIENCE_S
+            return self._run_with_retry(lambda file: ask(FileStateReader(file)), until)
 
     def _run_with_retry(self, act: Callable[[sqlite3.Connection], T], until: float) -> T:
         """Return the result of `act`; replace a broken database, and wait for a locked one."""
@@ -529,11 +513,10 @@ def _connect(path: str) -> sqlite3.Connection:
 
 
 def _make(file: sqlite3.Connection) -> None:
-    """Create the tables, or upgrade them, unless another process has; fail if the database has other tables."""
+    """Create the tables, unless another process has; fail if the database has other tables."""
     file.execute("BEGIN IMMEDIATE")
-    found = _read_format_ids(file)
-    if found != _OURS:
-        for statement in (_WRITE_RECORDS_AGAIN,) if found == _EARLIER else _TABLES:
+    if _read_format_ids(file) != _OURS:
+        for statement in _TABLES:
             file.execute(statement)
         file.execute(f"PRAGMA application_id = {_OURS[0]}")
         file.execute(f"PRAGMA user_version = {_OURS[1]}")
@@ -555,29 +538,3 @@ def _is_broken(error: BaseException) -> bool:
 def _get_error_code(error: BaseException) -> int:
     """Return SQLite's error code, or 0."""
     return (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
-
-
-def _read_progress(file: sqlite3.Connection) -> MirrorProgress:
-    row = file.execute("SELECT sequence, stamp FROM progress").fetchone()
-    return MirrorProgress._make(row) if row else NO_PROGRESS
-
-
-def _find(file: sqlite3.Connection, path: str) -> FileRecord | None:
-    row = file.execute(f"SELECT {_COLUMNS} FROM files WHERE path = ?", (path,)).fetchone()
-    return None if row is None else FileRecord._make(row)
-
-
-def _select_known(file: sqlite3.Connection, under: str) -> dict[str, FileRecord]:
-    # `0` is the character after `/`, so this selects exactly the paths below the folder.
-    where, values = ("", ()) if not under else (" WHERE path > ? AND path < ?", (under, f"{under[:-1]}0"))
-    make = FileRecord._make
-    return {row[0]: make(row) for row in file.execute(f"SELECT {_COLUMNS} FROM files{where}", values)}
-
-
-def _select_due(file: sqlite3.Connection) -> list[str]:
-    return [path for (path,) in file.execute("SELECT path FROM due ORDER BY path")]
-
-
-def _select_notes(file: sqlite3.Connection, under: str) -> dict[str, str]:
-    rows = file.execute("SELECT name, value FROM notes ORDER BY name")
-    return {name: value for name, value in rows if name.startswith(under)}

@@ -14,7 +14,7 @@ from reverie.domain.change import Change
 from reverie.domain.record import Record
 from reverie.domain.text.ids import validate_id
 from reverie.files import parsing
-from reverie.files.expected import is_earlier_version, render_expected_content
+from reverie.files.expected import is_earlier_version, is_id, render_expected_content
 from reverie.files.hand_edits.base_versions import (
     ACTOR,
     find_closest_version,
@@ -28,7 +28,6 @@ from reverie.files.hand_edits.intake import (
     CannotImport,
     ChangedFile,
     HandEditRun,
-    is_id,
     require_parsed,
 )
 from reverie.files.hand_edits.merge import (

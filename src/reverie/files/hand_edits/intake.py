@@ -18,7 +18,6 @@ from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import Conflict, InvalidInput, StoreCorrupt
 from reverie.domain.page import Page
 from reverie.domain.record import Record
-from reverie.domain.text import ids
 from reverie.domain.text.timestamps import from_microseconds
 from reverie.files import parsing
 from reverie.files.disk.atomic import AtomicFolder, FileStamp, UnsafePath
@@ -27,13 +26,13 @@ from reverie.files.expected import (
     ExpectedContent,
     is_earlier_version,
     render_expected_content,
+    render_expected_records,
 )
 from reverie.files.hand_edits.base_versions import ACTOR, OPEN_FOR
 from reverie.files.hand_edits.merge import MergeConflict, MergeDecision
 from reverie.files.hand_edits.redaction import redact_file
 from reverie.files.layout import (
     FileLocation,
-    build_path,
     parse_path,
     parse_recovered_path,
     render_record,
@@ -159,7 +158,7 @@ class HandEditRun:
         """Yield those of some files whose content is neither what was written nor what the store says."""
         for start in range(0, len(paths), _CHUNK):
             chunk = [file for path in paths[start : start + _CHUNK] if (file := self._read(path, path))]
-            expected = self._render_expected_records(chunk)
+            expected = render_expected_records(self.store, [file.path for file in chunk])
             changed: list[ChangedFile] = []
             for file in chunk:
                 current = FileRecord(file.path, file.stamp.size, file.stamp.mtime_ns, file.checksum)
@@ -216,16 +215,6 @@ class HandEditRun:
             at=at,
             checksum=compute_checksum(data),
         )
-
-    def _render_expected_records(self, files: Iterable[ChangedFile]) -> dict[str, ExpectedContent]:
-        """Return the expected content of the record files among these, with one query."""
-        names = [file.place.name for file in files if file.place.form == "record"]
-        records: list[Record] = []
-        try:
-            records = self.store.records([name for name in names if is_id(name)])
-        except StoreCorrupt:
-            _log.debug("records are read one by one, because one cannot be read")
-        return {build_path(record): ExpectedContent(render_record(record)) for record in records}
 
     def _render_expected(
         self, file: ChangedFile, records: dict[str, ExpectedContent]
@@ -364,15 +353,6 @@ class HandEditRun:
                 break
             number += 1
         self.conflicts[path] = {"of": file.path, "id": clash.ours.id, "fields": list(clash.fields)}
-
-
-def is_id(text: str) -> bool:
-    """Return whether a text has the form of an id."""
-    try:
-        ids.validate_id(text)
-    except InvalidInput:
-        return False
-    return True
 
 
 def require_parsed(parsed: T | BrokenFile) -> T:
