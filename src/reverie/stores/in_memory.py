@@ -25,6 +25,7 @@ from reverie.domain.page import HISTORY, Page, Paragraph
 from reverie.domain.passage import Analyse, AnalyzedText, CollectionStats, Passage, Searchable
 from reverie.domain.record import Record
 from reverie.domain.text.timestamps import to_microseconds
+from reverie.stores.codec import analyze_searched
 from reverie.stores.conflicts import build_conflict
 from reverie.stores.forks import renew_lock_after_fork
 from reverie.stores.protocol import Order, StoreProblem, refuse_nested_change
@@ -273,9 +274,7 @@ class InMemoryStore:
         return old
 
     def _build_item(self, key: int, value: Value) -> _Kept:
-        if isinstance(value, SessionState | Page) or (isinstance(value, Paragraph) and value.page != HISTORY):
-            return _Kept(key=key, value=value, analysis=None)
-        return _Kept(key=key, value=value, analysis=self._analyse(value))
+        return _Kept(key=key, value=value, analysis=analyze_searched(value, self._analyse))
 
     def _refuse_taken(self, old: _Kept | None, new: _Kept | None) -> None:
         if new is None:

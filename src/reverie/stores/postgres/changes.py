@@ -8,13 +8,12 @@ from datetime import datetime
 from typing import Any
 
 from reverie.domain.change import Change, JournalEntry, Value
-from reverie.domain.conversation import SessionState, Turn
+from reverie.domain.conversation import Turn
 from reverie.domain.errors import Conflict
-from reverie.domain.page import HISTORY, Page, Paragraph
-from reverie.domain.passage import Analyse, AnalyzedText
+from reverie.domain.passage import Analyse
 from reverie.domain.record import Record
 from reverie.domain.text.timestamps import to_microseconds
-from reverie.stores.codec import TABLES, Row, encode_analyzed_text, to_document, to_json
+from reverie.stores.codec import TABLES, analyze_searched, to_document, to_json
 from reverie.stores.conflicts import build_conflict
 
 CHANGE = (
@@ -61,7 +60,7 @@ def build_parameters(
         is_erasure: Whether to empty the journal rows of the things concerned.
         restored_keys: Keys under which to insert things that the journal has already; None for a commit.
     """
-    analyzed = [_analyze(edit.after, analyse) for edit in edits]
+    analyzed = [analyze_searched(edit.after, analyse) for edit in edits]
     return {
         "space": space,
         "token": uuid.uuid4(),
@@ -91,21 +90,6 @@ def build_parameters(
         "marks": list(marks),
         "restored_keys": None if restored_keys is None else list(restored_keys),
     }
-
-
-def _analyze(value: Value | None, analyse: Analyse) -> AnalyzedText | None:
-    """Return the analysis of what is searched."""
-    if value is None or isinstance(value, SessionState | Page):
-        return None
-    if isinstance(value, Paragraph) and value.page != HISTORY:
-        return None
-    return analyse(value)
-
-
-def analyze_columns(value: Value, analyse: Analyse) -> Row:
-    """Return the words of a value as their columns; those of a value that is not searched are empty."""
-    analyzed = _analyze(value, analyse)
-    return (0, "", "", "", "") if analyzed is None else encode_analyzed_text(analyzed)
 
 
 def _encode(value: Value | None) -> str | None:

@@ -22,12 +22,10 @@ from reverie.domain.record import Record
 from reverie.domain.text.timestamps import from_microseconds, to_microseconds
 from reverie.stores.codec import (
     CHANGE_COLUMNS,
-    ENTRY_COLUMNS,
+    ENTRIES,
     UnreadableRow,
-    decode_entry,
     decode_journal_entry,
     decode_value,
-    encode_entry,
 )
 from reverie.stores.postgres.address import parse_postgres_url
 from reverie.stores.postgres.changes import CHANGE, build_parameters, build_refusal, build_row
@@ -493,20 +491,20 @@ class PostgresStore:
     def entries(self, namespace: str | None, *, now: datetime) -> list[Entry]:
         """Return the live entries of a namespace (None: of all) by namespace and key."""
         rows = self._connections.rows(
-            f"SELECT {', '.join(ENTRY_COLUMNS)} FROM reverie.entry WHERE space = %s "
+            f"SELECT {', '.join(ENTRIES.names)} FROM reverie.entry WHERE space = %s "
             "AND (%s::text IS NULL OR namespace = %s) AND (expires_at IS NULL OR expires_at > %s) "
             "ORDER BY namespace, key",
             (self._space, namespace, namespace, to_microseconds(now)),
         )
         try:
-            return [decode_entry(row) for row in rows]
+            return [ENTRIES.decode(row) for row in rows]
         except UnreadableRow as error:
             raise StoreCorrupt(f"an entry cannot be read, {error}: drop it with drop_entries") from error
 
     def put_entry(self, entry: Entry, *, capacity: int | None, now: datetime) -> bool:
         """Set an entry, replacing one with the same namespace and key; False if the namespace is full."""
         self._connections.refuse_change()
-        values = (self._space, self._patience, *encode_entry(entry), capacity, to_microseconds(now))
+        values = (self._space, self._patience, *ENTRIES.encode(entry), capacity, to_microseconds(now))
         sql = f"SELECT reverie.put_entry({', '.join(['%s'] * len(values))})"
         return bool(self._connections.call_fenced(sql, values)[0])
 

@@ -26,7 +26,7 @@ from reverie.domain.record import Record
 from reverie.domain.text.timestamps import to_microseconds
 from reverie.stores.codec import (
     CHANGE_COLUMNS,
-    ENTRY_COLUMNS,
+    ENTRIES,
     PAGES,
     PARAGRAPHS,
     RECORDS,
@@ -37,8 +37,6 @@ from reverie.stores.codec import (
     TableCodec,
     UnreadableRow,
     count_positions,
-    decode_entry,
-    encode_entry,
 )
 from reverie.stores.forks import not_forking
 from reverie.stores.protocol import Order, StoreProblem
@@ -490,11 +488,11 @@ class SQLiteStore:
             where.add_condition("namespace = ?", namespace)
         where.add_condition("(expires_at IS NULL OR expires_at > ?)", to_microseconds(now))
         rows = self._connections.rows(
-            f"SELECT {', '.join(ENTRY_COLUMNS)} FROM entries WHERE {where} ORDER BY namespace, key",
+            f"SELECT {', '.join(ENTRIES.names)} FROM entries WHERE {where} ORDER BY namespace, key",
             where.values,
         )
         try:
-            return [decode_entry(row) for row in rows]
+            return [ENTRIES.decode(row) for row in rows]
         except UnreadableRow as error:
             raise StoreCorrupt(
                 f"an entry {f'of namespace {namespace!r} ' if namespace is not None else ''}cannot be read, "
@@ -517,9 +515,9 @@ class SQLiteStore:
                 "DELETE FROM entries WHERE namespace = ? AND expires_at <= ?", (entry.namespace, moment)
             )
             file.execute(
-                f"INSERT OR REPLACE INTO entries ({', '.join(ENTRY_COLUMNS)}) "
-                f"VALUES ({build_placeholders(len(ENTRY_COLUMNS))})",
-                encode_entry(entry),
+                f"INSERT OR REPLACE INTO entries ({', '.join(ENTRIES.names)}) "
+                f"VALUES ({build_placeholders(len(ENTRIES.names))})",
+                ENTRIES.encode(entry),
             )
             return True
 
