@@ -120,8 +120,10 @@ class PostgresCopyTarget(PostgresCopySource):
                 f"VALUES ({', '.join(['%s'] * (len(ENTRIES.names) + 1))})",
                 [(self._space, *ENTRIES.encode(entry)) for entry in rest.entries],
             )
-            values = self._build_parameters({}, cursors=rest.cursors, counts=rest.counters)
-            connection.execute(CHANGE, {**values, "marks": list(rest.tombstones), "is_erasure": True})
+            values = self._build_parameters(
+                {}, cursors=rest.cursors, counts=rest.counters, marks=rest.tombstones, is_erasure=True
+            )
+            connection.execute(CHANGE, values)
 
     def publish(self) -> None:
         """Close the store and give the memory its own name."""
@@ -139,20 +141,15 @@ class PostgresCopyTarget(PostgresCopySource):
             CHANGE, self._build_parameters({key: one for key, one in things.items() if one is not None})
         )
 
-    def _build_parameters(self, things: dict[int, Value], **rest: Any) -> dict[str, Any]:
+    def _build_parameters(self, things: dict[int, Value], **more: Any) -> dict[str, Any]:
         values = build_parameters(
             [Change(before=None, after=thing) for thing in things.values()],
             self._analyse,
             space=self._space,
             patience="10s",
             actor="",
-            reason="",
             at=_EPOCH,
-            since=None,
-            cursors=rest.get("cursors", {}),
-            counts=rest.get("counts", {}),
-            marks=(),
-            is_erasure=False,
             restored_keys=list(things),
+            **more,
         )
         return {**values, "is_retry": False}
