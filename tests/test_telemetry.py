@@ -253,11 +253,11 @@ def test_nothing_is_imported_while_it_is_off() -> None:
 def test_without_the_package_the_memory_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     from reverie.stores import telemetry
 
-    telemetry._get_interface.cache_clear()
+    telemetry._load_interface.cache_clear()
     monkeypatch.setitem(sys.modules, "opentelemetry", None)
     with pytest.raises(MissingExtra, match=r"reverie\[otel\]"):
         Memory.open(":memory:", settings=ON)
-    telemetry._get_interface.cache_clear()
+    telemetry._load_interface.cache_clear()
 
 
 def test_a_span_that_is_off_is_one_object() -> None:

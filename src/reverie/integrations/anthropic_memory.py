@@ -7,7 +7,8 @@ are in the words that Claude was taught. Every change is one transaction by `age
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from reverie.domain.errors import Conflict, InvalidInput, MissingExtra, NotFound
@@ -24,15 +25,7 @@ except ImportError:
     ) from None
 
 if TYPE_CHECKING:
-    from anthropic.types.beta import (
-        BetaCacheControlEphemeralParam,
-        BetaMemoryTool20250818CreateCommand,
-        BetaMemoryTool20250818DeleteCommand,
-        BetaMemoryTool20250818InsertCommand,
-        BetaMemoryTool20250818RenameCommand,
-        BetaMemoryTool20250818StrReplaceCommand,
-        BetaMemoryTool20250818ViewCommand,
-    )
+    from anthropic.types.beta import BetaCacheControlEphemeralParam
 
     from reverie.memory import Memory
     from reverie.session import Session
@@ -55,109 +48,18 @@ _MISSING = "The path {} does not exist"
 _INVALID = "The path {} does not exist. Please provide a valid path."
 
 
-class ReverieMemoryTool(BetaAbstractMemoryTool):
-    """Claude's memory tool, for `client.beta.messages.tool_runner(tools=[tool], ...)`."""
+class _Commands:
+    """Commands of the tool. They raise a `ToolError` for what Claude can act on."""
 
-    def __init__(
-        self,
-        memory: Memory | ScopedMemory,
-        *,
-        session: Session | None = None,
-        cache_control: BetaCacheControlEphemeralParam | None = None,
-    ) -> None:
-        """Create the tool.
+    _files: Documents
 
-        Args:
-            memory: A memory, whose pages are the files; or a scope of one, whose files are records.
-            session: Conversation in which Claude uses the tool. What rests on a tool's word then does not
-                get into records and pages that are put before Claude unasked.
-            cache_control: End of the cached part of the prompt, as Anthropic's API takes it.
-        """
-        super().__init__(cache_control=cache_control)
-        self._desk = _Desk(memory, session)
-
-    def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
-        """Return a file with line numbers, or the contents of a folder, two levels deep."""
-        return self._desk.view(command)
-
-    def create(self, command: BetaMemoryTool20250818CreateCommand) -> str:
-        """Create a file."""
-        return self._desk.create(command)
-
-    def str_replace(self, command: BetaMemoryTool20250818StrReplaceCommand) -> str:
-        """Replace a text that occurs once in a file."""
-        return self._desk.str_replace(command)
-
-    def insert(self, command: BetaMemoryTool20250818InsertCommand) -> str:
-        """Insert lines after a line of a file."""
-        return self._desk.insert(command)
-
-    def delete(self, command: BetaMemoryTool20250818DeleteCommand) -> str:
-        """Remove a file or folder; undo restores it."""
-        return self._desk.delete(command)
-
-    def rename(self, command: BetaMemoryTool20250818RenameCommand) -> str:
-        """Move a file or folder to another path."""
-        return self._desk.rename(command)
-
-    def clear_all_memory(self) -> str:
-        """Remove all files and archive all records; logs stay, and an undo restores everything."""
-        return self._desk.clear()
-
-
-class AsyncReverieMemoryTool(BetaAsyncAbstractMemoryTool):
-    """The same for `AsyncAnthropic`. Every command runs on a worker thread."""
-
-    def __init__(
-        self,
-        memory: Memory | ScopedMemory,
-        *,
-        session: Session | None = None,
-        cache_control: BetaCacheControlEphemeralParam | None = None,
-    ) -> None:
-        """Create the tool; the arguments are those of `ReverieMemoryTool`."""
-        super().__init__(cache_control=cache_control)
-        self._desk = _Desk(memory, session)
-
-    async def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
-        """See `ReverieMemoryTool.view`."""
-        return await asyncio.to_thread(self._desk.view, command)
-
-    async def create(self, command: BetaMemoryTool20250818CreateCommand) -> str:
-        """See `ReverieMemoryTool.create`."""
-        return await asyncio.to_thread(self._desk.create, command)
-
-    async def str_replace(self, command: BetaMemoryTool20250818StrReplaceCommand) -> str:
-        """See `ReverieMemoryTool.str_replace`."""
-        return await asyncio.to_thread(self._desk.str_replace, command)
-
-    async def insert(self, command: BetaMemoryTool20250818InsertCommand) -> str:
-        """See `ReverieMemoryTool.insert`."""
-        return await asyncio.to_thread(self._desk.insert, command)
-
-    async def delete(self, command: BetaMemoryTool20250818DeleteCommand) -> str:
-        """See `ReverieMemoryTool.delete`."""
-        return await asyncio.to_thread(self._desk.delete, command)
-
-    async def rename(self, command: BetaMemoryTool20250818RenameCommand) -> str:
-        """See `ReverieMemoryTool.rename`."""
-        return await asyncio.to_thread(self._desk.rename, command)
-
-    async def clear_all_memory(self) -> str:
-        """See `ReverieMemoryTool.clear_all_memory`."""
-        return await asyncio.to_thread(self._desk.clear)
-
-
-class _Desk:
-    """Handler of the commands. It raises a `ToolError` for what Claude can act on."""
-
-    def __init__(self, memory: Memory | ScopedMemory, session: Session | None) -> None:
+    def _open(self, memory: Memory | ScopedMemory, session: Session | None) -> None:
         scoped = memory if isinstance(memory, ScopedMemory) else memory.scoped("")
         origin_of = None if session is None else session.determine_origin
-        self._files: Documents = scoped.documents(actor="agent", determine_origin=origin_of)
+        self._files = scoped.documents(actor="agent", determine_origin=origin_of)
 
     def view(self, command: Any) -> str:
-        """Answer `view`."""
+        """Return a file with line numbers, or the contents of a folder, two levels deep."""
         path = _require_text(command, "path")
         parts = _parse_path(path)
         kind = self._call_files(self._files.kind, parts)
@@ -180,7 +82,7 @@ class _Desk:
         return content if self._call_files(self._files.is_confirmed, parts) else f"{content}\n{_DOUBTED}"
 
     def create(self, command: Any) -> str:
-        """Answer `create`."""
+        """Create a file."""
         path, text = _require_text(command, "path"), _require_text(command, "file_text")
         parts = _parse_path(path)
         if not parts or not self._call_files(lambda: self._files.create(parts, text)):
@@ -188,7 +90,7 @@ class _Desk:
         return f"File created successfully at: {path}"
 
     def str_replace(self, command: Any) -> str:
-        """Answer `str_replace`."""
+        """Replace a text that occurs once in a file."""
         path = _require_text(command, "path")
         old, new = (
             normalize_line_ends(_require_text(command, "old_str")),
@@ -220,7 +122,7 @@ class _Desk:
         )
 
     def insert(self, command: Any) -> str:
-        """Answer `insert`."""
+        """Insert lines after a line of a file."""
         path, text = (
             _require_text(command, "path"),
             normalize_line_ends(_require_text(command, "insert_text")),
@@ -245,7 +147,7 @@ class _Desk:
         return f"The file {path} has been edited."
 
     def delete(self, command: Any) -> str:
-        """Answer `delete`."""
+        """Remove a file or folder; undo restores it."""
         path = _require_text(command, "path")
         parts = _parse_path(path)
         if not parts:
@@ -255,7 +157,7 @@ class _Desk:
         return f"Successfully deleted {path}"
 
     def rename(self, command: Any) -> str:
-        """Answer `rename`."""
+        """Move a file or folder to another path."""
         old, new = _require_text(command, "old_path"), _require_text(command, "new_path")
         parts, others = _parse_path(old), _parse_path(new)
         if not parts:
@@ -267,8 +169,8 @@ class _Desk:
             raise ToolError(_MISSING.format(old))
         return f"Successfully renamed {old} to {new}"
 
-    def clear(self) -> str:
-        """Remove everything but the logs."""
+    def clear_all_memory(self) -> str:
+        """Remove all files and archive all records; logs stay, and an undo restores everything."""
         self._call_files(self._files.clear)
         logs = [each.path[0] for each in self._files.listed(depth=1) if not each.folder]
         return f"{_CLEARED}, except logs, which only grow: {', '.join(logs)}" if logs else _CLEARED
@@ -305,6 +207,62 @@ class _Desk:
             return ask(*given)
         except (InvalidInput, NotFound, Conflict) as error:
             raise ToolError(f"Nothing was done: {error}.") from None
+
+
+class ReverieMemoryTool(_Commands, BetaAbstractMemoryTool):
+    """Claude's memory tool, for `client.beta.messages.tool_runner(tools=[tool], ...)`."""
+
+    def __init__(
+        self,
+        memory: Memory | ScopedMemory,
+        *,
+        session: Session | None = None,
+        cache_control: BetaCacheControlEphemeralParam | None = None,
+    ) -> None:
+        """Create the tool.
+
+        Args:
+            memory: A memory, whose pages are the files; or a scope of one, whose files are records.
+            session: Conversation in which Claude uses the tool. What rests on a tool's word then does not
+                get into records and pages that are put before Claude unasked.
+            cache_control: End of the cached part of the prompt, as Anthropic's API takes it.
+        """
+        super().__init__(cache_control=cache_control)
+        self._open(memory, session)
+
+
+def _on_thread(command: Callable[..., str]) -> Callable[..., Coroutine[Any, Any, str]]:
+    """Return a command as a method that runs it on a worker thread."""
+
+    @functools.wraps(command)
+    async def run(self: AsyncReverieMemoryTool, *given: Any) -> str:
+        return await asyncio.to_thread(command, self._commands, *given)
+
+    return run
+
+
+class AsyncReverieMemoryTool(BetaAsyncAbstractMemoryTool):
+    """The same for `AsyncAnthropic`. Every command runs on a worker thread."""
+
+    def __init__(
+        self,
+        memory: Memory | ScopedMemory,
+        *,
+        session: Session | None = None,
+        cache_control: BetaCacheControlEphemeralParam | None = None,
+    ) -> None:
+        """Create the tool; the arguments are those of `ReverieMemoryTool`."""
+        super().__init__(cache_control=cache_control)
+        self._commands = _Commands()
+        self._commands._open(memory, session)
+
+    view = _on_thread(_Commands.view)
+    create = _on_thread(_Commands.create)
+    str_replace = _on_thread(_Commands.str_replace)
+    insert = _on_thread(_Commands.insert)
+    delete = _on_thread(_Commands.delete)
+    rename = _on_thread(_Commands.rename)
+    clear_all_memory = _on_thread(_Commands.clear_all_memory)
 
 
 def _parse_path(path: str) -> Parts:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from reverie.domain.category import is_within_category
 from reverie.domain.change import Change, JournalEntry, Subject, Value, get_subject
@@ -25,9 +25,13 @@ from reverie.domain.page import HISTORY, Page, Paragraph
 from reverie.domain.passage import Analyse, AnalyzedText, CollectionStats, Passage, Searchable
 from reverie.domain.record import Record
 from reverie.domain.text.timestamps import to_microseconds
+from reverie.stores.codec import analyze_searched
 from reverie.stores.conflicts import build_conflict
 from reverie.stores.forks import renew_lock_after_fork
 from reverie.stores.protocol import Order, StoreProblem, refuse_nested_change
+
+T = TypeVar("T")
+V = TypeVar("V", bound=Value)
 
 _CAPITALS = {ord(capital): ord(capital.lower()) for capital in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}
 
@@ -273,9 +277,7 @@ class InMemoryStore:
         return old
 
     def _build_item(self, key: int, value: Value) -> _Kept:
-        if isinstance(value, SessionState | Page) or (isinstance(value, Paragraph) and value.page != HISTORY):
-            return _Kept(key=key, value=value, analysis=None)
-        return _Kept(key=key, value=value, analysis=self._analyse(value))
+        return _Kept(key=key, value=value, analysis=analyze_searched(value, self._analyse))
 
     def _refuse_taken(self, old: _Kept | None, new: _Kept | None) -> None:
         if new is None:
@@ -351,8 +353,7 @@ class InMemoryStore:
 
     def records(self, wanted: Sequence[str | int]) -> list[Record]:
         """Return records by id (text) or key (number), archived ones too, in the given order."""
-        found = self._select_items("record", wanted)
-        return [item.value for item in found if isinstance(item.value, Record)]
+        return self._select_values("record", wanted)
 
     def record_like(self, scope: str, fingerprint: str) -> Record | None:
         """Return the live record with this scope and fingerprint; None if there is none."""
@@ -371,12 +372,11 @@ class InMemoryStore:
     ) -> Iterator[Record]:
         """Yield the records that match a filter, newest first."""
         found = [
-            (record.updated_at if order == "updated" else record.created_at, item.key, record)
-            for item, record in self._list_records()
+            (record.updated_at if order == "updated" else record.created_at, key, record)
+            for key, record in self._list_things(Record)
             if is_record_allowed(wanted, record) and _has_text(record.content, containing)
         ]
-        found.sort(key=lambda one: one[:2], reverse=True)
-        yield from (record for _, _, record in found[offset : None if limit is None else offset + limit])
+        yield from _sort_newest_first(found)[offset : None if limit is None else offset + limit]
 
     def tally(self, what: Literal["category", "tag", "kind", "scope"], wanted: Filter) -> dict[str, int]:
         """Count the records that match a filter by category, tag, kind or scope."""
@@ -388,15 +388,11 @@ class InMemoryStore:
         }
         found = Counter(
             name
-            for _, record in self._list_records()
+            for _, record in self._list_things(Record)
             if is_record_allowed(wanted, record)
             for name in names[what](record)
         )
         return dict(sorted(found.items()))
-
-    def _list_records(self) -> list[tuple[_Kept, Record]]:
-        with self._open():
-            return [(item, item.value) for item in self._data.keys.values() if isinstance(item.value, Record)]
 
     # -- conversations -------------------------------------------------------------------------------
 
@@ -410,8 +406,7 @@ class InMemoryStore:
     ) -> list[Turn]:
         """Return turns by id or key, or those of a session by position."""
         if wanted is not None:
-            found = self._select_items("turn", wanted)
-            return [item.value for item in found if isinstance(item.value, Turn)]
+            return self._select_values("turn", wanted)
         if session is None:
             raise InvalidInput("neither turns nor a session are named: pass ids, or session=")
         with self._open():
@@ -420,23 +415,16 @@ class InMemoryStore:
 
     def scan_turns(self, wanted: Filter, *, containing: str | None = None) -> Iterator[Turn]:
         """Yield every turn that matches a filter, newest first."""
-        with self._open():
-            kept = [(kept.key, kept.value) for kept in self._data.keys.values()]
         found = [
-            (value.at, key, value)
-            for key, value in kept
-            if isinstance(value, Turn)
-            and is_turn_allowed(wanted, value)
-            and _has_text(value.content, containing)
+            (turn.at, key, turn)
+            for key, turn in self._list_things(Turn)
+            if is_turn_allowed(wanted, turn) and _has_text(turn.content, containing)
         ]
-        found.sort(key=lambda one: one[:2], reverse=True)
-        yield from (turn for _, _, turn in found)
+        yield from _sort_newest_first(found)
 
     def session(self, id: str) -> SessionState | None:
         """Return the state of a session; None if there is no such session."""
-        with self._open():
-            item = self._data.things.get(("session", id))
-            return item.value if item is not None and isinstance(item.value, SessionState) else None
+        return next(iter(self._select_values("session", [id])), None)
 
     def sessions(
         self, *, scopes: Sequence[str] | None = None, limit: int | None = None
@@ -444,16 +432,13 @@ class InMemoryStore:
         """Return sessions with their numbers of turns, the most recently active first."""
         with self._open():
             found = []
-            for item in self._data.keys.values():
-                state = item.value
-                if isinstance(state, SessionState) and (scopes is None or state.scope in scopes):
+            for key, state in self._list_things(SessionState):
+                if scopes is None or state.scope in scopes:
                     turns = self.turns(session=state.id)
                     last_at = turns[-1].at if turns else state.created_at
-                    found.append(
-                        (last_at, item.key, SessionOverview(state=state, turns=len(turns), last_at=last_at))
-                    )
-        found.sort(key=lambda one: one[:2], reverse=True)
-        return [overview for _, _, overview in found[:limit]]
+                    overview = SessionOverview(state=state, turns=len(turns), last_at=last_at)
+                    found.append((last_at, key, overview))
+        return _sort_newest_first(found)[:limit]
 
     # -- pages -----------------------------------------------------------------------------------------
 
@@ -462,7 +447,7 @@ class InMemoryStore:
         if names is None:
             with self._open():
                 names = sorted(name for subject, name in self._data.things if subject == "page")
-        return [item.value for item in self._select_items("page", names) if isinstance(item.value, Page)]
+        return self._select_values("page", names)
 
     def paragraphs(
         self,
@@ -473,28 +458,21 @@ class InMemoryStore:
     ) -> list[Paragraph]:
         """Return paragraphs by id or key in the given order, or those of a log from `start` on."""
         if wanted is not None:
-            found = self._select_items("paragraph", wanted)
-            return [item.value for item in found if isinstance(item.value, Paragraph)]
+            return self._select_values("paragraph", wanted)
         if page is None:
             raise InvalidInput("neither paragraphs nor a log are named: pass ids, or page=")
-        there = [(one.position, key, one) for key, one in self._list_paragraphs() if one.page == page]
+        there = [(one.position, key, one) for key, one in self._list_things(Paragraph) if one.page == page]
         return [one for _, _, one in sorted(there, key=lambda one: one[:2])][start:]
 
     def logs(self) -> dict[str, int]:
         """Return the names of all logs, sorted, with their numbers of paragraphs."""
-        return dict(sorted(Counter(one.page for _, one in self._list_paragraphs()).items()))
+        return dict(sorted(Counter(one.page for _, one in self._list_things(Paragraph)).items()))
 
     def latest_paragraphs(self, logs: Sequence[str], *, limit: int) -> list[Paragraph]:
         """Return the last paragraphs of several logs: logs by descending name, last paragraph first."""
-        there = [
-            (one.page, one.position, key, one) for key, one in self._list_paragraphs() if one.page in logs
-        ]
+        paragraphs = self._list_things(Paragraph)
+        there = [(one.page, one.position, key, one) for key, one in paragraphs if one.page in logs]
         return [one for *_, one in sorted(there, key=lambda one: one[:3], reverse=True)[:limit]]
-
-    def _list_paragraphs(self) -> list[tuple[int, Paragraph]]:
-        with self._open():
-            items = self._data.keys.values()
-            return [(one.key, one.value) for one in items if isinstance(one.value, Paragraph)]
 
     # -- for search -----------------------------------------------------------------------------------
 
@@ -658,6 +636,15 @@ class InMemoryStore:
             raise StoreUnavailable("the store has been closed: open another")
         return self._lock
 
+    def _list_things(self, kind: type[V]) -> list[tuple[int, V]]:
+        """Return the key and the value of everything of a type."""
+        with self._open():
+            items = self._data.keys.values()
+            return [(item.key, item.value) for item in items if isinstance(item.value, kind)]
+
+    def _select_values(self, subject: Subject, wanted: Sequence[str | int]) -> list[Any]:
+        return [item.value for item in self._select_items(subject, wanted)]
+
     def _select_items(self, subject: Subject, wanted: Sequence[str | int]) -> list[_Kept]:
         with self._open():
             found = [
@@ -665,6 +652,11 @@ class InMemoryStore:
                 for name in wanted
             ]
             return [item for item in found if item is not None and _is(subject, item.value)]
+
+
+def _sort_newest_first(found: list[tuple[datetime, int, T]]) -> list[T]:
+    """Return values by their times, and those of one time by their keys, the largest first."""
+    return [value for _, _, value in sorted(found, key=lambda one: one[:2], reverse=True)]
 
 
 def _put(where: dict[Any, _Kept], name: Any, item: _Kept, insert: bool) -> None:

@@ -11,10 +11,10 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Iterable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
-from types import TracebackType
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from reverie.domain.errors import MissingExtra
@@ -39,23 +39,15 @@ _LABELS = (
     "http.request.method",
     "http.route",
     "http.response.status_code",
+    "error.type",
 )
 """Attributes of a span that are those of its duration too: few values each."""
 
 
 class OperationSpan:
-    """One operation that is measured, for a `with` statement. This one, for telemetry that is off, does nothing."""
+    """One operation that is measured. This one, for telemetry that is off, does nothing."""
 
-    __slots__ = ()
     has_content = False
-
-    def __enter__(self) -> OperationSpan:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        pass
 
     def set(self, name: str, value: Any) -> None:
         """Set an attribute that contains nothing that was said."""
@@ -73,12 +65,12 @@ class OperationSpan:
         """Add numbers of tokens to a histogram, each with its key as the label `by`."""
 
 
-_OFF = OperationSpan()
+_OFF = nullcontext(OperationSpan())
 
 
 def trace(
     settings: Settings, operation: str, target: str = "", *, scope: str = "", session: str = ""
-) -> OperationSpan:
+) -> AbstractContextManager[OperationSpan]:
     """Return the span of an operation of the memory.
 
     Args:
@@ -90,42 +82,43 @@ def trace(
     """
     if not settings.telemetry:
         return _OFF
-    span = _RecordedSpan(settings, f"{operation} {target}".rstrip(), "INTERNAL", _DURATION)
-    span.set("gen_ai.operation.name", operation)
+    attributes = {"gen_ai.operation.name": operation}
     if scope:
-        span.set("gen_ai.memory.store.id", _identify(scope))
+        attributes["gen_ai.memory.store.id"] = _identify(scope)
     if session:
-        span.set("gen_ai.conversation.id", _identify(session))
-    return span
+        attributes["gen_ai.conversation.id"] = _identify(session)
+    return _record(settings, f"{operation} {target}".rstrip(), "INTERNAL", _DURATION, attributes)
 
 
-def trace_model(settings: Settings, operation: str, name: str) -> OperationSpan:
+def trace_model(settings: Settings, operation: str, name: str) -> AbstractContextManager[OperationSpan]:
     """Return the span of a call of a model or an embedder, which is named `provider:model`."""
     if not settings.telemetry:
         return _OFF
     provider, _, model = name.partition(":")
-    span = _RecordedSpan(settings, f"{operation} {model or provider}", "CLIENT", _DURATION)
-    span.set("gen_ai.operation.name", operation)
-    span.set("gen_ai.provider.name", provider)
-    span.set("gen_ai.request.model", model or provider)
-    return span
+    attributes = {
+        "gen_ai.operation.name": operation,
+        "gen_ai.provider.name": provider,
+        "gen_ai.request.model": model or provider,
+    }
+    return _record(settings, f"{operation} {model or provider}", "CLIENT", _DURATION, attributes)
 
 
-def trace_workflow(settings: Settings, name: str) -> OperationSpan:
+def trace_workflow(settings: Settings, name: str) -> AbstractContextManager[OperationSpan]:
     """Return the span of a dream or one of its passes."""
-    span = trace(settings, "invoke_workflow", name)
-    span.set("gen_ai.workflow.name", name)
-    return span
+    if not settings.telemetry:
+        return _OFF
+    attributes = {"gen_ai.operation.name": "invoke_workflow", "gen_ai.workflow.name": name}
+    return _record(settings, f"invoke_workflow {name}", "INTERNAL", _DURATION, attributes)
 
 
-def trace_request(settings: Settings, method: str, route: str, headers: Mapping[str, str]) -> OperationSpan:
+def trace_request(
+    settings: Settings, method: str, route: str, headers: Mapping[str, str]
+) -> AbstractContextManager[OperationSpan]:
     """Return the span of a request to the HTTP server; it belongs to the trace that the headers name."""
     if not settings.telemetry:
         return _OFF
-    span = _RecordedSpan(settings, f"{method} {route}", "SERVER", _HTTP_DURATION, headers)
-    span.set("http.request.method", method)
-    span.set("http.route", route)
-    return span
+    attributes = {"http.request.method": method, "http.route": route}
+    return _record(settings, f"{method} {route}", "SERVER", _HTTP_DURATION, attributes, headers)
 
 
 def ask_model(
@@ -149,69 +142,59 @@ def ask_model(
 
 def require_telemetry() -> None:
     """Raise `MissingExtra` if OpenTelemetry is not installed."""
-    _get_interface()
+    _load_interface()
+
+
+@contextmanager
+def _record(
+    settings: Settings,
+    name: str,
+    kind: str,
+    duration: str,
+    attributes: dict[str, Any],
+    headers: Mapping[str, str] | None = None,
+) -> Iterator[OperationSpan]:
+    """Record a span until the block ends, and its duration in a histogram.
+
+    The exception that ends it is not recorded: its message may quote what was said.
+    """
+    interface = _load_interface()
+    started = time.perf_counter()
+    with interface.tracer.start_as_current_span(
+        name,
+        context=None if headers is None else interface.extract(headers),
+        kind=interface.kinds[kind],
+        attributes=attributes,
+        record_exception=False,
+        set_status_on_exception=False,
+    ) as opened:
+        span = _RecordedSpan(settings, opened, attributes)
+        try:
+            yield span
+        except BaseException as error:
+            span.fail(type(error).__qualname__)
+            raise
+        finally:
+            labels = {label: span.attributes[label] for label in _LABELS if label in span.attributes}
+            interface.get_histogram(duration, "s").record(time.perf_counter() - started, labels)
 
 
 class _RecordedSpan(OperationSpan):
     """Span that OpenTelemetry records."""
 
-    __slots__ = (
-        "_attributes",
-        "_interface",
-        "_opened",
-        "_problem",
-        "_settings",
-        "_span",
-        "_started",
-        "_what",
-    )
-
-    def __init__(
-        self,
-        settings: Settings,
-        name: str,
-        kind: str,
-        duration: str,
-        headers: Mapping[str, str] | None = None,
-    ) -> None:
+    def __init__(self, settings: Settings, span: Any, attributes: dict[str, Any]) -> None:
         self._settings = settings
-        self._interface = _get_interface()
-        self._what = (name, kind, duration, headers)
-        self._attributes: dict[str, Any] = {}
-        self._problem = ""
-        self._span: Any = None
+        self._span = span
+        self.attributes = attributes
 
     @property
     def has_content(self) -> bool:  # type: ignore[override]
         """Whether content is asked for."""
         return _captures_content()
 
-    def __enter__(self) -> OperationSpan:
-        name, kind, _, headers = self._what
-        self._opened: AbstractContextManager[Any] = self._interface.open_span(
-            name, kind, self._attributes, headers
-        )
-        self._span = self._opened.__enter__()
-        self._started = time.perf_counter()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        seconds = time.perf_counter() - self._started
-        if kind is not None:
-            self.fail(kind.__qualname__)
-        labels = {name: self._attributes[name] for name in _LABELS if name in self._attributes}
-        if self._problem:
-            labels["error.type"] = self._problem
-        self._interface.get_histogram(self._what[2], "s").record(seconds, labels)
-        # The exception itself is not recorded: its message may quote what was said.
-        self._opened.__exit__(None, None, None)
-
     def set(self, name: str, value: Any) -> None:
-        self._attributes[name] = value
-        if self._span is not None:
-            self._span.set_attribute(name, value)
+        self.attributes[name] = value
+        self._span.set_attribute(name, value)
 
     def set_content(self, name: str, value: Any) -> None:
         if not _captures_content():
@@ -220,61 +203,39 @@ class _RecordedSpan(OperationSpan):
         self.set(name, build_redactor(True, self._settings.secret_patterns).text(text))
 
     def fail(self, reason: str) -> None:
-        self._problem = reason
         self.set("error.type", reason)
-        self._interface.mark_failed(self._span)
+        self._span.set_status(_load_interface().error)
 
     def count(self, name: str, number: int, **labels: str) -> None:
-        self._interface.get_counter(name).add(number, labels)
+        _load_interface().get_counter(name).add(number, labels)
 
     def measure(self, name: str, tokens: Mapping[str, int], *, by: str) -> None:
         for key, number in tokens.items():
-            self._interface.get_histogram(name, "{token}").record(number, {by: key})
-
-
-class _Interface:
-    """OpenTelemetry's interface, and the instruments that are in use."""
-
-    def __init__(self) -> None:
-        from importlib.metadata import version
-
-        from opentelemetry import metrics, propagate, trace
-
-        self._trace = trace
-        self._propagate = propagate
-        self._tracer = trace.get_tracer("reverie", version("reverie"))
-        self._meter = metrics.get_meter("reverie", version("reverie"))
-        self.get_counter = cache(self._meter.create_counter)
-        self.get_histogram = cache(self._meter.create_histogram)
-
-    def open_span(
-        self, name: str, kind: str, attributes: Mapping[str, Any], headers: Mapping[str, str] | None
-    ) -> AbstractContextManager[Any]:
-        """Return the context of a new span; headers name the trace that it belongs to."""
-        return self._tracer.start_as_current_span(
-            name,
-            context=None if headers is None else self._propagate.extract(headers),
-            kind=self._trace.SpanKind[kind],
-            attributes=attributes,
-            record_exception=False,
-            set_status_on_exception=False,
-        )
-
-    def mark_failed(self, span: Any) -> None:
-        """Set the status of a span to an error, without a message."""
-        span.set_status(self._trace.StatusCode.ERROR)
+            _load_interface().get_histogram(name, "{token}").record(number, {by: key})
 
 
 @cache
-def _get_interface() -> _Interface:
+def _load_interface() -> SimpleNamespace:
+    """Return what is used of OpenTelemetry's interface."""
     try:
-        return _Interface()
+        from opentelemetry import metrics, propagate, trace
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] != "opentelemetry":
             raise
         raise MissingExtra(
             "the setting telemetry needs OpenTelemetry's interface: pip install 'reverie[otel]'"
         ) from error
+    from importlib.metadata import version
+
+    meter = metrics.get_meter("reverie", version("reverie"))
+    return SimpleNamespace(
+        tracer=trace.get_tracer("reverie", version("reverie")),
+        extract=propagate.extract,
+        kinds=trace.SpanKind,
+        error=trace.StatusCode.ERROR,
+        get_counter=cache(meter.create_counter),
+        get_histogram=cache(meter.create_histogram),
+    )
 
 
 def _captures_content() -> bool:

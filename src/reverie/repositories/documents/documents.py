@@ -9,14 +9,14 @@ anywhere; the readable folder mirrors what is done here. What a model is told ab
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal, TypeVar
 
 from reverie.domain.change import Change
 from reverie.domain.errors import InvalidInput
 from reverie.domain.filter import Filter
-from reverie.repositories.documents.pages import PageDocuments
+from reverie.repositories.documents.pages import SHARED, PageDocuments, SharedPageDocuments
 from reverie.repositories.documents.paths import (
     DocumentEntry,
     DocumentSource,
@@ -33,9 +33,6 @@ from reverie.stores.writer import StoreWriter
 
 RECORDS = "records"
 """The folder of the records."""
-
-SHARED = "shared"
-"""The folder of everybody's pages, within a scope."""
 
 KEPT_AS = "memory-files"
 """The shelf on which the files of a scope are kept."""
@@ -87,7 +84,6 @@ class Documents:
         self._look = look
         self._lock = threading.Lock()
         renew_lock_after_fork(self)
-        of_pages = PageDocuments(writer, pages=pages, determine_origin=determine_origin)
         self._mounts: dict[str, DocumentSource] = {
             RECORDS: RecordDocuments(
                 writer.store,
@@ -98,14 +94,12 @@ class Documents:
                 determine_origin=determine_origin,
             )
         }
-        self._root: DocumentSource = of_pages
+        self._root: DocumentSource
         if scope:
-            self._mounts[SHARED] = _ReadOnly(
-                of_pages,
-                f"what is under {SHARED!r} is everybody's and can only be read here: "
-                "write a file of your own beside it",
-            )
+            self._mounts[SHARED] = SharedPageDocuments(writer, pages, determine_origin)
             self._root = ScopedDocuments(writer.store, shelf, unconfirmed, determine_origin)
+        else:
+            self._root = PageDocuments(writer, pages, determine_origin)
 
     # -- reading -----------------------------------------------------------------------------------------
 
@@ -123,7 +117,7 @@ class Documents:
     def is_confirmed(self, path: Parts) -> bool:
         """Whether what a file says is the owner's or the agent's own word, as far as that is known."""
         files, inside = self._resolve_mount(path)
-        return not isinstance(files, ScopedDocuments) or not inside or files.is_confirmed(inside)
+        return not inside or files.is_confirmed(inside)
 
     def listed(self, path: Parts = (), *, depth: int = 2) -> list[DocumentEntry]:
         """List a folder: names in order, each folder followed by its contents, without hidden names.
@@ -319,21 +313,3 @@ class Documents:
         self._look()
         with self._lock:
             return self._writer.retrying(attempt)
-
-
-class _ReadOnly:
-    """Files that can only be read."""
-
-    def __init__(self, files: DocumentSource, why: str) -> None:
-        self._files = files
-        self._why = why
-        self.listed = files.listed
-        self.kind = files.kind
-        self.text = files.text
-        self.below = files.below
-
-    def change(
-        self, before: Mapping[Parts, str | None], after: Mapping[Parts, str | None], reason: str
-    ) -> None:
-        del before, after, reason
-        raise InvalidInput(self._why)

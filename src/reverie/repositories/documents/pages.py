@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal
 
 from reverie.domain.change import Change
 from reverie.domain.errors import Conflict, InvalidInput
@@ -19,16 +18,16 @@ from reverie.domain.page import (
 )
 from reverie.repositories.documents.paths import (
     LONGEST_PATH,
-    DocumentEntry,
     DocumentSource,
     OriginFunction,
     Parts,
-    build_listing,
-    determine_kind,
     is_untrusted_change,
 )
 from reverie.repositories.pages import Pages
 from reverie.stores.writer import StoreWriter
+
+SHARED = "shared"
+"""The folder of everybody's pages, within a scope."""
 
 _LINE_ENDED = re.compile(r"\s*\n\s*")
 _BLANK_LINES = re.compile(r"\n(?:[^\S\n]*\n)+")
@@ -40,22 +39,16 @@ class PageDocuments(DocumentSource):
     def __init__(
         self,
         writer: StoreWriter,
-        *,
         pages: Pages,
-        determine_origin: OriginFunction | None = None,
+        determine_origin: OriginFunction | None,
     ) -> None:
         self._determine_origin = determine_origin
         self._writer = writer
         self._store = writer.store
         self._pages = pages
 
-    def listed(self, under: Parts, depth: int) -> list[DocumentEntry]:
-        return build_listing(
-            {path: len(text.encode()) for path, text in self.below(under).items()}, under, depth
-        )
-
-    def kind(self, path: Parts) -> Literal["file", "folder"] | None:
-        return determine_kind(path, map(convert_page_to_path, self._pages.names()))
+    def paths(self) -> Iterable[Parts]:
+        return map(convert_page_to_path, self._pages.names())
 
     def text(self, path: Parts) -> str | None:
         name = convert_path_to_page(path)
@@ -125,6 +118,17 @@ class PageDocuments(DocumentSource):
                 f"{name} is put before you unasked, and this text rests on what a tool said, which is not "
                 "confirmed: write it into a file of its own, or ask the owner"
             )
+
+
+class SharedPageDocuments(PageDocuments):
+    """Pages and logs that can only be read."""
+
+    def change(
+        self, before: Mapping[Parts, str | None], after: Mapping[Parts, str | None], reason: str
+    ) -> None:
+        raise InvalidInput(
+            f"what is under {SHARED!r} is everybody's and can only be read here: write a file of your own beside it"
+        )
 
 
 def convert_path_to_page(path: Parts) -> str:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 import unicodedata
 import urllib.parse
+from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
 from reverie.domain.errors import InvalidInput
 from reverie.domain.page import LONGEST_PAGE
@@ -45,25 +47,18 @@ class DocumentEntry:
     count: int | None = None
 
 
-class DocumentSource(Protocol):
+class DocumentSource(ABC):
     """Some of the files, kept in one way. Paths are those within them, and never empty but in `listed`."""
 
-    def listed(self, under: Parts, depth: int) -> list[DocumentEntry]:
-        """List a folder down to a depth, in order, without hidden names."""
-        ...
-
-    def kind(self, path: Parts) -> Literal["file", "folder"] | None:
-        """Whether there is a file or a folder."""
-        ...
-
+    @abstractmethod
     def text(self, path: Parts) -> str | None:
         """Return the text of a file; None if there is none."""
-        ...
 
+    @abstractmethod
     def below(self, path: Parts) -> dict[Parts, str]:
         """Return the file at a path with its text, or all files in the folder there; empty if there is neither."""
-        ...
 
+    @abstractmethod
     def change(
         self, before: Mapping[Parts, str | None], after: Mapping[Parts, str | None], reason: str
     ) -> None:
@@ -75,10 +70,42 @@ class DocumentSource(Protocol):
             reason: Why, for the journal.
 
         Raises:
-            Conflict: what is there is not `before` any more.
-            InvalidInput: it cannot be done.
+            Conflict: there is something else by now.
+            InvalidInput: the files cannot be changed so.
         """
-        ...
+
+    def paths(self) -> Iterable[Parts]:
+        """Return the paths of all files."""
+        return self.below(())
+
+    def kind(self, path: Parts) -> Literal["file", "folder"] | None:
+        """Return whether there is a file or a folder."""
+        kind: Literal["folder"] | None = None
+        for each in self.paths():
+            if each == path:
+                return "file"
+            if each[: len(path)] == path:
+                kind = "folder"
+        return kind
+
+    def is_confirmed(self, path: Parts) -> bool:
+        """Return whether a file is the owner's or the agent's own word, as far as that is known."""
+        del path
+        return True
+
+    def listed(self, under: Parts, depth: int) -> list[DocumentEntry]:
+        """List a folder down to a depth, in order, without hidden names."""
+        folders: Counter[Parts] = Counter()
+        entries: list[DocumentEntry] = []
+        for path, text in self.below(under).items():
+            inside, size = path[len(under) :], len(text.encode())
+            for end in range(1, min(len(inside), depth + 1)):
+                folders[inside[:end]] += size
+            if 0 < len(inside) <= depth:
+                entries.append(DocumentEntry(path=inside, folder=False, size=size))
+        entries += [DocumentEntry(path=path, folder=True, size=size) for path, size in folders.items()]
+        shown = [each for each in entries if not any(name.startswith(".") for name in each.path)]
+        return sorted(shown, key=lambda each: each.path)
 
 
 def is_untrusted_change(determine_origin: OriginFunction | None, old: str, new: str) -> bool:
@@ -134,33 +161,3 @@ def normalize_line_ends(text: str) -> str:
 def validate_file_text(text: object) -> str:
     """Return the text if a file may contain it; raise `InvalidInput` otherwise."""
     return validate_raw_text(text, name="text", longest=LONGEST_PAGE, empty=True)
-
-
-def determine_kind(path: Parts, files: Iterable[Parts]) -> Literal["file", "folder"] | None:
-    """Whether a path is one of these files, or a folder that one of them is in."""
-    found: Literal["folder"] | None = None
-    for each in files:
-        if each == path:
-            return "file"
-        if each[: len(path)] == path:
-            found = "folder"
-    return found
-
-
-def build_listing(sizes: Mapping[Parts, int], under: Parts, depth: int) -> list[DocumentEntry]:
-    """List files and folders below a folder down to a depth, in order, without hidden ones."""
-    folders: dict[Parts, int] = {}
-    found: list[DocumentEntry] = []
-    for path, size in sizes.items():
-        inside = path[len(under) :]
-        for end in range(1, len(inside)):
-            folders[inside[:end]] = folders.get(inside[:end], 0) + size
-        if inside and len(inside) <= depth:
-            found.append(DocumentEntry(path=inside, folder=False, size=size))
-    found += [
-        DocumentEntry(path=path, folder=True, size=size)
-        for path, size in folders.items()
-        if len(path) <= depth
-    ]
-    shown = [each for each in found if not any(name.startswith(".") for name in each.path)]
-    return sorted(shown, key=lambda each: each.path)

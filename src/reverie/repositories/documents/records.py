@@ -17,8 +17,6 @@ from reverie.repositories.documents.paths import (
     DocumentSource,
     OriginFunction,
     Parts,
-    build_listing,
-    determine_kind,
     is_untrusted_change,
     validate_file_text,
 )
@@ -53,14 +51,6 @@ class ScopedDocuments(DocumentSource):
         self._shelf = shelf
         self._unconfirmed = unconfirmed  # the same, but that what it puts first is a tool's word
         self._determine_origin = determine_origin
-
-    def listed(self, under: Parts, depth: int) -> list[DocumentEntry]:
-        return build_listing(
-            {path: len(text.encode()) for path, text in self.below(under).items()}, under, depth
-        )
-
-    def kind(self, path: Parts) -> Literal["file", "folder"] | None:
-        return determine_kind(path, self.below(()))
 
     def text(self, path: Parts) -> str | None:
         found = self._shelf.get(path[:-1], path[-1])
@@ -111,7 +101,6 @@ class ScopedDocuments(DocumentSource):
         )
 
     def is_confirmed(self, path: Parts) -> bool:
-        """Whether a file is the owner's or the agent's own word."""
         found = self._shelf.get(path[:-1], path[-1])
         records = [] if found is None else self._store.records([found.record])
         return all(record.origin not in UNTRUSTED for record in records)

@@ -11,13 +11,16 @@ from reverie.domain.errors import Conflict, InvalidInput
 from reverie.domain.filter import Filter
 from reverie.domain.passage import CollectionStats
 from reverie.stores.contract.factories import (
-    NOW,
+    add,
+    change,
+    commit,
     make_additions,
     make_change,
     make_removals,
     make_session,
     make_time,
     make_turn,
+    remove,
 )
 from reverie.stores.contract.opening import ContractBase
 from reverie.stores.protocol import Store
@@ -28,11 +31,7 @@ class ConversationsContract(ContractBase):
 
     def test_turns_of_a_session_can_be_cut(self, store: Store) -> None:
         turns = [make_turn(position) for position in range(6)]
-        store.commit(
-            make_additions(make_session(), *turns, make_session("chat:2"), make_turn(0, "chat:2")),
-            actor="test",
-            at=NOW,
-        )
+        add(store, make_session(), *turns, make_session("chat:2"), make_turn(0, "chat:2"))
         assert store.turns(session="chat:1") == turns
         assert store.turns(session="chat:1", start=2, stop=4) == turns[2:4]
         assert store.turns(session="chat:1", start=-2) == turns[-2:]
@@ -45,7 +44,7 @@ class ConversationsContract(ContractBase):
             store.turns()
 
     def test_positions_leave_no_gap(self, store: Store) -> None:
-        store.commit(make_additions(make_session(), make_turn(0), make_turn(1)), actor="test", at=NOW)
+        add(store, make_session(), make_turn(0), make_turn(1))
         duplicate = make_turn(1, id="e" * 12)
         for edits in (
             make_additions(make_turn(3)),
@@ -57,42 +56,40 @@ class ConversationsContract(ContractBase):
             make_change(make_turn(1), make_turn(2, id=make_turn(1).id)),
         ):
             with pytest.raises(Conflict, match="chat:"):
-                store.commit(edits, actor="test", at=NOW)
+                commit(store, edits)
         assert store.turns(session="chat:1") == [make_turn(0), make_turn(1)]
-        store.commit(
+        commit(
+            store,
             [
                 *make_removals(make_turn(0), make_turn(1)),
                 *make_additions(make_turn(1), make_turn(2), make_turn(0)),
             ],
-            actor="test",
-            at=NOW,
         )
         assert store.turns(session="chat:1") == [make_turn(0), make_turn(1), make_turn(2)]
 
     def test_a_turn_can_be_changed_in_its_place(self, store: Store) -> None:
         later = replace(make_turn(0), content="Other words entirely", speaker="Bo")
-        store.commit(make_additions(make_session(), make_turn(0), make_turn(1)), actor="test", at=NOW)
-        store.commit(make_change(make_turn(0), later), actor="test", at=NOW)
+        add(store, make_session(), make_turn(0), make_turn(1))
+        change(store, make_turn(0), later)
         assert store.turns(session="chat:1") == [later, make_turn(1)]
         assert store.measure("turn", None) == CollectionStats(
             passages=2, tokens=7, speakers=frozenset({"bo", "user"})
         )
 
     def test_a_session_goes_only_after_its_turns(self, store: Store) -> None:
-        store.commit(make_additions(make_session(), make_turn(0), make_turn(1)), actor="test", at=NOW)
+        add(store, make_session(), make_turn(0), make_turn(1))
         with pytest.raises(Conflict, match="still has turns"):
-            store.commit(make_removals(make_session()), actor="test", at=NOW)
+            remove(store, make_session())
         with pytest.raises(Conflict, match="create it first"):
-            store.commit(
+            commit(
+                store,
                 [*make_removals(make_turn(0), make_turn(1), make_session()), *make_additions(make_turn(0))],
-                actor="test",
-                at=NOW,
             )
-        rows = store.commit(make_removals(make_turn(0), make_turn(1), make_session()), actor="test", at=NOW)
+        rows = remove(store, make_turn(0), make_turn(1), make_session())
         assert store.sessions() == []
         assert list(store.scan_turns(Filter())) == []
         assert store.measure("turn", None) == CollectionStats(passages=0, tokens=0)
-        store.commit(undo_of(rows), actor="test", at=NOW)
+        commit(store, undo_of(rows))
         assert store.turns(session="chat:1") == [make_turn(0), make_turn(1)]
 
     def test_sessions_come_latest_active_first(self, store: Store) -> None:
@@ -101,15 +98,15 @@ class ConversationsContract(ContractBase):
             make_session("older"),
             make_session("newer"),
         )
-        store.commit(
-            make_additions(
-                newer, older, quiet,
-                make_turn(0, "older", at=make_time(3)),
-                make_turn(0, "newer", at=make_time(8)),
-                make_turn(1, "newer", at=make_time(4)),
-            ),
-            actor="test", at=NOW,
-        )  # fmt: skip
+        add(
+            store,
+            newer,
+            older,
+            quiet,
+            make_turn(0, "older", at=make_time(3)),
+            make_turn(0, "newer", at=make_time(8)),
+            make_turn(1, "newer", at=make_time(4)),
+        )
         found = [(one.state, one.turns, one.last_at) for one in store.sessions()]
         assert found == [(quiet, 0, make_time(5)), (newer, 2, make_time(4)), (older, 1, make_time(3))]
         assert [one.state for one in store.sessions(limit=1)] == [quiet]
@@ -140,7 +137,5 @@ class ConversationsContract(ContractBase):
             make_turn(2),
             make_turn(0, "other", scope="a", at=make_time(1)),
         ]
-        store.commit(
-            make_additions(make_session(), make_session("other", scope="a"), *turns), actor="test", at=NOW
-        )
+        add(store, make_session(), make_session("other", scope="a"), *turns)
         assert list(store.scan_turns(wanted)) == [turns[number] for number in picked]

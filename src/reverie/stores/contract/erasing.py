@@ -13,7 +13,10 @@ from reverie.domain.errors import Conflict
 from reverie.domain.filter import Filter
 from reverie.domain.page import HISTORY, Page
 from reverie.stores.contract.factories import (
-    NOW,
+    add,
+    change,
+    commit,
+    erase,
     make_additions,
     make_change,
     make_page,
@@ -23,6 +26,7 @@ from reverie.stores.contract.factories import (
     make_session,
     make_time,
     make_turn,
+    remove,
 )
 from reverie.stores.contract.opening import ContractBase
 from reverie.stores.contract.replay import is_journal_consistent, read_contents, replay
@@ -42,10 +46,10 @@ class ErasingContract(ContractBase):
     def test_an_erased_thing_is_gone_from_the_journal_too(self, store: Store) -> None:
         one = make_record(1)
         two = replace(one, pinned=True)
-        store.commit(make_additions(one, make_record(2)), actor="owner", reason="said so", at=NOW)
-        store.commit(make_change(one, two), actor="agent", reason="because", at=make_time(1))
+        add(store, one, make_record(2), actor="owner", reason="said so")
+        change(store, one, two, actor="agent", reason="because", at=make_time(1))
         before = store.journal()
-        rows = store.erase(make_removals(two), actor="owner", at=make_time(2))
+        rows = erase(store, make_removals(two), actor="owner", at=make_time(2))
         assert rows == [
             JournalEntry(
                 sequence=4,
@@ -74,29 +78,29 @@ class ErasingContract(ContractBase):
         other = "summary" if hasattr(thing, "summary") else "content"
         later = replace(thing, **{other: "Words that may be known"})  # type: ignore[arg-type]
         there = [one for one in THINGS if one != thing]
-        store.commit(make_additions(*THINGS), actor="owner", reason="first", at=NOW)
-        (row,) = store.erase(make_change(thing, later), actor="owner", at=NOW)
+        add(store, *THINGS, reason="first")
+        (row,) = erase(store, make_change(thing, later))
         assert row.edit == Change(before=None, after=later)
         assert row.forgotten
         assert [one.edit for one in store.journal(id=thing.id)] == [None, row.edit]
-        (again,) = store.erase(make_change(later, later), actor="owner", at=NOW)
+        (again,) = erase(store, make_change(later, later))
         assert again.edit == row.edit
         assert [one.edit for one in store.journal(id=thing.id)] == [None, None, again.edit]
         assert is_journal_consistent(store)
         back = replace(later, **{other: "Changed once more"})  # type: ignore[arg-type]
-        rows = store.commit(make_change(later, back), actor="owner", at=NOW)
-        store.commit(undo_of(rows), actor="owner", at=NOW)
+        rows = change(store, later, back)
+        commit(store, undo_of(rows))
         assert store.journal(newest_first=True)[0].edit == Change(before=back, after=later)
         assert [one.edit for one in store.journal(until=5) if one.edit is not None] == make_additions(*there)
 
     @pytest.mark.parametrize("thing", THINGS, ids=lambda thing: type(thing).__name__)
     def test_a_thing_that_was_removed_long_ago_can_be_erased(self, store: Store, thing: Value) -> None:
         session_first = make_additions(make_session()) if not isinstance(thing, type(make_session())) else []
-        store.commit([*session_first, *make_additions(thing)], actor="owner", reason="first", at=NOW)
-        store.commit(make_removals(thing), actor="owner", reason="second", at=NOW)
-        store.commit(make_additions(thing), actor="owner", reason="third", at=NOW)
-        store.commit(make_removals(thing), actor="owner", reason="fourth", at=NOW)
-        rows = store.erase([*make_additions(thing), *make_removals(thing)], actor="owner", at=NOW)
+        commit(store, [*session_first, *make_additions(thing)], actor="owner", reason="first")
+        remove(store, thing, actor="owner", reason="second")
+        add(store, thing, actor="owner", reason="third")
+        remove(store, thing, actor="owner", reason="fourth")
+        rows = erase(store, [*make_additions(thing), *make_removals(thing)], actor="owner")
         assert [row.edit for row in rows] == [None, None]
         found = [row for row in store.journal() if row.subject == rows[0].subject]
         assert summarize_rows(found) == [("owner", "", None)] * 6
@@ -105,21 +109,16 @@ class ErasingContract(ContractBase):
     def test_erasing_one_thing_leaves_others_of_the_same_id_alone(self, store: Store) -> None:
         name = make_record(1).id
         things = (make_record(1), make_session(name), make_turn(0, name, id=name), make_paragraph(1))
-        store.commit(make_additions(*things), actor="owner", reason="first", at=NOW)
-        store.commit(make_removals(things[0], things[3]), actor="owner", reason="second", at=NOW)
-        store.erase([*make_additions(things[0]), *make_removals(things[0])], actor="owner", at=NOW)
+        add(store, *things, reason="first")
+        remove(store, things[0], things[3], reason="second")
+        erase(store, [*make_additions(things[0]), *make_removals(things[0])])
         left = [row for row in store.journal(id=name) if row.edit is not None]
         assert [row.edit for row in left] == [*make_additions(*things[1:]), *make_removals(things[3])]
         assert [row.reason for row in left] == ["first"] * 3 + ["second"]
 
     def test_an_erasure_that_does_not_fit_changes_nothing_at_all(self, store: Store) -> None:
         one, two = make_record(1), make_record(2)
-        store.commit(
-            make_additions(one, two, make_session(), make_turn(0), make_turn(1)),
-            actor="owner",
-            reason="first",
-            at=NOW,
-        )
+        add(store, one, two, make_session(), make_turn(0), make_turn(1), reason="first")
         before = store.journal()
         for edits in (
             make_removals(replace(two, pinned=True)),
@@ -129,19 +128,15 @@ class ErasingContract(ContractBase):
             make_removals(make_record(3)),
         ):
             with pytest.raises(Conflict):
-                store.erase([*make_change(one, one), *edits], actor="owner", at=NOW, tombstones=["mark"])
+                erase(store, [*make_change(one, one), *edits], tombstones=["mark"])
         assert store.journal() == before
         assert store.tombstones(["mark"]) == set()
         assert store.records([one.id, two.id]) == [one, two]
 
     def test_a_conversation_can_be_erased_whole(self, store: Store) -> None:
         turns = [make_turn(position) for position in range(40)]
-        store.commit(
-            make_additions(make_session(), *turns, make_session("chat:2"), make_turn(0, "chat:2")),
-            actor="owner",
-            at=NOW,
-        )
-        rows = store.erase(make_removals(*turns, make_session()), actor="owner", at=NOW)
+        add(store, make_session(), *turns, make_session("chat:2"), make_turn(0, "chat:2"))
+        rows = erase(store, make_removals(*turns, make_session()))
         assert all(row.edit is None for row in rows)
         assert store.sessions()[0].state == make_session("chat:2")
         assert list(store.scan_turns(Filter())) == [make_turn(0, "chat:2")]
@@ -152,41 +147,41 @@ class ErasingContract(ContractBase):
     def test_several_edits_of_one_thing_leave_the_last(self, store: Store) -> None:
         one = make_page()
         two, three = replace(one, content="Two"), replace(one, content="Three")
-        store.commit(make_additions(one), actor="owner", reason="first", at=NOW)
-        rows = store.erase([*make_change(one, two), *make_change(two, three)], actor="owner", at=NOW)
+        add(store, one, reason="first")
+        rows = erase(store, [*make_change(one, two), *make_change(two, three)])
         assert [row.edit for row in rows] == [None, Change(before=None, after=three)]
         assert store.journal(after=1) == rows
-        rows = store.erase([*make_removals(three), *make_additions(one)], actor="owner", at=NOW)
+        rows = erase(store, [*make_removals(three), *make_additions(one)])
         assert [(row.key, row.edit) for row in rows] == [(1, None), (5, Change(before=None, after=one))]
         assert [row.edit for row in store.journal()] == [None, None, None, None, *make_additions(one)]
         assert store.pages() == [one]
 
     def test_tombstones_are_kept_and_only_once(self, store: Store) -> None:
         assert store.tombstones(["a"]) == set()
-        store.erase([], actor="owner", at=NOW, tombstones=["a", "b"])
-        store.commit(make_additions(make_record(1)), actor="owner", at=NOW)
-        store.erase(make_removals(make_record(1)), actor="owner", at=NOW, tombstones=["b", "c", "c"])
+        erase(store, [], tombstones=["a", "b"])
+        add(store, make_record(1))
+        erase(store, make_removals(make_record(1)), tombstones=["b", "c", "c"])
         assert store.tombstones(["a", "c", "d", "a"]) == {"a", "c"}
         assert store.tombstones([]) == set()
         marks = [f"mark {number}" for number in range(1500)]
-        store.erase([], actor="owner", at=NOW, tombstones=marks)
+        erase(store, [], tombstones=marks)
         assert store.tombstones([*marks, "d"]) == set(marks)
         assert store.sequence() == 2, "tombstones are not journalled"
 
     def test_since_sees_what_was_erased(self, store: Store) -> None:
-        store.commit(make_additions(make_record(1)), actor="owner", at=NOW)
-        store.erase(make_removals(make_record(1)), actor="owner", at=NOW)
+        add(store, make_record(1))
+        erase(store, make_removals(make_record(1)))
         with pytest.raises(Conflict, match="search again"):
-            store.commit(make_additions(make_record(2)), actor="owner", at=NOW, since=1)
+            add(store, make_record(2), since=1)
 
     def test_scrubbing_changes_nothing_that_can_be_read(self, store: Store) -> None:
-        store.commit(make_additions(*THINGS), actor="owner", at=NOW, cursors={"a": "1"}, counts={"n": 2})
-        store.erase(make_change(make_record(1), make_record(1)), actor="owner", at=NOW, tombstones=["mark"])
+        add(store, *THINGS, cursors={"a": "1"}, counts={"n": 2})
+        erase(store, make_change(make_record(1), make_record(1)), tombstones=["mark"])
         before, journal = read_contents(store), store.journal()
         assert store.scrub()
         assert (read_contents(store), store.journal()) == (before, journal)
         assert (store.cursor("a"), store.count("n"), store.tombstones(["mark"])) == ("1", 2, {"mark"})
-        (row,) = store.commit(make_additions(make_record(2)), actor="owner", at=NOW)
+        (row,) = add(store, make_record(2))
         assert row.sequence == 7
         assert store.scrub()
 
@@ -194,10 +189,8 @@ class ErasingContract(ContractBase):
         if not self.durable:
             pytest.skip("this store keeps nothing")
         store = self.open_store(tmp_path)
-        store.commit(make_additions(*THINGS), actor="owner", at=NOW)
-        store.erase(
-            make_removals(make_record(1), make_paragraph(5)), actor="owner", at=NOW, tombstones=["mark"]
-        )
+        add(store, *THINGS)
+        erase(store, make_removals(make_record(1), make_paragraph(5)), tombstones=["mark"])
         before, journal = read_contents(store), store.journal()
         assert store.scrub()
         store.close()
@@ -214,9 +207,10 @@ class ErasingContract(ContractBase):
         self, store: Store, another: Store
     ) -> None:
         one = make_record(1)
-        store.commit(make_additions(*THINGS), actor="owner", reason="first", at=NOW)
-        store.commit(make_change(one, replace(one, pinned=True)), actor="agent", at=make_time(1))
-        store.commit(
+        add(store, *THINGS, reason="first")
+        change(store, one, replace(one, pinned=True), actor="agent", at=make_time(1))
+        commit(
+            store,
             [
                 *make_removals(replace(one, pinned=True)),
                 *make_additions(make_turn(1), make_paragraph(2, page="2026-03-01.md")),
@@ -225,10 +219,10 @@ class ErasingContract(ContractBase):
             reason="tidy",
             at=make_time(2),
         )
-        store.commit(make_additions(one), actor="owner", at=make_time(3))
-        store.commit(
+        add(store, one, at=make_time(3))
+        commit(
+            store,
             [*make_removals(make_page()), *make_change(make_paragraph(5), make_paragraph(5, position=7))],
-            actor="owner",
             at=make_time(4),
         )
         replay(store.journal(), another)
@@ -240,11 +234,10 @@ class ErasingContract(ContractBase):
         self, store: Store, another: Store
     ) -> None:
         one, kept = make_record(1), make_record(2)
-        store.commit(
-            make_additions(one, kept, make_page(), make_paragraph(1)), actor="owner", reason="first", at=NOW
-        )
-        store.commit(make_change(make_page(), make_page(content="New")), actor="owner", at=make_time(1))
-        store.erase(
+        add(store, one, kept, make_page(), make_paragraph(1), actor="owner", reason="first")
+        change(store, make_page(), make_page(content="New"), actor="owner", at=make_time(1))
+        erase(
+            store,
             [*make_removals(one), *make_change(make_page(content="New"), make_page(content="New"))],
             actor="owner",
             at=make_time(2),
@@ -262,8 +255,8 @@ class ErasingContract(ContractBase):
         self, store: Store, another: Store
     ) -> None:
         for value in (make_session(), make_turn(0), make_turn(1)):
-            store.commit(make_additions(value), actor="owner", at=NOW)
-        store.erase(make_change(make_turn(0), make_turn(0, content="…")), actor="owner", at=NOW)
+            add(store, value)
+        erase(store, make_change(make_turn(0), make_turn(0, content="…")))
         with pytest.raises(Conflict, match="none at position 0"):
             replay(store.journal(), another)
         assert is_journal_consistent(store)

@@ -1,16 +1,18 @@
-"""Factories of test values, and an analyzer for stores under test."""
+"""Factories of test values, commits of them, and an analyzer for stores under test."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from reverie.domain.change import Change, Value
+from reverie.domain.change import Change, JournalEntry, Value
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.entry import Entry
 from reverie.domain.page import HISTORY, Page, Paragraph
 from reverie.domain.passage import AnalyzedText
 from reverie.domain.record import Record
+from reverie.stores.protocol import Store
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 """The current time in tests."""
@@ -108,3 +110,28 @@ def make_change(before: Value, after: Value) -> list[Change]:
 def make_removals(*values: Value) -> list[Change]:
     """Return the changes that remove the values."""
     return [Change(before=value, after=None) for value in values]
+
+
+def commit(store: Store, edits: Sequence[Change], **how: Any) -> list[JournalEntry]:
+    """Commit changes, by default now and as the actor `test`."""
+    return store.commit(edits, **{"actor": "test", "at": NOW, **how})
+
+
+def add(store: Store, *values: Value, **how: Any) -> list[JournalEntry]:
+    """Add the values in one commit."""
+    return commit(store, make_additions(*values), **how)
+
+
+def change(store: Store, before: Value, after: Value, **how: Any) -> list[JournalEntry]:
+    """Change one value to another."""
+    return commit(store, make_change(before, after), **how)
+
+
+def remove(store: Store, *values: Value, **how: Any) -> list[JournalEntry]:
+    """Remove the values in one commit."""
+    return commit(store, make_removals(*values), **how)
+
+
+def erase(store: Store, edits: Sequence[Change], **how: Any) -> list[JournalEntry]:
+    """Erase what changes concern, by default now and as the actor `test`."""
+    return store.erase(edits, **{"actor": "test", "at": NOW, **how})

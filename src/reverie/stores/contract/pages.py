@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +14,9 @@ from reverie.domain.page import HISTORY, Page, Paragraph
 from reverie.domain.passage import CollectionStats, Passage
 from reverie.stores.contract.factories import (
     NOW,
+    add,
+    change,
+    commit,
     make_additions,
     make_change,
     make_page,
@@ -24,6 +26,7 @@ from reverie.stores.contract.factories import (
     make_session,
     make_time,
     make_turn,
+    remove,
 )
 from reverie.stores.contract.opening import ContractBase
 from reverie.stores.protocol import Store
@@ -35,14 +38,6 @@ NOTE = "2026-03-01.md"
 class PagesContract(ContractBase):
     """Tests for pages, and for logs and their paragraphs."""
 
-    def test_a_new_store_has_no_pages_and_no_logs(self, store: Store) -> None:
-        assert store.pages() == []
-        assert store.pages(["MEMORY.md"]) == []
-        assert store.paragraphs(page=HISTORY) == []
-        assert store.logs() == {}
-        assert store.live("paragraph") == []
-        assert store.measure("paragraph", None) == CollectionStats(passages=0, tokens=0)
-
     def test_every_field_of_a_page_and_a_paragraph_comes_back(self, store: Store) -> None:
         memory = make_page(
             content="# Grüße 東京 🎉\n\n\ttabs, “quotes” \\\\ \n", updated_at=make_time(0.000001)
@@ -51,7 +46,7 @@ class PagesContract(ContractBase):
         paragraph = make_paragraph(
             1, position=-2.5, content="[2026-03-01 12:00] Ä line,\nand another", source="f" * 12
         )
-        store.commit(make_additions(memory, empty, paragraph), actor="test", at=NOW)
+        add(store, memory, empty, paragraph)
         assert store.pages() == [memory, empty]
         assert store.paragraphs(page=HISTORY) == [paragraph]
         assert [row.edit for row in store.journal()] == make_additions(memory, empty, paragraph)
@@ -62,7 +57,7 @@ class PagesContract(ContractBase):
 
     def test_pages_come_by_name_or_in_the_order_asked_for(self, store: Store) -> None:
         last, first, middle = make_page("b.md"), make_page("MEMORY.md"), make_page("a/b.md")
-        store.commit(make_additions(last, first, middle), actor="test", at=NOW)
+        add(store, last, first, middle)
         assert store.pages() == [first, middle, last]
         assert store.pages(["b.md", "none.md", "MEMORY.md"]) == [last, first]
         assert store.pages([]) == []
@@ -74,9 +69,7 @@ class PagesContract(ContractBase):
             make_paragraph(3, position=3),
             make_paragraph(2, position=4),
         )
-        store.commit(
-            make_additions(second, third, fourth, first, make_paragraph(9, page=NOTE)), actor="test", at=NOW
-        )
+        add(store, second, third, fourth, first, make_paragraph(9, page=NOTE))
         assert store.paragraphs(page=HISTORY) == [first, second, third, fourth]
         assert store.paragraphs(page=HISTORY, start=1) == [second, third, fourth]
         assert store.paragraphs(page=HISTORY, start=-2) == [third, fourth]
@@ -84,12 +77,12 @@ class PagesContract(ContractBase):
         assert store.paragraphs(page=HISTORY, start=4) == []
         assert store.paragraphs(page="2026-03-02.md") == []
         moved = replace(first, position=3.5)
-        store.commit(make_change(first, moved), actor="test", at=NOW)
+        change(store, first, moved)
         assert store.paragraphs(page=HISTORY) == [second, third, moved, fourth]
 
     def test_paragraphs_come_by_id_or_key_in_the_order_asked_for(self, store: Store) -> None:
         one, two = make_paragraph(1), make_paragraph(2, page=NOTE)
-        store.commit(make_additions(make_page(), one, two), actor="test", at=NOW)
+        add(store, make_page(), one, two)
         assert store.paragraphs([two.id, 2, 1, "f" * 12, 99, one.id]) == [two, one, one]
         assert store.paragraphs([]) == []
         with pytest.raises(InvalidInput):
@@ -97,9 +90,9 @@ class PagesContract(ContractBase):
 
     def test_logs_are_counted_by_name(self, store: Store) -> None:
         notes = [make_paragraph(number, page=NOTE) for number in (2, 3)]
-        store.commit(make_additions(*notes, make_paragraph(1), make_page()), actor="test", at=NOW)
+        add(store, *notes, make_paragraph(1), make_page())
         assert list(store.logs().items()) == [(NOTE, 2), (HISTORY, 1)]
-        store.commit(make_removals(make_paragraph(1)), actor="test", at=NOW)
+        remove(store, make_paragraph(1))
         assert store.logs() == {NOTE: 2}
 
     @pytest.mark.parametrize("old", [make_page(), make_paragraph(1)], ids=["page", "paragraph"])
@@ -115,10 +108,10 @@ class PagesContract(ContractBase):
     def test_whoever_read_an_older_version_is_refused(
         self, store: Store, old: Page | Paragraph, stale: Callable[[Any, Any], list[Any]]
     ) -> None:
-        store.commit(make_additions(old), actor="test", at=NOW)
+        add(store, old)
         new = replace(old, content="New words")
         with pytest.raises(Conflict, match=old.id):
-            store.commit([*make_additions(make_record(1)), *stale(old, new)], actor="test", at=NOW)
+            commit(store, [*make_additions(make_record(1)), *stale(old, new)])
         assert [row.edit for row in store.journal()] == make_additions(old)
         assert store.records([make_record(1).id]) == []
 
@@ -129,13 +122,13 @@ class PagesContract(ContractBase):
             make_removals(make_paragraph(1)),
         ):
             with pytest.raises(Conflict, match="not there any more"):
-                store.commit(edits, actor="test", at=NOW)
+                commit(store, edits)
 
     def test_the_journal_tells_of_pages_paragraphs_and_sessions_by_id(self, store: Store) -> None:
         one, two = make_page(), make_page(content="Shorter")
-        store.commit(make_additions(one, make_paragraph(1), make_session()), actor="test", at=NOW)
-        store.commit(make_change(one, two), actor="dream", reason="tidy", at=make_time(1))
-        store.commit(make_removals(two, make_paragraph(1), make_session()), actor="test", at=NOW)
+        add(store, one, make_paragraph(1), make_session())
+        change(store, one, two, actor="dream", reason="tidy", at=make_time(1))
+        remove(store, two, make_paragraph(1), make_session())
         assert [row.edit for row in store.journal(id="MEMORY.md")] == [
             *make_additions(one),
             *make_change(one, two),
@@ -143,18 +136,14 @@ class PagesContract(ContractBase):
         ]
         assert [row.subject for row in store.journal(id=make_paragraph(1).id)] == ["paragraph"] * 2
         assert [row.sequence for row in store.journal(id=make_session().id)] == [3, 7]
-        store.commit(undo_of(store.journal(after=4)), actor="undo", at=NOW)
+        commit(store, undo_of(store.journal(after=4)), actor="undo")
         assert store.pages() == [two]
         assert store.paragraphs(page=HISTORY) == [make_paragraph(1)]
         assert [row.key for row in store.journal(id="MEMORY.md", after=7)] == [10]
 
     def test_paragraphs_of_the_history_are_searched_and_no_others(self, store: Store) -> None:
         asked = make_paragraph(1, content="Was it the deploy?", at=make_time(1.5))
-        store.commit(
-            make_additions(make_page(), asked, make_paragraph(2, page=NOTE), make_paragraph(3)),
-            actor="test",
-            at=NOW,
-        )
+        add(store, make_page(), asked, make_paragraph(2, page=NOTE), make_paragraph(3))
         passage = Passage(
             key=2, terms=" was  it  the  deploy? ", length=4, at=NOW.timestamp() + 1.5, cues="asks",
             dates=" @2026 ", kind="paragraph",
@@ -170,20 +159,20 @@ class PagesContract(ContractBase):
 
     def test_measures_of_paragraphs_are_exact_through_every_change(self, store: Store) -> None:
         one, two = make_paragraph(1, content="a b c"), make_paragraph(2, content="d e")
-        store.commit(make_additions(one, two, make_paragraph(3, page=NOTE)), actor="test", at=NOW)
+        add(store, one, two, make_paragraph(3, page=NOTE))
         longer, elsewhere = replace(one, content="a b c d e"), replace(two, page=NOTE)
-        store.commit(make_change(one, longer), actor="test", at=NOW)
+        change(store, one, longer)
         assert store.measure("paragraph", None) == CollectionStats(passages=2, tokens=7)
-        store.commit([*make_removals(longer), *make_change(two, elsewhere)], actor="test", at=NOW)
+        commit(store, [*make_removals(longer), *make_change(two, elsewhere)])
         assert store.measure("paragraph", None) == CollectionStats(passages=0, tokens=0)
         assert store.live("paragraph") == []
-        store.commit(make_change(elsewhere, two), actor="test", at=NOW)
+        change(store, elsewhere, two)
         assert [value for _, value in store.live("paragraph")] == [two]
         assert store.measure("paragraph", [""]) == CollectionStats(passages=1, tokens=2)
 
     def test_many_paragraphs_come_at_once(self, store: Store) -> None:
         many = [make_paragraph(number, page=NOTE if number % 3 else HISTORY) for number in range(1, 1501)]
-        store.commit(make_additions(*many), actor="test", at=NOW)
+        add(store, *many)
         assert store.paragraphs([one.id for one in reversed(many)]) == many[::-1]
         assert store.paragraphs(page=NOTE, start=-2) == [many[1498 - 1], many[1499 - 1]]
         found = store.live("paragraph", limit=300)
@@ -198,22 +187,7 @@ class PagesContract(ContractBase):
             make_turn(0, name, id=name),
             make_paragraph(1, id=name),
         )
-        store.commit(make_additions(*things), actor="test", at=NOW)
+        add(store, *things)
         assert store.records([name]) == [things[0]]
         assert store.paragraphs([name]) == [things[3]]
         assert len(store.journal(id=name)) == 4
-
-    def test_pages_and_paragraphs_are_there_when_opened_again(self, tmp_path: Path) -> None:
-        if not self.durable:
-            pytest.skip("this store keeps nothing")
-        store = self.open_store(tmp_path)
-        store.commit(
-            make_additions(make_page(), make_paragraph(1), make_paragraph(2, page=NOTE)), actor="test", at=NOW
-        )
-        store.close()
-        again = self.open_store(tmp_path)
-        assert again.pages() == [make_page()]
-        assert again.paragraphs(page=NOTE) == [make_paragraph(2, page=NOTE)]
-        assert again.measure("paragraph", None) == CollectionStats(passages=1, tokens=5)
-        assert again.check() == []
-        again.close()

@@ -11,6 +11,8 @@ from reverie.domain.filter import Filter
 from reverie.domain.page import HISTORY
 from reverie.stores.contract.factories import (
     NOW,
+    add,
+    commit,
     make_additions,
     make_change,
     make_entry,
@@ -47,17 +49,12 @@ class ReadingContract(ContractBase):
 
     def test_a_block_sees_one_state_whatever_others_write(self, store: Store) -> None:
         old = make_record(1)
-        store.commit(
-            make_additions(old, make_page(), make_session(), make_turn(0)),
-            actor="test",
-            at=NOW,
-            cursors={"a": "1"},
-        )
+        add(store, old, make_page(), make_session(), make_turn(0), cursors={"a": "1"})
 
         def change() -> None:
             new = make_record(1, content="Changed")
             added = make_additions(make_record(2), make_turn(1), make_paragraph(1), make_page("b.md"))
-            store.commit([*make_change(old, new), *added], actor="test", at=NOW, cursors={"a": "2"})
+            commit(store, [*make_change(old, new), *added], cursors={"a": "2"})
             store.put_entry(make_entry(), capacity=None, now=NOW)
 
         def read() -> tuple[object, ...]:
@@ -96,7 +93,7 @@ class ReadingContract(ContractBase):
         seen: list[int] = []
         with store.reading():
             assert store.sequence() == 0
-            _run_in_thread(lambda: store.commit(make_additions(make_record()), actor="test", at=NOW))
+            _run_in_thread(lambda: add(store, make_record()))
             _run_in_thread(lambda: seen.append(store.sequence()))
             assert store.sequence() == 0
         assert seen == [1]
@@ -105,17 +102,17 @@ class ReadingContract(ContractBase):
     def test_a_block_refuses_changes_of_its_thread(self, store: Store) -> None:
         with store.reading():
             with pytest.raises(RuntimeError, match="reading"):
-                store.commit(make_additions(make_record()), actor="test", at=NOW)
+                add(store, make_record())
             with pytest.raises(RuntimeError, match="reading"):
                 store.put_entry(make_entry(), capacity=None, now=NOW)
         assert store.sequence() == 0
-        store.commit(make_additions(make_record()), actor="test", at=NOW)
+        add(store, make_record())
         assert store.sequence() == 1
 
     def test_a_block_that_raises_is_over(self, store: Store) -> None:
         with pytest.raises(ValueError, match="inside"), store.reading():
             raise ValueError("inside")
-        store.commit(make_additions(make_record()), actor="test", at=NOW)
+        add(store, make_record())
         assert store.sequence() == 1
 
     def test_the_latest_paragraphs_of_several_logs_come_by_log_and_the_last_first(self, store: Store) -> None:
@@ -125,7 +122,7 @@ class ReadingContract(ContractBase):
             for place, page in enumerate(logs)
             for number in (1, 2, 3)
         ]
-        store.commit(make_additions(*added), actor="test", at=NOW)
+        add(store, *added)
 
         def latest(*names: str, limit: int) -> list[tuple[str, float]]:
             return [(one.page, one.position) for one in store.latest_paragraphs(names, limit=limit)]

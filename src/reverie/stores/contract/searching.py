@@ -9,8 +9,8 @@ from reverie.domain.passage import CollectionStats, Passage, Searchable
 from reverie.domain.record import Record
 from reverie.stores.contract.factories import (
     NOW,
-    make_additions,
-    make_change,
+    add,
+    change,
     make_record,
     make_session,
     make_time,
@@ -33,11 +33,7 @@ class SearchingContract(ContractBase):
             pinned=True,
             expires_at=make_time(1.5),
         )
-        store.commit(
-            make_additions(known, make_session(), make_turn(0, speaker="Bo", content="Hello there")),
-            actor="test",
-            at=NOW,
-        )
+        add(store, known, make_session(), make_turn(0, speaker="Bo", content="Hello there"))
         seconds = NOW.timestamp()
         assert store.passages("record", [1]) == [
             Passage(key=1, terms=" is  it? ", length=2, at=seconds, cues="asks", importance=0.25,
@@ -50,23 +46,20 @@ class SearchingContract(ContractBase):
 
     def test_passages_are_of_their_subject_and_live(self, store: Store) -> None:
         old = make_record(2, archived_at=NOW)
-        store.commit(make_additions(make_record(1), old, make_session(), make_turn(0)), actor="test", at=NOW)
+        add(store, make_record(1), old, make_session(), make_turn(0))
         assert {one.key for one in store.passages("record", [1, 2, 3, 4, 99])} == {1}
         assert {one.key for one in store.passages("turn", [1, 2, 3, 4, 99])} == {4}
         assert store.passages("record", []) == []
-        store.commit(make_change(old, replace(old, archived_at=None)), actor="test", at=NOW)
+        change(store, old, replace(old, archived_at=None))
         assert {one.key for one in store.passages("record", [1, 2], around=3)} == {1, 2}
 
     def test_neighbours_are_of_the_same_session_and_none_twice(self, store: Store) -> None:
-        store.commit(
-            make_additions(
-                make_session(),
-                *(make_turn(position) for position in range(10)),
-                make_session("chat:2"),
-                make_turn(0, "chat:2"),
-            ),
-            actor="test",
-            at=NOW,
+        add(
+            store,
+            make_session(),
+            *(make_turn(position) for position in range(10)),
+            make_session("chat:2"),
+            make_turn(0, "chat:2"),
         )
         found = store.passages("turn", [3, 4, 11, 13], around=2)
         assert sorted((one.thread, one.position) for one in found) == [
@@ -78,14 +71,12 @@ class SearchingContract(ContractBase):
         assert len(everything) == len(set(everything)) == 10
 
     def test_many_passages_come_at_once(self, store: Store) -> None:
-        store.commit(
-            make_additions(*(make_record(number) for number in range(1, 2101))), actor="test", at=NOW
-        )
+        add(store, *(make_record(number) for number in range(1, 2101)))
         assert {one.key for one in store.passages("record", range(1, 2101))} == set(range(1, 2101))
 
     def test_live_passages_come_with_their_values_by_key(self, store: Store) -> None:
         one, two, three = make_record(1), make_record(2, archived_at=NOW), make_record(3)
-        store.commit(make_additions(one, two, make_session(), make_turn(0), three), actor="test", at=NOW)
+        add(store, one, two, make_session(), make_turn(0), three)
         subjects: tuple[tuple[Searchable, list[Record | Turn]], ...] = (
             ("record", [one, three]),
             ("turn", [make_turn(0)]),
@@ -102,11 +93,7 @@ class SearchingContract(ContractBase):
 
     def test_measures_are_exact_through_every_change(self, store: Store) -> None:
         one, two = make_record(1, content="a b c", scope="s"), make_record(2, content="d e")
-        store.commit(
-            make_additions(one, two, make_session(), make_turn(0, speaker="Bo", content="f")),
-            actor="test",
-            at=NOW,
-        )
+        add(store, one, two, make_session(), make_turn(0, speaker="Bo", content="f"))
         assert store.measure("record", None) == CollectionStats(passages=2, tokens=5)
         assert store.measure("record", ["s"]) == CollectionStats(passages=1, tokens=3)
         assert store.measure("record", ["s", "", "s", "none"]) == CollectionStats(passages=2, tokens=5)
@@ -115,10 +102,10 @@ class SearchingContract(ContractBase):
             passages=1, tokens=1, speakers=frozenset({"bo"})
         )
         moved = replace(one, scope="t", content="a b c d e f")
-        store.commit(make_change(one, moved), actor="test", at=NOW)
+        change(store, one, moved)
         assert store.measure("record", ["s"]) == CollectionStats(passages=0, tokens=0)
         assert store.measure("record", ["t"]) == CollectionStats(passages=1, tokens=6)
-        store.commit(make_change(moved, replace(moved, archived_at=NOW)), actor="test", at=NOW)
+        change(store, moved, replace(moved, archived_at=NOW))
         assert store.measure("record", None) == CollectionStats(passages=1, tokens=2)
 
     def test_a_category_is_measured_with_those_below_it(self, store: Store) -> None:
@@ -129,7 +116,7 @@ class SearchingContract(ContractBase):
             make_record(4, content="g h i j"),
             make_record(5, content="k", category="x/y", archived_at=NOW),
         ]
-        store.commit(make_additions(*records, make_session(), make_turn(0)), actor="test", at=NOW)
+        add(store, *records, make_session(), make_turn(0))
         lengths = {passage.key: passage.length for passage in store.passages("record", [1, 2])}
         assert store.measure("record", None, category="x") == CollectionStats(
             passages=2, tokens=lengths[1] + lengths[2]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,10 +22,13 @@ from reverie.domain.record import Record
 from reverie.stores.contract.factories import (
     NOW,
     analyse,
+    make_additions,
+    make_change,
     make_entry,
     make_page,
     make_paragraph,
     make_record,
+    make_removals,
     make_session,
     make_time,
     make_turn,
@@ -186,8 +189,8 @@ class StoreStateMachine(RuleBasedStateMachine):
     @rule(number=NUMBERS)
     def purge_record(self, number: int) -> None:
         """Remove a record for good, or one that never was."""
-        current = self.model.records([make_record(number).id])
-        self._commit([Change(before=current[0] if current else make_record(number), after=None)])
+        current = self.model.records([make_record(number).id]) or [make_record(number)]
+        self._commit(make_removals(*current))
 
     @rule(name=st.sampled_from(SESSIONS), fields=session_fields)
     def save_session(self, name: str, fields: dict[str, Any]) -> None:
@@ -205,7 +208,7 @@ class StoreStateMachine(RuleBasedStateMachine):
         """Add turns to a session that may not be there, sometimes at a place that is taken or too far."""
         start = max(0, len(self.model.turns(session=name)) + skip)
         turns = [make_turn(start + number, name, **fields) for number, fields in enumerate(said)]
-        self._commit([Change(before=None, after=one) for one in turns])
+        self._commit(make_additions(*turns))
 
     @rule(name=st.sampled_from(SESSIONS), pick=st.integers(0, 5), fields=turn_fields)
     def correct_turn(self, name: str, pick: int, fields: dict[str, Any]) -> None:
@@ -213,7 +216,7 @@ class StoreStateMachine(RuleBasedStateMachine):
         turns = self.model.turns(session=name)
         if turns:
             before = turns[pick % len(turns)]
-            self._commit([Change(before=before, after=replace(before, **fields))])
+            self._commit(make_change(before, replace(before, **fields)))
 
     @rule(name=st.sampled_from(SESSIONS), keep=st.integers(0, 3), whole=st.booleans())
     def delete_turns(self, name: str, keep: int, whole: bool) -> None:
@@ -221,7 +224,7 @@ class StoreStateMachine(RuleBasedStateMachine):
         turns: list[Value] = [*self.model.turns(session=name)]
         state = self.model.session(name)
         deleted = turns[: len(turns) - keep] + ([state] if whole and state is not None else [])
-        self._commit([Change(before=value, after=None) for value in deleted])
+        self._commit(make_removals(*deleted))
 
     @rule(
         name=st.sampled_from(PAGES),
@@ -253,8 +256,8 @@ class StoreStateMachine(RuleBasedStateMachine):
     @rule(number=NUMBERS)
     def remove_paragraph(self, number: int) -> None:
         """Remove a paragraph, or one that never was."""
-        current = self.model.paragraphs([make_paragraph(number).id])
-        self._commit([Change(before=current[0] if current else make_paragraph(number), after=None)])
+        current = self.model.paragraphs([make_paragraph(number).id]) or [make_paragraph(number)]
+        self._commit(make_removals(*current))
 
     @precondition(lambda self: self.forgets)
     @rule(
@@ -270,18 +273,13 @@ class StoreStateMachine(RuleBasedStateMachine):
         edits = []
         for pick, what in picks if there else []:
             before = there[pick % len(there)]
-            edits.append(
-                Change(
-                    before=before, after={"gone": None, "stays": before}.get(what, _change_content(before))
-                )
-            )
-        self._compare_answers(
-            lambda store: store.erase(edits, actor="machine", at=make_time(1), tombstones=marks)
-        )
+            after = {"gone": None, "stays": before}.get(what, _change_content(before))
+            edits.append(Change(before=before, after=after))
+        self._compare("erase", edits, actor="machine", at=make_time(1), tombstones=marks)
         if scrub:
-            self._compare_answers(lambda store: store.scrub())
-        self._compare_answers(lambda store: store.journal())
-        self._compare_answers(lambda store: store.tombstones(MARKS))
+            self._compare("scrub")
+        self._compare("journal")
+        self._compare("tombstones", MARKS)
         assert is_journal_consistent(self.model)
 
     @precondition(lambda self: self.forgets)
@@ -289,11 +287,7 @@ class StoreStateMachine(RuleBasedStateMachine):
     def erase_what_was_removed(self, number: int) -> None:
         """Put a record back that may have been there before, only to have its past erased."""
         one = make_record(number, scope="nobody", content=f"-{number}")
-        self._compare_answers(
-            lambda store: store.erase(
-                [Change(before=None, after=one), Change(before=one, after=None)], actor="machine", at=NOW
-            )
-        )
+        self._compare("erase", [*make_additions(one), *make_removals(one)], actor="machine", at=NOW)
 
     @rule(count=st.integers(1, 4))
     def undo(self, count: int) -> None:
@@ -309,10 +303,9 @@ class StoreStateMachine(RuleBasedStateMachine):
     )
     def set_cursor(self, name: str, value: str | None, counts: dict[str, int]) -> None:
         """Set or remove a cursor, and add to counters."""
-        self._compare_answers(
-            lambda store: store.commit([], actor="machine", at=NOW, cursors={name: value}, counts=counts)
-        )
-        self._compare_answers(lambda store: [store.count(one) for one in "ab"])
+        self._compare("commit", [], actor="machine", at=NOW, cursors={name: value}, counts=counts)
+        for one in "ab":
+            self._compare("count", one)
 
     @rule(
         key=st.sampled_from("abc"),
@@ -323,12 +316,12 @@ class StoreStateMachine(RuleBasedStateMachine):
     def put_entry(self, key: str, seconds: int | None, capacity: int | None, now: int) -> None:
         """Set an entry of working memory, when there is room."""
         one = make_entry(key, expires_at=None if seconds is None else make_time(seconds), tags=("x",))
-        self._compare_answers(lambda store: store.put_entry(one, capacity=capacity, now=make_time(now)))
+        self._compare("put_entry", one, capacity=capacity, now=make_time(now))
 
     @rule(keys=st.none() | st.lists(st.sampled_from("abc"), unique=True))
     def drop_entries(self, keys: list[str] | None) -> None:
         """Drop entries."""
-        self._compare_answers(lambda store: store.drop_entries("agent", keys))
+        self._compare("drop_entries", "agent", keys)
 
     @precondition(lambda self: self.durable)
     @rule()
@@ -348,9 +341,9 @@ class StoreStateMachine(RuleBasedStateMachine):
     )
     def find(self, wanted: Filter, **options: Any) -> None:
         """Any filter gives the same records in the same order, and the same tallies."""
-        self._compare_answers(lambda store: list(store.find(wanted, **options)))
+        self._compare("find", wanted, **options)
         for what in ("category", "tag", "kind", "scope"):
-            self._compare_answers(lambda store, what=what: store.tally(what, wanted))  # type: ignore[misc]
+            self._compare("tally", what, wanted)
 
     @rule(
         wanted=turn_filters,
@@ -359,26 +352,23 @@ class StoreStateMachine(RuleBasedStateMachine):
     )
     def scan(self, wanted: Filter, containing: str | None, limit: int | None) -> None:
         """Any filter gives the same turns, and any scopes the same sessions."""
-        self._compare_answers(lambda store: list(store.scan_turns(wanted, containing=containing)))
-        self._compare_answers(lambda store: store.sessions(scopes=wanted.scopes, limit=limit))
+        self._compare("scan_turns", wanted, containing=containing)
+        self._compare("sessions", scopes=wanted.scopes, limit=limit)
 
     @rule(keys=st.lists(st.integers(1, 40)), around=st.integers(0, 2), after=st.integers(0, 10))
     def passages(self, keys: list[int], around: int, after: int) -> None:
         """Any keys give the same passages, and the same values."""
-        self._compare_answers(lambda store: store.records(keys))
-        self._compare_answers(lambda store: store.turns(keys))
-        self._compare_answers(lambda store: store.paragraphs(keys))
+        for method in ("records", "turns", "paragraphs"):
+            self._compare(method, keys)
         for subject in SEARCHABLE:
-            self._compare_answers(
-                lambda store, subject=subject: sorted(store.passages(subject, keys, around=around))  # type: ignore[misc]
-            )
-            self._compare_answers(lambda store, subject=subject: store.live(subject, after=after, limit=3))  # type: ignore[misc]
+            self._compare("passages", subject, keys, around=around)
+            self._compare("live", subject, after=after, limit=3)
 
     @rule(scopes=st.none() | st.lists(st.sampled_from(SCOPES), unique=True))
     def measure(self, scopes: list[str] | None) -> None:
         """Compare the counters with a recount."""
         for subject in SEARCHABLE:
-            self._compare_answers(lambda store, subject=subject: store.measure(subject, scopes))  # type: ignore[misc]
+            self._compare("measure", subject, scopes)
 
     @rule(
         names=st.none() | st.lists(st.sampled_from(PAGES)),
@@ -387,9 +377,9 @@ class StoreStateMachine(RuleBasedStateMachine):
     )
     def read_pages(self, names: list[str] | None, log: str, start: int) -> None:
         """Pages, logs and parts of them."""
-        self._compare_answers(lambda store: store.pages(names))
-        self._compare_answers(lambda store: store.paragraphs(page=log, start=start))
-        self._compare_answers(lambda store: list(store.logs().items()))
+        self._compare("pages", names)
+        self._compare("paragraphs", page=log, start=start)
+        self._compare("logs")
 
     @rule(
         name=st.sampled_from(SESSIONS),
@@ -398,21 +388,20 @@ class StoreStateMachine(RuleBasedStateMachine):
     )
     def history(self, name: str, start: int, stop: int | None) -> None:
         """Parts of a conversation, and the account of one thing."""
-        self._compare_answers(lambda store: store.turns(session=name, start=start, stop=stop))
+        self._compare("turns", session=name, start=start, stop=stop)
         for one in (name, *PAGES):
-            self._compare_answers(
-                lambda store, one=one: store.journal(id=one, after=max(start, 0), until=stop)  # type: ignore[misc]
-            )
-            self._compare_answers(lambda store, one=one: store.journal(id=one, newest_first=True, limit=3))  # type: ignore[misc]
+            self._compare("journal", id=one, after=max(start, 0), until=stop)
+            self._compare("journal", id=one, newest_first=True, limit=3)
 
     @invariant()
     def check_same_journal(self) -> None:
         """Both have made the same changes."""
         last = self.model.sequence()
-        self._compare_answers(lambda store: store.sequence())
-        self._compare_answers(lambda store: store.journal(after=last - 6))
-        self._compare_answers(lambda store: [store.cursor(name) for name in "ab"])
-        self._compare_answers(lambda store: store.entries("agent", now=make_time(2)))
+        self._compare("sequence")
+        self._compare("journal", after=last - 6)
+        for name in "ab":
+            self._compare("cursor", name)
+        self._compare("entries", "agent", now=make_time(2))
 
     # -- below ---------------------------------------------------------------------------------------
 
@@ -429,12 +418,11 @@ class StoreStateMachine(RuleBasedStateMachine):
 
     def _commit(self, edits: list[Change], *, since: int | None = None) -> None:
         if edits:
-            self._compare_answers(
-                lambda store: store.commit(edits, actor="machine", reason="test", at=NOW, since=since)
-            )
+            self._compare("commit", edits, actor="machine", reason="test", at=NOW, since=since)
 
-    def _compare_answers(self, ask: Callable[[Store], Any]) -> None:
-        answer, expected = (_query_store(ask, store) for store in (self.store, self.model))
+    def _compare(self, method: str, *given: Any, **options: Any) -> None:
+        """Call a method of both stores, and compare the answers."""
+        answer, expected = (_ask(store, method, given, options) for store in (self.store, self.model))
         assert answer == expected
 
     def _list_all_values(self) -> list[Value]:
@@ -468,12 +456,19 @@ def _change_content(value: Value) -> Value:
     return replace(value, content="Other words?")
 
 
-def _query_store(ask: Callable[[Store], Any], store: Store) -> Any:
-    """Return the answer of the store; of a conflict, its message."""
+def _ask(store: Store, method: str, given: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """Return the answer of a store in a form that can be compared; of a conflict, its message."""
     try:
-        return ask(store)
+        answer = getattr(store, method)(*given, **options)
     except Conflict as error:
         return str(error)
+    if method == "passages":  # they come in any order
+        return sorted(answer)
+    return (
+        list(answer.items() if isinstance(answer, dict) else answer)
+        if isinstance(answer, Iterable)
+        else answer
+    )
 
 
 __all__ = ["StoreStateMachine"]

@@ -4,7 +4,7 @@
         def open_store(self, place: Path) -> Store:
             return MyStore(place / "my.store", analyse=analyse)
 
-    class MyMachine(StoreMachine):
+    class MyMachine(StoreStateMachine):
         def open_store(self, place: Path) -> Store:
             return MyStore(place / "my.store", analyse=analyse)
 
@@ -28,24 +28,32 @@ from reverie.domain.change import undo_of
 from reverie.domain.conversation import ToolCall
 from reverie.domain.errors import Conflict, StoreUnavailable
 from reverie.domain.filter import Filter
-from reverie.domain.passage import CollectionStats
+from reverie.domain.page import HISTORY
+from reverie.domain.passage import SEARCHABLE, CollectionStats
 from reverie.domain.record import KEPT, Record
 from reverie.stores.contract.conversations import ConversationsContract
 from reverie.stores.contract.erasing import ErasingContract
 from reverie.stores.contract.factories import (
     NOW,
+    add,
     analyse,
+    change,
+    commit,
     make_additions,
     make_change,
     make_entry,
+    make_page,
+    make_paragraph,
     make_record,
     make_removals,
     make_session,
     make_time,
     make_turn,
+    remove,
 )
 from reverie.stores.contract.pages import PagesContract
 from reverie.stores.contract.reading import ReadingContract
+from reverie.stores.contract.replay import read_contents
 from reverie.stores.contract.searching import SearchingContract
 from reverie.stores.contract.state_machine import StoreStateMachine
 from reverie.stores.protocol import Store
@@ -96,20 +104,25 @@ class StoreContract(
         assert list(store.find(Filter())) == []
         assert list(store.scan_turns(Filter())) == []
         assert store.sessions() == []
-        assert store.measure("record", None) == CollectionStats(passages=0, tokens=0)
+        for subject in SEARCHABLE:
+            assert store.measure(subject, None) == CollectionStats(passages=0, tokens=0)
+            assert store.live(subject) == []
         assert store.session("chat:1") is None
         assert store.turns(session="chat:1") == []
+        assert store.pages() == store.pages(["MEMORY.md"]) == []
+        assert store.paragraphs(page=HISTORY) == []
+        assert store.logs() == {}
         assert store.cursor("any") is None
 
     def test_a_record_that_becomes_a_headline_says_the_same_as_no_other_one(self, store: Store) -> None:
         one, two = make_record(1, content="Ann sails"), make_record(2, content="Ann rows")
         headline = make_record(3, content="Ann sails", scope="user:a", parts=(one.id, two.id))
-        store.commit(make_additions(one, two, headline), actor="owner", at=NOW)
+        add(store, one, two, headline)
         plain = replace(headline, parts=())
         assert store.record_like("user:a", plain.fingerprint) is None
-        store.commit(make_change(headline, plain), actor="owner", at=NOW)
+        change(store, headline, plain)
         assert store.record_like("user:a", plain.fingerprint) == plain
-        store.commit(make_change(plain, headline), actor="owner", at=NOW)
+        change(store, plain, headline)
         assert store.record_like("user:a", plain.fingerprint) is None
         assert list(store.find(Filter(headlines=True))) == [headline]
         assert list(store.find(Filter(headlines=False), order="created")) == [two, one]
@@ -117,17 +130,17 @@ class StoreContract(
 
     def test_a_record_that_stands_for_a_value_no_more_says_what_others_may_say(self, store: Store) -> None:
         kept = make_record(1, content="Ann sails", metadata=MappingProxyType({KEPT: "graph"}))
-        store.commit(make_additions(kept), actor="owner", at=NOW)
+        add(store, kept)
         plain = replace(kept, metadata=MappingProxyType({}))
         assert store.record_like("", plain.fingerprint) is None
-        store.commit(make_change(kept, plain), actor="owner", at=NOW)
+        change(store, kept, plain)
         assert store.record_like("", plain.fingerprint) == plain
         assert store.check() == []
 
     def test_records_are_found_by_the_name_of_a_metadata_item(self, store: Store) -> None:
         one = make_record(1, metadata={"proposal": "open", "é": "2"}, archived_at=NOW)
         two = make_record(2, metadata={"note": '"proposal": "proposal"'}, archived_at=NOW)
-        store.commit(make_additions(one, two), actor="owner", at=NOW)
+        add(store, one, two)
         for name in ("proposal", "é"):
             assert list(store.find(Filter(archived=True, metadata=name))) == [one]
         assert list(store.find(Filter(archived=True, metadata="propo"))) == []
@@ -148,7 +161,7 @@ class StoreContract(
             content="\x07bell 東京",
             metadata=MappingProxyType({"k": "v"}),
         )
-        store.commit(make_additions(FULL_RECORD, conversation, turn, answered), actor="test", at=NOW)
+        add(store, FULL_RECORD, conversation, turn, answered)
         assert store.records([FULL_RECORD.id]) == [FULL_RECORD]
         assert store.session("telegram:1") == conversation
         assert store.turns(session="telegram:1") == [turn, answered]
@@ -159,8 +172,8 @@ class StoreContract(
 
     def test_a_commit_returns_its_journal_rows(self, store: Store) -> None:
         first, second = make_record(1), make_record(2)
-        rows = store.commit(make_additions(first), actor="owner", reason="because", at=NOW)
-        rows += store.commit(make_additions(second, make_session()), actor="agent", at=make_time(1))
+        rows = add(store, first, actor="owner", reason="because")
+        rows += add(store, second, make_session(), actor="agent", at=make_time(1))
         assert [(row.sequence, row.batch, row.key, row.actor, row.reason, row.at) for row in rows] == [
             (1, 1, 1, "owner", "because", NOW),
             (2, 2, 2, "agent", "", make_time(1)),
@@ -174,10 +187,10 @@ class StoreContract(
     def test_the_journal_can_be_read_in_parts_and_by_id(self, store: Store) -> None:
         one, two = make_record(1), make_record(2)
         later = replace(one, seen_count=2)
-        store.commit(make_additions(one, two), actor="test", at=NOW)
-        store.commit(make_change(one, later), actor="test", at=NOW)
-        store.commit(make_removals(later), actor="test", at=NOW)
-        store.commit(make_additions(one), actor="test", at=NOW)
+        add(store, one, two)
+        change(store, one, later)
+        remove(store, later)
+        add(store, one)
         assert [row.sequence for row in store.journal(after=1, until=3)] == [2, 3]
         assert [row.sequence for row in store.journal(limit=2)] == [1, 2]
         assert [row.sequence for row in store.journal(id=one.id)] == [1, 3, 4, 5]
@@ -190,24 +203,22 @@ class StoreContract(
 
     def test_a_key_is_the_number_of_the_change_that_made_the_thing(self, store: Store) -> None:
         one = make_record(1)
-        store.commit(make_additions(make_session(), one), actor="test", at=NOW)
-        (row,) = store.commit(make_change(one, replace(one, pinned=True)), actor="test", at=NOW)
+        add(store, make_session(), one)
+        (row,) = change(store, one, replace(one, pinned=True))
         assert (row.sequence, row.key) == (3, 2)
-        store.commit(make_removals(replace(one, pinned=True)), actor="test", at=NOW)
-        (row,) = store.commit(make_additions(one), actor="test", at=NOW)
+        remove(store, replace(one, pinned=True))
+        (row,) = add(store, one)
         assert row.key == row.sequence == 5
         assert store.records([2, 5]) == [one]
 
     def test_an_empty_commit_changes_nothing(self, store: Store) -> None:
-        assert store.commit([], actor="test", at=NOW) == []
+        assert commit(store, []) == []
         assert store.sequence() == 0
 
     def test_edits_of_one_commit_see_those_before_them(self, store: Store) -> None:
         one = make_record(1)
         two = replace(one, content="Other words")
-        store.commit(
-            [*make_additions(one), *make_change(one, two), *make_removals(two)], actor="test", at=NOW
-        )
+        commit(store, [*make_additions(one), *make_change(one, two), *make_removals(two)])
         assert store.records([one.id]) == []
         assert [row.key for row in store.journal()] == [1, 1, 1]
 
@@ -232,10 +243,10 @@ class StoreContract(
         self, store: Store, stale: Callable[[Record], list[Any]]
     ) -> None:
         one = make_record(1)
-        store.commit(make_additions(one), actor="test", at=NOW)
+        add(store, one)
         edits = [*make_additions(make_record(2), make_session(), make_turn(0)), *stale(one)]
         with pytest.raises(Conflict, match=edits[-1].id):
-            store.commit(edits, actor="test", at=NOW, cursors={"seen": "1"})
+            commit(store, edits, cursors={"seen": "1"})
         assert list(store.find(Filter())) == [one]
         assert store.sequence() == 1
         assert store.cursor("seen") is None
@@ -245,39 +256,36 @@ class StoreContract(
     def test_the_same_words_may_stand_in_another_scope_kind_or_archive(self, store: Store) -> None:
         one = make_record(1)
         archived = replace(one, id="2" * 12, archived_at=NOW)
-        store.commit(
-            make_additions(one, archived, replace(one, id="3" * 12, scope="b")), actor="test", at=NOW
-        )
-        store.commit(make_additions(replace(one, id="4" * 12, kind="event")), actor="test", at=NOW)
+        add(store, one, archived, replace(one, id="3" * 12, scope="b"))
+        add(store, replace(one, id="4" * 12, kind="event"))
         assert store.record_like("", one.fingerprint) == one
         with pytest.raises(Conflict, match=one.id):
-            store.commit(make_change(archived, replace(archived, archived_at=None)), actor="test", at=NOW)
-        store.commit(
+            change(store, archived, replace(archived, archived_at=None))
+        commit(
+            store,
             [
                 *make_change(one, replace(one, archived_at=NOW)),
                 *make_change(archived, replace(archived, archived_at=None)),
             ],
-            actor="test",
-            at=NOW,
         )
         assert store.record_like("", one.fingerprint) == replace(archived, archived_at=None)
         assert store.record_like("c", one.fingerprint) is None
 
     def test_metadata_in_another_order_is_the_same_metadata(self, store: Store) -> None:
         one = make_record(1, metadata={"a": "1", "b": "2"})
-        store.commit(make_additions(one), actor="test", at=NOW)
+        add(store, one)
         as_read = replace(one, metadata={"b": "2", "a": "1"})
-        store.commit(make_change(as_read, replace(one, pinned=True)), actor="test", at=NOW)
+        change(store, as_read, replace(one, pinned=True))
         assert store.records([one.id])[0].pinned
 
     def test_since_refuses_when_a_record_was_changed_meanwhile(self, store: Store) -> None:
-        store.commit(make_additions(make_record(1)), actor="test", at=NOW)
-        store.commit(make_additions(make_session(), make_turn(0)), actor="test", at=NOW, since=1)
-        store.commit(make_additions(make_record(2)), actor="test", at=NOW, since=1)
+        add(store, make_record(1))
+        add(store, make_session(), make_turn(0), since=1)
+        add(store, make_record(2), since=1)
         with pytest.raises(Conflict, match="search again"):
-            store.commit(make_additions(make_record(3)), actor="test", at=NOW, since=3)
+            add(store, make_record(3), since=3)
         with pytest.raises(Conflict, match="search again"):
-            store.commit([], actor="test", at=NOW, since=0, cursors={"a": "b"})
+            commit(store, [], since=0, cursors={"a": "b"})
         assert store.sequence() == 4
         assert store.cursor("a") is None
 
@@ -285,12 +293,12 @@ class StoreContract(
 
     def test_records_come_in_the_order_asked_for(self, store: Store) -> None:
         one, two = make_record(1), make_record(2, archived_at=NOW)
-        store.commit(make_additions(make_session(), make_turn(0), one, two), actor="test", at=NOW)
+        add(store, make_session(), make_turn(0), one, two)
         assert store.records([two.id, 3, "f" * 12, 99, one.id, 1, 2]) == [two, one, one]
         assert store.records([]) == []
         assert store.records([make_turn(0).id]) == []
         many = [make_record(number) for number in range(100, 1400)]
-        store.commit(make_additions(*many), actor="test", at=NOW)
+        add(store, *many)
         assert store.records([one.id for one in reversed(many)]) == many[::-1]
 
     @pytest.mark.parametrize(
@@ -344,7 +352,7 @@ class StoreContract(
             make_record(5, moment=make_time(5), kind="event", layer="episodic", category="project0",
                         expires_at=make_time(60)),
         ]  # fmt: skip
-        store.commit(make_additions(*known), actor="test", at=NOW)
+        add(store, *known)
         by_number = {number: known[number - 1] for number in range(1, 6)}
         assert list(store.find(wanted)) == [by_number[number] for number in numbers]
         assert sum(store.tally("kind", wanted).values()) == len(numbers)
@@ -355,7 +363,7 @@ class StoreContract(
             make_record(2, moment=make_time(7), updated_at=make_time(8)),
             make_record(3, moment=make_time(7), updated_at=make_time(8)),
         )
-        store.commit(make_additions(one, two, three), actor="test", at=NOW)
+        add(store, one, two, three)
         assert list(store.find(Filter())) == [one, three, two]
         assert list(store.find(Filter(), order="created")) == [three, two, one]
         assert list(store.find(Filter(), limit=2)) == [one, three]
@@ -365,15 +373,11 @@ class StoreContract(
 
     def test_find_sees_one_moment_even_while_records_change(self, store: Store) -> None:
         many = [make_record(number, moment=make_time(number)) for number in range(600)]
-        store.commit(make_additions(*many), actor="test", at=NOW)
+        add(store, *many)
         found = []
         for number, one in enumerate(store.find(Filter())):
             if number % 40 == 0:
-                store.commit(
-                    make_change(one, replace(one, seen_count=2, updated_at=make_time(9999))),
-                    actor="test",
-                    at=NOW,
-                )
+                change(store, one, replace(one, seen_count=2, updated_at=make_time(9999)))
             found.append(one)
         assert found == many[::-1]
 
@@ -395,20 +399,17 @@ class StoreContract(
         contents = ["Rocky road", "he likes rock", "100% sure", "ÜBER alles"]
         known = [make_record(n, content=content) for n, content in enumerate(contents, 1)]
         turns = [make_turn(n, content=content) for n, content in enumerate(contents)]
-        store.commit(make_additions(*known, make_session(), *turns), actor="test", at=NOW)
+        add(store, *known, make_session(), *turns)
         assert list(store.find(Filter(), containing=text)) == [known[n - 1] for n in numbers]
         assert list(store.scan_turns(Filter(), containing=text)) == [turns[n - 1] for n in numbers]
 
     def test_tally_counts_by_category_tag_kind_and_scope(self, store: Store) -> None:
-        store.commit(
-            make_additions(
-                make_record(1, category="a/b", tags=("x", "y"), scope="s"),
-                make_record(2, category="a/b", tags=("x",), kind="event"),
-                make_record(3, tags=('say "x"', ",")),
-                make_record(4, category="z", tags=("x",), archived_at=NOW),
-            ),
-            actor="test",
-            at=NOW,
+        add(
+            store,
+            make_record(1, category="a/b", tags=("x", "y"), scope="s"),
+            make_record(2, category="a/b", tags=("x",), kind="event"),
+            make_record(3, tags=('say "x"', ",")),
+            make_record(4, category="z", tags=("x",), archived_at=NOW),
         )
         assert store.tally("category", Filter()) == {"": 1, "a/b": 2}
         assert store.tally("tag", Filter()) == {",": 1, 'say "x"': 1, "x": 2, "y": 1}
@@ -419,14 +420,14 @@ class StoreContract(
 
     def test_a_removed_record_is_gone_but_for_the_journal(self, store: Store) -> None:
         one = make_record(1, tags=("x",))
-        store.commit(make_additions(one), actor="test", at=NOW)
-        store.commit(make_removals(one), actor="test", at=NOW)
+        add(store, one)
+        remove(store, one)
         assert store.records([one.id, 1]) == []
         assert store.record_like("", one.fingerprint) is None
         assert store.tally("tag", Filter(archived=None)) == {}
         assert store.passages("record", [1]) == []
         assert [row.edit for row in store.journal(id=one.id)] == [*make_additions(one), *make_removals(one)]
-        store.commit(undo_of(store.journal(after=1)), actor="test", at=NOW)
+        commit(store, undo_of(store.journal(after=1)))
         assert store.records([one.id]) == [one]
 
     # -- working memory and cursors --------------------------------------------------------------------
@@ -473,44 +474,30 @@ class StoreContract(
         assert store.drop_entries("agent") == 0
 
     def test_cursors_are_set_and_removed_with_a_commit(self, store: Store) -> None:
-        store.commit(make_additions(make_record(1)), actor="test", at=NOW, cursors={"a": "1", "b": ""})
+        add(store, make_record(1), cursors={"a": "1", "b": ""})
         assert (store.cursor("a"), store.cursor("b")) == ("1", "")
-        store.commit([], actor="test", at=NOW, cursors={"a": None, "b": "2", "c": None})
+        commit(store, [], cursors={"a": None, "b": "2", "c": None})
         assert (store.cursor("a"), store.cursor("b"), store.cursor("c")) == (None, "2", None)
         assert store.cursors() == {"b": "2"}
-        store.commit(
-            [], actor="test", at=NOW, cursors={"list:b:2": "3", "list:a": "4", "lis": "5", "listé": "6"}
-        )
+        commit(store, [], cursors={"list:b:2": "3", "list:a": "4", "lis": "5", "listé": "6"})
         assert list(store.cursors("list:").items()) == [("list:a", "4"), ("list:b:2", "3")]
         assert (set(store.cursors("list")), store.cursors("none")) == ({"list:a", "list:b:2", "listé"}, {})
 
     def test_a_commit_is_refused_if_a_cursor_has_another_value_than_expected(self, store: Store) -> None:
-        store.commit([], actor="test", at=NOW, cursors={"a": "1"}, expected={"a": None})
+        commit(store, [], cursors={"a": "1"}, expected={"a": None})
         for expected in ({"a": None}, {"a": "2"}, {"a": "1", "b": ""}):
             with pytest.raises(Conflict, match="read it again"):
-                store.commit(
-                    make_additions(make_record(1)),
-                    actor="test",
-                    at=NOW,
-                    cursors={"a": "3"},
-                    expected=expected,
-                )
+                add(store, make_record(1), cursors={"a": "3"}, expected=expected)
         assert (store.cursor("a"), store.sequence()) == ("1", 0)
-        made = store.commit(
-            make_additions(make_record(1)),
-            actor="test",
-            at=NOW,
-            cursors={"a": None},
-            expected={"a": "1", "b": None},
-        )
+        made = add(store, make_record(1), cursors={"a": None}, expected={"a": "1", "b": None})
         assert (store.cursor("a"), len(made)) == (None, 1)
 
     def test_counters_are_added_to_with_a_commit_that_is_made(self, store: Store) -> None:
         assert store.count("warnings") == 0
-        store.commit(make_additions(make_record(1)), actor="test", at=NOW, counts={"warnings": 2, "turns": 1})
-        store.commit([], actor="test", at=NOW, counts={"warnings": 3, "turns": -1})
+        add(store, make_record(1), counts={"warnings": 2, "turns": 1})
+        commit(store, [], counts={"warnings": 3, "turns": -1})
         with pytest.raises(Conflict):
-            store.commit(make_additions(make_record(1)), actor="test", at=NOW, counts={"warnings": 100})
+            add(store, make_record(1), counts={"warnings": 100})
         assert [store.count(name) for name in ("warnings", "turns", "none")] == [5, 0, 0]
         assert store.sequence() == 1, "counters are not journalled"
 
@@ -518,11 +505,11 @@ class StoreContract(
 
     def test_a_closed_store_refuses_everything(self, tmp_path: Path) -> None:
         store = self.open_store(tmp_path)
-        store.commit(make_additions(make_record(1)), actor="test", at=NOW)
+        add(store, make_record(1))
         store.close()
         store.close()
         uses: list[Callable[[], object]] = [
-            lambda: store.commit(make_additions(make_record(2)), actor="test", at=NOW),
+            lambda: add(store, make_record(2)),
             lambda: store.sequence(),
             lambda: store.journal(),
             lambda: store.records([1]),
@@ -557,25 +544,19 @@ class StoreContract(
         if not self.durable:
             pytest.skip("this store keeps nothing")
         store = self.open_store(tmp_path)
-        store.commit(
-            make_additions(FULL_RECORD, make_session(), make_turn(0)),
-            actor="test",
-            at=NOW,
-            cursors={"a": "1"},
-            counts={"n": 2},
-        )
-        store.put_entry(make_entry(expires_at=NOW + timedelta(days=1)), capacity=None, now=NOW)
-        rows, measure = store.journal(), store.measure("turn", None)
+        paragraphs = make_paragraph(1), make_paragraph(2, page="2026-03-01.md")
+        values = FULL_RECORD, make_session(), make_turn(0), make_page(), *paragraphs
+        add(store, *values, cursors={"a": "1"}, counts={"n": 2})
+        entry = make_entry(expires_at=NOW + timedelta(days=1))
+        store.put_entry(entry, capacity=None, now=NOW)
+        contents, rows = read_contents(store), store.journal()
         store.close()
         again = self.open_store(tmp_path)
-        assert again.journal() == rows
-        assert again.records([FULL_RECORD.id]) == [FULL_RECORD]
-        assert again.turns(session="chat:1") == [make_turn(0)]
-        assert again.measure("turn", None) == measure
-        assert again.cursor("a") == "1"
-        assert again.count("n") == 2
-        assert again.entries("agent", now=NOW) == [make_entry(expires_at=NOW + timedelta(days=1))]
-        (row,) = again.commit(make_additions(make_record(2)), actor="test", at=NOW)
-        assert row.sequence == 4
+        assert (read_contents(again), again.journal()) == (contents, rows)
+        assert [row.edit for row in rows] == make_additions(*values)
+        assert (again.cursor("a"), again.count("n")) == ("1", 2)
+        assert again.entries("agent", now=NOW) == [entry]
+        (row,) = add(again, make_record(2))
+        assert row.sequence == 7
         assert again.check() == []
         again.close()

@@ -1,4 +1,4 @@
-"""A commit as parameters of the function `change_things`, and its answer as journal entries or a conflict."""
+"""A commit as parameters of the function `change_things`, and its refusal as a conflict."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from reverie.domain.change import Change, JournalEntry, Value
-from reverie.domain.conversation import SessionState, Turn
+from reverie.domain.change import Change, Value
+from reverie.domain.conversation import Turn
 from reverie.domain.errors import Conflict
-from reverie.domain.page import HISTORY, Page, Paragraph
-from reverie.domain.passage import Analyse, AnalyzedText
+from reverie.domain.passage import Analyse
 from reverie.domain.record import Record
 from reverie.domain.text.timestamps import to_microseconds
-from reverie.stores.codec import TABLES, Row, encode_analyzed_text, to_document, to_json
+from reverie.stores.codec import TABLES, analyze_searched, to_document, to_json
 from reverie.stores.conflicts import build_conflict
 
 CHANGE = (
@@ -35,13 +34,13 @@ def build_parameters(
     space: int,
     patience: str,
     actor: str,
-    reason: str,
     at: datetime,
-    since: int | None,
-    cursors: Mapping[str, str | None],
-    counts: Mapping[str, int],
-    marks: Sequence[str],
-    is_erasure: bool,
+    reason: str = "",
+    since: int | None = None,
+    cursors: Mapping[str, str | None] = {},
+    counts: Mapping[str, int] = {},
+    marks: Sequence[str] = (),
+    is_erasure: bool = False,
     restored_keys: Sequence[int] | None = None,
 ) -> dict[str, Any]:
     """Return the parameters of `CHANGE`, all encoded and analyzed before the memory is locked.
@@ -52,8 +51,8 @@ def build_parameters(
         space: The number of the memory.
         patience: How long to wait for its lock, as PostgreSQL writes it.
         actor: The author.
-        reason: The reason.
         at: The time of the change.
+        reason: The reason.
         since: Refuse if a record was changed after this sequence number.
         cursors: Cursors to set, or to remove where the value is None.
         counts: Counters to add to.
@@ -61,7 +60,11 @@ def build_parameters(
         is_erasure: Whether to empty the journal rows of the things concerned.
         restored_keys: Keys under which to insert things that the journal has already; None for a commit.
     """
-    analyzed = [_analyze(edit.after, analyse) for edit in edits]
+    analyses = [analyze_searched(edit.after, analyse) for edit in edits]
+
+    def pick(name: str) -> list[Any]:
+        return [getattr(analysis, name, None) for analysis in analyses]
+
     return {
         "space": space,
         "token": uuid.uuid4(),
@@ -79,11 +82,11 @@ def build_parameters(
             edit.after.fingerprint if isinstance(edit.after, Record) else None for edit in edits
         ],
         "tags": [_encode_tags(edit.after) for edit in edits],
-        "lengths": [None if one is None else one.length for one in analyzed],
-        "voices": [None if one is None else one.speaker for one in analyzed],
-        "cues": [None if one is None else one.cues for one in analyzed],
-        "dates": [None if one is None else one.dates for one in analyzed],
-        "terms": [None if one is None else one.terms for one in analyzed],
+        "lengths": pick("length"),
+        "voices": pick("speaker"),
+        "cues": pick("cues"),
+        "dates": pick("dates"),
+        "terms": pick("terms"),
         "cursor_names": list(cursors),
         "cursor_values": list(cursors.values()),
         "counter_names": list(counts),
@@ -91,21 +94,6 @@ def build_parameters(
         "marks": list(marks),
         "restored_keys": None if restored_keys is None else list(restored_keys),
     }
-
-
-def _analyze(value: Value | None, analyse: Analyse) -> AnalyzedText | None:
-    """Return the analysis of what is searched."""
-    if value is None or isinstance(value, SessionState | Page):
-        return None
-    if isinstance(value, Paragraph) and value.page != HISTORY:
-        return None
-    return analyse(value)
-
-
-def analyze_columns(value: Value, analyse: Analyse) -> Row:
-    """Return the words of a value as their columns; those of a value that is not searched are empty."""
-    analyzed = _analyze(value, analyse)
-    return (0, "", "", "", "") if analyzed is None else encode_analyzed_text(analyzed)
 
 
 def _encode(value: Value | None) -> str | None:
@@ -118,41 +106,6 @@ def _encode(value: Value | None) -> str | None:
 
 def _encode_tags(value: Value | None) -> str:
     return to_json([tag.casefold() for tag in value.tags]) if isinstance(value, Record) else "[]"
-
-
-def build_row(
-    made: Change,
-    edit: Change | None,
-    sequence: int,
-    batch: int,
-    key: int,
-    *,
-    at: datetime,
-    actor: str,
-    reason: str = "",
-) -> JournalEntry:
-    """Return the journal entry of a change.
-
-    Args:
-        made: The change that was made.
-        edit: What the entry keeps of it.
-        sequence: The number of the entry.
-        batch: The number of the first entry of the transaction.
-        key: The key of the thing changed.
-        at: The time of the change.
-        actor: The author.
-        reason: The reason.
-    """
-    return JournalEntry(
-        sequence=sequence,
-        batch=batch,
-        at=at,
-        actor=actor,
-        reason=reason,
-        key=key,
-        subject=made.subject,
-        edit=edit,
-    )
 
 
 def build_refusal(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from reverie.domain.change import Change, Subject, Value
 from reverie.domain.passage import Analyse
-from reverie.stores.codec import ENTRY_COLUMNS, decode_entry, decode_value, encode_entry
+from reverie.stores.codec import ENTRIES, decode_value
 from reverie.stores.copying import CopiedRow, Unjournaled
 from reverie.stores.postgres.address import parse_postgres_url
 from reverie.stores.postgres.changes import CHANGE, build_parameters
@@ -61,7 +61,7 @@ class PostgresCopySource:
             )
 
         return Unjournaled(
-            entries=[decode_entry(row) for row in read(", ".join(ENTRY_COLUMNS), "entry")],
+            entries=[ENTRIES.decode(row) for row in read(", ".join(ENTRIES.names), "entry")],
             cursors=dict(read("name, value", "cursor")),
             counters=dict(read("name, value", "counter")),
             tombstones=[mark for (mark,) in read("mark", "tombstone")],
@@ -116,12 +116,14 @@ class PostgresCopyTarget(PostgresCopySource):
                 while rows := cursor.fetchmany(_BATCH):
                     self._restore(connection, rows)
             connection.cursor().executemany(
-                f"INSERT INTO reverie.entry (space, {', '.join(ENTRY_COLUMNS)}) "
-                f"VALUES ({', '.join(['%s'] * (len(ENTRY_COLUMNS) + 1))})",
-                [(self._space, *encode_entry(entry)) for entry in rest.entries],
+                f"INSERT INTO reverie.entry (space, {', '.join(ENTRIES.names)}) "
+                f"VALUES ({', '.join(['%s'] * (len(ENTRIES.names) + 1))})",
+                [(self._space, *ENTRIES.encode(entry)) for entry in rest.entries],
             )
-            values = self._build_parameters({}, cursors=rest.cursors, counts=rest.counters)
-            connection.execute(CHANGE, {**values, "marks": list(rest.tombstones), "is_erasure": True})
+            values = self._build_parameters(
+                {}, cursors=rest.cursors, counts=rest.counters, marks=rest.tombstones, is_erasure=True
+            )
+            connection.execute(CHANGE, values)
 
     def publish(self) -> None:
         """Close the store and give the memory its own name."""
@@ -139,20 +141,15 @@ class PostgresCopyTarget(PostgresCopySource):
             CHANGE, self._build_parameters({key: one for key, one in things.items() if one is not None})
         )
 
-    def _build_parameters(self, things: dict[int, Value], **rest: Any) -> dict[str, Any]:
+    def _build_parameters(self, things: dict[int, Value], **more: Any) -> dict[str, Any]:
         values = build_parameters(
             [Change(before=None, after=thing) for thing in things.values()],
             self._analyse,
             space=self._space,
             patience="10s",
             actor="",
-            reason="",
             at=_EPOCH,
-            since=None,
-            cursors=rest.get("cursors", {}),
-            counts=rest.get("counts", {}),
-            marks=(),
-            is_erasure=False,
             restored_keys=list(things),
+            **more,
         )
         return {**values, "is_retry": False}

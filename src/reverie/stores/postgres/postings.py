@@ -8,7 +8,7 @@ from reverie.domain.filter import Filter
 from reverie.domain.passage import Among, Passage, Searchable, TermWeight
 from reverie.stores.postgres.connections import PostgresConnections
 from reverie.stores.postgres.where import (
-    Conditions,
+    MemoryConditions,
     build_paragraph_conditions,
     build_record_conditions,
     build_turn_conditions,
@@ -69,10 +69,10 @@ class PostingTables:
 
         With a category, only records of it and those below it count.
         """
-        where = Conditions(self._space, table="p")
+        where = MemoryConditions(self._space, table="p")
         where.add("p.field = %s AND p.token = ANY (%s::text[])", _name_field(subject, "words"), list(words))
         if scopes is not None:
-            where.add("p.scope = ANY (%s::text[])", list(scopes))
+            where.add_any("p.scope", list(scopes))
         if category is not None:
             within = build_record_conditions(self._space, Filter(categories=(category,)))
             where.add(
@@ -106,9 +106,9 @@ class PostingTables:
         """
         if not weights:
             return []
-        postings = Conditions(self._space, table="p")
+        postings = MemoryConditions(self._space, table="p")
         if allowed.scopes is not None:
-            postings.add("p.scope = ANY (%s::text[])", list(allowed.scopes))
+            postings.add_any("p.scope", allowed.scopes)
         passages = _BUILDERS[subject](self._space, allowed)
         brevity = "max(p.brevity)" if is_brief else "1"
         view = self._connections.view
@@ -140,10 +140,10 @@ class PostingTables:
 
     def list_similar_words(self, subject: Searchable, word: str, scopes: Collection[str] | None) -> set[str]:
         """Return the words of some scopes (None: of all) that have this one in them, or about as many letters."""
-        where = Conditions(self._space, table="p")
+        where = MemoryConditions(self._space, table="p")
         where.add("p.field = %s", f"{subject[0]}v")
         if scopes is not None:
-            where.add("p.scope = ANY (%s::text[])", list(scopes))
+            where.add_any("p.scope", list(scopes))
         size = len(word)
         where.add(
             "(length(p.token) BETWEEN %s AND %s OR strpos(p.token, %s) > 0)",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Literal, TypeVar
 
@@ -22,15 +23,13 @@ from reverie.domain.record import Record
 from reverie.domain.text.timestamps import from_microseconds, to_microseconds
 from reverie.stores.codec import (
     CHANGE_COLUMNS,
-    ENTRY_COLUMNS,
+    ENTRIES,
     UnreadableRow,
-    decode_entry,
     decode_journal_entry,
     decode_value,
-    encode_entry,
 )
 from reverie.stores.postgres.address import parse_postgres_url
-from reverie.stores.postgres.changes import CHANGE, build_parameters, build_refusal, build_row
+from reverie.stores.postgres.changes import CHANGE, build_parameters, build_refusal
 from reverie.stores.postgres.check import find_problems, has_damaged_postings
 from reverie.stores.postgres.connections import ChangeRefused, PostgresConnections, Row
 from reverie.stores.postgres.health import read_status
@@ -38,7 +37,7 @@ from reverie.stores.postgres.postings import PASSAGE, PostingTables
 from reverie.stores.postgres.schema import open_space
 from reverie.stores.postgres.scrubbing import describe_remains, rewrite_tables
 from reverie.stores.postgres.where import (
-    Conditions,
+    MemoryConditions,
     build_record_conditions,
     build_turn_conditions,
     format_limit,
@@ -114,20 +113,16 @@ class PostgresStore:
         expected: Mapping[str, str | None] | None = None,
     ) -> list[JournalEntry]:
         """Make all changes, or none, durably, with a journal row for each in the same transaction."""
-        first, keys = self._change(
+        return self._change(
             edits,
+            expected=expected or {},
             actor=actor,
             reason=reason,
             at=at,
             since=since,
             cursors=cursors or {},
             counts=counts or {},
-            expected=expected or {},
         )
-        return [
-            build_row(edit, edit, first + number, first, keys[number], at=at, actor=actor, reason=reason)
-            for number, edit in enumerate(edits)
-        ]
 
     def erase(
         self,
@@ -138,14 +133,14 @@ class PostgresStore:
         tombstones: Sequence[str] = (),
     ) -> list[JournalEntry]:
         """Make all changes, or none, and remove the content of the things concerned from the journal."""
-        first, keys = self._change(edits, actor=actor, at=at, marks=tombstones, is_erasure=True)
+        rows = self._change(edits, actor=actor, at=at, marks=tombstones, is_erasure=True)
         newest = {(edit.subject, edit.id): number for number, edit in enumerate(edits)}
-        rows = []
-        for number, edit in enumerate(edits):
-            is_left = newest[edit.subject, edit.id] == number and edit.after is not None
-            left = Change(before=None, after=edit.after) if is_left else None
-            rows.append(build_row(edit, left, first + number, first, keys[number], at=at, actor=actor))
-        return rows
+        return [
+            replace(row, edit=Change(before=None, after=edit.after))
+            if newest[edit.subject, edit.id] == number and edit.after is not None
+            else replace(row, edit=None)
+            for number, (row, edit) in enumerate(zip(rows, edits, strict=True))
+        ]
 
     def tombstones(self, marks: Sequence[str]) -> set[str]:
         """Return those of the marks that `erase` has kept."""
@@ -183,33 +178,37 @@ class PostgresStore:
         actor: str,
         at: datetime,
         reason: str = "",
-        since: int | None = None,
-        cursors: Mapping[str, str | None] = {},
-        counts: Mapping[str, int] = {},
-        marks: Sequence[str] = (),
-        is_erasure: bool = False,
         expected: Mapping[str, str | None] = {},
-    ) -> tuple[int, list[int]]:
-        """Make the changes; return the number of the first and the keys of all."""
+        **more: Any,
+    ) -> list[JournalEntry]:
+        """Make the changes; `more` goes to `build_parameters`."""
         values = build_parameters(
             edits,
             self._analyse,
             space=self._space,
             patience=self._patience,
             actor=actor,
-            reason=reason,
             at=at,
-            since=since,
-            cursors=cursors,
-            counts=counts,
-            marks=marks,
-            is_erasure=is_erasure,
+            reason=reason,
+            **more,
         )
         try:
             first, keys = self._connections.change(CHANGE, values, expected)
         except ChangeRefused as refusal:
-            raise build_refusal(edits, since, **refusal.detail) from None
-        return first, keys
+            raise build_refusal(edits, more.get("since"), **refusal.detail) from None
+        return [
+            JournalEntry(
+                sequence=first + number,
+                batch=first,
+                at=at,
+                actor=actor,
+                reason=reason,
+                key=key,
+                subject=edit.subject,
+                edit=edit,
+            )
+            for number, (edit, key) in enumerate(zip(edits, keys, strict=True))
+        ]
 
     # -- the journal ---------------------------------------------------------------------------------
 
@@ -336,7 +335,7 @@ class PostgresStore:
         """Return sessions with their numbers of turns, the most recently active first."""
         where = self._build_where("session")
         if scopes is not None:
-            where.add_any("scope", scopes)
+            where.add_any("it.scope", scopes)
         rows = self._connections.rows(
             "SELECT it.key, it.body::text, last.position, coalesce(last.at, it.at) AS last_at "
             "FROM reverie.thing AS it LEFT JOIN LATERAL (SELECT position, at FROM reverie.thing AS turn "
@@ -385,7 +384,7 @@ class PostgresStore:
     def latest_paragraphs(self, logs: Sequence[str], *, limit: int) -> list[Paragraph]:
         """Return the last paragraphs of several logs: logs by descending name, last paragraph first."""
         where = self._build_where("paragraph")
-        where.add_any("page", logs)
+        where.add_any("it.page", logs)
         return self._fetch_values(
             "paragraph", where, order="it.page DESC, it.position DESC, it.key DESC", limit=limit
         )
@@ -493,20 +492,20 @@ class PostgresStore:
     def entries(self, namespace: str | None, *, now: datetime) -> list[Entry]:
         """Return the live entries of a namespace (None: of all) by namespace and key."""
         rows = self._connections.rows(
-            f"SELECT {', '.join(ENTRY_COLUMNS)} FROM reverie.entry WHERE space = %s "
+            f"SELECT {', '.join(ENTRIES.names)} FROM reverie.entry WHERE space = %s "
             "AND (%s::text IS NULL OR namespace = %s) AND (expires_at IS NULL OR expires_at > %s) "
             "ORDER BY namespace, key",
             (self._space, namespace, namespace, to_microseconds(now)),
         )
         try:
-            return [decode_entry(row) for row in rows]
+            return [ENTRIES.decode(row) for row in rows]
         except UnreadableRow as error:
             raise StoreCorrupt(f"an entry cannot be read, {error}: drop it with drop_entries") from error
 
     def put_entry(self, entry: Entry, *, capacity: int | None, now: datetime) -> bool:
         """Set an entry, replacing one with the same namespace and key; False if the namespace is full."""
         self._connections.refuse_change()
-        values = (self._space, self._patience, *encode_entry(entry), capacity, to_microseconds(now))
+        values = (self._space, self._patience, *ENTRIES.encode(entry), capacity, to_microseconds(now))
         sql = f"SELECT reverie.put_entry({', '.join(['%s'] * len(values))})"
         return bool(self._connections.call_fenced(sql, values)[0])
 
@@ -595,8 +594,8 @@ class PostgresStore:
 
     # -- below -----------------------------------------------------------------------------------------
 
-    def _build_where(self, subject: Subject) -> Conditions:
-        return Conditions(self._space, subject)
+    def _build_where(self, subject: Subject) -> MemoryConditions:
+        return MemoryConditions(self._space, subject)
 
     def _fetch_things(self, subject: Subject, wanted: Sequence[str | int]) -> list[Any]:
         """Return things by id or key, in the order asked for."""
@@ -616,7 +615,7 @@ class PostgresStore:
         if not names:
             where.add("it.key = ANY (%s::bigint[])", keys)
         elif not keys:
-            where.add("it.id = ANY (%s::text[])", names)
+            where.add_any("it.id", names)
         else:
             where.add("(it.id = ANY (%s::text[]) OR it.key = ANY (%s::bigint[]))", names, keys)
         rows = self._connections.rows(
@@ -629,7 +628,7 @@ class PostgresStore:
     def _fetch_values(
         self,
         subject: Subject,
-        where: Conditions,
+        where: MemoryConditions,
         *,
         order: str = "it.key",
         limit: int | None = None,
@@ -645,7 +644,7 @@ class PostgresStore:
     def _scan(
         self,
         subject: Subject,
-        where: Conditions,
+        where: MemoryConditions,
         order: str,
         *,
         limit: int | None = None,

@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from reverie.domain.passage import Analyse
-from reverie.stores.codec import ANALYSIS_COLUMNS, Row, UnreadableRow, decode_value
-from reverie.stores.postgres.changes import analyze_columns
+from reverie.stores.codec import (
+    ANALYSIS_COLUMNS,
+    Row,
+    UnreadableRow,
+    analyze_columns,
+    decode_value,
+)
 from reverie.stores.postgres.connections import PostgresConnections
 from reverie.stores.postgres.where import format_limit
 

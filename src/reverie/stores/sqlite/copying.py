@@ -15,12 +15,10 @@ from reverie.domain.errors import InvalidInput
 from reverie.domain.passage import Analyse
 from reverie.stores.codec import (
     CHANGE_COLUMNS,
-    ENTRY_COLUMNS,
+    ENTRIES,
     TABLES,
     TableCodec,
-    decode_entry,
     decode_value,
-    encode_entry,
     lengthen_document,
     shorten_document,
 )
@@ -69,7 +67,7 @@ class SQLiteCopySource:
         """Return what is not in the journal."""
         read = self._connections.rows
         return Unjournaled(
-            entries=[decode_entry(row) for row in read(f"SELECT {', '.join(ENTRY_COLUMNS)} FROM entries")],
+            entries=[ENTRIES.decode(row) for row in read(f"SELECT {', '.join(ENTRIES.names)} FROM entries")],
             cursors=dict(read("SELECT name, value FROM cursors")),
             counters=dict(read("SELECT name, value FROM counters")),
             tombstones=[mark for (mark,) in read("SELECT mark FROM tombstones")],
@@ -123,8 +121,8 @@ class SQLiteCopyTarget(SQLiteCopySource):
             for name in _list_tables_of_names()[:-1]:
                 file.execute(f"DELETE FROM gone WHERE key IN (SELECT key FROM {name})")
             file.executemany(
-                f"INSERT INTO entries ({', '.join(ENTRY_COLUMNS)}) VALUES ({', '.join('?' * len(ENTRY_COLUMNS))})",
-                [encode_entry(entry) for entry in rest.entries],
+                f"INSERT INTO entries ({', '.join(ENTRIES.names)}) VALUES ({', '.join('?' * len(ENTRIES.names))})",
+                [ENTRIES.encode(entry) for entry in rest.entries],
             )
             changes.set_cursors(rest.cursors)
             changes.add_counts(rest.counters)

@@ -15,14 +15,13 @@ from reverie.domain.page import Page, Paragraph, validate_page, validate_paragra
 from reverie.domain.record import Record, validate_record
 from reverie.stores.codec import (
     CHANGE_COLUMNS,
-    ENTRY_COLUMNS,
+    ENTRIES,
     PARAGRAPHS,
     RECORDS,
     TABLES,
     TURNS,
     TableCodec,
     UnreadableRow,
-    decode_entry,
     decode_journal_entry,
     from_document,
     to_short_document,
@@ -218,17 +217,21 @@ def validate_value(value: Value) -> Value:
     return value
 
 
+def find_vanished(file: sqlite3.Connection, table: TableCodec[Any]) -> Iterator[tuple[int, Value | None]]:
+    """Yield the key and the value of things that the journal has and the table lacks; None for an unreadable value."""
+    sql = (
+        f"SELECT key, ({LATEST_DOCUMENT.format(key='made.key', before='')}) AS document "
+        "FROM journal AS made WHERE key = sequence AND subject = ? AND document IS NOT NULL "
+        f"AND NOT EXISTS (SELECT 1 FROM {table.name} WHERE key = made.key)"
+    )
+    for key, document in fetch_rows_tolerantly(file, sql, (table.subject,)):
+        yield key, decode_document_or_none(table, document)
+
+
 def _check_vanished(file: sqlite3.Connection, sound: bool) -> Iterator[StoreProblem]:
-    """Report things that the journal has and the tables lack."""
-    for subject, table in TABLES.items():
-        sql = (
-            f"SELECT key, ({LATEST_DOCUMENT.format(key='made.key', before='')}) AS document "
-            "FROM journal AS made WHERE key = sequence AND subject = ? AND document IS NOT NULL "
-            f"AND NOT EXISTS (SELECT 1 FROM {table.name} WHERE key = made.key)"
-        )
-        for key, document in fetch_rows_tolerantly(file, sql, (subject,)):
-            what = f"{subject} of key {key} is in the journal and not in the store"
-            missing = decode_document_or_none(table, document)
+    for table in TABLES.values():
+        for key, missing in find_vanished(file, table):
+            what = f"{table.subject} of key {key} is in the journal and not in the store"
             yield replace(_report(what, repairable=sound and missing is not None), missing=missing)
 
 
@@ -259,15 +262,9 @@ def _check_chain(file: sqlite3.Connection) -> Iterator[StoreProblem]:
         except UnreadableRow as error:
             yield _report(f"change {sequence} in the journal cannot be read: {error}", repairable=False)
             continue
-        if before is not None and before != earlier and not _is_same_value(TABLES[row[6]], before, earlier):
+        if before is not None and before != earlier:
             what = f"change {sequence} in the journal does not follow the one before"
             yield _report(what, repairable=False)
-
-
-def _is_same_value(table: TableCodec[Any], one: Any, other: Any) -> bool:
-    """Whether documents that differ hold the same value: before format 8 nothing was left out of them."""
-    value = decode_document_or_none(table, one)
-    return value is not None and value == decode_document_or_none(table, other)
 
 
 def _check_counters(file: sqlite3.Connection) -> Iterator[StoreProblem]:
@@ -293,9 +290,9 @@ def _check_positions(file: sqlite3.Connection, sound: bool) -> Iterator[StorePro
 
 
 def _check_entries(file: sqlite3.Connection) -> Iterator[StoreProblem]:
-    for row in fetch_rows_tolerantly(file, f"SELECT {', '.join(ENTRY_COLUMNS)} FROM entries", ()):
+    for row in fetch_rows_tolerantly(file, f"SELECT {', '.join(ENTRIES.names)} FROM entries", ()):
         try:
-            decode_entry(row)
+            ENTRIES.decode(row)
         except UnreadableRow as error:
             yield _report(f"entry {row[1]!r} of {row[0]!r} cannot be read: {error}", repairable=False)
 

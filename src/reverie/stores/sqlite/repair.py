@@ -14,10 +14,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from reverie.domain.change import Value
-from reverie.domain.conversation import SessionState
-from reverie.domain.page import HISTORY, Page, Paragraph
 from reverie.domain.passage import Analyse
-from reverie.domain.record import Record
 from reverie.stores.codec import (
     ANALYSIS_COLUMNS,
     PAGES,
@@ -28,7 +25,7 @@ from reverie.stores.codec import (
     Row,
     TableCodec,
     UnreadableRow,
-    encode_analyzed_text,
+    analyze_columns,
 )
 from reverie.stores.sqlite.integrity import (
     COUNTED,
@@ -36,15 +33,14 @@ from reverie.stores.sqlite.integrity import (
     decode_document_or_none,
     decode_row_or_none,
     find_damage,
+    find_vanished,
     is_contradicted,
     is_journal_sound,
 )
-from reverie.stores.sqlite.reading import fetch_rows_tolerantly, iter_rows_tolerantly
+from reverie.stores.sqlite.reading import iter_rows_tolerantly
 
 _TABLES: tuple[TableCodec[Any], ...] = (SESSIONS, RECORDS, PAGES, TURNS, PARAGRAPHS)
 """Sessions before their turns."""
-
-_NOT_SEARCHED: Row = (0, "", "", "", "")
 
 
 def repair_file(file: sqlite3.Connection, analyse: Analyse) -> None:
@@ -69,46 +65,41 @@ def repair_file(file: sqlite3.Connection, analyse: Analyse) -> None:
 def find_stale_analyses(file: sqlite3.Connection, analyse: Analyse) -> Iterator[str]:
     """Yield the ids of things whose stored words differ from what the analyzer makes of them."""
     for table in (RECORDS, TURNS, PARAGRAPHS):
-        for _, stored, value in _iter_analyses(file, table):
-            if stored != _analyze_value(analyse, value):
-                yield value.id
+        for _, value, _ in _iter_stale_analyses(file, table, analyse):
+            yield value.id
 
 
 def analyze_again(file: sqlite3.Connection, analyse: Analyse) -> None:
     """Analyse every text that can be read again, within one transaction, which the caller commits."""
     assignments = ", ".join(f"{name} = ?" for name in ANALYSIS_COLUMNS)
     for table in (RECORDS, TURNS, PARAGRAPHS):
-        sql = f"UPDATE {table.name} SET {assignments} WHERE key = ?"
-        for key, stored, value in _iter_analyses(file, table):
-            if stored != (analysis := _analyze_value(analyse, value)):
-                file.execute(sql, (*analysis, key))
+        for key, _, analysis in _iter_stale_analyses(file, table, analyse):
+            file.execute(f"UPDATE {table.name} SET {assignments} WHERE key = ?", (*analysis, key))
     _repair_counts(file)
 
 
-def _iter_analyses(file: sqlite3.Connection, table: TableCodec[Any]) -> Iterator[tuple[int, Row, Value]]:
-    """Yield key, stored analysis and value of the rows that can be read."""
-    columns = "".join(f"it.{name}, " for name in ANALYSIS_COLUMNS)
+def _iter_stale_analyses(
+    file: sqlite3.Connection, table: TableCodec[Any], analyse: Analyse
+) -> Iterator[tuple[int, Value, Row]]:
+    """Yield key, value and right analysis of the rows that can be read and have another analysis."""
+    columns = "".join(f", it.{name}" for name in ANALYSIS_COLUMNS)
     sql = (
-        f"SELECT it.key, {columns}{table.selected} FROM {table.source} WHERE it.key > ? "
+        f"SELECT it.key, {table.selected}{columns} FROM {table.source} WHERE it.key > ? "
         "ORDER BY it.key LIMIT ?"
     )
+    width = len(table.names)
     for key, *row in iter_rows_tolerantly(file, sql):
         try:
-            value = table.decode(row[len(ANALYSIS_COLUMNS) :])
+            value = table.decode(row[:width])
         except UnreadableRow:
             continue  # the check of the file reports it
-        yield key, tuple(row[: len(ANALYSIS_COLUMNS)]), value
+        if tuple(row[width:]) != (analysis := analyze_columns(value, analyse)):
+            yield key, value, analysis
 
 
 def _restore_missing_rows(file: sqlite3.Connection, table: TableCodec[Any], analyse: Analyse) -> None:
     """Insert the rows that the journal has and the table lacks."""
-    sql = (
-        f"SELECT key, ({LATEST_DOCUMENT.format(key='made.key', before='')}) FROM journal AS made "
-        "WHERE key = sequence AND subject = ? "
-        f"AND NOT EXISTS (SELECT 1 FROM {table.name} WHERE key = made.key)"
-    )
-    for key, document in fetch_rows_tolerantly(file, sql, (table.subject,)):
-        value = decode_document_or_none(table, document)
+    for key, value in find_vanished(file, table):
         row = None if value is None else _build_row(file, table, value, analyse)
         if row is not None:
             columns = ("key", *row)
@@ -125,60 +116,36 @@ def _find_wrong_rows(
     Args:
         unreadable: Whether rows that cannot be read are written again from the journal.
     """
-    derived = _list_derived_columns(table)
-    for key, stored, value, journaled in _iter_rows(file, table):
-        if journaled is None or (value != journaled and not (value is None and unreadable)):
-            continue
-        row = _build_row(file, table, journaled, analyse)
-        if row is not None and (value is None or stored != tuple(row[name] for name in derived)):
-            yield key, row
-
-
-def _iter_rows(
-    file: sqlite3.Connection, table: TableCodec[Any]
-) -> Iterator[tuple[int, Row, Value | None, Value | None]]:
-    """Yield key, derived columns, value, and value by the journal; None for a value that cannot be used."""
-    derived = _list_derived_columns(table)
-    columns = "".join(f"it.{name}, " for name in derived)
+    columns = "".join(f", it.{name}" for name in table.derived)
     sql = (
-        f"SELECT it.key, ({LATEST_DOCUMENT.format(key='it.key', before='')}), {columns}{table.selected} "
+        f"SELECT it.key, ({LATEST_DOCUMENT.format(key='it.key', before='')}), {table.selected}{columns} "
         f"FROM {table.source} WHERE it.key > ? ORDER BY it.key LIMIT ?"
     )
-    for key, document, *row in iter_rows_tolerantly(file, sql):
-        own = row[len(derived) :]
-        value, journaled = decode_row_or_none(table, own), decode_document_or_none(table, document)
-        if value is None and is_contradicted(table, own, document):
-            journaled = None
-        yield key, tuple(row[: len(derived)]), value, journaled
-
-
-def _list_derived_columns(table: TableCodec[Any]) -> tuple[str, ...]:
-    """Return the columns that follow from the value of a row."""
-    fingerprint = ("fingerprint",) if table is RECORDS else ()
-    return (*fingerprint, *(ANALYSIS_COLUMNS if table.analysed else ()))
+    width = len(table.names)
+    for key, document, *stored in iter_rows_tolerantly(file, sql):
+        row, derived = stored[:width], stored[width:]
+        value, journaled = decode_row_or_none(table, row), decode_document_or_none(table, document)
+        if value is None and (not unreadable or is_contradicted(table, row, document)):
+            continue
+        if journaled is None or value not in (None, journaled):
+            continue
+        right = _build_row(file, table, journaled, analyse)
+        if right is not None and (value is None or derived != [right[name] for name in table.derived]):
+            yield key, right
 
 
 def _build_row(
     file: sqlite3.Connection, table: TableCodec[Any], value: Value, analyse: Analyse
 ) -> dict[str, Any] | None:
     """Return all columns of a thing; None if its session is missing."""
-    row = dict(zip(table.columns, table.encode(value), strict=True))
+    columns = (*table.encode(value), *table.derive(value, analyse))
+    row = dict(zip((*table.names, *table.derived), columns, strict=True))
     if table is TURNS:
         session = file.execute("SELECT key FROM sessions WHERE id = ?", (row["session"],)).fetchone()
         if session is None:
             return None
         row["session"] = session[0]
-    if isinstance(value, Record):
-        row["fingerprint"] = value.fingerprint
-    if table.analysed:
-        row |= zip(ANALYSIS_COLUMNS, _analyze_value(analyse, value), strict=True)
     return row
-
-
-def _analyze_value(analyse: Analyse, value: Value) -> Row:
-    if isinstance(value, SessionState | Page) or (isinstance(value, Paragraph) and value.page != HISTORY):
-        return _NOT_SEARCHED
-    return encode_analyzed_text(analyse(value))
 
 
 def _repair_counts(file: sqlite3.Connection) -> None:

@@ -26,7 +26,7 @@ from reverie.domain.record import Record
 from reverie.domain.text.timestamps import to_microseconds
 from reverie.stores.codec import (
     CHANGE_COLUMNS,
-    ENTRY_COLUMNS,
+    ENTRIES,
     PAGES,
     PARAGRAPHS,
     RECORDS,
@@ -37,9 +37,8 @@ from reverie.stores.codec import (
     TableCodec,
     UnreadableRow,
     count_positions,
-    decode_entry,
-    encode_entry,
 )
+from reverie.stores.conditions import Conditions, build_placeholders
 from reverie.stores.forks import not_forking
 from reverie.stores.protocol import Order, StoreProblem
 from reverie.stores.sqlite import room
@@ -59,10 +58,7 @@ from reverie.stores.sqlite.repair import find_stale_analyses, repair_file
 from reverie.stores.sqlite.transaction import WriteTransaction, prepare_change
 from reverie.stores.sqlite.where import (
     EACH_TAG,
-    EVERYTHING,
     SEARCHED,
-    WhereClause,
-    build_placeholders,
     build_records_where,
     build_turns_where,
 )
@@ -90,7 +86,7 @@ _PASSAGE = {
     ),
 }
 _MEASURED = "subject IN ('record', 'turn', 'paragraph') AND area"
-_LIVE = {"record": "archived_at IS NULL", "turn": EVERYTHING, "paragraph": SEARCHED}
+_LIVE = {"record": "archived_at IS NULL", "turn": "true", "paragraph": SEARCHED}
 _REST: dict[Searchable, Row] = {
     "record": (),
     "turn": Passage(key=0, terms="", length=0, kind="turn")[9:],
@@ -247,12 +243,12 @@ class SQLiteStore:
         newest_first: bool = False,
     ) -> list[JournalEntry]:
         """Return journal rows in ascending order, or the newest first."""
-        where = WhereClause()
-        where.add_condition("sequence > ?", after)
+        where = Conditions()
+        where.add("sequence > ?", after)
         if until is not None:
-            where.add_condition("sequence <= ?", until)
+            where.add("sequence <= ?", until)
         if id is not None:
-            where.add_condition(
+            where.add(
                 f"sequence IN (SELECT sequence FROM journal WHERE sequence IN ({_KEYS_OF_ID}) UNION ALL "
                 f"SELECT sequence FROM journal WHERE key <> sequence AND key IN ({_KEYS_OF_ID}))",
                 *(id,) * 2 * _KEYS_OF_ID.count("?"),
@@ -287,21 +283,23 @@ class SQLiteStore:
     ) -> Iterator[Record]:
         """Yield the records that match a filter, newest first, from one state of the file."""
         where = build_records_where(wanted, containing)
-        sql = f"SELECT key FROM records WHERE {where} ORDER BY {order}_at DESC, key DESC LIMIT ? OFFSET ?"
+        sql = (
+            f"SELECT key FROM records AS it WHERE {where} ORDER BY {order}_at DESC, key DESC LIMIT ? OFFSET ?"
+        )
         return self._scan(RECORDS, sql, (*where.values, -1 if limit is None else limit, offset))
 
     def tally(self, what: Literal["category", "tag", "kind", "scope"], wanted: Filter) -> dict[str, int]:
         """Count the records that match a filter by category, tag, kind or scope."""
         where = build_records_where(wanted)
         column, source = {
-            "category": ("coalesce(category, '')", "records"),
-            "tag": ("value", f"records, {EACH_TAG}"),
-            "kind": ("kind", "records"),
-            "scope": ("scope", "records"),
+            "category": ("coalesce(category, '')", ""),
+            "tag": ("value", f", {EACH_TAG}"),
+            "kind": ("kind", ""),
+            "scope": ("scope", ""),
         }[what]
         # Counted here: GROUP BY would sort them all first, and takes three times as long.
         with self._connections.reading() as file:
-            found = file.execute(f"SELECT {column} FROM {source} WHERE {where}", where.values)
+            found = file.execute(f"SELECT {column} FROM records AS it{source} WHERE {where}", where.values)
             return dict(sorted(Counter(name for (name,) in found).items()))
 
     # -- conversations -------------------------------------------------------------------------------
@@ -336,7 +334,7 @@ class SQLiteStore:
         """Yield every turn that matches a filter, newest first, from one state of the file."""
         where = build_turns_where(wanted, containing)
         return self._scan(
-            TURNS, f"SELECT key FROM turns WHERE {where} ORDER BY at DESC, key DESC", where.values
+            TURNS, f"SELECT key FROM turns AS it WHERE {where} ORDER BY at DESC, key DESC", where.values
         )
 
     def session(self, id: str) -> SessionState | None:
@@ -350,9 +348,9 @@ class SQLiteStore:
         self, *, scopes: Sequence[str] | None = None, limit: int | None = None
     ) -> list[SessionOverview]:
         """Return sessions with their numbers of turns, the most recently active first."""
-        where = WhereClause()
+        where = Conditions()
         if scopes is not None:
-            where.among("it.scope", scopes)
+            where.add_any("it.scope", scopes)
         rows = self._connections.rows(
             f"SELECT {SESSIONS.selected}, last.position, coalesce(last.at, it.created_at) AS last_at "
             f"FROM {SESSIONS.source} LEFT JOIN turns AS last ON last.session = it.key AND last.position = "
@@ -477,7 +475,7 @@ class SQLiteStore:
             Filter(scopes=None if scopes is None else tuple(scopes), categories=(category,))
         )
         ((passages, tokens),) = self._connections.rows(
-            f"SELECT count(*), total(length) FROM records WHERE {where}", where.values
+            f"SELECT count(*), total(length) FROM records AS it WHERE {where}", where.values
         )
         return CollectionStats(passages=passages, tokens=int(tokens))
 
@@ -485,16 +483,16 @@ class SQLiteStore:
 
     def entries(self, namespace: str | None, *, now: datetime) -> list[Entry]:
         """Return the live entries of a namespace (None: of all) by namespace and key."""
-        where = WhereClause()
+        where = Conditions()
         if namespace is not None:
-            where.add_condition("namespace = ?", namespace)
-        where.add_condition("(expires_at IS NULL OR expires_at > ?)", to_microseconds(now))
+            where.add("namespace = ?", namespace)
+        where.add("(expires_at IS NULL OR expires_at > ?)", to_microseconds(now))
         rows = self._connections.rows(
-            f"SELECT {', '.join(ENTRY_COLUMNS)} FROM entries WHERE {where} ORDER BY namespace, key",
+            f"SELECT {', '.join(ENTRIES.names)} FROM entries WHERE {where} ORDER BY namespace, key",
             where.values,
         )
         try:
-            return [decode_entry(row) for row in rows]
+            return [ENTRIES.decode(row) for row in rows]
         except UnreadableRow as error:
             raise StoreCorrupt(
                 f"an entry {f'of namespace {namespace!r} ' if namespace is not None else ''}cannot be read, "
@@ -517,9 +515,9 @@ class SQLiteStore:
                 "DELETE FROM entries WHERE namespace = ? AND expires_at <= ?", (entry.namespace, moment)
             )
             file.execute(
-                f"INSERT OR REPLACE INTO entries ({', '.join(ENTRY_COLUMNS)}) "
-                f"VALUES ({build_placeholders(len(ENTRY_COLUMNS))})",
-                encode_entry(entry),
+                f"INSERT OR REPLACE INTO entries ({', '.join(ENTRIES.names)}) "
+                f"VALUES ({build_placeholders(len(ENTRIES.names))})",
+                ENTRIES.encode(entry),
             )
             return True
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from reverie.domain.change import Change, JournalEntry, Subject
-from reverie.domain.conversation import SessionState, Turn
-from reverie.domain.errors import StoreCorrupt
-from reverie.domain.page import HISTORY, Page, Paragraph
+from reverie.domain.conversation import Turn
+from reverie.domain.page import HISTORY
 from reverie.domain.passage import Analyse
 from reverie.domain.record import Record
 from reverie.domain.text.timestamps import to_microseconds
@@ -25,67 +24,54 @@ from reverie.stores.codec import (
     Row,
     TableCodec,
     UnreadableRow,
-    count_positions,
-    encode_analyzed_text,
     to_short_document,
 )
 from reverie.stores.conflicts import build_conflict
 
-_ARCHIVED_AT = RECORDS.columns.index("archived_at")
-_RECORD_SCOPE, _TURN_SCOPE = RECORDS.columns.index("scope"), TURNS.columns.index("scope")
-_PAGE = PARAGRAPHS.columns.index("page")
-_SESSION, _POSITION = TURNS.columns.index("session"), TURNS.columns.index("position")
-_NO_ANALYSIS: Row = ()
-_NOTHING_SEARCHED: Row = (0, "", "", "", "")
+_ARCHIVED_AT = RECORDS.names.index("archived_at")
+_RECORD_SCOPE, _TURN_SCOPE = RECORDS.names.index("scope"), TURNS.names.index("scope")
+_PAGE = PARAGRAPHS.names.index("page")
+_SESSION, _POSITION = TURNS.names.index("session"), TURNS.names.index("position")
+_LENGTH, _VOICE = (ANALYSIS_COLUMNS.index(name) - len(ANALYSIS_COLUMNS) for name in ("length", "voice"))
 
 
 class PreparedChange(NamedTuple):
-    """An edit and all that can be worked out before the transaction begins."""
+    """A change and all that can be worked out before the transaction begins.
+
+    Attributes:
+        edit: The change.
+        table: The table.
+        before: Columns of the value that is expected.
+        after: Columns of the new value, then those that follow from it.
+        document: The new value as the journal has it.
+    """
 
     edit: Change
     table: TableCodec[Any]
     before: Row | None
-    after: Row | None
-    fingerprint: str | None
-    analysis: Row
-    document: str | None
+    after: Row | None = None
+    document: str | None = None
 
 
 def prepare_change(edit: Change, analyse: Analyse) -> PreparedChange:
-    """Encode and analyse an edit, so that the lock is not held meanwhile."""
+    """Encode and analyse a change, so that the lock is not held meanwhile."""
     table = TABLES[edit.subject]
     before = None if edit.before is None else table.encode(edit.before)
-    value = edit.after
-    if value is None:
-        return PreparedChange(edit, table, before, None, None, _NO_ANALYSIS, None)
-    after = table.encode(value)
-    document = to_short_document(table, after)
-    if isinstance(value, SessionState | Page):
-        return PreparedChange(edit, table, before, after, None, _NO_ANALYSIS, document)
-    fingerprint = value.fingerprint if isinstance(value, Record) else None
-    unsearched = isinstance(value, Paragraph) and value.page != HISTORY
-    analysis = _NOTHING_SEARCHED if unsearched else encode_analyzed_text(analyse(value))
-    return PreparedChange(edit, table, before, after, fingerprint, analysis, document)
-
-
-def _list_extra_columns(table: TableCodec[Any]) -> tuple[str, ...]:
-    """Columns beside those of the value, in the order in which `_get_extra_values` gives them."""
-    fingerprint = ("fingerprint",) if table is RECORDS else ()
-    return (*fingerprint, *(ANALYSIS_COLUMNS if table.analysed else ()))
-
-
-def _get_extra_values(edit: PreparedChange) -> Row:
-    return edit.analysis if edit.fingerprint is None else (edit.fingerprint, *edit.analysis)
+    if edit.after is None:
+        return PreparedChange(edit, table, before)
+    after = table.encode(edit.after)
+    derived = table.derive(edit.after, analyse)
+    return PreparedChange(edit, table, before, (*after, *derived), to_short_document(table, after))
 
 
 def _build_insert(table: TableCodec[Any]) -> str:
-    columns = ("key", *table.columns, *_list_extra_columns(table))
+    columns = ("key", *table.names, *table.derived)
     return f"INSERT INTO {table.name} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
 
 
 def _build_select(table: TableCodec[Any]) -> str:
-    counted = "it.length, it.voice" if table.analysed else "0, ''"
-    return f"SELECT it.key, {counted}, {table.selected} FROM {table.source} WHERE it.id = ?"
+    derived = "".join(f", it.{name}" for name in table.derived)
+    return f"SELECT it.key, {table.selected}{derived} FROM {table.source} WHERE it.id = ?"
 
 
 _INSERT = {table.subject: _build_insert(table) for table in TABLES.values()}
@@ -99,6 +85,11 @@ _EMPTY = (
 _EARLIER_KEYS = (
     "SELECT gone.key FROM gone JOIN journal ON journal.sequence = gone.key "
     "WHERE gone.id = ? AND journal.subject = ?"
+)
+_AROUND = (
+    "SELECT EXISTS (SELECT 1 FROM turns WHERE session = ?1 AND position = ?2), "
+    "EXISTS (SELECT 1 FROM turns WHERE session = ?1 AND position = ?2 - 1), "
+    "EXISTS (SELECT 1 FROM turns WHERE session = ?1 AND position > ?2)"
 )
 _COUNT = "INSERT INTO counters VALUES (?, ?) ON CONFLICT DO UPDATE SET value = value + excluded.value"
 _MEASURE = (
@@ -118,34 +109,6 @@ class _Made(NamedTuple):
     edit: Change | None
 
 
-@dataclass(slots=True)
-class _Places:
-    """The positions of one session: how many it had, and which came and went since."""
-
-    had: int
-    gone: set[int] = field(default_factory=set)
-    new: set[int] = field(default_factory=set)
-
-    def add(self, position: int) -> None:
-        self.new.add(position)
-
-    def remove(self, position: int) -> None:
-        if position in self.new:
-            self.new.remove(position)
-        else:
-            self.gone.add(position)
-
-    def find_gap(self) -> int | None:
-        """Return the first position that is missing, if any. No position can occur twice."""
-        if any(position >= self.had for position in self.gone):
-            raise StoreCorrupt("an index of turns does not fit its table: run `reverie doctor --fix`")
-        count = self.had - len(self.gone) + len(self.new)
-        if all(p < count for p in self.new) and all(p in self.gone for p in range(count, self.had)):
-            return None
-        there = (p in self.new or (p < self.had and p not in self.gone) for p in range(count))
-        return next(position for position, present in enumerate(there) if not present)
-
-
 class WriteTransaction:
     """Edits as they are made, one after the other, and what has to be written once at their end."""
 
@@ -157,7 +120,7 @@ class WriteTransaction:
         self._erased: dict[tuple[Subject, str], int] = {}  # where the newest row of it stands in these
         self._measures: dict[tuple[str, str, str], list[int]] = {}
         self._sessions: dict[str, int] = {}
-        self._places: dict[int, _Places] = {}
+        self._places: set[tuple[int, int]] = set()  # session and position of turns that came or went
 
     def refuse_if_changed(self, since: int) -> None:
         """Raise `Conflict` if a record was changed after that sequence number."""
@@ -227,8 +190,7 @@ class WriteTransaction:
 
     def finish(self, *, actor: str, reason: str, at: datetime) -> list[JournalEntry]:
         """Check what only the whole can show, and write the journal and the counters."""
-        for session, places in self._places.items():
-            self._refuse_gap(session, places)
+        self._refuse_gaps()
         moment = to_microseconds(at)
         self._file.executemany(
             _JOURNAL,
@@ -256,16 +218,12 @@ class WriteTransaction:
 
     def _insert(self, edit: PreparedChange, key: int) -> None:
         assert edit.after is not None
-        row = edit.after
+        row = self._resolve_session_key(edit.table, edit.after)
+        with self._translating(edit):
+            self._file.execute(_INSERT[edit.table.subject], (key, *row))
+        self._count(edit.table, row, 1)
         if edit.table is TURNS:
-            row = self._resolve_session_key(row)
-        try:
-            self._file.execute(_INSERT[edit.table.subject], (key, *row, *_get_extra_values(edit)))
-        except sqlite3.IntegrityError as error:
-            raise self._translate_integrity_error(edit, error) from error
-        self._count(edit.table, edit.after, edit.analysis, 1)
-        if edit.table is TURNS:
-            self._places[row[_SESSION]].add(row[_POSITION])
+            self._places.add((row[_SESSION], row[_POSITION]))
         elif edit.table is SESSIONS:
             self._sessions[edit.edit.id] = key
 
@@ -275,57 +233,49 @@ class WriteTransaction:
         found = self._file.execute(_SELECT[table.subject], (name,)).fetchone()
         if found is None:
             raise build_conflict("missing", subject=table.subject, id=name)
-        key, length, voice, *columns = found
-        stored = tuple(columns)
+        key, *columns = found
+        stored = tuple(columns[: len(table.names)])
         if stored != edit.before and not _is_same_value(table, stored, edit.edit):
             raise build_conflict("changed", subject=table.subject, id=name)
-        self._count(table, stored, (length if type(length) is int else 0, voice), -1)
+        row = self._resolve_session_key(table, tuple(columns))
+        self._count(table, row, -1)
         if table is TURNS:
-            place = self._resolve_session_key(stored)
-            self._places[place[_SESSION]].remove(place[_POSITION])
+            self._places.add((row[_SESSION], row[_POSITION]))
         if edit.after is None:
             self._delete(edit, key)
         else:
-            self._update(edit, key, stored)
+            self._update(edit, key, row)
         return key, to_short_document(table, stored)
 
     def _update(self, edit: PreparedChange, key: int, stored: Row) -> None:
         assert edit.after is not None
-        table, row = edit.table, edit.after
-        # Only what differs: SQLite takes every index that has a named column apart and puts it together
-        # again. The columns of the analysis are in no index, and ride along.
-        changed = [n for n in range(len(row)) if row[n] != stored[n]]
-        names = [table.columns[n] for n in changed]
+        table = edit.table
+        row = self._resolve_session_key(table, edit.after)
+        # Only what differs: SQLite takes every index that has a named column apart and puts it together again.
+        names = (*table.names, *table.derived)
+        changed = {name: new for name, new, old in zip(names, row, stored, strict=True) if new != old}
+        if changed:
+            assignments = ", ".join(f"{name} = ?" for name in changed)
+            with self._translating(edit):
+                self._file.execute(
+                    f"UPDATE {table.name} SET {assignments} WHERE key = ?", (*changed.values(), key)
+                )
+        self._count(table, row, 1)
         if table is TURNS:
-            row = self._resolve_session_key(row)
-        names += _list_extra_columns(table)
-        values = [row[n] for n in changed] + [*_get_extra_values(edit)]
-        before = edit.edit.before
-        if isinstance(before, Record) and before.fingerprint == edit.fingerprint:
-            names.remove("fingerprint")
-            values.remove(edit.fingerprint)
-        if names:
-            assignments = ", ".join(f"{name} = ?" for name in names)
-            try:
-                self._file.execute(f"UPDATE {table.name} SET {assignments} WHERE key = ?", (*values, key))
-            except sqlite3.IntegrityError as error:
-                raise self._translate_integrity_error(edit, error) from error
-        self._count(table, edit.after, edit.analysis, 1)
-        if table is TURNS:
-            self._places[row[_SESSION]].add(row[_POSITION])
+            self._places.add((row[_SESSION], row[_POSITION]))
 
     def _delete(self, edit: PreparedChange, key: int) -> None:
-        try:
+        with self._translating(edit):
             self._file.execute(_DELETE[edit.table.subject], (key,))
-        except sqlite3.IntegrityError as error:
-            raise self._translate_integrity_error(edit, error) from error
         self._file.execute("INSERT INTO gone VALUES (?, ?)", (edit.edit.id, key))
         self._sessions.pop(edit.edit.id, None)
 
     # -- what belongs to it ------------------------------------------------------------------------
 
-    def _resolve_session_key(self, row: Row) -> Row:
-        """Return the columns of a turn with the key of its session in place of the id."""
+    def _resolve_session_key(self, table: TableCodec[Any], row: Row) -> Row:
+        """Return the columns, for a turn with the key of its session in place of the id."""
+        if table is not TURNS:
+            return row
         name = row[_SESSION]
         key = self._sessions.get(name)
         if key is None:
@@ -333,26 +283,29 @@ class WriteTransaction:
             if found is None:
                 raise build_conflict("no session", session=name, id=row[0])
             key = self._sessions[name] = found[0]
-        if key not in self._places:
-            (last,) = self._file.execute(
-                "SELECT max(position) FROM turns WHERE session = ?", (key,)
-            ).fetchone()
-            self._places[key] = _Places(had=count_positions(last, name))
         return (*row[:_SESSION], key, *row[_SESSION + 1 :])
 
-    def _refuse_gap(self, session: int, places: _Places) -> None:
-        gap = places.find_gap()
-        if gap is not None:
-            found = self._file.execute("SELECT id FROM sessions WHERE key = ?", (session,)).fetchone()
-            raise build_conflict("gap", session=found[0], position=gap)
+    def _refuse_gaps(self) -> None:
+        """Raise `Conflict` if a session has a gap in its positions.
 
-    def _count(self, table: TableCodec[Any], row: Row, analysis: Row, sign: int) -> None:
+        There was none before. So a turn that came must follow another one, and none may follow one that went.
+        """
+        for session, position in sorted(self._places):
+            is_there, is_before, is_after = self._file.execute(_AROUND, (session, position)).fetchone()
+            if (is_before or position == 0) if is_there else not is_after:
+                continue
+            rows = self._file.execute("SELECT position FROM turns WHERE session = ?", (session,)).fetchall()
+            gap = next(number for number in range(len(rows)) if (number,) not in rows)
+            (name,) = self._file.execute("SELECT id FROM sessions WHERE key = ?", (session,)).fetchone()
+            raise build_conflict("gap", session=name, position=gap)
+
+    def _count(self, table: TableCodec[Any], row: Row, sign: int) -> None:
         scope = _get_counted_scope(table, row)
         if scope is None:
             return
-        counter = self._measures.setdefault((table.subject, scope, analysis[1]), [0, 0])
+        counter = self._measures.setdefault((table.subject, scope, row[_VOICE]), [0, 0])
         counter[0] += sign
-        counter[1] += sign * analysis[0]
+        counter[1] += sign * (row[_LENGTH] if type(row[_LENGTH]) is int else 0)  # the file may be damaged
 
     def _write_measures(self) -> None:
         rows: list[tuple[str, str, str, int, int]] = [
@@ -369,6 +322,14 @@ class WriteTransaction:
             )
 
     # -- refusing ----------------------------------------------------------------------------------
+
+    @contextmanager
+    def _translating(self, edit: PreparedChange) -> Iterator[None]:
+        """Raise the conflict that a violated constraint stands for."""
+        try:
+            yield
+        except sqlite3.IntegrityError as error:
+            raise self._translate_integrity_error(edit, error) from error
 
     def _translate_integrity_error(self, edit: PreparedChange, error: sqlite3.IntegrityError) -> Exception:
         """Return the error that a violated constraint stands for; an unknown error itself."""
