@@ -7,14 +7,13 @@ records, can edit them, and undo what a program did. `key_value_codec` defines t
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from itertools import islice
 from types import MappingProxyType
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 from reverie.domain import category
 from reverie.domain.change import Change
@@ -35,10 +34,9 @@ from reverie.domain.text import relative_dates, timestamps
 from reverie.domain.text.validation import validate_count, validate_values
 from reverie.repositories import key_value_codec
 from reverie.repositories.key_value_codec import Item, Namespace, Place, PutItem
+from reverie.repositories.writing import WritingRepository
 from reverie.search.request import MOST_HITS, SearchRequest
 from reverie.search.searcher import Searcher
-from reverie.stores.forks import renew_lock_after_fork
-from reverie.stores.redacting import get_redactor
 from reverie.stores.writer import StoreWriter
 
 _CHUNK = 500
@@ -47,11 +45,10 @@ _SHARE = 100  # a value is kept longer only where that adds a hundredth of its t
 _LEAST_GAIN = timedelta(minutes=1)
 _REASON_EXPIRED = "expired"
 
-_T = TypeVar("_T")
 _Accept: TypeAlias = Callable[[Mapping[str, Any]], bool]
 
 
-class KeyValueStore:
+class KeyValueStore(WritingRepository):
     """Values under keys, in namespaces. Safe to use from several threads, and beside other processes.
 
     `Memory.key_value` returns it. Two programs that use different names never meet.
@@ -89,18 +86,14 @@ class KeyValueStore:
         Raises:
             InvalidInput: name, scope or origin is not of its form.
         """
+        super().__init__(writer)
         self.name = category.validate_category(name, name="shelf")
         self.scope = validate_scope(scope)
         validate_choice(origin, ORIGINS, name="origin")
         self._origin = origin
-        self._writer = writer
-        self._store = writer.store
         self._clock = writer.clock
         self._searching = searching
         self._zone = zone
-        self._redactor = get_redactor(writer.store)
-        self._lock = threading.Lock()
-        renew_lock_after_fork(self)
 
     # -- one value ---------------------------------------------------------------------------------------
 
@@ -441,10 +434,6 @@ class KeyValueStore:
     def _commit(self, edits: Sequence[Change], *, reason: str) -> None:
         if edits:
             self._writer.commit(edits, reason=reason)
-
-    def _run_with_retries(self, attempt: Callable[[int], _T]) -> _T:
-        with self._lock:
-            return self._writer.retrying(attempt)
 
 
 class _Wanted:

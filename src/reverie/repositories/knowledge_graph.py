@@ -8,14 +8,13 @@ undo. What is deleted is archived. Every call is one transaction. Decides nothin
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias, TypeVar
 
-from reverie.domain.change import Change, JournalEntry
+from reverie.domain.change import Change, JournalEntry, Value
 from reverie.domain.errors import Conflict, InvalidInput, NotFound, quote_value
 from reverie.domain.filter import Filter
 from reverie.domain.record import DATES, KEPT, LONGEST_LABEL, Record, validate_record
@@ -24,8 +23,7 @@ from reverie.domain.text import relative_dates
 from reverie.domain.text.validation import clean_text, validate_values
 from reverie.repositories import key_value_codec
 from reverie.repositories.key_value_codec import Place
-from reverie.stores.forks import renew_lock_after_fork
-from reverie.stores.redacting import get_redactor
+from reverie.repositories.writing import WritingRepository
 from reverie.stores.writer import StoreWriter
 
 CATEGORY: Final = "knowledge-graph"
@@ -38,9 +36,6 @@ FROM: Final = "from"
 RELATION: Final = "relation"
 TO: Final = "to"
 
-ATTEMPTS = 60
-"""Number of attempts before a change that meets others fails with `Conflict`."""
-
 _PATIENT = 30
 """After so many lost races a change insists no longer that no record at all was changed meanwhile; that
 nothing stands twice is held by the records' ids."""
@@ -48,7 +43,6 @@ nothing stands twice is held by the records' ids."""
 _MOST_FOLLOWED = 2_000
 """Changes after which it is quicker to read all anew than to follow them."""
 
-_LONGEST_PAUSE_S = 0.02
 _CLOCK_STEP = timedelta(seconds=1)
 """Records from so far in the future do not move the time of new ones."""
 
@@ -88,7 +82,7 @@ class _Graph:
     last: datetime = _LONG_AGO
 
 
-class KnowledgeGraph:
+class KnowledgeGraph(WritingRepository):
     """Entities with observations, and relations between them. Safe for several threads and processes.
 
     `Memory.knowledge_graph` gives it. Whatever is passed and returned has the reference server's form:
@@ -121,13 +115,9 @@ class KnowledgeGraph:
         Raises:
             InvalidInput: it is no scope.
         """
+        super().__init__(writer)
         self.scope = validate_scope(scope)
-        self._writer = writer
-        self._store = writer.store
         self._zone = zone
-        self._redactor = get_redactor(writer.store)
-        self._lock = threading.Lock()
-        renew_lock_after_fork(self)
         self._known: tuple[int, _Graph] = (-1, _Graph())
 
     def _reset_after_fork(self) -> None:
@@ -326,8 +316,7 @@ class KnowledgeGraph:
                 self._writer.commit(edits, reason=f"{CATEGORY}: {reason}", at=now, since=since_checked)
             return answer
 
-        with self._lock:
-            return self._writer.retrying(attempt)
+        return self._run_with_retries(attempt)
 
     def _clean_text(self, text: object, name: str) -> str:
         """Return a text as it is stored: without secrets, and without characters that cannot be stored."""
@@ -375,15 +364,15 @@ class KnowledgeGraph:
         if row.edit is None:
             return False
         before, after = row.edit.before, row.edit.after
-        for value in (before, after):
-            if isinstance(value, Record) and value.scope == self.scope and value.category == CATEGORY:
-                break
-        else:
+        if not self._is_ours(before) and not self._is_ours(after):
             return True
         if before is not None or not isinstance(after, Record) or after.archived:
             return False
         _take(graph, after)
         return True
+
+    def _is_ours(self, value: Value | None) -> bool:
+        return isinstance(value, Record) and value.scope == self.scope and value.category == CATEGORY
 
     def _build_entity_change(self, name: str, kind: str, now: datetime) -> Change:
         metadata = {ENTITY: name, ENTITY_TYPE: kind}

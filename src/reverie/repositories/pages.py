@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import logging
 import re
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from datetime import time as times
 from itertools import groupby
-from typing import Literal, TypeVar
+from typing import Literal
 
 from reverie.context import notes
 from reverie.context.ledger import build_remembered_cursor, parse_position
@@ -42,10 +41,10 @@ from reverie.domain.similarity.three_way_merge import merge_text
 from reverie.domain.text import timestamps, validation
 from reverie.domain.text.ids import NewId
 from reverie.domain.text.validation import validate_count
+from reverie.repositories.writing import WritingRepository
 from reverie.settings import Settings
-from reverie.stores.forks import renew_lock_after_fork
 from reverie.stores.protocol import Store
-from reverie.stores.redacting import get_redactor, redact_value
+from reverie.stores.redacting import redact_value
 from reverie.stores.writer import StoreWriter, add_extra_cursors
 
 _log = logging.getLogger("reverie")
@@ -62,8 +61,6 @@ _LINE_END = re.compile(r"\s*\n\s*")
 _STAMP = re.compile(r"(\[)?(\d{4}-\d{2}-\d{2})[ T](\d{2}:\d{2})(?(1)\]:?|:(?=\s))\s*")
 _NOTE_STAMP = re.compile(r"\[(\d{2}:\d{2})\] ")
 _SHORTEST_NOTE = 6  # tokens: notes are not shorter as a rule, and reading too few loses little
-
-_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +108,7 @@ def build_import_cursor(page: str) -> str:
     return f"imported:{page}"
 
 
-class Pages:
+class Pages(WritingRepository):
     """The pages and logs of a memory. Safe to use from several threads, and beside other processes."""
 
     def __init__(
@@ -120,13 +117,9 @@ class Pages:
         *,
         settings: Settings,
     ) -> None:
-        self._writer = writer
-        self._store = writer.store
-        self._redactor = get_redactor(writer.store)
+        super().__init__(writer)
         self._settings = settings
         self._latest_notes: tuple[tuple[int, date], list[Paragraph]] | None = None
-        self._lock = threading.Lock()
-        renew_lock_after_fork(self)
 
     # -- reading -----------------------------------------------------------------------------------------
 
@@ -457,10 +450,6 @@ class Pages:
             return placed
 
         return self._run_with_retries(attempt)
-
-    def _run_with_retries(self, attempt: Callable[[int], _T]) -> _T:
-        with self._lock:
-            return self._writer.retrying(attempt)
 
 
 # -- daily notes -------------------------------------------------------------------------------------------

@@ -7,12 +7,11 @@ processes that save the same fact leave one record, seen twice.
 from __future__ import annotations
 
 import copy
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from types import MappingProxyType
-from typing import Any, Literal, TypedDict, TypeVar
+from typing import Any, Literal, TypedDict
 
 from reverie.domain.category import ANTI_PATTERNS, GENERAL, validate_category
 from reverie.domain.change import Change
@@ -44,12 +43,13 @@ from reverie.domain.record import (
 )
 from reverie.domain.similarity.deduplication import Create, Decision, Reinforce, decide
 from reverie.domain.text import relative_dates, timestamps
+from reverie.repositories.writing import WritingRepository
 from reverie.search.analyzer import analyze
 from reverie.search.index.candidates import CandidateIndex
 from reverie.search.index.inverted_index import IndexedPassage, InvertedIndex, build_predicate
 from reverie.stores.forks import renew_lock_after_fork
 from reverie.stores.protocol import read_or_none
-from reverie.stores.redacting import get_redactor, redact_value
+from reverie.stores.redacting import redact_value
 from reverie.stores.writer import StoreWriter
 
 _PATIENT = 8
@@ -67,7 +67,6 @@ _STATEMENTS: tuple[Kind, ...] = (
 
 
 Outcome = Literal["created", "reinforced"]
-_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,7 +166,7 @@ class RecordChanges(TypedDict, total=False):
     metadata: Mapping[str, str]
 
 
-class RecordRepository:
+class RecordRepository(WritingRepository):
     """Changes records. Safe to use from several threads, and beside other processes."""
 
     def __init__(
@@ -184,14 +183,10 @@ class RecordRepository:
             index: Finds candidates for duplicates.
             zone: The owner's time zone, for dates such as "yesterday".
         """
-        self._writer = writer
-        self._store = writer.store
+        super().__init__(writer)
         self._clock = writer.clock
-        self._redactor = get_redactor(writer.store)
         self._index = index
         self._zone = zone
-        self._lock = threading.Lock()
-        renew_lock_after_fork(self)
 
     def acting(self, actor: str) -> RecordRepository:
         """Return the same repository with another actor."""
@@ -557,11 +552,6 @@ class RecordRepository:
                 "archive one of them instead"
             )
         return after
-
-    def _run_with_retries(self, attempt: Callable[[int], _T]) -> _T:
-        """Run `StoreWriter.retrying`, one thread at a time: a lock costs less than a lost race."""
-        with self._lock:
-            return self._writer.retrying(attempt)
 
 
 class _Pending:

@@ -8,7 +8,6 @@ anywhere; the readable folder mirrors what is done here. What a model is told ab
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal, TypeVar
@@ -28,7 +27,7 @@ from reverie.repositories.documents.records import RecordDocuments, ScopedDocume
 from reverie.repositories.key_value import KeyValueStore
 from reverie.repositories.pages import Pages
 from reverie.repositories.records import RecordRepository
-from reverie.stores.forks import renew_lock_after_fork
+from reverie.repositories.writing import WritingRepository
 from reverie.stores.writer import StoreWriter
 
 RECORDS = "records"
@@ -40,7 +39,7 @@ KEPT_AS = "memory-files"
 _T = TypeVar("_T")
 
 
-class Documents:
+class Documents(WritingRepository):
     """Text files of an agent, of which every change is journalled. `Scoped.documents` gives it.
 
     Safe to use from several threads, and beside other processes: each change is one transaction, made from
@@ -79,11 +78,9 @@ class Documents:
             look: Called first, to take in what a person changed in the readable files.
             determine_origin: Tells whose word a text is that shall be written; None where that is not known.
         """
+        super().__init__(writer)
         self.scope = scope
-        self._writer = writer
         self._look = look
-        self._lock = threading.Lock()
-        renew_lock_after_fork(self)
         self._mounts: dict[str, DocumentSource] = {
             RECORDS: RecordDocuments(
                 writer.store,
@@ -311,5 +308,4 @@ class Documents:
 
     def _run_with_retries(self, attempt: Callable[[int], _T]) -> _T:
         self._look()
-        with self._lock:
-            return self._writer.retrying(attempt)
+        return super()._run_with_retries(attempt)

@@ -1,0 +1,29 @@
+"""Base of repositories that change a store."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+from reverie.stores.forks import renew_lock_after_fork
+from reverie.stores.redacting import get_redactor
+from reverie.stores.writer import StoreWriter
+
+_T = TypeVar("_T")
+
+
+class WritingRepository:
+    """A repository that changes a store. Safe to use from several threads, and beside other processes."""
+
+    def __init__(self, writer: StoreWriter) -> None:
+        self._writer = writer
+        self._store = writer.store
+        self._redactor = get_redactor(writer.store)
+        self._lock = threading.Lock()
+        renew_lock_after_fork(self)
+
+    def _run_with_retries(self, attempt: Callable[[int], _T]) -> _T:
+        """Run `StoreWriter.retrying`, one thread at a time: a lock costs less than a lost race."""
+        with self._lock:
+            return self._writer.retrying(attempt)
