@@ -60,6 +60,7 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(40)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_time_grows_with_the_length_of_a_text_and_not_with_its_square(name: str) -> None:
