@@ -40,11 +40,11 @@ class UnreadableRow(Exception):
     """A row is not what was written. The message says how, and never quotes content."""
 
 
-# -- forms of columns ----------------------------------------------------------------------------------
+# -- types of columns ----------------------------------------------------------------------------------
 
 
-class Form(NamedTuple):
-    """Form in which a field stands in a column.
+class ColumnType(NamedTuple):
+    """How a field is stored in a column.
 
     Attributes:
         encode: Converts the field to the column.
@@ -59,16 +59,16 @@ class Form(NamedTuple):
     is_json: bool = False
 
 
-def _require(kind: type, what: str) -> Form:
-    """Return the form of a field that has this type in its column too."""
+def _require(kind: type, what: str) -> ColumnType:
+    """Return the column type of a field that has this type in its column too."""
 
     def refuse(stored: Any) -> Any:
         raise UnreadableRow(f"is no {what}")
 
-    return Form(kind, refuse, frozenset({kind}))
+    return ColumnType(kind, refuse, frozenset({kind}))
 
 
-def _choose_from(values: Collection[str]) -> Form:
+def _choose_from(values: Collection[str]) -> ColumnType:
     allowed = frozenset(values)
 
     def check(stored: Any) -> Any:
@@ -76,10 +76,10 @@ def _choose_from(values: Collection[str]) -> Form:
             raise UnreadableRow("is unknown")
         return stored
 
-    return Form(str, check)
+    return ColumnType(str, check)
 
 
-def _allow_none(form: Form) -> Form:
+def _allow_none(form: ColumnType) -> ColumnType:
     return form._replace(same=form.same | {NoneType})
 
 
@@ -160,15 +160,15 @@ def _decode_tool_calls(stored: Any) -> tuple[ToolCall, ...]:
 
 _TEXT = _require(str, "text")
 _NUMBER = _require(int, "number")
-_REAL = Form(lambda value: float(value) + 0.0, _decode_real)  # SQLite keeps no negative zero
-_SHARE = Form(float, _decode_share)
-_FLAG = Form(int, _decode_flag)
-_MOMENT = Form(to_microseconds, decode_moment)
-_WORDS = Form(lambda words: " ".join(words) or None, _decode_words)
+_REAL = ColumnType(lambda value: float(value) + 0.0, _decode_real)  # SQLite keeps no negative zero
+_SHARE = ColumnType(float, _decode_share)
+_FLAG = ColumnType(int, _decode_flag)
+_MOMENT = ColumnType(to_microseconds, decode_moment)
+_WORDS = ColumnType(lambda words: " ".join(words) or None, _decode_words)
 # Not by `to_json`, which takes four times as long.
-_TEXTS = Form(lambda texts: f"[{','.join(map(encode_basestring, texts))}]", _decode_texts, is_json=True)
-_METADATA = Form(lambda data: to_json(dict(data)) if data else "{}", _decode_metadata, is_json=True)
-_TOOL_CALLS = Form(
+_TEXTS = ColumnType(lambda texts: f"[{','.join(map(encode_basestring, texts))}]", _decode_texts, is_json=True)
+_METADATA = ColumnType(lambda data: to_json(dict(data)) if data else "{}", _decode_metadata, is_json=True)
+_TOOL_CALLS = ColumnType(
     lambda calls: to_json([[call.id, call.name, call.arguments] for call in calls]),
     _decode_tool_calls,
     is_json=True,
@@ -190,7 +190,7 @@ class Column(NamedTuple):
     """
 
     name: str
-    form: Form
+    form: ColumnType
     usual: Any = None
     copies: str = ""
     field: str = ""
