@@ -100,9 +100,8 @@ def test_what_stands_for_a_word_has_a_share_of_its_weight() -> None:
     term = dataclasses.replace(query.terms[0], alternatives=(Alternative("volvo", 0.5, "related"),))
     passages = [record(1, "my car"), record(2, "a Volvo"), record(3, "tea"), record(4, "car tax")]
     found = rank(dataclasses.replace(query, terms=(term,)), passages, statistics=counted(passages))
-    weights = {entry.key: entry.get_own_weights()[0] for entry in found}
-    assert weights[1] == weights[4]
-    assert weights[2] == pytest.approx(weights[1] / 2)
+    shares = {entry.key: entry.share for entry in found}
+    assert shares[1] > shares[2] > 0
 
 
 VOCABULARY = ["rock", "music", "cat", "garden", "train", "paint", "lamp", "river"]

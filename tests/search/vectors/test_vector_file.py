@@ -42,18 +42,6 @@ def test_only_the_kind_and_the_scopes_asked_for_are_searched(file):
     assert file.search(normalize_vector([1, 0, 0, 0]), "turn", [7, 8]).list_nearest(9) == [3]
 
 
-def test_two_vectors_are_alike_if_they_are_far_nearer_than_most(tmp_path):
-    file = VectorFile(tmp_path / "b.vectors", "space", 64)
-    vectors = np.random.default_rng(1).normal(size=(60, 64))
-    vectors[7] = vectors[3] + 0.2 * vectors[7]
-    file.write([make(key, vector, scope=1 + key % 2) for key, vector in enumerate(vectors, 1)])
-    assert file.find_alike([1, 4, 8, 9], "record", None, (0.0, 0.12)) >= {(4, 8), (8, 4)}
-    assert not {(1, 4), (4, 9), (1, 9)} & file.find_alike([1, 4, 8, 9], "record", None, (0.0, 0.12))
-    assert file.find_alike([1, 4, 8], "record", [2], (0.0, 0.12)) == frozenset()
-    assert file.find_alike([4, 8], "turn", None) == frozenset()
-    file.close()
-
-
 def test_a_removed_vector_leaves_no_byte(tmp_path):
     file = VectorFile(tmp_path / "a.vectors", "space", 4)
     file.write([make(0x1122334455667788, [1, 0.5, 0.25, 0.125], digest=0x99AABBCCDDEEFF11)])

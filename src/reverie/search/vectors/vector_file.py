@@ -40,12 +40,6 @@ TYPICAL_COSINE = (0.15, 0.12)
 
 _TYPICAL_COUNT = 20
 
-ALIKE = 3.5
-"""Standard deviations by which two vectors are nearer than most, if their texts tell of one thing."""
-
-_SAMPLE = 64
-"""Vectors of the scopes, at most, that tell how near most are."""
-
 _SUBJECTS: Mapping[Searchable, int] = MappingProxyType({"record": 1, "turn": 2, "paragraph": 3})
 
 
@@ -88,7 +82,12 @@ class Neighbours:
         self._keys = keys
         self._cosines = cosines
         self.count = len(keys)
-        self.mean, self.deviation = _measure_spread(cosines, typical)
+        mean, deviation = typical
+        total = self.count + _TYPICAL_COUNT
+        self.mean = (float(cosines.sum()) + _TYPICAL_COUNT * mean) / total
+        squares = float(np.square(cosines - self.mean).sum())
+        typical_squares = _TYPICAL_COUNT * (deviation**2 + (mean - self.mean) ** 2)
+        self.deviation = sqrt((squares + typical_squares) / total)
 
     def list_nearest(self, limit: int) -> list[int]:
         """Return the keys of the nearest vectors, nearest first."""
@@ -105,16 +104,6 @@ class Neighbours:
         places = np.minimum(np.searchsorted(self._keys, wanted), self.count - 1)
         known = self._keys[places] == wanted
         return dict(zip(wanted[known].tolist(), self._cosines[places[known]].tolist(), strict=True))
-
-
-def _measure_spread(cosines: Any, typical: tuple[float, float]) -> tuple[float, float]:
-    """Return mean and standard deviation of some cosines, with the typical ones as `_TYPICAL_COUNT` of them."""
-    mean, deviation = typical
-    total = cosines.size + _TYPICAL_COUNT
-    own_mean = (float(cosines.sum()) + _TYPICAL_COUNT * mean) / total
-    squares = float(np.square(cosines - own_mean).sum())
-    typical_square = deviation**2 + (mean - own_mean) ** 2
-    return own_mean, sqrt((squares + _TYPICAL_COUNT * typical_square) / total)
 
 
 def hash_text(text: str) -> int:
@@ -294,37 +283,6 @@ class VectorFile:
             np.dot(vectors.astype(np.float32), query, out=cosines[start : start + len(block)])
         cosines *= scales
         return Neighbours(keys, cosines[order], typical)
-
-    def find_alike(
-        self,
-        keys: Sequence[int],
-        subject: Searchable,
-        scopes: Sequence[int] | None,
-        typical: tuple[float, float] = TYPICAL_COSINE,
-    ) -> frozenset[tuple[int, int]]:
-        """Return the pairs of keys, both ways, whose vectors are `ALIKE` deviations nearer than most are."""
-        with self._lock:
-            places, scales, order, known = self._select(subject, None if scopes is None else tuple(scopes))
-            rows = self._rows()
-        if not len(known):
-            return frozenset()
-        wanted = np.asarray(keys, np.int64)
-        found = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
-        found = found[known[found] == wanted]
-        chosen = order[found]
-        sample = np.linspace(0, len(places) - 1, min(len(places), _SAMPLE)).astype(np.int64)
-
-        def read_vectors(selected: Any) -> Any:
-            return rows["vector"][places[selected]].astype(np.float32) * scales[selected, None]
-
-        vectors = read_vectors(chosen)
-        cosines = vectors @ read_vectors(sample).T
-        mean, deviation = _measure_spread(cosines[chosen[:, None] != sample], typical)
-        pairs = vectors @ vectors.T >= mean + ALIKE * deviation
-        np.fill_diagonal(pairs, val=False)
-        one, other = np.nonzero(pairs)
-        alike = known[found]
-        return frozenset(zip(alike[one].tolist(), alike[other].tolist(), strict=True))
 
     def find_damaged_rows(self) -> list[int]:
         """Return the places of rows whose checksum is wrong."""

@@ -150,27 +150,6 @@ class VectorIndex:
             self._note_failure(error)
         return None
 
-    def find_alike(
-        self, subject: Searchable, keys: Sequence[int], scopes: Sequence[str] | None
-    ) -> frozenset[tuple[int, int]]:
-        """Return the pairs of keys, both ways, that are far nearer to each other than things in the scopes are.
-
-        Without vectors there are none.
-        """
-        from reverie.search.vectors.vector_file import TYPICAL_COSINE, VectorFileDamaged, hash_text
-
-        try:
-            file = self._get_file()
-            if file is not None:
-                hashes = None if scopes is None else [hash_text(scope) for scope in scopes]
-                typical = getattr(self.embedder, "typical_cosine", TYPICAL_COSINE)
-                return file.find_alike(keys, subject, hashes, typical)
-        except VectorFileDamaged as error:
-            self._discard(error)
-        except OSError as error:
-            self._note_failure(error)
-        return frozenset()
-
     def status(self) -> VectorStatus:
         """Return the state of the vectors."""
         file = self._get_file()
