@@ -74,10 +74,7 @@ def _describe(operation: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
             *_describe_query(operation, schemas),
             *_describe_headers(operation),
         ],
-        "responses": {
-            str(status): _describe_answer(operation, kind, schemas)
-            for status, kind in operation.answers.items()
-        },
+        "responses": {str(status): _describe_answer(operation, schemas) for status in operation.statuses},
     }
     if operation.right is None:
         description["security"] = []
@@ -151,11 +148,11 @@ def _answers_etag(operation: Operation) -> bool:
     return operation.name in {"get_record", "get_session", "get_page", "get_entry", "get_entry_of_session"}
 
 
-def _describe_answer(operation: Operation, kind: Any, schemas: dict[str, Any]) -> dict[str, Any]:
+def _describe_answer(operation: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
     media_type = operation.media_type.partition(";")[0]
     return {
         "description": "Done.",
-        "content": {media_type: {"schema": _build_schema(kind, schemas, "serialization")}},
+        "content": {media_type: {"schema": _build_schema(operation.answer, schemas, "serialization")}},
     }
 
 

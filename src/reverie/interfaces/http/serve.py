@@ -31,7 +31,7 @@ from reverie.interfaces.http import (
     records,
     reviews,
 )
-from reverie.interfaces.http.operations import Answer, Call, Empty, OperationList
+from reverie.interfaces.http.operations import Call, Empty, OperationList
 from reverie.interfaces.http.problems import refuse
 from reverie.interfaces.http.protocol import PATH, ProtocolEndpoint
 from reverie.interfaces.http.server import HttpServer, ShowError, create_application
@@ -59,12 +59,12 @@ OPERATIONS += (
 
 
 @OPERATIONS.add("GET", "/openapi.json", None, query=Empty, answer=dict[str, Any])
-def describe_api(call: Call) -> Answer:
+def describe_api(call: Call) -> Any:
     """Return this description."""
     from reverie.interfaces.http.openapi import build_description  # here: few servers are asked for it
 
     del call
-    return Answer(build_description(OPERATIONS))
+    return build_description(OPERATIONS)
 
 
 SWITCH_S = 0.001

@@ -24,12 +24,13 @@ from starlette.types import ASGIApp
 from reverie.admin.stats import compute_folder_size
 from reverie.consolidation.gatherer import ACTOR
 from reverie.consolidation.waiting_plans import PlanShelf
+from reverie.domain.text.json_values import to_json_value
 from reverie.domain.text.timestamps import format_time
 from reverie.interfaces.http import problems
 from reverie.interfaces.http.limits import RateLimit
 from reverie.interfaces.http.live_stats import LiveStats
 from reverie.interfaces.http.metrics import Metrics
-from reverie.interfaces.http.operations import Answer, Call, Operation, parse_number
+from reverie.interfaces.http.operations import Answer, Call, Operation, parse_number, to_answer
 from reverie.interfaces.http.problems import Problem
 from reverie.interfaces.http.receipts import Receipts
 from reverie.interfaces.http.tokens import Caller, Right, TokenRegistry
@@ -189,8 +190,7 @@ class HttpServer:
         body = await read_body(request) if operation.body is not None else b""
         if after := request.headers.get("reverie-after"):
             await self._wait_for(after)
-        answer = await self.threads.run(partial(self._run, operation, request, body), lane=operation.lane)
-        return _to_response(operation, answer)
+        return await self.threads.run(partial(self._run, operation, request, body), lane=operation.lane)
 
     async def _wait_for(self, text: str) -> None:
         """Wait until this server has seen a change."""
@@ -208,7 +208,7 @@ class HttpServer:
             headers={"Retry-After": "1"},
         )
 
-    def _run(self, operation: Operation, request: Request, body: bytes) -> Answer:
+    def _run(self, operation: Operation, request: Request, body: bytes) -> Response:
         """Do what is asked; on a thread."""
         caller = self.authenticate(request.headers, right=operation.right, is_whole=operation.is_whole)
         limits = self.count_request(caller)
@@ -223,26 +223,26 @@ class HttpServer:
             method=request.method,
             path=request.path_params,
             query=query,
-            body=value,
             headers=request.headers,
         )
         if operation.needs_match and "if-match" not in request.headers:
             raise Problem(428, "This changes a thing: read it, and send its ETag as If-Match.")
         if operation.right is not None:  # health says nothing of files
             self.refresh_files()
-        answer = self._run_once(operation, call, request, body)
+
+        def act() -> Answer:
+            return to_answer(operation.perform(call, value))
+
+        key = request.headers.get("idempotency-key")
+        if key is None or operation.replay is None:
+            answer = act()
+        else:
+            asked = f"{request.method} {request.url.path}?{request.url.query}"
+            answer = self._receipts.run(call, key, asked, body, act, operation.replay)
         answer.headers.update(limits)
         if request.method != "GET" and operation.right is not None:
             answer.headers["Reverie-Sequence"] = str(self.sequence())
-        return answer
-
-    def _run_once(self, operation: Operation, call: Call, request: Request, body: bytes) -> Answer:
-        key = request.headers.get("idempotency-key")
-        if key is None or operation.replay is None:
-            answer: Answer = operation.run(call)
-            return answer
-        asked = f"{request.method} {request.url.path}?{request.url.query}"
-        return self._receipts.run(call, key, asked, body, partial(operation.run, call), operation.replay)
+        return _to_response(operation, answer)
 
     def count_request(self, caller: Caller) -> dict[str, str]:
         """Count a request of a caller, and return the headers that say what is left.
@@ -434,6 +434,7 @@ def _to_response(operation: Operation, answer: Answer) -> Response:
         return response
     if answer.body is None:
         return Response(status_code=answer.status, headers=answer.headers)
-    is_raw = isinstance(answer.body, bytes)
-    data = answer.body if is_raw else json.dumps(answer.body, ensure_ascii=False, allow_nan=False).encode()
+    data = answer.body
+    if not isinstance(data, bytes):
+        data = json.dumps(data, ensure_ascii=False, allow_nan=False, default=to_json_value).encode()
     return Response(data, answer.status, headers=answer.headers, media_type=operation.media_type)

@@ -182,11 +182,10 @@ class Site:
             method=view.method,
             path=request.path_params,
             query=query,
-            body=fields,
         )
         server.refresh_files()
         last = server.sequence()
-        shown = view.run(call)
+        shown = view.perform(call, fields)
         scope = getattr(query, "scope", "")
         if isinstance(shown, Redirect):
             done = _find_change(call, after=last) if shown.done is None else shown.done
