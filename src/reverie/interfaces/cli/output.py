@@ -101,6 +101,15 @@ def print_block(lead: str, text: str, about: str) -> None:
     click.echo(f"{lead.ljust(len(beside))}{body[len(beside) :]}\n")
 
 
+def print_items(lines: Iterable[str], *, most: int = 20) -> None:
+    """Print an indented line for each item; of more than `most` items, how many more there are."""
+    lines = [*lines]
+    for line in lines[:most]:
+        click.echo(f"  {escape_text(line)}")
+    if len(lines) > most:
+        click.echo(f"  and {len(lines) - most:,} more: --json lists them all")
+
+
 def print_text(text: str) -> None:
     """Print a text of several lines, each broken at the width of a terminal."""
     lines = escape_text(text).split("\n")

@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING
 import click
 
 from reverie.interfaces.cli import output
-from reverie.interfaces.cli.options import CommandContext, ExitCode, command
+from reverie.interfaces.cli.options import CommandContext, command
 
 if TYPE_CHECKING:
     from reverie.admin.erasure.redact_stored import SecretFinding
-
-_SHOWN = 20
 
 
 @command(json=True)
@@ -44,7 +42,7 @@ def redact(context: CommandContext, /, dry_run: bool, yes: bool) -> None:
             )
         report = preview if dry_run else memory.admin.redact()
     if context.as_json:
-        output.print_json(report.to_dict())
+        output.print_json(report)
     elif dry_run:
         _show(report.found)
         context.print_message("" if report.found else "No stored content looks like a secret.")
@@ -56,11 +54,7 @@ def redact(context: CommandContext, /, dry_run: bool, yes: bool) -> None:
                 f"Remains, because its name is a secret: {finding.subject} "
                 f"{output.one_line(finding.id)}; forget it."
             )
-    if report.pending:
-        output.print_message(
-            "Not finished; run `reverie doctor --fix` to finish: " + "; ".join(report.pending)
-        )
-        raise click.exceptions.Exit(ExitCode.UNAVAILABLE)
+    context.require_finished(report.pending)
 
 
 def _show(findings: Sequence[SecretFinding]) -> None:
@@ -68,10 +62,7 @@ def _show(findings: Sequence[SecretFinding]) -> None:
     if not output.is_terminal():
         output.print_rows((finding.subject, finding.id, ", ".join(finding.kinds)) for finding in findings)
         return
-    for finding in findings[:_SHOWN]:
-        suffix = ", earlier versions" if finding.past else ""
-        click.echo(
-            f"  {finding.subject} {output.escape_text(finding.id)}: {', '.join(finding.kinds)}{suffix}"
-        )
-    if len(findings) > _SHOWN:
-        click.echo(f"  and {len(findings) - _SHOWN:,} more: --json lists them all")
+    output.print_items(
+        f"{each.subject} {each.id}: {', '.join(each.kinds)}{', earlier versions' if each.past else ''}"
+        for each in findings
+    )
