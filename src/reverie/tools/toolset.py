@@ -242,16 +242,7 @@ class Toolset(Sequence[Tool]):
 
     def mcp(self) -> list[dict[str, Any]]:
         """Return the tools as the Model Context Protocol lists them, with output schemas and annotations."""
-        return [
-            provider_schemas.to_mcp(
-                tool.spec,
-                result=tool.result,
-                reads_only=tool.reads_only,
-                destructive=tool.destructive,
-                idempotent=tool.idempotent,
-            )
-            for tool in self
-        ]
+        return [provider_schemas.to_mcp(tool) for tool in self]
 
     # -- calls -------------------------------------------------------------------------------------------
 
@@ -279,9 +270,8 @@ class Toolset(Sequence[Tool]):
                     f"The arguments of {name} are no JSON ({error}). Call it again with a JSON object."
                 )
         if not isinstance(given, Mapping):
-            return ToolResult(
-                f"The arguments of {name} are {type(given).__name__}. Call it again with a JSON object.",
-                failed=True,
+            return _refuse(
+                f"The arguments of {name} are {type(given).__name__}. Call it again with a JSON object."
             )
         checked = parse_arguments(tool.spec, given)
         if checked.wrong:

@@ -51,9 +51,13 @@ def _list_records(view: ScopedMemory, *, archived: bool = False) -> list[Record]
 # -- banks -----------------------------------------------------------------------------------------------
 
 
-def _describe_bank(call: Call, view: ScopedMemory) -> dict[str, Any]:
+def _read_profile(view: ScopedMemory) -> Mapping[str, Any]:
     item = view.key_value(_STORE).get(_PROFILE, "profile")
-    stored: Mapping[str, Any] = {} if item is None else item.value
+    return {} if item is None else item.value
+
+
+def _describe_bank(call: Call, view: ScopedMemory) -> dict[str, Any]:
+    stored = _read_profile(view)
     return {
         "bank_id": call.path["bank"],
         "name": stored.get("name", call.path["bank"]),
@@ -74,8 +78,7 @@ def write_bank(call: Call, body: AnyFields) -> Any:
     if "reflect_mission" in given:
         given["mission"] = given.pop("reflect_mission")
     view = _open_bank(call)
-    item = view.key_value(_STORE).get(_PROFILE, "profile")
-    view.key_value(_STORE).put(_PROFILE, "profile", {**({} if item is None else item.value), **given})
+    view.key_value(_STORE).put(_PROFILE, "profile", {**_read_profile(view), **given})
     return _describe_bank(call, view)
 
 
@@ -248,11 +251,8 @@ def list_memories(call: Call) -> Any:
         limit = offset = -1
     if limit < 1 or offset < 0:
         raise InvalidInput("limit or offset is wrong: pass whole numbers, limit from 1")
-    state, text, kind = (
-        fields.get("state", "valid"),
-        str(fields.get("q") or "").casefold(),
-        fields.get("type"),
-    )
+    state, kind = fields.get("state", "valid"), fields.get("type")
+    text = str(fields.get("q") or "").casefold()
     if state not in ("valid", "invalidated"):
         raise _refuse(f"the state {state!r}")
     records = [

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from datetime import date, datetime, time
 from typing import Any
 
@@ -99,11 +99,14 @@ def _read_ids(call: Call, record: Record) -> dict[str, str | None]:
     ids: dict[str, str | None] = {
         f"{name}_id": record.metadata.get(f"{METADATA}{name}_id") for name in ENTITIES
     }
-    own = record.scope.removeprefix(call.caller.scope).removeprefix("/")
-    entity = parse_scope_name(own)
-    if entity is not None:
-        ids[f"{entity[0]}_id"] = entity[1]
+    if (owner := _find_owner(call, record.scope)) is not None:
+        ids[f"{owner[0]}_id"] = owner[1]
     return ids
+
+
+def _find_owner(call: Call, scope: str) -> tuple[str, str] | None:
+    """Return the type and the name of whom a scope belongs to, within that of the token."""
+    return parse_scope_name(scope.removeprefix(call.caller.scope).removeprefix("/"))
 
 
 def _read_metadata(record: Record) -> dict[str, Any] | None:
@@ -118,13 +121,12 @@ def _read_metadata(record: Record) -> dict[str, Any] | None:
 
 
 def _to_memory(call: Call, record: Record) -> dict[str, Any]:
-    categories = [*([record.category] if record.category else []), *record.tags]
     return {
         "id": record.id,
         "memory": record.content,
         **_read_ids(call, record),
         "metadata": _read_metadata(record),
-        "categories": categories,
+        "categories": [*filter(None, [record.category]), *record.tags],
         "created_at": format_time(record.created_at),
         "updated_at": format_time(record.updated_at),
         "expiration_date": None if record.expires_at is None else record.expires_at.date().isoformat(),
@@ -187,16 +189,16 @@ def _parse_messages(given: object) -> list[dict[str, str]]:
 def add_memories(call: Call, body: AnyFields) -> Any:
     """Save messages as records: the user's as drafts, and all of them as turns too if `infer` is on."""
     fields = read_fields(call, body)
-    filters = fields.get("filters") if isinstance(fields.get("filters"), Mapping) else {}
+    filters = fields["filters"] if isinstance(fields.get("filters"), Mapping) else {}
     ids = {
-        name: str(value)
-        for name in (f"{each}_id" for each in ENTITIES)
-        if (value := fields.get(name) or (filters or {}).get(name))
+        kind: str(value)
+        for kind in ENTITIES
+        if (value := fields.get(f"{kind}_id") or filters.get(f"{kind}_id"))
     }
     if not ids:
         raise Problem(400, "Nobody is named: pass user_id, agent_id, app_id or run_id.")
-    owner = next(name for name in (f"{each}_id" for each in ENTITIES) if name in ids)
-    view = call.open_scope(build_scope_name(owner.removesuffix("_id"), ids.pop(owner)))
+    owner = next(iter(ids))
+    view = call.open_scope(build_scope_name(owner, ids.pop(owner)))
     messages = _parse_messages(fields.get("messages"))
     infers = fields.get("infer") is not False
     expires = _parse_moment(fields.get("expiration_date"), "expiration_date")
@@ -204,7 +206,7 @@ def add_memories(call: Call, body: AnyFields) -> Any:
     if expires is not None and expires <= now:
         raise InvalidInput("expiration_date has passed: pass a later one")
     metadata = _parse_metadata(fields.get("metadata")) | {
-        f"{METADATA}{name}": text for name, text in ids.items()
+        f"{METADATA}{kind}_id": text for kind, text in ids.items()
     }
     created = _parse_moment(fields.get("timestamp"), "timestamp")
     records = [
@@ -221,7 +223,7 @@ def add_memories(call: Call, body: AnyFields) -> Any:
         if not infers or message["role"] == "user"
     ]
     if infers:
-        name = f"{_SESSION}:{ids['run_id']}" if "run_id" in ids else _SESSION
+        name = f"{_SESSION}:{ids['run']}" if "run" in ids else _SESSION
         view.session(name).add_many(_to_turns(call, messages, created))
     saved = view.save_many(records)
     results = [
@@ -418,13 +420,11 @@ def delete_memory(call: Call) -> Any:
     return {"message": "Memory deleted: it is archived, and can be restored."}
 
 
-def _archive(call: Call, names: Iterable[str]) -> int:
-    count = 0
+def _archive(call: Call, names: Collection[str]) -> int:
     for name in names:
         view, record = _find_record(call, name)
         view.archive(record.id, reason="deleted over mem0's interface")
-        count += 1
-    return count
+    return len(names)
 
 
 @OPERATIONS.add("DELETE", "/v1/memories/", "write")
@@ -471,16 +471,15 @@ def list_entities(call: Call) -> Any:
     """List users, agents, apps and runs that have memories."""
     results = []
     for scope, count in sorted(call.server.store.tally("scope", Filter()).items()):
-        own = scope.removeprefix(call.caller.scope).removeprefix("/")
-        entity = parse_scope_name(own) if call.is_own(scope) else None
-        if entity is not None:
+        owner = _find_owner(call, scope) if call.is_own(scope) else None
+        if owner is not None:
             newest = next(iter(call.whole.scoped(scope).list(limit=1, parts=True)), None)
             at = None if newest is None else format_time(newest.updated_at)
             results.append(
                 {
-                    "id": own,
-                    "name": entity[1],
-                    "type": entity[0],
+                    "id": scope.removeprefix(call.caller.scope).removeprefix("/"),
+                    "name": owner[1],
+                    "type": owner[0],
                     "total_memories": count,
                     "created_at": at,
                     "updated_at": at,
@@ -507,10 +506,5 @@ def delete_entity(call: Call) -> Any:
 @OPERATIONS.add("GET", "/v1/ping/", "read")
 def answer_ping(call: Call) -> Any:
     """Say who the token is; mem0's client asks for it first."""
-    caller = call.caller
-    return {
-        "status": "ok",
-        "org_id": "reverie",
-        "project_id": caller.scope or "reverie",
-        "user_email": None,
-    }
+    project = call.caller.scope or "reverie"
+    return {"status": "ok", "org_id": "reverie", "project_id": project, "user_email": None}

@@ -201,6 +201,10 @@ def answer_reference(call: Call, reference: Any) -> Any:
     return reference
 
 
+OPERATION_OF: dict[Handler, Operation] = {}
+"""Operation that each function is; the one that was added last."""
+
+
 class OperationList(list[Operation]):
     """Operations on one subject, in the order in which their paths are tried."""
 
@@ -230,7 +234,8 @@ class OperationList(list[Operation]):
                 "query": Empty if options.get("is_whole") else ScopeQuery,
             }
             fields = {**usual, **self._common, **options}
-            self.append(Operation(method=method, path=path, run=run, right=right, **fields))
+            OPERATION_OF[run] = Operation(method=method, path=path, run=run, right=right, **fields)
+            self.append(OPERATION_OF[run])
             return run
 
         return register

@@ -8,18 +8,14 @@ import re
 import secrets
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import lru_cache, partial
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeVar
 
 import anyio
 from pydantic import BaseModel, ValidationError
-from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
-from starlette.routing import Route
-from starlette.types import ASGIApp
 
 from reverie.admin.stats import compute_folder_size
 from reverie.consolidation.gatherer import ACTOR
@@ -34,7 +30,7 @@ from reverie.interfaces.http.operations import Answer, Call, Operation, parse_nu
 from reverie.interfaces.http.problems import Problem
 from reverie.interfaces.http.receipts import Receipts
 from reverie.interfaces.http.tokens import Caller, Right, TokenRegistry
-from reverie.interfaces.http.web import LARGEST_BODY, RequestGuard, list_hosts
+from reverie.interfaces.http.web import LARGEST_BODY
 from reverie.interfaces.mcp.threads import CallThreads
 from reverie.memory import Memory
 from reverie.stores.protocol import Store
@@ -45,9 +41,6 @@ BODY_S = 30
 
 WAIT_S = 2.0
 """Seconds that a request with `Reverie-After` waits for that change."""
-
-ShowError: TypeAlias = Callable[[Request, Problem], Response | None]
-"""Function that answers a request that failed in a form of its own; None where it leaves that to the server."""
 
 _PROBE = "http.probe"
 _T = TypeVar("_T")
@@ -74,7 +67,7 @@ class _Recent(Generic[_T]):
 
 
 class HttpServer:
-    """Server of one memory; `create_application` makes what a web server runs.
+    """Server of one memory; `serve.build_application` makes what a web server runs.
 
     Attributes:
         memory: The open memory.
@@ -303,66 +296,6 @@ class HttpServer:
                 "This is about all scopes, and the token is bound to one. Use one without.",
                 kind="scope-bound",
             )
-
-
-def create_application(
-    server: HttpServer,
-    operations: Sequence[Operation],
-    *,
-    host: str,
-    allowed: Iterable[str] = (),
-    others: Iterable[Route],
-    show_error: ShowError | None,
-    lifespan: Any,
-) -> ASGIApp:
-    """Create the ASGI application of a server.
-
-    Args:
-        server: The server.
-        operations: What it offers.
-        host: Address it listens on.
-        allowed: Additional accepted host names.
-        others: Further routes.
-        show_error: Function that answers those who shall not see an error as JSON; None where all shall.
-        lifespan: Function that returns a context to run in.
-    """
-    methods: dict[str, dict[str, Operation]] = {}
-    for each in operations:
-        methods.setdefault(each.path, {})[each.method] = each
-
-    def build_route(path: str, by_method: dict[str, Operation]) -> Route:
-        async def endpoint(request: Request) -> Response:
-            method = "GET" if request.method == "HEAD" else request.method
-            return await server.answer(by_method[method], request)
-
-        return Route(path, endpoint, methods=list(by_method))
-
-    async def answer_error(request: Request, error: Exception) -> Response:
-        """Answer a request that no operation is for, or that met a bug."""
-        problem = _describe_http_error(request, error)
-        shown = None if show_error is None else show_error(request, problem)
-        return problem.to_response(instance=request.url.path) if shown is None else shown
-
-    app = Starlette(
-        routes=[*(build_route(path, by_method) for path, by_method in methods.items()), *others],
-        exception_handlers={HTTPException: answer_error, Exception: answer_error},
-        lifespan=lifespan,
-    )
-    app.router.redirect_slashes = False
-    return RequestGuard(app, hosts=list_hosts(host, allowed))
-
-
-def _describe_http_error(request: Request, error: Exception) -> Problem:
-    """Return the problem that an error of the web framework is."""
-    if not isinstance(error, HTTPException):
-        return problems.build_problem(error)
-    what = {
-        404: f"There is nothing at {request.url.path[:200]!r}. See /openapi.json for what there is.",
-        405: f"{request.method} is not possible here. See /openapi.json for what is.",
-    }
-    detail = what.get(error.status_code, str(error.detail))
-    status = error.status_code if error.status_code in problems.TITLES else 400
-    return Problem(status, detail, headers=error.headers)
 
 
 # -- parts of requests and answers -----------------------------------------------------------------------

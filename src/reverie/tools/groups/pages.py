@@ -150,7 +150,7 @@ def _read_page(pages: Pages, name: str) -> ToolResult:
         shown = ", ".join(names) or "none"
         raise NotFound(f"there is no page {name}; there are: {shown}")
     text = pages.read(name)
-    message = f"{name} ({rendering.format_count(len(text), 'character')}):\n{rendering.format_verbatim(text)}"
+    message = f"{name} ({rendering.format_count(len(text), 'character')}):\n{escaping.fence(text)}"
     is_doubted = is_log(name) and any(
         each.origin in UNTRUSTED or is_unconfirmed(each.content) for each in pages.paragraphs(name)
     )

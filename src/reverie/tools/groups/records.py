@@ -17,6 +17,7 @@ from reverie.domain.secrets.redactor import has_redaction
 from reverie.domain.text import escaping
 from reverie.llm.messages import ToolSpec
 from reverie.repositories.records import SaveResult
+from reverie.search.hits import Hit
 from reverie.tools import rendering, schemas
 from reverie.tools.memory_protocol import MemoryLike
 from reverie.tools.toolset import Tool, ToolResult, Toolset
@@ -50,7 +51,7 @@ def build_long_term_tools(memory: MemoryLike, *, now: Callable[[], datetime], so
         parts = [part for name in record.parts if (part := memory.get(name)) is not None]
         under = ["It sums up:", *(render.render_record(part) for part in parts)] if parts else []
         return ToolResult(
-            "\n".join([*lines, rendering.format_verbatim(record.content), *under]),
+            "\n".join([*lines, escaping.fence(record.content), *under]),
             {"record": rendering.build_record_data(record), "text": escaping.strip_invisible(record.content)},
             trusted=record.origin not in UNTRUSTED,
         )
@@ -94,7 +95,7 @@ def build_saved_data(saved: SaveResult) -> Mapping[str, Any]:
 
 
 def format_hits_result(
-    hits: rendering.Hits,
+    hits: Sequence[Hit],
     now: datetime,
     *,
     noun: Sequence[str] = ("memory", "memories"),

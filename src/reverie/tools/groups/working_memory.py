@@ -93,8 +93,7 @@ def _read(
 ) -> ToolResult:
     entry = _get_entry(working, given, listing)
     return ToolResult(
-        f"{render.fold_text(entry.key)} ({_format_lifetime(entry, now())}):\n"
-        f"{rendering.format_verbatim(entry.data)}",
+        f"{render.fold_text(entry.key)} ({_format_lifetime(entry, now())}):\n{escaping.fence(entry.data)}",
         {"entry": rendering.build_entry_data(entry, now()), "text": escaping.strip_invisible(entry.data)},
         trusted=False,  # an entry has no origin, and often is what a tool said
     )

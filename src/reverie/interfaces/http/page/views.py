@@ -13,20 +13,11 @@ from pydantic import ValidationError
 
 from reverie.domain.text.json_values import to_json_value
 from reverie.domain.text.timestamps import to_utc
-from reverie.interfaces.http import (
-    administration,
-    changes,
-    conflicts,
-    conversations,
-    pages,
-    problems,
-    records,
-    reviews,
-)
+from reverie.interfaces.http import problems
 from reverie.interfaces.http.operations import (
+    OPERATION_OF,
     Call,
     Handler,
-    Operation,
     OperationList,
     ScopeQuery,
     parse_number,
@@ -34,13 +25,6 @@ from reverie.interfaces.http.operations import (
 )
 from reverie.interfaces.http.problems import Problem
 from reverie.interfaces.http.tokens import Right
-
-OPERATION_OF: Mapping[Handler, Operation] = {
-    each.run: each
-    for module in (records, conflicts, conversations, pages, changes, reviews, administration)
-    for each in module.OPERATIONS
-}
-"""Operation that each function of the API is."""
 
 
 class Screen:
