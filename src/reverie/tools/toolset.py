@@ -24,7 +24,7 @@ from reverie.domain.errors import (
 )
 from reverie.llm.messages import ToolSpec
 from reverie.tools import provider_schemas
-from reverie.tools.arguments import parse_arguments
+from reverie.tools.arguments import WrongArguments, parse_arguments
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
@@ -273,11 +273,10 @@ class Toolset(Sequence[Tool]):
             return _refuse(
                 f"The arguments of {name} are {type(given).__name__}. Call it again with a JSON object."
             )
-        checked = parse_arguments(tool.spec, given)
-        if checked.wrong:
-            return _refuse(checked.wrong)
         try:
-            return tool.run(checked.arguments)
+            return tool.run(parse_arguments(tool.spec, given))
+        except WrongArguments as error:
+            return _refuse(str(error))
         except StoreError:
             raise
         except ReverieError as error:

@@ -156,11 +156,6 @@ def is_terminal() -> bool:
     return sys.stdout.isatty()
 
 
-def should_show_progress(*, quiet: bool) -> bool:
-    """Whether to draw a progress bar."""
-    return not quiet and sys.stderr.isatty()
-
-
 @contextmanager
 def show_progress(what: str, total: int | None, *, quiet: bool) -> Iterator[Callable[[int], None]]:
     """Draw a progress bar on standard error, if that is a terminal.
@@ -170,7 +165,7 @@ def show_progress(what: str, total: int | None, *, quiet: bool) -> Iterator[Call
         total: Total number; None if unknown.
         quiet: Whether to show nothing.
     """
-    if not should_show_progress(quiet=quiet):
+    if quiet or not sys.stderr.isatty():
         yield lambda done: None
         return
     with click.progressbar(

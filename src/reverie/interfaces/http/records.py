@@ -89,11 +89,6 @@ def save_record(call: Call, given: schemas.RecordInput) -> Answer:
     return _answer_saved(call.view.save_many([_build_new_record(call, given)])[0])
 
 
-def _answer_batch(results: list[SaveResult]) -> Answer:
-    reference = [{"id": each.record.id, "outcome": each.outcome} for each in results]
-    return Answer({"results": results}, reference=reference)
-
-
 def _replay_batch(call: Call, reference: Any) -> Any:
     return {"results": [_replay_saved(call, each).body for each in reference]}
 
@@ -101,7 +96,9 @@ def _replay_batch(call: Call, reference: Any) -> Any:
 @OPERATIONS.add("POST", "/v1/records/batch", "write", answer=schemas.SavedRecords, replay=_replay_batch)
 def save_records(call: Call, given: schemas.RecordBatch) -> Answer:
     """Save several records in one transaction."""
-    return _answer_batch(call.view.save_many([_build_new_record(call, each) for each in given.records]))
+    results = call.view.save_many([_build_new_record(call, each) for each in given.records])
+    reference = [{"id": each.record.id, "outcome": each.outcome} for each in results]
+    return Answer({"results": results}, reference=reference)
 
 
 @OPERATIONS.add("GET", "/v1/records", "read", query=schemas.RecordListQuery, answer=schemas.RecordPage)

@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, cast
+from typing import Any
 
 from reverie.domain.errors import InvalidInput
 from reverie.domain.record import HOME_LAYERS, ORIGINS, UNTRUSTED, Layer, Origin, Record
 from reverie.llm.messages import ToolSpec
-from reverie.repositories.records import RecordChanges
 from reverie.stores.writer import retry_conflicts
 from reverie.tools import rendering, schemas
 from reverie.tools.groups import records
@@ -120,7 +119,7 @@ def update_record(
         changes = dict(change(record))
         if changes.get("content") not in (None, record.content):
             changes["origin"] = lower_trust(record.origin)
-        return memory.update(record.id, expected=record, **cast(RecordChanges, changes))
+        return memory.update(record.id, expected=record, **changes)
 
     return retry_conflicts(attempt, read_state=lambda: records.get_live_record(memory, given))
 
