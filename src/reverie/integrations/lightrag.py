@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import json
 import logging
+import queue
 import re
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -175,9 +176,21 @@ class LightRAG:
             if busy:
                 return ""
             self._waiting += 1
-        asking = _Asking(lambda: self._query_server(query), done=self._finish_query)
-        answer = asking.wait(self._timeout_s)
-        if answer is None:
+        answers: queue.SimpleQueue[str | Exception] = queue.SimpleQueue()
+
+        def ask() -> None:
+            try:
+                answers.put(self._query_server(query))
+            except (LightRAGUnavailable, LightRAGRejected, RuntimeError) as error:  # the last: it was closed
+                answers.put(error)
+            finally:
+                with self._lock:
+                    self._waiting -= 1
+
+        threading.Thread(target=ask, name="reverie-lightrag", daemon=True).start()
+        try:
+            answer = answers.get(timeout=self._timeout_s)
+        except queue.Empty:
             self.count("late")
             self._late += 1
             if self._late >= _MOST_LATE:
@@ -196,10 +209,6 @@ class LightRAG:
     def _pause(self) -> None:
         self._late = 0
         self._not_before = time.monotonic() + _PAUSE_S
-
-    def _finish_query(self) -> None:
-        with self._lock:
-            self._waiting -= 1
 
     def _query_server(self, query: str) -> str:
         reply = self._post("/query", {"query": query, **self._query}, timeout_s=self._timeout_s)
@@ -249,34 +258,6 @@ class LightRAG:
         """Count an event in `counts`."""
         with self._lock:
             self.counts[name] += 1
-
-
-class _Asking:
-    """Request in a thread, so that the caller can stop waiting."""
-
-    def __init__(self, ask: Callable[[], str], *, done: Callable[[], None]) -> None:
-        self._answer: str | Exception | None = None
-        self._is_there = threading.Event()
-
-        def run() -> None:
-            try:
-                self._answer = ask()
-            except (
-                LightRAGUnavailable,
-                LightRAGRejected,
-                RuntimeError,
-            ) as error:  # httpx raises the last once it is closed
-                self._answer = error
-            finally:
-                done()
-                self._is_there.set()
-
-        threading.Thread(target=run, name="reverie-lightrag", daemon=True).start()
-
-    def wait(self, seconds: float) -> str | Exception | None:
-        """Return the answer or the error; None where there is neither in time."""
-        self._is_there.wait(seconds)
-        return self._answer
 
 
 def format_context(context: str) -> str:

@@ -11,7 +11,6 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from reverie.llm.messages import ToolSpec
@@ -23,25 +22,16 @@ _SHOWN = 60
 _MOST_SENTENCES = 5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ParsedArguments:
-    """Arguments of a call after the check.
+class WrongArguments(Exception):
+    """Arguments do not match their schema. The message tells the model what they should be."""
 
-    Attributes:
-        arguments: The given arguments, each of its type; empty where something is wrong.
-        wrong: Sentences for the model that say what is wrong; empty if nothing is.
+
+def parse_arguments(spec: ToolSpec, given: Mapping[Any, Any]) -> Mapping[str, Any]:
+    """Return the arguments of a call in the types of the schema.
+
+    Raises:
+        WrongArguments: some do not match it.
     """
-
-    arguments: Mapping[str, Any] = field(default_factory=dict)
-    wrong: str = ""
-
-
-class _Wrong(Exception):
-    """An argument does not match its schema. The message says what it should be."""
-
-
-def parse_arguments(spec: ToolSpec, given: Mapping[Any, Any]) -> ParsedArguments:
-    """Return the arguments of a call in the types of the schema."""
     wanted: Mapping[str, Mapping[str, Any]] = spec.parameters.get("properties", {})
     required = spec.parameters.get("required", ())
     sentences = []
@@ -58,15 +48,15 @@ def parse_arguments(spec: ToolSpec, given: Mapping[Any, Any]) -> ParsedArguments
             continue
         try:
             arguments[name] = _convert_value(rule, value)
-        except _Wrong as error:
+        except WrongArguments as error:
             sentences.append(f"{name} {error}.")
     if missing:
         sentences.insert(0, f"{spec.name} needs {', '.join(missing)}.")
     if not sentences:
-        return ParsedArguments(arguments=arguments)
+        return arguments
     left = len(sentences) - _MOST_SENTENCES
     more = f" ({left} more of its arguments are wrong.)" if left > 0 else ""
-    return ParsedArguments(wrong=" ".join(sentences[:_MOST_SENTENCES]) + more)
+    raise WrongArguments(" ".join(sentences[:_MOST_SENTENCES]) + more)
 
 
 # -- one argument ------------------------------------------------------------------------------------------
@@ -85,13 +75,13 @@ def _convert_value(rule: Mapping[str, Any], value: Any) -> Any:
     if kind == "array":
         return _list(rule, value)
     if kind == "object" and not isinstance(value, Mapping):
-        raise _Wrong(f"is {_format_value(value)}: pass a JSON object")
+        raise WrongArguments(f"is {_format_value(value)}: pass a JSON object")
     return value
 
 
 def _convert_string(rule: Mapping[str, Any], value: Any) -> str:
     if not isinstance(value, str):
-        raise _Wrong(f"is {_format_value(value)}: pass a string")
+        raise WrongArguments(f"is {_format_value(value)}: pass a string")
     allowed = rule.get("enum")
     if allowed is not None:
         meant = value.strip().casefold()
@@ -99,11 +89,11 @@ def _convert_string(rule: Mapping[str, Any], value: Any) -> str:
             if isinstance(each, str) and each.casefold() == meant:
                 return each
         words = ", ".join(str(each) for each in allowed if each is not None)
-        raise _Wrong(f"is {_format_value(value)}: pass one of {words}")
+        raise WrongArguments(f"is {_format_value(value)}: pass one of {words}")
     if len(value) > rule.get("maxLength", math.inf):
-        raise _Wrong(f"has {len(value):,} characters: at most {rule['maxLength']:,} are allowed")
+        raise WrongArguments(f"has {len(value):,} characters: at most {rule['maxLength']:,} are allowed")
     if len(value) < rule.get("minLength", 0):
-        raise _Wrong("is empty: pass some text")
+        raise WrongArguments("is empty: pass some text")
     return value
 
 
@@ -113,7 +103,7 @@ def _convert_integer(value: Any) -> int:
     if isinstance(value, float) and math.isfinite(value) and value == int(value):
         return int(value)
     if isinstance(value, bool) or not isinstance(value, int):
-        raise _Wrong(f"is {_format_value(value)}: pass a whole number")
+        raise WrongArguments(f"is {_format_value(value)}: pass a whole number")
     return value
 
 
@@ -121,7 +111,7 @@ def _convert_number(value: Any) -> float:
     if isinstance(value, str) and _NUMBER.fullmatch(value.strip()):
         return float(value)
     if isinstance(value, bool) or not isinstance(value, int | float) or not _is_finite(value):
-        raise _Wrong(f"is {_format_value(value)}: pass a number")
+        raise WrongArguments(f"is {_format_value(value)}: pass a number")
     return value
 
 
@@ -136,7 +126,7 @@ def _check_bounds(rule: Mapping[str, Any], value: float) -> float:
     least, most = rule.get("minimum"), rule.get("maximum")
     if (least is not None and value < least) or (most is not None and value > most):
         bounds = f"from {least:,} to {most:,}" if most is not None else f"of {least:,} or more"
-        raise _Wrong(f"is {_format_value(value)}: pass a number {bounds}")
+        raise WrongArguments(f"is {_format_value(value)}: pass a number {bounds}")
     return value
 
 
@@ -144,7 +134,7 @@ def _convert_boolean(value: Any) -> bool:
     if isinstance(value, str) and value.strip().casefold() in {"true", "false"}:
         return value.strip().casefold() == "true"
     if not isinstance(value, bool):
-        raise _Wrong(f"is {_format_value(value)}: pass true or false")
+        raise WrongArguments(f"is {_format_value(value)}: pass true or false")
     return value
 
 
@@ -153,17 +143,17 @@ def _list(rule: Mapping[str, Any], value: Any) -> list[Any]:
     if isinstance(value, str):
         value = _from_text(value, item)
     if not isinstance(value, Sequence):
-        raise _Wrong(f"is {_format_value(value)}: pass a list of {item.get('type', 'value')}s")
+        raise WrongArguments(f"is {_format_value(value)}: pass a list of {item.get('type', 'value')}s")
     value = [each for each in value if each is not None and (each != "" or item.get("minLength") == 0)]
     most = rule.get("maxItems", math.inf)
     if len(value) > most:
-        raise _Wrong(f"has {len(value):,} items: at most {most:,} are allowed")
+        raise WrongArguments(f"has {len(value):,} items: at most {most:,} are allowed")
     items = []
     for number, each in enumerate(value, start=1):
         try:
             items.append(_convert_value(item, each))
-        except _Wrong as error:
-            raise _Wrong(f"is a list whose item {number} {error}") from None
+        except WrongArguments as error:
+            raise WrongArguments(f"is a list whose item {number} {error}") from None
     return items
 
 

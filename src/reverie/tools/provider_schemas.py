@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from reverie.llm.messages import ToolSpec
+
+if TYPE_CHECKING:
+    from reverie.tools.toolset import Tool
 
 _NOT_STRICT = {"minLength", "maxLength", "default"}
 """Keywords that strict mode refuses. The arguments are checked against the whole schema in any case."""
@@ -55,31 +58,20 @@ def to_anthropic(specs: Iterable[ToolSpec], *, cached: bool) -> list[dict[str, A
     return tools
 
 
-def to_mcp(
-    spec: ToolSpec,
-    *,
-    result: Mapping[str, Any] | None,
-    reads_only: bool,
-    destructive: bool,
-    idempotent: bool,
-) -> dict[str, Any]:
-    """Return an element of the answer to `tools/list`; the arguments are the fields of `Tool`.
-
-    Args:
-        result: Schema of the structured content; None for `TEXT_RESULT`.
-    """
-    title = spec.name.replace("_", " ").capitalize()
+def to_mcp(tool: Tool) -> dict[str, Any]:
+    """Return an element of the answer to `tools/list`."""
+    title = tool.name.replace("_", " ").capitalize()
     return {
-        "name": spec.name,
+        "name": tool.name,
         "title": title,
-        "description": spec.description,
-        "inputSchema": to_plain_json(spec.parameters),
-        "outputSchema": to_plain_json(TEXT_RESULT if result is None else result),
+        "description": tool.spec.description,
+        "inputSchema": to_plain_json(tool.spec.parameters),
+        "outputSchema": to_plain_json(TEXT_RESULT if tool.result is None else tool.result),
         "annotations": {
             "title": title,
-            "readOnlyHint": reads_only,
-            "destructiveHint": destructive,
-            "idempotentHint": idempotent or reads_only,
+            "readOnlyHint": tool.reads_only,
+            "destructiveHint": tool.destructive,
+            "idempotentHint": tool.idempotent or tool.reads_only,
             "openWorldHint": False,
         },
     }

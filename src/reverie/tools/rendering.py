@@ -33,14 +33,6 @@ def format_age(then: datetime, now: datetime) -> str:
     return "today" if not days else "1 day ago" if days == 1 else f"{days} days ago"
 
 
-Hits = Sequence[Hit]
-
-
-def format_verbatim(text: str) -> str:
-    """Return a text unchanged, between marks that it cannot contain."""
-    return escaping.fence(text)
-
-
 def format_count(count: int, one: str, many: str = "") -> str:
     """Return a number with its noun: `1 memory`, `2 memories`."""
     return f"{count:,} {one if count == 1 else many or f'{one}s'}"

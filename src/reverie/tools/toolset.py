@@ -24,7 +24,7 @@ from reverie.domain.errors import (
 )
 from reverie.llm.messages import ToolSpec
 from reverie.tools import provider_schemas
-from reverie.tools.arguments import parse_arguments
+from reverie.tools.arguments import WrongArguments, parse_arguments
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
@@ -242,16 +242,7 @@ class Toolset(Sequence[Tool]):
 
     def mcp(self) -> list[dict[str, Any]]:
         """Return the tools as the Model Context Protocol lists them, with output schemas and annotations."""
-        return [
-            provider_schemas.to_mcp(
-                tool.spec,
-                result=tool.result,
-                reads_only=tool.reads_only,
-                destructive=tool.destructive,
-                idempotent=tool.idempotent,
-            )
-            for tool in self
-        ]
+        return [provider_schemas.to_mcp(tool) for tool in self]
 
     # -- calls -------------------------------------------------------------------------------------------
 
@@ -279,15 +270,13 @@ class Toolset(Sequence[Tool]):
                     f"The arguments of {name} are no JSON ({error}). Call it again with a JSON object."
                 )
         if not isinstance(given, Mapping):
-            return ToolResult(
-                f"The arguments of {name} are {type(given).__name__}. Call it again with a JSON object.",
-                failed=True,
+            return _refuse(
+                f"The arguments of {name} are {type(given).__name__}. Call it again with a JSON object."
             )
-        checked = parse_arguments(tool.spec, given)
-        if checked.wrong:
-            return _refuse(checked.wrong)
         try:
-            return tool.run(checked.arguments)
+            return tool.run(parse_arguments(tool.spec, given))
+        except WrongArguments as error:
+            return _refuse(str(error))
         except StoreError:
             raise
         except ReverieError as error:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 from reverie.domain import provenance
 from reverie.domain.errors import InvalidInput
@@ -17,24 +17,16 @@ from reverie.domain.page import MEMORY, parse_daily_note_day
 from reverie.domain.record import UNTRUSTED, Origin, Record
 from reverie.repositories.pages import Pages
 from reverie.repositories.records import NewRecord, SaveResult
-from reverie.tools.memory_protocol import MemoryLike
+from reverie.tools.memory_protocol import MemoryLike, SessionLike
 
 
-class OriginSource(Protocol):
-    """Conversation that knows whose words stand before the model."""
-
-    def determine_origin(self, text: str) -> Origin:
-        """Return the origin of a text that the model wants to save."""
-        ...
-
-
-def guard_trust(memory: MemoryLike, session: OriginSource) -> MemoryLike:
+def guard_trust(memory: MemoryLike, session: SessionLike) -> MemoryLike:
     """Return the memory as tools may use it in a conversation."""
     return cast(MemoryLike, _GuardedMemory(memory, session))
 
 
 class _GuardedMemory:
-    def __init__(self, memory: MemoryLike, session: OriginSource) -> None:
+    def __init__(self, memory: MemoryLike, session: SessionLike) -> None:
         self._memory = memory
         self._session = session
 
@@ -67,15 +59,13 @@ class _GuardedMemory:
         return self._memory.update(id, expected=expected, **changes)
 
     def _lower_origin(self, content: object, origin: Origin) -> Origin:
-        return (
-            provenance.least_trusted(origin, self._session.determine_origin(content))
-            if isinstance(content, str)
-            else origin
-        )
+        if not isinstance(content, str):
+            return origin  # which is refused
+        return provenance.least_trusted(origin, self._session.determine_origin(content))
 
 
 class _GuardedPages:
-    def __init__(self, pages: Pages, session: OriginSource) -> None:
+    def __init__(self, pages: Pages, session: SessionLike) -> None:
         self._pages = pages
         self._session = session
 

@@ -217,6 +217,39 @@ class Connection:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class ScopeConnection:
+    """Connection for the operations on one scope.
+
+    Attributes:
+        connection: The connection to the server.
+        scope: The scope, within that of the token.
+    """
+
+    connection: Connection
+    scope: str = ""
+
+    def send(
+        self,
+        method: str,
+        *path: str,
+        body: Any = None,
+        headers: Mapping[str, str] | None = None,
+        **query: Any,
+    ) -> Reply:
+        """Send a request about the scope, and return the answer; see `Connection.request`.
+
+        Args:
+            path: Parts of the path under `/v1`.
+        """
+        given = {"scope": self.scope or None, **query}
+        return self.connection.request(method, quote_path(*path), body, query=given, headers=headers)
+
+    def ask(self, method: str, *path: str, **more: Any) -> Any:
+        """Send a request about the scope, and return the value of the answer; see `send`."""
+        return self.send(method, *path, **more).value
+
+
 def quote_path(*parts: str) -> str:
     """Return a path under `/v1` of some parts, quoted."""
     return "/v1/" + "/".join(quote(part, safe="") for part in parts)

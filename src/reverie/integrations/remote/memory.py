@@ -6,7 +6,7 @@ import builtins
 import random
 import time
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from typing import Any, Unpack
 
@@ -18,7 +18,7 @@ from reverie.domain.filter import ListFilters, SearchFilters
 from reverie.domain.record import Kind, Layer, Origin, Record
 from reverie.domain.scope import join_scope
 from reverie.domain.text.timestamps import Duration, parse_time
-from reverie.integrations.remote.connection import Connection, Reply, quote_path
+from reverie.integrations.remote.connection import Connection, Reply, ScopeConnection, quote_path
 from reverie.integrations.remote.parts import (
     RemoteHistory,
     RemotePages,
@@ -62,13 +62,10 @@ class RemoteReader:
         scope: The scope, within that of the token.
     """
 
-    def __init__(
-        self, connection: Connection, *, scope: str = "", as_of: datetime | int | None = None
-    ) -> None:
-        self.scope = scope
+    def __init__(self, connection: ScopeConnection, *, as_of: datetime | int | None = None) -> None:
+        self.scope = connection.scope
         self._connection = connection
-        self._scope = {"scope": scope or None}
-        self._view = {**self._scope, "as_of": as_of}
+        self._as_of = as_of
 
     def get(self, id: str) -> Record | None:
         """Return a record, archived or not; None if there is none in view."""
@@ -88,7 +85,7 @@ class RemoteReader:
         found = [
             parse_value(Record, each)
             for archived in asked
-            for each in self._page("records", {**_name_all(filters), "archived": archived}, limit)
+            for each in self._page("records", limit=limit, **_name_all(filters) | {"archived": archived})
         ]
         return sorted(found, key=lambda record: record.created_at, reverse=True)[:limit]
 
@@ -112,25 +109,24 @@ class RemoteReader:
             "mode": mode,
             "unit": unit,
         }
-        hits = self._connection.request("POST", quote_path("search"), body, query=self._view).value["hits"]
-        return [Hit.from_dict(each) for each in hits]
+        found = self._connection.ask("POST", "search", body=body, as_of=self._as_of)
+        return [Hit.from_dict(each) for each in found["hits"]]
 
     def _fetch(self, id: str) -> tuple[Record, str] | None:
         """Return a record and its ETag; None if there is none in view."""
         try:
-            reply = self._connection.request("GET", quote_path("records", id), query=self._view)
+            reply = self._connection.send("GET", "records", id, as_of=self._as_of)
         except NotFound:
             return None
         return parse_value(Record, reply.value), reply.headers["etag"]
 
-    def _page(self, path: str, query: Mapping[str, Any], limit: int | None) -> builtins.list[dict[str, Any]]:
+    def _page(self, *path: str, limit: int | None, **query: Any) -> builtins.list[dict[str, Any]]:
         """Return the items of a list, page by page."""
         items: list[dict[str, Any]] = []
         cursor = None
         while limit is None or len(items) < limit:
             wanted = _MOST if limit is None else min(_MOST, limit - len(items))
-            given = {**self._view, **query, "limit": wanted, "cursor": cursor}
-            page = self._connection.request("GET", f"/v1/{path}", query=given).value
+            page = self._connection.ask("GET", *path, as_of=self._as_of, limit=wanted, cursor=cursor, **query)
             items += page["items"]
             cursor = page["next"]
             if cursor is None:
@@ -164,15 +160,15 @@ class RemoteMemory(RemoteReader):
         Raises:
             InvalidInput: the address is none of HTTP.
         """
-        self._open(Connection(url, token=token, timeout=timeout, patience=patience), "")
+        self._open(ScopeConnection(Connection(url, token=token, timeout=timeout, patience=patience)))
 
-    def _open(self, connection: Connection, scope: str) -> None:
-        super().__init__(connection, scope=scope)
-        self.pages = RemotePages(connection)
+    def _open(self, connection: ScopeConnection) -> None:
+        super().__init__(connection)
+        self.pages = RemotePages(replace(connection, scope=""))
         self.scratchpad = RemoteWorkingMemory(
-            connection, "/v1/scratchpad", scope, build_scope_namespace(scope)
+            connection, ("scratchpad",), build_scope_namespace(connection.scope)
         )
-        self.history = RemoteHistory(connection, scope)
+        self.history = RemoteHistory(connection)
 
     def __enter__(self) -> RemoteMemory:
         return self
@@ -182,23 +178,24 @@ class RemoteMemory(RemoteReader):
 
     def close(self) -> None:
         """Close the connections. Another call opens them again."""
-        self._connection.close()
+        self._connection.connection.close()
 
     def scoped(self, scope: str) -> RemoteMemory:
         """Return the memory of a scope within this one; `*` reads all scopes, with the right `admin`."""
         memory = RemoteMemory.__new__(RemoteMemory)
-        memory._open(self._connection, scope if scope == "*" else join_scope(self.scope, scope))
+        inner = scope if scope == "*" else join_scope(self.scope, scope)
+        memory._open(replace(self._connection, scope=inner))
         return memory
 
     def as_of(self, moment: datetime | int) -> RemoteReader:
         """Return what this scope was at an earlier time, or after the change of that number."""
-        return RemoteReader(self._connection, scope=self.scope, as_of=moment)
+        return RemoteReader(self._connection, as_of=moment)
 
     def request(
         self, method: str, path: str, body: Any = None, *, query: Mapping[str, Any] | None = None
     ) -> Reply:
         """Send any request of the API, such as `("POST", "/v1/forget/preview", {"match": "tea"})`."""
-        return self._connection.request(method, path, body, query=query)
+        return self._connection.connection.request(method, path, body, query=query)
 
     # -- saving and changing -----------------------------------------------------------------------------
 
@@ -243,25 +240,21 @@ class RemoteMemory(RemoteReader):
             created_at=created_at,
             draft=draft,
         )
-        body = _describe_record(record)
-        return _parse_saved(
-            self._connection.request("POST", quote_path("records"), body, query=self._scope).value
-        )
+        return _parse_saved(self._connection.ask("POST", "records", body=_describe_record(record)))
 
     def save_many(self, records: Iterable[str | NewRecord | Mapping[str, Any]]) -> builtins.list[SaveResult]:
         """Save many records in this scope, 200 in one transaction; see `Memory.save_many`."""
         given = [_describe_record(each) for each in records]
-        path = quote_path("records", "batch")
         results: list[SaveResult] = []
         for start in range(0, len(given), _MOST):
             body = {"records": given[start : start + _MOST]}
-            reply = self._connection.request("POST", path, body, query=self._scope)
-            results += map(_parse_saved, reply.value["results"])
+            saved = self._connection.ask("POST", "records", "batch", body=body)
+            results += map(_parse_saved, saved["results"])
         return results
 
     def promote(self, id: str, *, to: str = "") -> SaveResult:
         """Copy a record to a wider scope; see `Memory.promote`."""
-        return _parse_saved(self._change(id, "promote", {"to": to}))
+        return _parse_saved(self._connection.ask("POST", "records", id, "promote", body={"to": to}))
 
     def update(self, id: str, *, expected: Record | None = None, **changes: Unpack[RecordChanges]) -> Record:
         """Change fields of a record; see `Memory.update`.
@@ -270,7 +263,7 @@ class RemoteMemory(RemoteReader):
             Conflict: the record is no longer `expected`. If the connection broke before, it may be because this
                 change was made.
         """
-        path, body, etag = quote_path("records", id), dict[str, Any](changes), "*"
+        body, etag = dict[str, Any](changes), "*"
         for tries in range(1, _TRIES + 1):
             if expected is not None or "metadata" in changes:
                 record, etag = self._require(id)
@@ -279,15 +272,13 @@ class RemoteMemory(RemoteReader):
                 if "metadata" in changes:  # the API merges it, and `update` replaces it
                     body["metadata"] = dict.fromkeys(record.metadata) | dict(changes["metadata"])
             try:
-                reply = self._connection.request(
-                    "PATCH", path, body, query=self._scope, headers={"If-Match": etag}
-                )
+                changed = self._connection.ask("PATCH", "records", id, body=body, headers={"If-Match": etag})
             except Conflict:
                 if expected is not None or tries == _TRIES:
                     raise
                 time.sleep(random.uniform(0, 0.01 * tries))
             else:
-                return parse_value(Record, reply.value)
+                return parse_value(Record, changed)
         raise AssertionError
 
     def archive(self, id: str, *, reason: str = "", expected: Record | None = None) -> Record:
@@ -300,21 +291,19 @@ class RemoteMemory(RemoteReader):
         if expected is not None:
             record, etag = self._require(id)
             etag = etag if record == expected else _NO_VERSION
-        query = {**self._scope, "reason": reason or None}
-        reply = self._connection.request(
-            "DELETE", quote_path("records", id), query=query, headers={"If-Match": etag}
-        )
-        return parse_value(Record, reply.value)
+        headers = {"If-Match": etag}
+        archived = self._connection.ask("DELETE", "records", id, headers=headers, reason=reason or None)
+        return parse_value(Record, archived)
 
     def restore(self, id: str) -> Record:
         """Bring an archived record back into search."""
-        return parse_value(Record, self._change(id, "restore"))
+        return parse_value(Record, self._connection.ask("POST", "records", id, "restore"))
 
     # -- conversations -----------------------------------------------------------------------------------
 
     def session(self, id: str) -> RemoteSession:
         """Open a conversation of this scope. Nothing is written before its first turn."""
-        return RemoteSession(self._connection, id, self.scope)
+        return RemoteSession(self._connection, id)
 
     def sessions(self, *, limit: int | None = None) -> builtins.list[SessionOverview]:
         """Return sessions, the latest active first."""
@@ -324,42 +313,40 @@ class RemoteMemory(RemoteReader):
                 turns=each["turns"],
                 last_at=parse_time(each["last_at"]),
             )
-            for each in self._page("sessions", {}, limit)
+            for each in self._page("sessions", limit=limit)
         ]
 
     def turns(self, session: str, *, start: int = 0, stop: int | None = None) -> builtins.list[Turn]:
         """Return turns of a session by position; see `MemoryReader.turns`."""
-        path = quote_path("sessions", session, "turns").removeprefix("/v1/")
         limit = stop if stop is not None and stop >= 0 and start >= 0 else None
-        return [parse_value(Turn, each) for each in self._page(path, {}, limit)][start:stop]
+        found = self._page("sessions", session, "turns", limit=limit)
+        return [parse_value(Turn, each) for each in found][start:stop]
 
     def consolidate_session(self, id: str) -> builtins.list[SaveResult]:
         """Save what a session concluded, by rule; see `Memory.consolidate_session`."""
-        path = quote_path("sessions", id, "consolidate")
-        results = self._connection.request("POST", path, query=self._scope).value["results"]
-        return [_parse_saved(each) for each in results]
+        saved = self._connection.ask("POST", "sessions", id, "consolidate")
+        return [_parse_saved(each) for each in saved["results"]]
 
     def delete_session(self, id: str) -> int:
         """Remove a session and its turns; return how many there were, 0 for an unknown session."""
         try:
-            reply = self._connection.request("DELETE", quote_path("sessions", id), query=self._scope)
+            return int(self._connection.ask("DELETE", "sessions", id)["removed"])
         except NotFound:
             return 0
-        return int(reply.value["removed"])
 
     # -- the whole ---------------------------------------------------------------------------------------
 
     def categories(self) -> dict[str, int]:
         """Return the number of live records of each category."""
-        return dict(self._connection.request("GET", quote_path("categories"), query=self._scope).value)
+        return dict(self._connection.ask("GET", "categories"))
 
     def tags(self) -> dict[str, int]:
         """Return the number of live records that have each tag."""
-        return dict(self._connection.request("GET", quote_path("tags"), query=self._scope).value)
+        return dict(self._connection.ask("GET", "tags"))
 
     def stats(self) -> ScopeStats:
         """Return how much can be seen from this scope."""
-        found = self._connection.request("GET", quote_path("stats"), query=self._scope).value
+        found = self._connection.ask("GET", "stats")
         return ScopeStats(**{each.name: found[each.name] for each in fields(ScopeStats)})
 
     def events(self, *, after: int | None = None) -> Generator[ChangeEvent, None, None]:
@@ -368,16 +355,13 @@ class RemoteMemory(RemoteReader):
         Args:
             after: Number of the last change that is known; None for those from now on.
         """
-        begin = self._connection.request("GET", "/readyz").value["sequence"] if after is None else after
-        events = self._connection.stream(quote_path("events"), query=self._scope, last=begin)
+        begin = self.request("GET", "/readyz").value["sequence"] if after is None else after
+        events = self._connection.connection.stream(
+            quote_path("events"), query={"scope": self.scope or None}, last=begin
+        )
         return (ChangeEvent(**{name: data[name] for name in _EVENT}) for _, data in events)
 
     # -- inside ------------------------------------------------------------------------------------------
-
-    def _change(self, id: str, what: str, body: Any = None) -> Any:
-        return self._connection.request(
-            "POST", quote_path("records", id, what), body, query=self._scope
-        ).value
 
     def _require(self, id: str) -> tuple[Record, str]:
         found = self._fetch(id)

@@ -13,7 +13,7 @@ from reverie.domain.entry import Entry, build_session_namespace
 from reverie.domain.errors import NotFound
 from reverie.domain.page import MEMORY
 from reverie.domain.text.timestamps import parse_time
-from reverie.integrations.remote.connection import Connection, quote_path
+from reverie.integrations.remote.connection import ScopeConnection
 from reverie.repositories.working_memory import DEFAULT, TtlDefault
 
 _Value = TypeVar("_Value", bound=Any)
@@ -46,10 +46,9 @@ class RemotePack:
 class RemoteWorkingMemory:
     """Working memory on a server: that of a session, or the scratchpad of a scope."""
 
-    def __init__(self, connection: Connection, path: str, scope: str, namespace: str) -> None:
+    def __init__(self, connection: ScopeConnection, path: tuple[str, ...], namespace: str) -> None:
         self._connection = connection
         self._path = path
-        self._query = {"scope": scope or None}
         self.namespace = namespace
 
     def set(
@@ -65,7 +64,7 @@ class RemoteWorkingMemory:
         body: dict[str, Any] = {"data": data, "category": category, "tags": tags}
         if not isinstance(ttl, TtlDefault):
             body["ttl"] = ttl
-        return self._parse(self._connection.request("PUT", self._locate(key), body, query=self._query).value)
+        return self._parse(self._connection.ask("PUT", *self._path, key, body=body))
 
     def get(self, key: str) -> str | None:
         """Return the text under a key; None if there is none or it has expired."""
@@ -75,22 +74,17 @@ class RemoteWorkingMemory:
     def entry(self, key: str) -> Entry | None:
         """Return the entry under a key; None if there is none or it has expired."""
         try:
-            return self._parse(self._connection.request("GET", self._locate(key), query=self._query).value)
+            return self._parse(self._connection.ask("GET", *self._path, key))
         except NotFound:
             return None
 
     def list(self) -> builtins.list[Entry]:
         """Return the live entries, by key."""
-        items = self._connection.request("GET", self._path, query=self._query).value["items"]
-        return [self._parse(each) for each in items]
+        return [self._parse(each) for each in self._connection.ask("GET", *self._path)["items"]]
 
     def delete(self, key: str) -> bool:
         """Remove the entry under a key; False if there was none."""
-        reply = self._connection.request("DELETE", self._locate(key), query=self._query)
-        return bool(reply.value["removed"])
-
-    def _locate(self, key: str) -> str:
-        return f"{self._path}/{quote_path(key).removeprefix('/v1/')}"
+        return bool(self._connection.ask("DELETE", *self._path, key)["removed"])
 
     def _parse(self, data: Mapping[str, Any]) -> Entry:
         expires = data["expires_at"]
@@ -108,18 +102,17 @@ class RemoteWorkingMemory:
 class RemoteSession:
     """A conversation on a server; see `Session`."""
 
-    def __init__(self, connection: Connection, id: str, scope: str) -> None:
+    def __init__(self, connection: ScopeConnection, id: str) -> None:
         self.id = id
         self._connection = connection
-        self._query = {"scope": scope or None}
         self.working = RemoteWorkingMemory(
-            connection, self._locate("working"), scope, build_session_namespace(id)
+            connection, ("sessions", id, "working"), build_session_namespace(id)
         )
 
     @property
     def state(self) -> SessionState:
         """Its state; raises `NotFound` before its first turn."""
-        return self._parse_state(self._ask("GET").value)
+        return parse_value(SessionState, self._ask("GET"))
 
     def add(
         self,
@@ -149,7 +142,7 @@ class RemoteSession:
         given = list(turns)
         if not given:
             return []
-        items = self._ask("POST", "turns", body={"turns": given}).value["items"]
+        items = self._ask("POST", "turns", body={"turns": given})["items"]
         return [parse_value(Turn, each) for each in items]
 
     def context(
@@ -169,13 +162,14 @@ class RemoteSession:
             "record_shown": record_shown,
             "extra_context": extra_context,
         }
-        pack = self._ask("POST", "context", body=body).value
+        pack = self._ask("POST", "context", body=body)
         return RemotePack(pack["text"], pack["stable_text"], pack["messages"], pack)
 
     def feedback(self, turn_id: str, thumb: Literal["up", "down"], *, note: str = "") -> Turn:
         """Note what the user thinks of an answer; see `Session.feedback`."""
-        reply = self._ask("POST", "feedback", body={"turn": turn_id, "thumb": thumb, "note": note})
-        return parse_value(Turn, reply.value)
+        return parse_value(
+            Turn, self._ask("POST", "feedback", body={"turn": turn_id, "thumb": thumb, "note": note})
+        )
 
     def pause(self) -> SessionState:
         """Pause the session."""
@@ -194,29 +188,21 @@ class RemoteSession:
         return self._change({"metadata": {key: value}})
 
     def _change(self, body: Mapping[str, Any]) -> SessionState:
-        return self._parse_state(self._ask("PUT", body=body).value)
+        return parse_value(SessionState, self._ask("PUT", body=body))
 
     def _ask(self, method: str, *more: str, body: Any = None) -> Any:
-        return self._connection.request(method, self._locate(*more), body, query=self._query)
-
-    def _locate(self, *more: str) -> str:
-        return quote_path("sessions", self.id, *more)
-
-    @staticmethod
-    def _parse_state(data: Mapping[str, Any]) -> SessionState:
-        return parse_value(SessionState, data)
+        return self._connection.ask(method, "sessions", self.id, *more, body=body)
 
 
 class RemotePages:
     """Pages and logs on a server; see `Pages`."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: ScopeConnection) -> None:
         self._connection = connection
 
     def names(self) -> list[str]:
         """Return the names of all pages and logs."""
-        items = self._connection.request("GET", quote_path("pages")).value["items"]
-        return [each["name"] for each in items]
+        return [each["name"] for each in self._connection.ask("GET", "pages")["items"]]
 
     def read(self, name: str = MEMORY) -> str:
         """Return the text of a page or log; empty if there is none."""
@@ -234,13 +220,13 @@ class RemotePages:
             Conflict: the page has another text than `expected` by now; nothing was changed.
         """
         headers = {"If-Match": "*" if expected is None else self._find_version(name, expected)}
-        reply = self._connection.request("PUT", quote_path("pages", name), {"content": text}, headers=headers)
-        return str(reply.value["content"])
+        page = self._connection.ask("PUT", "pages", name, body={"content": text}, headers=headers)
+        return str(page["content"])
 
     def append(self, name: str, text: str, *, at: datetime | None = None) -> str:
         """Add a line to a page, or a paragraph to a log, and return its whole text."""
-        path = f"{quote_path('pages', name)}/append"
-        return str(self._connection.request("POST", path, {"text": text, "at": at}).value["content"])
+        page = self._connection.ask("POST", "pages", name, "append", body={"text": text, "at": at})
+        return str(page["content"])
 
     def delete(self, name: str) -> bool:
         """Remove a page; undo brings it back.
@@ -249,7 +235,7 @@ class RemotePages:
             Whether there was one.
         """
         try:
-            self._connection.request("DELETE", quote_path("pages", name), headers={"If-Match": "*"})
+            self._connection.ask("DELETE", "pages", name, headers={"If-Match": "*"})
         except NotFound:
             return False
         return True
@@ -257,7 +243,7 @@ class RemotePages:
     def _fetch(self, name: str) -> tuple[str, str]:
         """Return the text of a page and its ETag, of an empty text if there is none."""
         try:
-            reply = self._connection.request("GET", quote_path("pages", name))
+            reply = self._connection.send("GET", "pages", name)
         except NotFound:
             return "", "*"
         return reply.value["content"], reply.headers["etag"]
@@ -271,9 +257,8 @@ class RemotePages:
 class RemoteHistory:
     """The journal on a server; changes are mappings as the API has them."""
 
-    def __init__(self, connection: Connection, scope: str) -> None:
+    def __init__(self, connection: ScopeConnection) -> None:
         self._connection = connection
-        self._query = {"scope": scope or None}
 
     def log(
         self,
@@ -294,18 +279,17 @@ class RemoteHistory:
             newest_first: Whether to begin with the newest.
         """
         query = {"id": id, "limit": limit, "after": after, "actor": actor, "newest_first": newest_first}
-        reply = self._connection.request("GET", quote_path("journal"), query=self._query | query)
-        return list(reply.value["items"])
+        return list(self._connection.ask("GET", "journal", **query)["items"])
 
     def blame(self, id: str) -> dict[str, Any]:
         """Return where a record comes from, and its later changes."""
-        return dict(self._ask("GET", id, "blame"))
+        return dict(self._connection.ask("GET", "records", id, "blame"))
 
     def diff(
         self, id: str, a: int | datetime | None = None, b: int | datetime | None = None
     ) -> dict[str, Any]:
         """Return the difference between two versions of a record; by default that of its last change."""
-        return dict(self._ask("GET", id, "diff", a=a, b=b))
+        return dict(self._connection.ask("GET", "records", id, "diff", a=a, b=b))
 
     def undo(
         self,
@@ -317,8 +301,4 @@ class RemoteHistory:
     ) -> dict[str, Any]:
         """Take changes back, all of them in one transaction; see `History.undo`."""
         body = {"changes": changes, "batch": batch, "since": since, "dry_run": dry_run}
-        return dict(self._connection.request("POST", quote_path("undo"), body, query=self._query).value)
-
-    def _ask(self, method: str, id: str, what: str, **query: Any) -> Any:
-        path = quote_path("records", id, what)
-        return self._connection.request(method, path, query=self._query | query).value
+        return dict(self._connection.ask("POST", "undo", body=body))

@@ -38,8 +38,8 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "pin": (".data.records:pin", "Protect a record from decay and automatic changes."),
         "unpin": (".data.records:unpin", "Allow decay and automatic changes again."),
         "purge": (".data.records:purge", "Delete archived records permanently."),
-        "forget": (".admin.forget:forget", "Erase content permanently, everywhere."),
-        "redact": (".admin.redact:redact", "Remove stored secrets permanently."),
+        "forget": (".admin.erasure:forget", "Erase content permanently, everywhere."),
+        "redact": (".admin.erasure:redact", "Remove stored secrets permanently."),
     },
     "History": {
         "history": (".admin.history:history", "List changes, newest first."),

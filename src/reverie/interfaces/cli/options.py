@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -107,6 +107,12 @@ class CommandContext:
         if not confirm(question, instead=instead):
             self.print_message(refused)
             raise click.exceptions.Exit(ExitCode.DONE)
+
+    def require_finished(self, pending: Sequence[str]) -> None:
+        """End the command if something is left to do for an erasure."""
+        if pending:
+            output.print_message(f"Not finished; run `reverie doctor --fix` to finish: {'; '.join(pending)}")
+            raise click.exceptions.Exit(ExitCode.UNAVAILABLE)
 
     @contextmanager
     def memory(

@@ -101,6 +101,15 @@ def print_block(lead: str, text: str, about: str) -> None:
     click.echo(f"{lead.ljust(len(beside))}{body[len(beside) :]}\n")
 
 
+def print_items(lines: Iterable[str], *, most: int = 20) -> None:
+    """Print an indented line for each item; of more than `most` items, how many more there are."""
+    lines = [*lines]
+    for line in lines[:most]:
+        click.echo(f"  {escape_text(line)}")
+    if len(lines) > most:
+        click.echo(f"  and {len(lines) - most:,} more: --json lists them all")
+
+
 def print_text(text: str) -> None:
     """Print a text of several lines, each broken at the width of a terminal."""
     lines = escape_text(text).split("\n")
@@ -147,11 +156,6 @@ def is_terminal() -> bool:
     return sys.stdout.isatty()
 
 
-def should_show_progress(*, quiet: bool) -> bool:
-    """Whether to draw a progress bar."""
-    return not quiet and sys.stderr.isatty()
-
-
 @contextmanager
 def show_progress(what: str, total: int | None, *, quiet: bool) -> Iterator[Callable[[int], None]]:
     """Draw a progress bar on standard error, if that is a terminal.
@@ -161,7 +165,7 @@ def show_progress(what: str, total: int | None, *, quiet: bool) -> Iterator[Call
         total: Total number; None if unknown.
         quiet: Whether to show nothing.
     """
-    if not should_show_progress(quiet=quiet):
+    if quiet or not sys.stderr.isatty():
         yield lambda done: None
         return
     with click.progressbar(

@@ -8,6 +8,7 @@ from bisect import bisect_left
 from collections.abc import AsyncIterator, Mapping
 from datetime import datetime
 from functools import partial
+from typing import Any
 
 import anyio
 from starlette.responses import StreamingResponse
@@ -64,7 +65,7 @@ def _is_scoped(call: Call) -> bool:
 
 
 @OPERATIONS.add("GET", "/v1/journal", "read", query=schemas.JournalQuery, answer=schemas.JournalPage)
-def list_changes(call: Call) -> Answer:
+def list_changes(call: Call) -> Any:
     """List changes in their order, or the newest first."""
     query: schemas.JournalQuery = call.query
     after, until = query.after, None if query.before is None else query.before - 1
@@ -96,7 +97,7 @@ def list_changes(call: Call) -> Answer:
         if scanned == _LONGEST_SCAN:
             following = row.sequence
             break
-    return Answer({"items": [serialize_change(row) for row in page], "next": following})
+    return {"items": [serialize_change(row) for row in page], "next": following}
 
 
 @OPERATIONS.add(
@@ -169,16 +170,12 @@ def _format_event(row: JournalEntry) -> bytes:
 # -- undo ------------------------------------------------------------------------------------------------
 
 
-@OPERATIONS.add(
-    "POST", "/v1/undo", "review", body=schemas.UndoInput, answer=schemas.UndoOutput, replay=answer_reference
-)
-def undo(call: Call) -> Answer:
+@OPERATIONS.add("POST", "/v1/undo", "review", answer=schemas.UndoOutput, replay=answer_reference)
+def undo(call: Call, asked: schemas.UndoInput) -> Answer:
     """Take changes back, all of them in one transaction."""
-    asked: schemas.UndoInput = call.body
     _require_own_changes(call, asked)
     history = History(call.whole._parts.writer)
-    result = history.undo(asked.changes, batch=asked.batch, since=asked.since, dry_run=asked.dry_run)
-    body = result.to_dict()
+    body = history.undo(asked.changes, **asked.model_dump(exclude={"changes"})).to_dict()
     if not asked.dry_run:
         body["differences"] = []  # a receipt keeps this answer, and no content
     return Answer(body, reference=body)

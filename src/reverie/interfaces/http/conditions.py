@@ -10,13 +10,14 @@ from contextlib import contextmanager
 from typing import Any
 
 from reverie.domain.errors import Conflict, InvalidInput
+from reverie.domain.text.json_values import to_json_value
 from reverie.interfaces.http.operations import Answer, Call
 from reverie.interfaces.http.problems import Problem
 
 
 def compute_etag(value: Any) -> str:
-    """Return a strong ETag of a JSON value."""
-    text = json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    """Return a strong ETag of a value as JSON has it."""
+    text = json.dumps(to_json_value(value), ensure_ascii=False, sort_keys=True, separators=(",", ":"))
     return f'"{hashlib.sha256(text.encode()).hexdigest()[:32]}"'
 
 
@@ -39,7 +40,7 @@ def check_match(call: Call, value: Any) -> bool:
         raise Problem(
             412,
             "This has changed since it was read. Read it again, and send its new ETag.",
-            current=value,
+            current=to_json_value(value),
         )
     return wanted is not None and "*" not in [name.strip() for name in wanted.split(",")]
 

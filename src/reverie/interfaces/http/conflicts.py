@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from functools import cache
 from types import MappingProxyType
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -18,7 +18,7 @@ from reverie.domain.record import SUPERSEDED_BY, SUPERSEDES, Record
 from reverie.domain.similarity.specifics import extract_specifics
 from reverie.domain.text.tokenizer import tokenize
 from reverie.interfaces.http.conditions import compute_etag
-from reverie.interfaces.http.operations import Answer, Call, Form, OperationList
+from reverie.interfaces.http.operations import Call, Form, OperationList
 from reverie.interfaces.http.problems import Problem
 from reverie.interfaces.http.records import get_changeable, read_page
 from reverie.interfaces.http.schemas import CursorQuery
@@ -94,18 +94,15 @@ class SettledConflict(Form):
 
 
 @OPERATIONS.add("GET", "/v1/conflicts", "read", query=CursorQuery, answer=ConflictList)
-def list_conflicts(call: Call) -> Answer:
+def list_conflicts(call: Call) -> Any:
     """List pairs of records of which only one seems to hold; `next` leads to those of older records."""
     of = (call.caller.token, "conflicts", call.view.scope)
     with call.memory._store.reading():
         page, following = read_page(call.view, call.query.cursor, of=of, limit=MOST_COMPARED)
         records = [record for record in page if _may_conflict(record, call)]
         pairs = [*find_conflicts(records, older=_find_sharing(records, call) if following else [])]
-    items = [
-        {"records": [newer.to_dict(), older.to_dict()], "differing": differing}
-        for newer, older, differing in pairs
-    ]
-    return Answer({"items": items, "compared": len(page), "next": following})
+    items = [{"records": [newer, older], "differing": differing} for newer, older, differing in pairs]
+    return {"items": items, "compared": len(page), "next": following}
 
 
 def _may_conflict(record: Record, call: Call) -> bool:
@@ -161,10 +158,9 @@ def _is_settled(one: Record, other: Record) -> bool:
     )
 
 
-@OPERATIONS.add("POST", "/v1/conflicts/settle", "write", body=Settlement, answer=SettledConflict)
-def settle_conflict(call: Call) -> Answer:
+@OPERATIONS.add("POST", "/v1/conflicts/settle", "write", answer=SettledConflict)
+def settle_conflict(call: Call, given: Settlement) -> Any:
     """Say which of two records holds; the other one ends, is archived as wrong, or holds too."""
-    given: Settlement = call.body
     if given.holds == given.other:
         raise InvalidInput("holds and other are the same record: name two")
     if given.verdict == "both" and given.content is not None:
@@ -179,7 +175,7 @@ def settle_conflict(call: Call) -> Answer:
 
     def change(record: Record) -> Record:
         place = ids.index(record.id)
-        if given.versions and given.versions[place] != compute_etag(record.to_dict()):
+        if given.versions and given.versions[place] != compute_etag(record):
             raise Problem(412, "One of the two has changed since it was read. Read both again.")
         if place == 1:
             return settle(record, given.holds, now)
@@ -191,11 +187,9 @@ def settle_conflict(call: Call) -> Answer:
         return detach_changed(record, replace(after, content=given.content.strip(), origin=origin))
 
     reason = given.reason or {"both": "both hold"}.get(given.verdict, "settle a conflict")
-    changed = {
-        record.id: record.to_dict()
-        for record in call.view._parts.records.change(ids, change, reason=reason, touch=True)
-    }
-    return Answer({"holds": changed[given.holds], "other": changed[given.other]})
+    changed = call.view._parts.records.change(ids, change, reason=reason, touch=True)
+    by_id = {record.id: record for record in changed}
+    return {"holds": by_id[given.holds], "other": by_id[given.other]}
 
 
 def _end(record: Record, holds: str, now: datetime) -> Record:

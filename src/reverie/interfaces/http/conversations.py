@@ -8,8 +8,8 @@ from reverie.domain.conversation import SessionOverview, SessionState, Turn
 from reverie.domain.entry import Entry
 from reverie.domain.errors import NotFound
 from reverie.domain.record import UNTRUSTED
-from reverie.domain.text.json_values import to_json_object, to_json_value
-from reverie.domain.text.timestamps import format_time, to_microseconds
+from reverie.domain.text.json_values import to_json_object
+from reverie.domain.text.timestamps import to_microseconds
 from reverie.interfaces.http import schemas
 from reverie.interfaces.http.conditions import answer_value, decode_cursor, encode_cursor
 from reverie.interfaces.http.operations import Answer, Call, OperationList
@@ -40,7 +40,7 @@ def read_own_session(call: Call) -> SessionState:
 
 
 @OPERATIONS.add("GET", "/v1/sessions", "read", query=schemas.PageQuery, answer=schemas.SessionPage)
-def list_sessions(call: Call) -> Answer:
+def list_sessions(call: Call) -> Any:
     """List sessions, the latest active first."""
 
     def place(each: SessionOverview) -> tuple[int, str]:
@@ -52,18 +52,15 @@ def list_sessions(call: Call) -> Answer:
         last = tuple(decode_cursor(call.query.cursor, of=of, types=(int, str)))
         overviews = [each for each in overviews if place(each) < last]
     page, more = overviews[:limit], len(overviews) > limit
-    items = [
-        {"session": each.state.to_dict(), "turns": each.turns, "last_at": format_time(each.last_at)}
-        for each in page
-    ]
-    return Answer({"items": items, "next": encode_cursor([*place(page[-1])], of=of) if more else None})
+    items = [{"session": each.state, "turns": each.turns, "last_at": each.last_at} for each in page]
+    return {"items": items, "next": encode_cursor([*place(page[-1])], of=of) if more else None}
 
 
 # -- turns -----------------------------------------------------------------------------------------------
 
 
 def _answer_turns(turns: list[Turn]) -> Answer:
-    return Answer({"items": [turn.to_dict() for turn in turns]}, 201, reference=[turn.id for turn in turns])
+    return Answer({"items": turns}, 201, reference=[turn.id for turn in turns])
 
 
 def _replay_turns(call: Call, reference: Any) -> Answer:
@@ -75,13 +72,13 @@ def _replay_turns(call: Call, reference: Any) -> Answer:
     "POST",
     f"{_SESSION}/turns",
     "write",
-    body=schemas.TurnBatch,
-    answers={201: schemas.AddedTurns},
+    answer=schemas.AddedTurns,
+    statuses=(201,),
     replay=_replay_turns,
 )
-def add_turns(call: Call) -> Answer:
+def add_turns(call: Call, given: schemas.TurnBatch) -> Answer:
     """Add turns at the end of a session, in one transaction."""
-    turns = [each.model_dump() for each in call.body.turns]
+    turns = [each.model_dump() for each in given.turns]
     origin = call.caller.origin
     for turn in turns:
         if turn["role"] in ("user", "system") and origin != "owner":
@@ -96,87 +93,74 @@ def add_turns(call: Call) -> Answer:
 
 
 @OPERATIONS.add("GET", f"{_SESSION}/turns", "read", query=schemas.PageQuery, answer=schemas.TurnPage)
-def list_turns(call: Call) -> Answer:
+def list_turns(call: Call) -> Any:
     """List the turns of a session by position."""
     name, limit = call.path["id"], call.query.limit
     of = (name, call.query.scope)
     start = 0 if call.query.cursor is None else decode_cursor(call.query.cursor, of=of, types=(int,))[0]
     turns = call.reader.turns(name, start=max(start, 0), stop=max(start, 0) + limit + 1)
     following = encode_cursor([start + limit], of=of) if len(turns) > limit else None
-    return Answer({"items": [turn.to_dict() for turn in turns[:limit]], "next": following})
+    return {"items": turns[:limit], "next": following}
 
 
 # -- the prompt ------------------------------------------------------------------------------------------
 
 
-@OPERATIONS.add("POST", f"{_SESSION}/context", "read", body=schemas.ContextInput, answer=dict[str, Any])
-def build_context(call: Call) -> Answer:
+@OPERATIONS.add("POST", f"{_SESSION}/context", "read", answer=dict[str, Any])
+def build_context(call: Call, asked: schemas.ContextInput) -> Any:
     """Return what goes into the prompt of a session now."""
-    asked: schemas.ContextInput = call.body
-    pack = call.view.session(call.path["id"]).context(
-        asked.message,
-        soft_tokens=asked.soft_tokens,
-        hard_tokens=asked.hard_tokens,
-        record_shown=asked.record_shown and "write" in call.caller.rights,
-        extra_context=asked.extra_context,
-    )
+    may_record = "write" in call.caller.rights
+    given = asked.model_dump() | {"record_shown": asked.record_shown and may_record}
+    pack = call.view.session(call.path["id"]).context(**given)
     sections = [{"name": each.name, "text": each.text, "tokens": each.tokens} for each in pack.sections]
-    return Answer({**pack.to_dict(), "sections": sections})
+    return {**pack.to_dict(), "sections": sections}
 
 
-def read_receipts(call: Call) -> ReceiptReader:
+def _read_receipts(call: Call) -> ReceiptReader:
     """Return the receipts of the sessions that the caller may read."""
     return ReceiptReader(call.server.store, call.reader._scopes)
 
 
 @OPERATIONS.add("GET", "/v1/packs", "read", query=schemas.ReceiptQuery, answer=schemas.ReceiptList)
-def list_packs(call: Call) -> Answer:
+def list_packs(call: Call) -> Any:
     """List receipts of the prompts that were made, the newest first."""
-    receipts = read_receipts(call).list(limit=call.query.limit)
-    return Answer({"items": [each.to_dict() for each in receipts]})
+    return {"items": _read_receipts(call).list(limit=call.query.limit)}
 
 
 @OPERATIONS.add("GET", f"{_SESSION}/packs", "read", query=schemas.ReceiptQuery, answer=schemas.ReceiptList)
-def list_packs_of_session(call: Call) -> Answer:
+def list_packs_of_session(call: Call) -> Any:
     """List receipts of the prompts of a session, the newest first."""
     name = call.reader._resolve_session(call.path["id"])
-    return Answer(
-        {"items": [each.to_dict() for each in read_receipts(call).list(name, limit=call.query.limit)]}
-    )
+    return {"items": _read_receipts(call).list(name, limit=call.query.limit)}
 
 
 @OPERATIONS.add("GET", f"{_SESSION}/packs/{{position:int}}", "read", answer=schemas.ExplainedReceipt)
-def get_pack(call: Call) -> Answer:
+def get_pack(call: Call) -> Any:
     """Return what the prompt for one turn was made of: each line, its source, score and verdict."""
     name = call.reader._resolve_session(call.path["id"])
-    return Answer(read_receipts(call).get(name, int(call.path["position"])).to_dict())
+    return _read_receipts(call).get(name, int(call.path["position"]))
 
 
 # -- the session as a whole ------------------------------------------------------------------------------
 
 
-@OPERATIONS.add(
-    "POST", f"{_SESSION}/compact", "review", body=schemas.SessionWindowInput, answer=schemas.PassResult
-)
-def shorten_window(call: Call) -> Answer:
+@OPERATIONS.add("POST", f"{_SESSION}/compact", "review", answer=schemas.PassResult)
+def shorten_window(call: Call, given: schemas.SessionWindowInput) -> Any:
     """Shorten the window of a session; its turns stay stored."""
-    outcome = call.memory.dreams.run_window(read_own_session(call).id, call.body.kind, keep=call.body.keep)
-    return Answer({"state": outcome.state, "why": outcome.why, "batch": outcome.batch})
+    outcome = call.memory.dreams.run_window(read_own_session(call).id, given.kind, keep=given.keep)
+    return {"state": outcome.state, "why": outcome.why, "batch": outcome.batch}
 
 
 @OPERATIONS.add("POST", f"{_SESSION}/consolidate", "write", answer=schemas.SavedRecords)
-def conclude_session(call: Call) -> Answer:
+def conclude_session(call: Call) -> Any:
     """Save what a session concluded, by rule and without a model."""
-    results = call.view.consolidate_session(call.path["id"])
-    return Answer({"results": to_json_value(results)})
+    return {"results": call.view.consolidate_session(call.path["id"])}
 
 
-@OPERATIONS.add("POST", f"{_SESSION}/feedback", "write", body=schemas.FeedbackInput, answer=Turn)
-def rate_answer(call: Call) -> Answer:
+@OPERATIONS.add("POST", f"{_SESSION}/feedback", "write", answer=Turn)
+def rate_answer(call: Call, given: schemas.FeedbackInput) -> Any:
     """Note what the user thinks of an answer."""
-    given: schemas.FeedbackInput = call.body
-    turn = call.view.session(call.path["id"]).feedback(given.turn, given.thumb, note=given.note)
-    return Answer(turn.to_dict())
+    return call.view.session(call.path["id"]).feedback(given.turn, given.thumb, note=given.note)
 
 
 # -- working memory --------------------------------------------------------------------------------------
@@ -191,9 +175,9 @@ def _open_working_memory(call: Call) -> WorkingMemory:
     return call.view.session(call.path["id"]).working if "id" in call.path else call.view.scratchpad
 
 
-def list_entries(call: Call) -> Answer:
+def list_entries(call: Call) -> Any:
     """List the values of working memory."""
-    return Answer({"items": [_serialize_entry(each) for each in _open_working_memory(call).list()]})
+    return {"items": [_serialize_entry(each) for each in _open_working_memory(call).list()]}
 
 
 def get_entry(call: Call) -> Answer:
@@ -204,9 +188,8 @@ def get_entry(call: Call) -> Answer:
     return answer_value(call, _serialize_entry(entry))
 
 
-def set_entry(call: Call) -> Answer:
+def set_entry(call: Call, given: schemas.EntryInput) -> Answer:
     """Store a value of working memory, in place of what was there."""
-    given: schemas.EntryInput = call.body
     entry = _open_working_memory(call).set(
         call.path["key"],
         given.data,
@@ -217,9 +200,9 @@ def set_entry(call: Call) -> Answer:
     return answer_value(call, _serialize_entry(entry))
 
 
-def delete_entry(call: Call) -> Answer:
+def delete_entry(call: Call) -> Any:
     """Remove a value of working memory."""
-    return Answer({"removed": int(_open_working_memory(call).delete(call.path["key"]))})
+    return {"removed": int(_open_working_memory(call).delete(call.path["key"]))}
 
 
 for _base, _suffix in ((f"{_SESSION}/working", "_of_session"), ("/v1/scratchpad", "")):
@@ -228,9 +211,7 @@ for _base, _suffix in ((f"{_SESSION}/working", "_of_session"), ("/v1/scratchpad"
         list_entries
     )
     OPERATIONS.add("GET", _path, "read", answer=_entry, name=f"get_entry{_suffix}")(get_entry)
-    OPERATIONS.add("PUT", _path, "write", body=schemas.EntryInput, answer=_entry, name=f"set_entry{_suffix}")(
-        set_entry
-    )
+    OPERATIONS.add("PUT", _path, "write", answer=_entry, name=f"set_entry{_suffix}")(set_entry)
     OPERATIONS.add("DELETE", _path, "write", answer=schemas.Count, name=f"delete_entry{_suffix}")(
         delete_entry
     )
@@ -242,23 +223,23 @@ for _base, _suffix in ((f"{_SESSION}/working", "_of_session"), ("/v1/scratchpad"
 @OPERATIONS.add("GET", _SESSION, "read", answer=SessionState)
 def get_session(call: Call) -> Answer:
     """Return the state of a session."""
-    return answer_value(call, read_session(call).to_dict())
+    return answer_value(call, read_session(call))
 
 
-@OPERATIONS.add("PUT", _SESSION, "write", body=schemas.SessionInput, answer=SessionState)
-def change_session(call: Call) -> Answer:
+@OPERATIONS.add("PUT", _SESSION, "write", answer=SessionState)
+def change_session(call: Call, given: schemas.SessionInput) -> Answer:
     """Pause, resume or terminate a session, or set its metadata."""
     session = call.view.session(read_own_session(call).id)
-    for name, text in call.body.metadata.items():
+    for name, text in given.metadata.items():
         session.set_metadata(name, text)
     change = {"active": session.resume, "paused": session.pause, "terminated": session.terminate}
-    if call.body.status is not None:
-        change[call.body.status]()
-    return answer_value(call, session.state.to_dict())
+    if given.status is not None:
+        change[given.status]()
+    return answer_value(call, session.state)
 
 
 @OPERATIONS.add("DELETE", _SESSION, "write", answer=schemas.Count)
-def delete_session(call: Call) -> Answer:
+def delete_session(call: Call) -> Any:
     """Remove a session and its turns; undo brings them back."""
     read_own_session(call)
-    return Answer({"removed": call.view.delete_session(call.path["id"])})
+    return {"removed": call.view.delete_session(call.path["id"])}

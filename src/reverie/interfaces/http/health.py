@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from reverie import __version__
 from reverie.admin.stats import count_failures
 from reverie.domain.scope import EVERY_SCOPE
 from reverie.interfaces.http import metrics
-from reverie.interfaces.http.operations import Answer, Call, Empty, Form, OperationList
+from reverie.interfaces.http.operations import Call, Empty, Form, OperationList
 
 OPERATIONS = OperationList()
 
@@ -32,20 +32,21 @@ class Ready(Form):
 
 
 @OPERATIONS.add("GET", "/livez", None, query=Empty, answer=Live)
-def get_liveness(call: Call) -> Answer:
+def get_liveness(call: Call) -> Any:
     """Say that the process answers."""
-    return Answer({"status": "ok", "version": __version__})
+    del call
+    return {"status": "ok", "version": __version__}
 
 
 @OPERATIONS.add("GET", "/readyz", None, query=Empty, answer=Ready)
-def get_readiness(call: Call) -> Answer:
+def get_readiness(call: Call) -> Any:
     """Say whether the store can be read and written."""
     call.server.check_writable()
-    return Answer({"status": "ok", "sequence": call.server.sequence()})
+    return {"status": "ok", "sequence": call.server.sequence()}
 
 
 @OPERATIONS.add("GET", "/metrics", "read", answer=str, is_whole=True, media_type=metrics.MEDIA_TYPE)
-def get_metrics(call: Call) -> Answer:
+def get_metrics(call: Call) -> bytes:
     """Return counters in the text format of Prometheus."""
     server = call.server
     stats = server.stats.read(server.memory.scoped(EVERY_SCOPE))
@@ -59,4 +60,4 @@ def get_metrics(call: Call) -> Answer:
             float(sum(count_failures(server.store).values())),
         ),
     }
-    return Answer(server.metrics.format(gauges).encode())
+    return server.metrics.format(gauges).encode()

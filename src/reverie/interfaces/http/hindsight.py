@@ -17,7 +17,7 @@ from reverie.domain.text.timestamps import format_time, parse_time
 from reverie.domain.text.validation import estimate_tokens
 from reverie.interfaces.http.mem0 import AnyFields, read_fields
 from reverie.interfaces.http.mem0_filters import build_scope_name
-from reverie.interfaces.http.operations import METHODS, Answer, Call, OperationList
+from reverie.interfaces.http.operations import METHODS, Call, OperationList
 from reverie.interfaces.http.problems import Problem
 from reverie.repositories.records import NewRecord
 from reverie.scoped import ScopedMemory
@@ -51,9 +51,13 @@ def _list_records(view: ScopedMemory, *, archived: bool = False) -> list[Record]
 # -- banks -----------------------------------------------------------------------------------------------
 
 
-def _describe_bank(call: Call, view: ScopedMemory) -> dict[str, Any]:
+def _read_profile(view: ScopedMemory) -> Mapping[str, Any]:
     item = view.key_value(_STORE).get(_PROFILE, "profile")
-    stored: Mapping[str, Any] = {} if item is None else item.value
+    return {} if item is None else item.value
+
+
+def _describe_bank(call: Call, view: ScopedMemory) -> dict[str, Any]:
+    stored = _read_profile(view)
     return {
         "bank_id": call.path["bank"],
         "name": stored.get("name", call.path["bank"]),
@@ -63,42 +67,39 @@ def _describe_bank(call: Call, view: ScopedMemory) -> dict[str, Any]:
     }
 
 
-@OPERATIONS.add("PUT", _BANK, "write", body=AnyFields)
-@OPERATIONS.add("PATCH", _BANK, "write", body=AnyFields)
-def write_bank(call: Call) -> Answer:
+@OPERATIONS.add("PUT", _BANK, "write")
+@OPERATIONS.add("PATCH", _BANK, "write")
+def write_bank(call: Call, body: AnyFields) -> Any:
     """Store name, mission, background and disposition of a bank; the last three have no effect."""
-    given = {name: value for name, value in read_fields(call).items() if value is not None}
+    given = {name: value for name, value in read_fields(call, body).items() if value is not None}
     known = _PROFILE_FIELDS | {f"disposition_{trait}" for trait in _TRAITS}
     if unknown := sorted(set(given) - known):
         raise _refuse(f"the setting {unknown[0]!r} of a bank")
     if "reflect_mission" in given:
         given["mission"] = given.pop("reflect_mission")
     view = _open_bank(call)
-    item = view.key_value(_STORE).get(_PROFILE, "profile")
-    view.key_value(_STORE).put(_PROFILE, "profile", {**({} if item is None else item.value), **given})
-    return Answer(_describe_bank(call, view))
+    view.key_value(_STORE).put(_PROFILE, "profile", {**_read_profile(view), **given})
+    return _describe_bank(call, view)
 
 
 @OPERATIONS.add("GET", f"{_BANK}/profile", "read")
-def get_bank(call: Call) -> Answer:
+def get_bank(call: Call) -> Any:
     """Return the profile of a bank."""
-    return Answer(_describe_bank(call, _open_bank(call)))
+    return _describe_bank(call, _open_bank(call))
 
 
 @OPERATIONS.add("DELETE", f"{_BANK}/memories", "write")
-def delete_memories(call: Call) -> Answer:
+def delete_memories(call: Call) -> Any:
     """Archive everything in a bank."""
     view = _open_bank(call)
     records = _list_records(view)
     for record in records:
         view.archive(record.id, reason="deleted over Hindsight's interface")
-    return Answer(
-        {"success": True, "message": "Archived; it can be restored.", "deleted_count": len(records)}
-    )
+    return {"success": True, "message": "Archived; it can be restored.", "deleted_count": len(records)}
 
 
 @OPERATIONS.add("DELETE", _BANK, "write")
-def delete_bank(call: Call) -> Answer:
+def delete_bank(call: Call) -> Any:
     """Archive everything in a bank, and its profile."""
     answer = delete_memories(call)
     _open_bank(call).key_value(_STORE).delete(_PROFILE, "profile")
@@ -146,10 +147,10 @@ def _parse_moment(text: str) -> Any:
     return parse_time(text if has_zone else f"{text}{'' if 'T' in text else 'T00:00:00'}Z", name="timestamp")
 
 
-@OPERATIONS.add("POST", f"{_BANK}/memories", "write", body=AnyFields)
-def retain(call: Call) -> Answer:
+@OPERATIONS.add("POST", f"{_BANK}/memories", "write")
+def retain(call: Call, body: AnyFields) -> Any:
     """Save items as drafts. A document that is retained again replaces what it was, unless it is appended to."""
-    fields = read_fields(call)
+    fields = read_fields(call, body)
     items = fields.get("items")
     if not isinstance(items, list) or not items:
         raise InvalidInput("items is missing: pass a list of objects with content")
@@ -163,7 +164,7 @@ def retain(call: Call) -> Answer:
     for record in old:
         if record.id not in saved:
             view.archive(record.id, reason="its document was retained anew")
-    return Answer({"success": True, "bank_id": call.path["bank"], "items_count": len(items), "async": False})
+    return {"success": True, "bank_id": call.path["bank"], "items_count": len(items), "async": False}
 
 
 # -- recall ----------------------------------------------------------------------------------------------
@@ -209,10 +210,10 @@ def _has_tags(record: Record, wanted: list[str] | None, match: str) -> bool:
     return asked <= tags if match.startswith("all") else bool(asked & tags)
 
 
-@OPERATIONS.add("POST", f"{_BANK}/memories/recall", "read", body=AnyFields)
-def recall(call: Call) -> Answer:
+@OPERATIONS.add("POST", f"{_BANK}/memories/recall", "read")
+def recall(call: Call, body: AnyFields) -> Any:
     """Return what answers a query, best first, within a number of tokens."""
-    fields = read_fields(call)
+    fields = read_fields(call, body)
     for name in _RECALL_UNSUPPORTED:
         if fields.get(name):
             raise _refuse(f"{name!r} of a recall")
@@ -237,11 +238,11 @@ def recall(call: Call) -> Answer:
         if room < 0:
             break
         results.append({**_describe_record(record), "type": kind, "scores": {"final": round(hit.score, 6)}})
-    return Answer({"results": results})
+    return {"results": results}
 
 
 @OPERATIONS.add("GET", f"{_BANK}/memories/list", "read")
-def list_memories(call: Call) -> Answer:
+def list_memories(call: Call) -> Any:
     """Return a page of what a bank holds, the latest first; `q` selects what contains a text."""
     fields = read_fields(call)
     try:
@@ -250,11 +251,8 @@ def list_memories(call: Call) -> Answer:
         limit = offset = -1
     if limit < 1 or offset < 0:
         raise InvalidInput("limit or offset is wrong: pass whole numbers, limit from 1")
-    state, text, kind = (
-        fields.get("state", "valid"),
-        str(fields.get("q") or "").casefold(),
-        fields.get("type"),
-    )
+    state, kind = fields.get("state", "valid"), fields.get("type")
+    text = str(fields.get("q") or "").casefold()
     if state not in ("valid", "invalidated"):
         raise _refuse(f"the state {state!r}")
     records = [
@@ -273,44 +271,44 @@ def list_memories(call: Call) -> Answer:
         }
         for record in records[offset : offset + limit]
     ]
-    return Answer({"items": items, "total": len(records), "limit": limit, "offset": offset})
+    return {"items": items, "total": len(records), "limit": limit, "offset": offset}
 
 
 @OPERATIONS.add("GET", f"{_BANK}/memories/{{id}}", "read")
-def get_memory(call: Call) -> Answer:
+def get_memory(call: Call) -> Any:
     """Return one memory of a bank."""
     view = _open_bank(call)
     record = view.get(call.path["id"])
     if record is None or record.scope != view.scope or record.is_kept:
         raise NotFound(f"there is no memory {call.path['id']!r} in this bank: list them for the right id")
-    return Answer({**_describe_record(record), "type": _find_type(record)})
+    return {**_describe_record(record), "type": _find_type(record)}
 
 
 # -- the server, and what is not served ------------------------------------------------------------------
 
 
 @OPERATIONS.add("GET", "/version", None)
-def describe_version(call: Call) -> Answer:
+def describe_version(call: Call) -> Any:
     """Return the version and the features that there are."""
     del call
     features = (
         "observations", "mcp", "worker", "bank_config_api", "bank_llm_health", "file_upload_api",
         "document_export_api", "document_import_api", "audit_log", "llm_trace", "store_document_text",
     )  # fmt: skip
-    return Answer({"api_version": __version__, "features": {name: name == "mcp" for name in features}})
+    return {"api_version": __version__, "features": {name: name == "mcp" for name in features}}
 
 
 @OPERATIONS.add("GET", "/health", None)
 @OPERATIONS.add("GET", "/health/live", None)
 @OPERATIONS.add("GET", "/health/ready", None)
-def answer_health(call: Call) -> Answer:
+def answer_health(call: Call) -> Any:
     """Say that the process answers, and reads its store."""
     call.server.sequence()
-    return Answer({"status": "healthy"})
+    return {"status": "healthy"}
 
 
 @OPERATIONS.add("GET", "/v1/bank-template-schema", "read")
-def refuse_unsupported(call: Call) -> Answer:
+def refuse_unsupported(call: Call) -> Any:
     """Say what this server does not have."""
     raise _refuse(f"{call.method} {call.path.get('rest', '')!r}")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from reverie.admin.stats import ScopeStats
@@ -12,6 +12,7 @@ from reverie.domain.change import JournalEntry, Value
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.record import Record
 from reverie.domain.scope import EVERY_SCOPE
+from reverie.domain.text.json_values import to_json_object
 from reverie.memory import Memory
 from reverie.reader import MemoryReader
 from reverie.stores.protocol import Store
@@ -26,11 +27,11 @@ _KEPT = timedelta(minutes=10)
 
 @dataclass(slots=True)
 class _Numbers:
+    """Numbers of one view: totals, and of live records by `kind`, `category` and `scope`."""
+
     counted_at: datetime
     totals: Counter[str]
-    by_kind: Counter[str] = field(default_factory=Counter)
-    by_category: Counter[str] = field(default_factory=Counter)
-    by_scope: Counter[str] = field(default_factory=Counter)
+    records: dict[str, Counter[str]]
 
     def add(self, value: Value | None, sign: int) -> None:
         """Count one thing, or take it off."""
@@ -39,15 +40,18 @@ class _Numbers:
                 if value.expires_at is not None and value.expires_at <= self.counted_at:
                     return
                 self.totals["records"] += sign
-                self.by_kind[value.kind] += sign
-                self.by_category[value.category or ""] += sign
-                self.by_scope[value.scope] += sign
+                for name, counts in self.records.items():
+                    counts[getattr(value, name) or ""] += sign
             case Record():
                 self.totals["archived"] += sign
             case Turn():
                 self.totals["turns"] += sign
             case SessionState():
                 self.totals["sessions"] += sign
+
+    def list_records_by(self, name: str) -> dict[str, int]:
+        """Return the number of live records with each value of a field."""
+        return dict(sorted((+self.records[name]).items()))
 
 
 class LiveStats:
@@ -65,18 +69,15 @@ class LiveStats:
         with self._lock, self._store.reading():
             numbers = self._count_once(reader)
             return ScopeStats(
-                records=numbers.totals["records"],
-                archived=numbers.totals["archived"],
-                turns=numbers.totals["turns"],
-                sessions=numbers.totals["sessions"],
-                by_kind=dict(sorted((+numbers.by_kind).items())),
-                by_category=dict(sorted((+numbers.by_category).items())),
+                **numbers.totals,
+                by_kind=numbers.list_records_by("kind"),
+                by_category=numbers.list_records_by("category"),
             )
 
     def count_by_scope(self, memory: Memory) -> dict[str, int]:
         """Return the number of live records of each scope that has any."""
         with self._lock, self._store.reading():
-            return dict(sorted((+self._count_once(memory.scoped(EVERY_SCOPE)).by_scope).items()))
+            return self._count_once(memory.scoped(EVERY_SCOPE)).list_records_by("scope")
 
     def _count_once(self, reader: MemoryReader) -> _Numbers:
         self._follow()
@@ -86,7 +87,7 @@ class LiveStats:
                 self._known.clear()
             numbers = self._known[reader._scopes] = _count(reader)
             if reader._scopes is None:
-                numbers.by_scope = Counter(self._store.tally("scope", reader._build_live_filter()))
+                numbers.records["scope"].update(self._store.tally("scope", reader._build_live_filter()))
         return numbers
 
     def _follow(self) -> None:
@@ -113,11 +114,10 @@ def _is_erasure(row: JournalEntry) -> bool:
 
 def _count(reader: MemoryReader) -> _Numbers:
     stats = reader.stats()
-    return _Numbers(
-        counted_at=reader._clock(),
-        totals=Counter(
-            records=stats.records, archived=stats.archived, turns=stats.turns, sessions=stats.sessions
-        ),
-        by_kind=Counter(stats.by_kind),
-        by_category=Counter(stats.by_category),
-    )
+    totals = to_json_object(stats, "records", "archived", "turns", "sessions")
+    records = {
+        "kind": Counter(stats.by_kind),
+        "category": Counter(stats.by_category),
+        "scope": Counter[str](),
+    }
+    return _Numbers(counted_at=reader._clock(), totals=Counter(totals), records=records)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from datetime import date, datetime, time
 from typing import Any
 
@@ -26,7 +26,7 @@ from reverie.interfaces.http.mem0_filters import (
     is_match,
     parse_scope_name,
 )
-from reverie.interfaces.http.operations import METHODS, Answer, Call, OperationList
+from reverie.interfaces.http.operations import METHODS, Call, OperationList
 from reverie.interfaces.http.problems import Problem
 from reverie.repositories.records import NewRecord, describe_missing_record
 from reverie.scoped import ScopedMemory
@@ -51,9 +51,9 @@ OPERATIONS = OperationList("mem0_", query=AnyFields)
 """All operations of mem0's interface."""
 
 
-def read_fields(call: Call) -> dict[str, Any]:
+def read_fields(call: Call, body: AnyFields | None = None) -> dict[str, Any]:
     """Return the fields of the query and of the body."""
-    return {**(call.query.model_extra or {}), **((call.body and call.body.model_extra) or {})}
+    return {**(call.query.model_extra or {}), **((body and body.model_extra) or {})}
 
 
 def _find_record(call: Call, id: object) -> tuple[ScopedMemory, Record]:
@@ -68,7 +68,7 @@ def _find_record(call: Call, id: object) -> tuple[ScopedMemory, Record]:
 # -- what is not served -----------------------------------------------------------------------------------
 
 
-def refuse_unsupported(call: Call) -> Answer:
+def refuse_unsupported(call: Call) -> Any:
     """Say what this server does not have."""
     del call
     raise Problem(
@@ -99,11 +99,14 @@ def _read_ids(call: Call, record: Record) -> dict[str, str | None]:
     ids: dict[str, str | None] = {
         f"{name}_id": record.metadata.get(f"{METADATA}{name}_id") for name in ENTITIES
     }
-    own = record.scope.removeprefix(call.caller.scope).removeprefix("/")
-    entity = parse_scope_name(own)
-    if entity is not None:
-        ids[f"{entity[0]}_id"] = entity[1]
+    if (owner := _find_owner(call, record.scope)) is not None:
+        ids[f"{owner[0]}_id"] = owner[1]
     return ids
+
+
+def _find_owner(call: Call, scope: str) -> tuple[str, str] | None:
+    """Return the type and the name of whom a scope belongs to, within that of the token."""
+    return parse_scope_name(scope.removeprefix(call.caller.scope).removeprefix("/"))
 
 
 def _read_metadata(record: Record) -> dict[str, Any] | None:
@@ -118,13 +121,12 @@ def _read_metadata(record: Record) -> dict[str, Any] | None:
 
 
 def _to_memory(call: Call, record: Record) -> dict[str, Any]:
-    categories = [*([record.category] if record.category else []), *record.tags]
     return {
         "id": record.id,
         "memory": record.content,
         **_read_ids(call, record),
         "metadata": _read_metadata(record),
-        "categories": categories,
+        "categories": [*filter(None, [record.category]), *record.tags],
         "created_at": format_time(record.created_at),
         "updated_at": format_time(record.updated_at),
         "expiration_date": None if record.expires_at is None else record.expires_at.date().isoformat(),
@@ -181,22 +183,22 @@ def _parse_messages(given: object) -> list[dict[str, str]]:
     return messages
 
 
-@OPERATIONS.add("POST", "/v3/memories/add/", "write", body=AnyFields)
-@OPERATIONS.add("POST", "/v1/memories/", "write", body=AnyFields)
-@OPERATIONS.add("POST", "/memories", "write", body=AnyFields)
-def add_memories(call: Call) -> Answer:
+@OPERATIONS.add("POST", "/v3/memories/add/", "write")
+@OPERATIONS.add("POST", "/v1/memories/", "write")
+@OPERATIONS.add("POST", "/memories", "write")
+def add_memories(call: Call, body: AnyFields) -> Any:
     """Save messages as records: the user's as drafts, and all of them as turns too if `infer` is on."""
-    fields = read_fields(call)
-    filters = fields.get("filters") if isinstance(fields.get("filters"), Mapping) else {}
+    fields = read_fields(call, body)
+    filters = fields["filters"] if isinstance(fields.get("filters"), Mapping) else {}
     ids = {
-        name: str(value)
-        for name in (f"{each}_id" for each in ENTITIES)
-        if (value := fields.get(name) or (filters or {}).get(name))
+        kind: str(value)
+        for kind in ENTITIES
+        if (value := fields.get(f"{kind}_id") or filters.get(f"{kind}_id"))
     }
     if not ids:
         raise Problem(400, "Nobody is named: pass user_id, agent_id, app_id or run_id.")
-    owner = next(name for name in (f"{each}_id" for each in ENTITIES) if name in ids)
-    view = call.open_scope(build_scope_name(owner.removesuffix("_id"), ids.pop(owner)))
+    owner = next(iter(ids))
+    view = call.open_scope(build_scope_name(owner, ids.pop(owner)))
     messages = _parse_messages(fields.get("messages"))
     infers = fields.get("infer") is not False
     expires = _parse_moment(fields.get("expiration_date"), "expiration_date")
@@ -204,7 +206,7 @@ def add_memories(call: Call) -> Answer:
     if expires is not None and expires <= now:
         raise InvalidInput("expiration_date has passed: pass a later one")
     metadata = _parse_metadata(fields.get("metadata")) | {
-        f"{METADATA}{name}": text for name, text in ids.items()
+        f"{METADATA}{kind}_id": text for kind, text in ids.items()
     }
     created = _parse_moment(fields.get("timestamp"), "timestamp")
     records = [
@@ -221,7 +223,7 @@ def add_memories(call: Call) -> Answer:
         if not infers or message["role"] == "user"
     ]
     if infers:
-        name = f"{_SESSION}:{ids['run_id']}" if "run_id" in ids else _SESSION
+        name = f"{_SESSION}:{ids['run']}" if "run" in ids else _SESSION
         view.session(name).add_many(_to_turns(call, messages, created))
     saved = view.save_many(records)
     results = [
@@ -233,8 +235,7 @@ def add_memories(call: Call) -> Answer:
         }
         for each in saved
     ]
-    body = {"results": results, "status": "SUCCEEDED", "event_id": str(uuid.uuid4())}
-    return Answer(body)
+    return {"results": results, "status": "SUCCEEDED", "event_id": str(uuid.uuid4())}
 
 
 def _to_turns(call: Call, messages: list[dict[str, str]], at: datetime | None) -> list[dict[str, Any]]:
@@ -284,22 +285,21 @@ def _list_matching(call: Call, filters: Mapping[str, Any]) -> list[dict[str, Any
     return [memory for _, memory in memories if is_match(filters, memory)]
 
 
-@OPERATIONS.add("POST", "/v3/memories/search/", "read", body=AnyFields)
-@OPERATIONS.add("POST", "/search", "read", body=AnyFields)
-def search_memories(call: Call) -> Answer:
+@OPERATIONS.add("POST", "/v3/memories/search/", "read")
+@OPERATIONS.add("POST", "/search", "read")
+def search_memories(call: Call, body: AnyFields) -> Any:
     """Return what answers a query, best first."""
-    return Answer({"results": _search(call)})
+    return {"results": _search(read_fields(call, body), call)}
 
 
-@OPERATIONS.add("POST", "/v2/memories/search/", "read", body=AnyFields)
-@OPERATIONS.add("POST", "/v1/memories/search/", "read", body=AnyFields)
-def search_memories_as_list(call: Call) -> Answer:
+@OPERATIONS.add("POST", "/v2/memories/search/", "read")
+@OPERATIONS.add("POST", "/v1/memories/search/", "read")
+def search_memories_as_list(call: Call, body: AnyFields) -> Any:
     """Return what answers a query as older clients read it."""
-    return Answer(_search(call))
+    return _search(read_fields(call, body), call)
 
 
-def _search(call: Call) -> list[dict[str, Any]]:
-    fields = read_fields(call)
+def _search(fields: Mapping[str, Any], call: Call) -> list[dict[str, Any]]:
     query, limit = fields.get("query"), fields.get("top_k", fields.get("limit")) or 10
     if not isinstance(query, str) or not query.strip():
         raise Problem(400, "query is missing: pass a text.")
@@ -319,10 +319,10 @@ def _search(call: Call) -> list[dict[str, Any]]:
     return sorted(found, key=lambda each: -each["score"])[:limit]
 
 
-@OPERATIONS.add("POST", "/v3/memories/", "read", body=AnyFields)
-def list_memories(call: Call) -> Answer:
+@OPERATIONS.add("POST", "/v3/memories/", "read")
+def list_memories(call: Call, body: AnyFields) -> Any:
     """Return a page of all memories that match."""
-    fields = read_fields(call)
+    fields = read_fields(call, body)
     try:
         page, size = int(fields.get("page") or 1), int(fields.get("page_size") or 100)
     except (TypeError, ValueError):
@@ -333,42 +333,40 @@ def list_memories(call: Call) -> Answer:
         )
     memories = _list_matching(call, _get_filters(fields))
     start = (page - 1) * size
-    return Answer(
-        {
-            "count": len(memories),
-            "next": f"?page={page + 1}&page_size={size}" if start + size < len(memories) else None,
-            "previous": f"?page={page - 1}&page_size={size}" if page > 1 else None,
-            "results": memories[start : start + size],
-        }
-    )
+    return {
+        "count": len(memories),
+        "next": f"?page={page + 1}&page_size={size}" if start + size < len(memories) else None,
+        "previous": f"?page={page - 1}&page_size={size}" if page > 1 else None,
+        "results": memories[start : start + size],
+    }
 
 
-@OPERATIONS.add("POST", "/v2/memories/", "read", body=AnyFields)
-def list_memories_as_list(call: Call) -> Answer:
+@OPERATIONS.add("POST", "/v2/memories/", "read")
+def list_memories_as_list(call: Call, body: AnyFields) -> Any:
     """Return all memories that match, as older clients read them."""
-    return Answer(_list_matching(call, _get_filters(read_fields(call)))[:MOST_AT_ONCE])
+    return _list_matching(call, _get_filters(read_fields(call, body)))[:MOST_AT_ONCE]
 
 
 @OPERATIONS.add("GET", "/memories", "read")
-def list_memories_of_server(call: Call) -> Answer:
+def list_memories_of_server(call: Call) -> Any:
     """Return all memories that match, as the self-hosted server does."""
-    return Answer({"results": _list_matching(call, _get_filters(read_fields(call)))[:MOST_AT_ONCE]})
+    return {"results": _list_matching(call, _get_filters(read_fields(call)))[:MOST_AT_ONCE]}
 
 
 @OPERATIONS.add("GET", "/v1/memories/{id}/", "read")
 @OPERATIONS.add("GET", "/memories/{id}", "read")
-def get_memory(call: Call) -> Answer:
+def get_memory(call: Call) -> Any:
     """Return a memory."""
-    return Answer(_to_memory(call, _find_record(call, call.path["id"])[1]))
+    return _to_memory(call, _find_record(call, call.path["id"])[1])
 
 
 @OPERATIONS.add("GET", "/v1/memories/{id}/history/", "read")
 @OPERATIONS.add("GET", "/memories/{id}/history", "read")
-def get_memory_history(call: Call) -> Answer:
+def get_memory_history(call: Call) -> Any:
     """Return the changes of a memory's text."""
     _, record = _find_record(call, call.path["id"])
     rows = call.memory.history.log(record.id, limit=1_000)
-    return Answer([entry for row in rows if (entry := _to_history(call, row)) is not None])
+    return [entry for row in rows if (entry := _to_history(call, row)) is not None]
 
 
 def _to_history(call: Call, row: JournalEntry) -> dict[str, Any] | None:
@@ -407,42 +405,39 @@ def _update(call: Call, id: object, fields: Mapping[str, Any]) -> Record:
     return view.update(record.id, **changes) if changes else record
 
 
-@OPERATIONS.add("PUT", "/v1/memories/{id}/", "write", body=AnyFields)
-@OPERATIONS.add("PUT", "/memories/{id}", "write", body=AnyFields)
-def update_memory(call: Call) -> Answer:
+@OPERATIONS.add("PUT", "/v1/memories/{id}/", "write")
+@OPERATIONS.add("PUT", "/memories/{id}", "write")
+def update_memory(call: Call, body: AnyFields) -> Any:
     """Change a memory."""
-    return Answer(_to_memory(call, _update(call, call.path["id"], read_fields(call))))
+    return _to_memory(call, _update(call, call.path["id"], read_fields(call, body)))
 
 
 @OPERATIONS.add("DELETE", "/v1/memories/{id}/", "write")
 @OPERATIONS.add("DELETE", "/memories/{id}", "write")
-def delete_memory(call: Call) -> Answer:
+def delete_memory(call: Call) -> Any:
     """Archive a memory."""
-    view, record = _find_record(call, call.path["id"])
-    view.archive(record.id, reason="deleted over mem0's interface")
-    return Answer({"message": "Memory deleted: it is archived, and can be restored."})
+    _archive(call, [call.path["id"]])
+    return {"message": "Memory deleted: it is archived, and can be restored."}
 
 
-def _archive(call: Call, names: Iterable[str]) -> int:
-    count = 0
+def _archive(call: Call, names: Collection[str]) -> int:
     for name in names:
         view, record = _find_record(call, name)
         view.archive(record.id, reason="deleted over mem0's interface")
-        count += 1
-    return count
+    return len(names)
 
 
 @OPERATIONS.add("DELETE", "/v1/memories/", "write")
 @OPERATIONS.add("DELETE", "/memories", "write")
-def delete_memories(call: Call) -> Answer:
+def delete_memories(call: Call) -> Any:
     """Archive all memories of somebody."""
     filters = _get_filters(read_fields(call))
     count = _archive(call, [memory["id"] for memory in _list_matching(call, filters)])
-    return Answer({"message": f"{count} memories deleted: they are archived, and can be restored."})
+    return {"message": f"{count} memories deleted: they are archived, and can be restored."}
 
 
-def _get_batch(call: Call) -> list[Mapping[str, Any]]:
-    memories = read_fields(call).get("memories")
+def _get_batch(call: Call, body: AnyFields) -> list[Mapping[str, Any]]:
+    memories = read_fields(call, body).get("memories")
     if not isinstance(memories, list) or not 1 <= len(memories) <= MOST_AT_ONCE:
         raise InvalidInput(f"memories is no list of 1 to {MOST_AT_ONCE}: pass objects with memory_id")
     if not all(isinstance(each, Mapping) for each in memories):
@@ -452,51 +447,50 @@ def _get_batch(call: Call) -> list[Mapping[str, Any]]:
     return memories
 
 
-@OPERATIONS.add("PUT", "/v1/batch/", "write", body=AnyFields)
-def update_memories(call: Call) -> Answer:
+@OPERATIONS.add("PUT", "/v1/batch/", "write")
+def update_memories(call: Call, body: AnyFields) -> Any:
     """Change several memories."""
-    memories = _get_batch(call)
+    memories = _get_batch(call, body)
     for each in memories:
         _update(call, each["memory_id"], each)
-    return Answer({"message": f"Successfully updated {len(memories)} memories"})
+    return {"message": f"Successfully updated {len(memories)} memories"}
 
 
-@OPERATIONS.add("DELETE", "/v1/batch/", "write", body=AnyFields)
-def delete_batch(call: Call) -> Answer:
+@OPERATIONS.add("DELETE", "/v1/batch/", "write")
+def delete_batch(call: Call, body: AnyFields) -> Any:
     """Archive several memories."""
-    count = _archive(call, dict.fromkeys(str(each["memory_id"]) for each in _get_batch(call)))
-    return Answer({"message": f"Successfully deleted {count} memories"})
+    count = _archive(call, dict.fromkeys(str(each["memory_id"]) for each in _get_batch(call, body)))
+    return {"message": f"Successfully deleted {count} memories"}
 
 
 # -- entities --------------------------------------------------------------------------------------------
 
 
 @OPERATIONS.add("GET", "/v1/entities/", "read")
-def list_entities(call: Call) -> Answer:
+def list_entities(call: Call) -> Any:
     """List users, agents, apps and runs that have memories."""
     results = []
     for scope, count in sorted(call.server.store.tally("scope", Filter()).items()):
-        own = scope.removeprefix(call.caller.scope).removeprefix("/")
-        entity = parse_scope_name(own) if call.is_own(scope) else None
-        if entity is not None:
+        owner = _find_owner(call, scope) if call.is_own(scope) else None
+        if owner is not None:
             newest = next(iter(call.whole.scoped(scope).list(limit=1, parts=True)), None)
             at = None if newest is None else format_time(newest.updated_at)
             results.append(
                 {
-                    "id": own,
-                    "name": entity[1],
-                    "type": entity[0],
+                    "id": scope.removeprefix(call.caller.scope).removeprefix("/"),
+                    "name": owner[1],
+                    "type": owner[0],
                     "total_memories": count,
                     "created_at": at,
                     "updated_at": at,
                     "owner": call.caller.label,
                 }
             )
-    return Answer({"count": len(results), "next": None, "previous": None, "results": results})
+    return {"count": len(results), "next": None, "previous": None, "results": results}
 
 
 @OPERATIONS.add("DELETE", "/v2/entities/{kind}/{name:path}/", "write")
-def delete_entity(call: Call) -> Answer:
+def delete_entity(call: Call) -> Any:
     """Archive all memories of a user, an agent, an app or a run."""
     kind, name = call.path["kind"], call.path["name"]
     if kind not in ENTITIES:
@@ -506,18 +500,11 @@ def delete_entity(call: Call) -> Answer:
     if not memories:
         raise NotFound(f"the {kind} {name!r} has no memories: GET /v1/entities/ lists those who have")
     _archive(call, [memory["id"] for memory in memories])
-    return Answer({"message": "Entity deleted: its memories are archived, and can be restored."})
+    return {"message": "Entity deleted: its memories are archived, and can be restored."}
 
 
 @OPERATIONS.add("GET", "/v1/ping/", "read")
-def answer_ping(call: Call) -> Answer:
+def answer_ping(call: Call) -> Any:
     """Say who the token is; mem0's client asks for it first."""
-    caller = call.caller
-    return Answer(
-        {
-            "status": "ok",
-            "org_id": "reverie",
-            "project_id": caller.scope or "reverie",
-            "user_email": None,
-        }
-    )
+    project = call.caller.scope or "reverie"
+    return {"status": "ok", "org_id": "reverie", "project_id": project, "user_email": None}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -33,11 +33,9 @@ _PROBLEM = {
         },
     },
 }
-_HEADERS = {
-    "if-match": ("If-Match", "ETag of the version that was read."),
-    "if-none-match": ("If-None-Match", "ETag of the version that the caller has."),
-    "idempotency-key": ("Idempotency-Key", "Name of the request, so that it is not done twice."),
-}
+_TEXT = {"type": "string"}
+_WITH_ETAG = ("get_record", "get_session", "get_page", "get_entry", "get_entry_of_session")
+"""Names of the operations that answer with an ETag and take `If-None-Match`."""
 
 
 def build_description(operations: Iterable[Operation]) -> dict[str, Any]:
@@ -66,6 +64,8 @@ def build_description(operations: Iterable[Operation]) -> dict[str, Any]:
 
 
 def _describe(operation: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
+    media_type = operation.media_type.partition(";")[0]
+    answer = _build_schema(operation.answer, schemas, "serialization")
     description: dict[str, Any] = {
         "operationId": operation.name,
         "summary": (operation.run.__doc__ or "").strip().partition("\n")[0],
@@ -75,8 +75,8 @@ def _describe(operation: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
             *_describe_headers(operation),
         ],
         "responses": {
-            str(status): _describe_answer(operation, kind, schemas)
-            for status, kind in operation.answers.items()
+            str(status): {"description": "Done.", "content": {media_type: {"schema": answer}}}
+            for status in operation.statuses
         },
     }
     if operation.right is None:
@@ -87,7 +87,7 @@ def _describe(operation: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
         content = {"schema": _build_schema(operation.body, schemas, "validation")}
         kind = "application/merge-patch+json" if operation.method == "PATCH" else "application/json"
         description["requestBody"] = {"required": True, "content": {kind: content}}
-    if _answers_etag(operation) and operation.method == "GET":
+    if operation.name in _WITH_ETAG:
         description["responses"]["304"] = {"description": "The caller has this version."}
     description["responses"]["default"] = {
         "description": "An error.",
@@ -96,23 +96,23 @@ def _describe(operation: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
     return description
 
 
+def _describe_parameter(
+    name: str, place: str, schema: dict[str, Any], *, required: bool = True, **more: Any
+) -> dict[str, Any]:
+    return {"name": name, "in": place, "required": required, "schema": schema, **more}
+
+
 def _describe_path(operation: Operation) -> list[dict[str, Any]]:
-    return [
-        {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
-        for name in _PARAMETER.findall(operation.path)
-    ]
+    names = _PARAMETER.findall(operation.path)
+    return [_describe_parameter(name, "path", {**_TEXT, "minLength": 1}) for name in names]
 
 
 def _describe_query(operation: Operation, schemas: dict[str, Any]) -> list[dict[str, Any]]:
     schema = _build_schema(operation.query, schemas, "validation")
     model = schemas.pop(schema["$ref"].rpartition("/")[2]) if "$ref" in schema else schema
+    required = model.get("required", ())
     return [
-        {
-            "name": name,
-            "in": "query",
-            "required": name in model.get("required", ()),
-            "schema": _drop_null(value),
-        }
+        _describe_parameter(name, "query", _drop_null(value), required=name in required)
         for name, value in model.get("properties", {}).items()
     ]
 
@@ -127,36 +127,18 @@ def _drop_null(schema: dict[str, Any]) -> dict[str, Any]:
     return schema
 
 
-def _describe_headers(operation: Operation) -> list[dict[str, Any]]:
-    wanted = []
+def _describe_headers(operation: Operation) -> Iterator[dict[str, Any]]:
     if operation.needs_match or operation.name == "write_page":
-        wanted.append(("if-match", operation.needs_match))
-    if _answers_etag(operation) and operation.method == "GET":
-        wanted.append(("if-none-match", False))
+        what = "ETag of the version that was read."
+        yield _describe_parameter(
+            "If-Match", "header", _TEXT, required=operation.needs_match, description=what
+        )
+    if operation.name in _WITH_ETAG:
+        what = "ETag of the version that the caller has."
+        yield _describe_parameter("If-None-Match", "header", _TEXT, required=False, description=what)
     if operation.replay is not None:
-        wanted.append(("idempotency-key", False))
-    return [
-        {
-            "name": _HEADERS[name][0],
-            "in": "header",
-            "required": required,
-            "description": _HEADERS[name][1],
-            "schema": {"type": "string"},
-        }
-        for name, required in wanted
-    ]
-
-
-def _answers_etag(operation: Operation) -> bool:
-    return operation.name in {"get_record", "get_session", "get_page", "get_entry", "get_entry_of_session"}
-
-
-def _describe_answer(operation: Operation, kind: Any, schemas: dict[str, Any]) -> dict[str, Any]:
-    media_type = operation.media_type.partition(";")[0]
-    return {
-        "description": "Done.",
-        "content": {media_type: {"schema": _build_schema(kind, schemas, "serialization")}},
-    }
+        what = "Name of the request, so that it is not done twice."
+        yield _describe_parameter("Idempotency-Key", "header", _TEXT, required=False, description=what)
 
 
 def _build_schema(kind: Any, schemas: dict[str, Any], mode: Any) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_type_hints
 
 from pydantic import BaseModel, ConfigDict
 
@@ -51,7 +51,7 @@ class Answer:
     """Answer of an operation.
 
     Attributes:
-        body: JSON value; None for no content. Bytes are sent as they are.
+        body: Value that `to_json_value` converts; None for no content. Bytes are sent as they are.
         status: HTTP status.
         headers: Further headers.
         reference: What is kept of it for `Idempotency-Key`: ids and numbers only, never content.
@@ -73,7 +73,6 @@ class Call:
         query: Parameters in the query, as the operation's model.
         method: HTTP method.
         path: Parameters in the path.
-        body: Body, as the operation's model; None without one.
         headers: Headers by lower-case name.
     """
 
@@ -82,7 +81,6 @@ class Call:
     query: Any
     method: str = "GET"
     path: Mapping[str, str] = field(default_factory=dict)
-    body: Any = None
     headers: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -131,8 +129,16 @@ class Call:
             )
 
 
-Handler = Callable[[Call], Any]
-"""Function that does an operation: it returns an `Answer`, and a view of the page what is to be shown."""
+def to_answer(result: Any) -> Answer:
+    """Return what an operation returned as an answer."""
+    return result if isinstance(result, Answer) else Answer(result)
+
+
+Handler = Callable[..., Any]
+"""Function that does an operation: it takes the `Call`, and the body of the request where it has one.
+
+It returns an `Answer` or its body, and a view of the page what is to be shown.
+"""
 
 _Run = TypeVar("_Run", bound=Handler)
 
@@ -149,7 +155,8 @@ class Operation:
         right: Right that it needs; None if it needs no token.
         body: Form of its body; None without one.
         query: Form of its query.
-        answers: Types of its answers by status; None for no content.
+        answer: Type of its answer.
+        statuses: Statuses of its answer.
         replay: Function that makes the answer of `Idempotency-Key` again from its reference; None where the
             key has no effect.
         is_whole: Whether it is about all scopes, so that a token bound to a scope is refused.
@@ -164,8 +171,9 @@ class Operation:
     right: Right | None
     body: Any = None
     query: type[BaseModel] = ScopeQuery
-    answers: Mapping[int, Any] = field(default_factory=dict)
-    replay: Callable[[Call, Any], Answer] | None = None
+    answer: Any = None
+    statuses: tuple[int, ...] = (200,)
+    replay: Callable[[Call, Any], Any] | None = None
     is_whole: bool = False
     needs_match: bool = False
     media_type: str = "application/json"
@@ -177,16 +185,24 @@ class Operation:
             return "read"
         return "search" if self.right == "read" else "change"
 
+    def perform(self, call: Call, body: Any) -> Any:
+        """Do it, and return what its function returns."""
+        return self.run(call) if self.body is None else self.run(call, body)
+
 
 def parse_number(text: str) -> int | None:
     """Return the number that a text is made of digits of; None for any other text."""
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else None
 
 
-def answer_reference(call: Call, reference: Any) -> Answer:
+def answer_reference(call: Call, reference: Any) -> Any:
     """Answer a repeated request of an `Idempotency-Key` whose reference is the whole answer."""
     del call
-    return Answer(reference)
+    return reference
+
+
+OPERATION_OF: dict[Handler, Operation] = {}
+"""Operation that each function is; the one that was added last."""
 
 
 class OperationList(list[Operation]):
@@ -203,24 +219,23 @@ class OperationList(list[Operation]):
         self._prefix = prefix
         self._common = common
 
-    def add(
-        self, method: Method, path: str, right: Right | None, *, answer: Any = None, **options: Any
-    ) -> Callable[[_Run], _Run]:
-        """Return a decorator that adds a function as an operation.
+    def add(self, method: Method, path: str, right: Right | None, **options: Any) -> Callable[[_Run], _Run]:
+        """Return a decorator that adds a function as an operation; its second parameter is the body.
 
         Args:
-            answer: Type of its answer, of the status 200.
             options: Further fields of `Operation`. An operation about all scopes has no `scope` in its query.
         """
 
         def register(run: _Run) -> _Run:
+            parameters = [hint for name, hint in get_type_hints(run).items() if name != "return"]
             usual = {
                 "name": self._prefix + run.__name__,
-                "answers": {200: answer},
+                "body": parameters[1] if len(parameters) > 1 else None,
                 "query": Empty if options.get("is_whole") else ScopeQuery,
             }
             fields = {**usual, **self._common, **options}
-            self.append(Operation(method=method, path=path, run=run, right=right, **fields))
+            OPERATION_OF[run] = Operation(method=method, path=path, run=run, right=right, **fields)
+            self.append(OPERATION_OF[run])
             return run
 
         return register

@@ -18,10 +18,10 @@ _PAGE = "/v1/pages/{name:path}"
 
 
 @OPERATIONS.add("GET", "/v1/pages", "read", query=Empty, answer=schemas.PageList)
-def list_pages(call: Call) -> Answer:
+def list_pages(call: Call) -> Any:
     """List all pages and logs."""
     names = ("name", "paragraphs", "characters", "updated_at")
-    return Answer({"items": [to_json_object(each, *names) for each in call.whole.pages.overview()]})
+    return {"items": [to_json_object(each, *names) for each in call.whole.pages.overview()]}
 
 
 def _answer_page(call: Call, name: str) -> Answer:
@@ -29,19 +29,13 @@ def _answer_page(call: Call, name: str) -> Answer:
 
 
 @OPERATIONS.add(
-    "POST",
-    f"{_PAGE}/append",
-    "write",
-    body=schemas.LineInput,
-    answer=schemas.PageText,
-    is_whole=True,
-    replay=_answer_page,
+    "POST", f"{_PAGE}/append", "write", answer=schemas.PageText, is_whole=True, replay=_answer_page
 )
-def append_to_page(call: Call) -> Answer:
+def append_to_page(call: Call, given: schemas.LineInput) -> Answer:
     """Add a line to the end of a page, or a paragraph to the end of a log."""
     call.require_trust()
     name = call.path["name"]
-    call.whole.pages.append(name, call.body.text, at=call.body.at)
+    call.whole.pages.append(name, given.text, at=given.at)
     answer = _answer_page(call, name)
     answer.reference = name
     return answer
@@ -54,15 +48,8 @@ def get_page(call: Call) -> Answer:
     return _answer_page(call, call.path["name"])
 
 
-@OPERATIONS.add(
-    "PUT",
-    _PAGE,
-    "write",
-    body=schemas.PageInput,
-    answers={200: schemas.PageText, 201: schemas.PageText},
-    is_whole=True,
-)
-def write_page(call: Call) -> Answer:
+@OPERATIONS.add("PUT", _PAGE, "write", answer=schemas.PageText, statuses=(200, 201), is_whole=True)
+def write_page(call: Call, given: schemas.PageInput) -> Answer:
     """Write a page as a whole; an existing one needs `If-Match`."""
     call.require_trust()
     name, pages = call.path["name"], call.whole.pages
@@ -72,14 +59,14 @@ def write_page(call: Call) -> Answer:
         if "if-match" not in call.headers:
             raise Problem(428, f"The page {name!r} exists: read it, and send its ETag as If-Match.")
         check_match(call, _serialize(name, old or ""))
-    result = pages.write(name, call.body.content, expected=old)
+    result = pages.write(name, given.content, expected=old)
     answer = _answer_page(call, name)
     answer.status = 201 if result.outcome == "created" else 200
     return answer
 
 
 @OPERATIONS.add("DELETE", _PAGE, "write", answer=schemas.Count, is_whole=True, needs_match=True)
-def delete_page(call: Call) -> Answer:
+def delete_page(call: Call) -> Any:
     """Remove a page; undo brings it back."""
     call.require_trust()
     _require_page(call)
@@ -87,7 +74,7 @@ def delete_page(call: Call) -> Answer:
     old = pages.read(name)
     expected = old if check_match(call, _serialize(name, old)) else None
     with refusing_changed():
-        return Answer({"removed": int(pages.delete(name, expected=expected))})
+        return {"removed": int(pages.delete(name, expected=expected))}
 
 
 def _require_page(call: Call) -> None:

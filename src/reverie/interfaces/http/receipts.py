@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 
 from reverie.domain.text.timestamps import format_time, parse_time
-from reverie.interfaces.http.operations import Answer, Call
+from reverie.interfaces.http.operations import Answer, Call, to_answer
 from reverie.interfaces.http.problems import Problem
 from reverie.stores.writer import StoreWriter, setting_cursors
 
@@ -44,7 +44,7 @@ class Receipts:
         operation: str,
         body: bytes,
         act: Callable[[], Answer],
-        replay: Callable[[Call, object], Answer],
+        replay: Callable[[Call, object], object],
     ) -> Answer:
         """Do what is asked, or return the answer to the same request again.
 
@@ -76,7 +76,7 @@ class Receipts:
         return answer
 
     def _repeat(
-        self, call: Call, receipt: dict[str, object], asked: str, replay: Callable[[Call, object], Answer]
+        self, call: Call, receipt: dict[str, object], asked: str, replay: Callable[[Call, object], object]
     ) -> Answer | None:
         if self._is_old(str(receipt["at"])):
             return None
@@ -93,7 +93,7 @@ class Receipts:
                 "Read what it was about, and do not send it again.",
                 kind="already-done",
             )
-        answer = replay(call, receipt["reference"])
+        answer = to_answer(replay(call, receipt["reference"]))
         answer.status = int(str(receipt["status"]))
         answer.headers["Idempotent-Replayed"] = "true"
         return answer

@@ -10,7 +10,6 @@ from typing import Any
 
 from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.record import NOTHING, Record, normalize_labels
-from reverie.domain.text.json_values import to_json_value
 from reverie.domain.text.timestamps import format_time, parse_time
 from reverie.interfaces.http import schemas
 from reverie.interfaces.http.conditions import (
@@ -54,7 +53,7 @@ def get_record_of(call: Call, reader: MemoryReader, id: str | None = None) -> Re
     return record
 
 
-def build_new_record(call: Call, given: schemas.RecordInput) -> NewRecord:
+def _build_new_record(call: Call, given: schemas.RecordInput) -> NewRecord:
     """Return the record to save, no more trusted than the caller is."""
     values = {name: getattr(given, name) for name in schemas.RecordInput.model_fields}
     values["origin"] = call.caller.limit_origin(given.origin)
@@ -62,11 +61,10 @@ def build_new_record(call: Call, given: schemas.RecordInput) -> NewRecord:
 
 
 def _answer_saved(result: SaveResult) -> Answer:
-    record = result.record.to_dict()
     return Answer(
-        {"record": record, "outcome": result.outcome},
+        result,
         201 if result.outcome == "created" else 200,
-        {"ETag": compute_etag(record), "Location": f"/v1/records/{result.record.id}"},
+        {"ETag": compute_etag(result.record), "Location": f"/v1/records/{result.record.id}"},
         {"id": result.record.id, "outcome": result.outcome},
     )
 
@@ -82,40 +80,29 @@ def _replay_saved(call: Call, reference: Any) -> Answer:
     "POST",
     "/v1/records",
     "write",
-    body=schemas.RecordInput,
-    answers={200: schemas.SavedRecord, 201: schemas.SavedRecord},
+    answer=schemas.SavedRecord,
+    statuses=(200, 201),
     replay=_replay_saved,
 )
-def save_record(call: Call) -> Answer:
+def save_record(call: Call, given: schemas.RecordInput) -> Answer:
     """Save a record, or reinforce the one that says the same."""
-    return _answer_saved(call.view.save_many([build_new_record(call, call.body)])[0])
+    return _answer_saved(call.view.save_many([_build_new_record(call, given)])[0])
 
 
-def _answer_batch(results: list[SaveResult]) -> Answer:
-    reference = [{"id": each.record.id, "outcome": each.outcome} for each in results]
-    return Answer({"results": to_json_value(results)}, reference=reference)
+def _replay_batch(call: Call, reference: Any) -> Any:
+    return {"results": [_replay_saved(call, each).body for each in reference]}
 
 
-def _replay_batch(call: Call, reference: Any) -> Answer:
-    answers = [_replay_saved(call, each) for each in reference]
-    return Answer({"results": [each.body for each in answers]})
-
-
-@OPERATIONS.add(
-    "POST",
-    "/v1/records/batch",
-    "write",
-    body=schemas.RecordBatch,
-    answer=schemas.SavedRecords,
-    replay=_replay_batch,
-)
-def save_records(call: Call) -> Answer:
+@OPERATIONS.add("POST", "/v1/records/batch", "write", answer=schemas.SavedRecords, replay=_replay_batch)
+def save_records(call: Call, given: schemas.RecordBatch) -> Answer:
     """Save several records in one transaction."""
-    return _answer_batch(call.view.save_many([build_new_record(call, each) for each in call.body.records]))
+    results = call.view.save_many([_build_new_record(call, each) for each in given.records])
+    reference = [{"id": each.record.id, "outcome": each.outcome} for each in results]
+    return Answer({"results": results}, reference=reference)
 
 
 @OPERATIONS.add("GET", "/v1/records", "read", query=schemas.RecordListQuery, answer=schemas.RecordPage)
-def list_records(call: Call) -> Answer:
+def list_records(call: Call) -> Any:
     """List records, by default those created last first."""
     query: schemas.RecordListQuery = call.query
     filters = _build_filters(query, archived=query.archived, pinned=query.pinned)
@@ -123,7 +110,7 @@ def list_records(call: Call) -> Answer:
     read = read_page if query.order == "created" else _read_changed
     with reading(call) as reader:
         page, following = read(reader, query.cursor, of=of, limit=query.limit, parts=True, **filters)
-    return Answer({"items": [record.to_dict() for record in page], "next": following})
+    return {"items": page, "next": following}
 
 
 def read_page(
@@ -187,17 +174,15 @@ def _build_filters(given: Any, **more: Any) -> dict[str, Any]:
 def get_record(call: Call) -> Answer:
     """Return a record, archived or not."""
     with reading(call) as reader:
-        return answer_value(call, get_record_of(call, reader).to_dict())
+        return answer_value(call, get_record_of(call, reader))
 
 
-@OPERATIONS.add(
-    "PATCH", "/v1/records/{id}", "write", body=schemas.RecordPatch, answer=Record, needs_match=True
-)
-def update_record(call: Call) -> Answer:
+@OPERATIONS.add("PATCH", "/v1/records/{id}", "write", answer=Record, needs_match=True)
+def update_record(call: Call, given: schemas.RecordPatch) -> Answer:
     """Change fields of a record; null removes a value (RFC 7396)."""
     record = get_changeable(call)
-    is_bound = check_match(call, record.to_dict())
-    changes = {name: getattr(call.body, name) for name in call.body.model_fields_set}
+    is_bound = check_match(call, record)
+    changes: dict[str, Any] = {name: getattr(given, name) for name in given.model_fields_set}
     for name in ("tags", "references"):
         if name in changes:
             changes[name] = changes[name] or []
@@ -213,7 +198,7 @@ def update_record(call: Call) -> Answer:
     expected = record if is_bound or {"content", "metadata", "origin"} & set(changes) else None
     with refusing_changed():
         updated = call.view.update(record.id, expected=expected, **changes) if changes else record
-    return answer_value(call, updated.to_dict())
+    return answer_value(call, updated)
 
 
 @OPERATIONS.add(
@@ -222,17 +207,15 @@ def update_record(call: Call) -> Answer:
 def archive_record(call: Call) -> Answer:
     """Take a record out of search; it can be restored."""
     record = get_changeable(call)
-    expected = record if check_match(call, record.to_dict()) else None
+    expected = record if check_match(call, record) else None
     with refusing_changed():
-        archived = call.view.archive(record.id, reason=call.query.reason, expected=expected)
-    return answer_value(call, archived.to_dict())
+        return answer_value(call, call.view.archive(record.id, reason=call.query.reason, expected=expected))
 
 
 @OPERATIONS.add("POST", "/v1/records/{id}/restore", "write", answer=Record)
 def restore_record(call: Call) -> Answer:
     """Bring an archived record back into search."""
-    record = get_changeable(call)
-    return answer_value(call, call.view.restore(record.id).to_dict())
+    return answer_value(call, call.view.restore(get_changeable(call).id))
 
 
 @OPERATIONS.add("POST", "/v1/records/{id}/pin", "write", answer=Record)
@@ -249,28 +232,20 @@ def unpin_record(call: Call) -> Answer:
 
 def _set_pinned(call: Call, pinned: bool) -> Answer:
     call.require_trust()
-    record = get_changeable(call)
-    return answer_value(call, call.view.update(record.id, pinned=pinned).to_dict())
+    return answer_value(call, call.view.update(get_changeable(call).id, pinned=pinned))
 
 
-@OPERATIONS.add(
-    "POST",
-    "/v1/records/{id}/promote",
-    "write",
-    body=schemas.Promotion,
-    answers={200: schemas.SavedRecord, 201: schemas.SavedRecord},
-)
-def promote_record(call: Call) -> Answer:
+@OPERATIONS.add("POST", "/v1/records/{id}/promote", "write", answer=schemas.SavedRecord, statuses=(200, 201))
+def promote_record(call: Call, given: schemas.Promotion) -> Answer:
     """Copy a record to a scope around its own."""
-    if not call.is_own(call.body.to):
+    if not call.is_own(given.to):
         raise Problem(403, "This token is bound to a scope, and cannot promote out of it. Use a wider one.")
-    return _answer_saved(call.view.promote(call.path["id"], to=call.body.to))
+    return _answer_saved(call.view.promote(call.path["id"], to=given.to))
 
 
-@OPERATIONS.add("POST", "/v1/records/changes", "write", body=schemas.BulkChange, answer=schemas.RecordPage)
-def change_records(call: Call) -> Answer:
+@OPERATIONS.add("POST", "/v1/records/changes", "write", answer=schemas.RecordPage)
+def change_records(call: Call, given: schemas.BulkChange) -> Any:
     """Archive, label or vouch for several records in one transaction, which one undo takes back."""
-    given: schemas.BulkChange = call.body
     for name in given.ids:
         get_changeable(call, name)
     if given.action == "vouch" and call.caller.limit_origin("owner") != "owner":
@@ -288,11 +263,10 @@ def change_records(call: Call) -> Answer:
             return replace(record, tags=normalize_labels((*record.tags, *given.tags), name="tag"))
         return record if record.archived else replace(record, archived_at=now, archive_reason=given.reason)
 
-    repository = call.view._parts.records
-    changed = repository.change(
+    changed = call.view._parts.records.change(
         given.ids, change, reason=given.reason or given.action, touch=given.action != "archive"
     )
-    return Answer({"items": [record.to_dict() for record in changed], "next": None})
+    return {"items": changed, "next": None}
 
 
 def get_changeable(call: Call, id: str | None = None) -> Record:
@@ -317,45 +291,41 @@ def get_changeable(call: Call, id: str | None = None) -> Record:
 
 
 @OPERATIONS.add("GET", "/v1/records/{id}/history", "read", answer=schemas.JournalPage)
-def get_record_history(call: Call) -> Answer:
+def get_record_history(call: Call) -> Any:
     """List the changes of a record, the oldest first."""
     from reverie.admin.history.diff import serialize_change
 
     record = get_record_of(call, call.reader)
     rows = call.memory.history.log(record.id, limit=1_000)
-    return Answer({"items": [serialize_change(row) for row in rows], "next": None})
+    return {"items": [serialize_change(row) for row in rows], "next": None}
 
 
 @OPERATIONS.add("GET", "/v1/records/{id}/blame", "read", answer=dict[str, Any])
-def get_record_blame(call: Call) -> Answer:
+def get_record_blame(call: Call) -> Any:
     """Return where a record comes from, and its later changes."""
     record = get_record_of(call, call.reader)
     blame = call.memory.history.blame(record.id)
-    seen = replace(
+    return replace(
         blame,
         turns=tuple(turn for turn in blame.turns if call.reader.get_turn(turn.id)),
         merged=tuple(each for each in blame.merged if call.reader.get(each.id)),
         related=tuple(each for each in blame.related if call.reader.get(each.id)),
     )
-    return Answer(seen.to_dict())
 
 
 @OPERATIONS.add("GET", "/v1/records/{id}/diff", "read", query=schemas.DiffQuery, answer=dict[str, Any])
-def get_record_diff(call: Call) -> Answer:
+def get_record_diff(call: Call) -> Any:
     """Return the difference between two versions of a record; by default that of its last change."""
     record = get_record_of(call, call.reader)
-    return Answer(call.memory.history.diff(record.id, call.query.a, call.query.b).to_dict())
+    return call.memory.history.diff(record.id, call.query.a, call.query.b)
 
 
 # -- searching -------------------------------------------------------------------------------------------
 
 
-@OPERATIONS.add(
-    "POST", "/v1/search", "read", query=schemas.AsOfQuery, body=schemas.SearchInput, answer=schemas.Hits
-)
-def search(call: Call) -> Answer:
+@OPERATIONS.add("POST", "/v1/search", "read", query=schemas.AsOfQuery, answer=schemas.Hits)
+def search(call: Call, asked: schemas.SearchInput) -> Any:
     """Return what answers a query, best first; nothing if nothing is relevant."""
-    asked: schemas.SearchInput = call.body
     filters = _build_filters(asked)
     filters |= {name: value for name in ("session", "role") if (value := getattr(asked, name))}
     given: dict[str, Any] = {
@@ -363,23 +333,20 @@ def search(call: Call) -> Answer:
     }
     with reading(call) as reader:
         hits = reader.search(asked.query, **given, **filters)
-        answer: dict[str, Any] = {"hits": [hit.to_dict() for hit in hits]}
+        answer: dict[str, Any] = {"hits": hits}
         if asked.left_out and asked.query:
             request, sources = reader._parse_search(asked.query, **given, **filters)
-            others = find_left_out(reader._searcher, request, sources, hits, most=asked.left_out)
-            answer["left_out"] = [
-                {"hit": each.hit.to_dict(), "why": each.why, "fields": [*each.fields]} for each in others
-            ]
-    return Answer(answer)
+            answer["left_out"] = find_left_out(reader._searcher, request, sources, hits, most=asked.left_out)
+    return answer
 
 
 @OPERATIONS.add("GET", "/v1/categories", "read", query=ScopeQuery, answer=dict[str, int])
-def list_categories(call: Call) -> Answer:
+def list_categories(call: Call) -> Any:
     """Return the number of live records of each category."""
-    return Answer(dict(call.server.stats.read(call.reader).by_category))
+    return call.server.stats.read(call.reader).by_category
 
 
 @OPERATIONS.add("GET", "/v1/tags", "read", query=ScopeQuery, answer=dict[str, int])
-def list_tags(call: Call) -> Answer:
+def list_tags(call: Call) -> Any:
     """Return the number of live records that have each tag."""
-    return Answer(call.reader.tags())
+    return call.reader.tags()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from reverie.consolidation.proposals import Verdict, decide_proposal, list_open_proposals
+from reverie.consolidation.proposals import decide_proposal, list_open_proposals
 from reverie.consolidation.waiting_plans import WaitingPlan
 from reverie.domain.errors import NotFound
 from reverie.domain.record import Record
@@ -37,42 +37,29 @@ def _serialize_plan(waiting: WaitingPlan) -> dict[str, Any]:
     }
 
 
-@OPERATIONS.add(
-    "POST", "/v1/plans", "review", body=schemas.PlanInput, answers={201: schemas.PlanOutput}, is_whole=True
-)
-def make_plan(call: Call) -> Answer:
+@OPERATIONS.add("POST", "/v1/plans", "review", answer=schemas.PlanOutput, statuses=(201,), is_whole=True)
+def make_plan(call: Call, given: schemas.PlanInput) -> Answer:
     """Plan what a pass would change now; the plan waits, and nothing is changed before it is decided."""
-    asked = {name: getattr(call.body, name) for name in schemas.PlanInput.model_fields}
-    return Answer(_serialize_plan(call.server.plans.add(call.memory.dreams.plan(**asked))), 201)
+    plan = call.memory.dreams.plan(**given.model_dump())
+    return Answer(_serialize_plan(call.server.plans.add(plan)), 201)
 
 
 @OPERATIONS.add("GET", "/v1/plans", "review", answer=schemas.PlanList, is_whole=True)
-def list_plans(call: Call) -> Answer:
+def list_plans(call: Call) -> Any:
     """List the plans that wait or were decided, the newest first."""
-    return Answer({"items": [_serialize_plan(each) for each in call.server.plans.list()]})
+    return {"items": [_serialize_plan(each) for each in call.server.plans.list()]}
 
 
 @OPERATIONS.add("GET", "/v1/plans/{id}", "review", answer=schemas.PlanOutput, is_whole=True)
-def get_plan(call: Call) -> Answer:
+def get_plan(call: Call) -> Any:
     """Return a plan; what a decided one said is not kept."""
-    return Answer(_serialize_plan(call.server.plans.get(call.path["id"])))
+    return _serialize_plan(call.server.plans.get(call.path["id"]))
 
 
-@OPERATIONS.add(
-    "POST",
-    "/v1/plans/{id}/decisions",
-    "review",
-    body=schemas.PlanDecision,
-    answer=schemas.PlanOutput,
-    is_whole=True,
-)
-def decide_plan(call: Call) -> Answer:
+@OPERATIONS.add("POST", "/v1/plans/{id}/decisions", "review", answer=schemas.PlanOutput, is_whole=True)
+def decide_plan(call: Call, given: schemas.PlanDecision) -> Any:
     """Accept, reject or put off groups of steps of a plan; accepted ones are made at once."""
-    given: schemas.PlanDecision = call.body
-    decided = call.server.plans.decide(
-        call.path["id"], given.verdict, groups=given.groups, reason=given.reason
-    )
-    return Answer(_serialize_plan(decided))
+    return _serialize_plan(call.server.plans.decide(call.path["id"], **given.model_dump()))
 
 
 @OPERATIONS.add(
@@ -97,25 +84,20 @@ def apply_plan(call: Call) -> Answer:
 
 
 @OPERATIONS.add("GET", "/v1/proposals", "review", query=Empty, answer=schemas.ProposalList)
-def list_proposals(call: Call) -> Answer:
+def list_proposals(call: Call) -> Any:
     """List the records that passes propose and nobody has decided, the earliest first."""
-    proposals = [each for each in list_open_proposals(call.server.store) if call.is_own(each.scope)]
-    return Answer({"items": [record.to_dict() for record in proposals]})
+    return {"items": _list_own_proposals(call)}
 
 
-def decide_own_proposal(call: Call, name: str, verdict: Verdict, reason: str) -> Record:
-    """Write the caller's decision about a proposal of a scope that is theirs; raise `NotFound` for others."""
-    if not any(
-        each.id == name and call.is_own(each.scope) for each in list_open_proposals(call.server.store)
-    ):
+def _list_own_proposals(call: Call) -> list[Record]:
+    return [each for each in list_open_proposals(call.server.store) if call.is_own(each.scope)]
+
+
+@OPERATIONS.add("POST", "/v1/proposals/{id}/decision", "review", query=Empty, answer=Record)
+def decide_on_proposal(call: Call, given: schemas.ProposalDecision) -> Any:
+    """Accept, reject or put off a proposal."""
+    name = call.path["id"]
+    if all(each.id != name for each in _list_own_proposals(call)):
         raise NotFound(f"there is no open proposal {name!r} here: list the proposals to see which are open")
     writer = call.whole._parts.writer
-    return decide_proposal(writer, name, verdict, reason=reason, now=writer.clock())
-
-
-@OPERATIONS.add(
-    "POST", "/v1/proposals/{id}/decision", "review", query=Empty, body=schemas.ProposalDecision, answer=Record
-)
-def decide_on_proposal(call: Call) -> Answer:
-    """Accept, reject or put off a proposal."""
-    return Answer(decide_own_proposal(call, call.path["id"], call.body.verdict, call.body.reason).to_dict())
+    return decide_proposal(writer, name, given.verdict, reason=given.reason, now=writer.clock())

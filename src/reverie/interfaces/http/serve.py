@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 import socket
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -28,20 +30,23 @@ from reverie.interfaces.http import (
     hindsight,
     mem0,
     pages,
+    problems,
     records,
     reviews,
 )
-from reverie.interfaces.http.operations import Answer, Call, Empty, OperationList
-from reverie.interfaces.http.problems import refuse
+from reverie.interfaces.http.operations import Call, Empty, Operation, OperationList
+from reverie.interfaces.http.problems import Problem, refuse
 from reverie.interfaces.http.protocol import PATH, ProtocolEndpoint
-from reverie.interfaces.http.server import HttpServer, ShowError, create_application
-from reverie.interfaces.http.web import create_web_server, is_loopback
+from reverie.interfaces.http.server import HttpServer
+from reverie.interfaces.http.web import RequestGuard, create_web_server, is_loopback, list_hosts
 from reverie.interfaces.signals import handle_signals
 from reverie.search.hits import SOURCES
 from reverie.search.request import SearchRequest
 
-_log = logging.getLogger("reverie.http")
+if TYPE_CHECKING:
+    from reverie.interfaces.http.page.site import Site
 
+_log = logging.getLogger("reverie.http")
 
 OPERATIONS = OperationList()
 """All operations of the native API."""
@@ -59,12 +64,12 @@ OPERATIONS += (
 
 
 @OPERATIONS.add("GET", "/openapi.json", None, query=Empty, answer=dict[str, Any])
-def describe_api(call: Call) -> Answer:
+def describe_api(call: Call) -> Any:
     """Return this description."""
     from reverie.interfaces.http.openapi import build_description  # here: few servers are asked for it
 
     del call
-    return Answer(build_description(OPERATIONS))
+    return build_description(OPERATIONS)
 
 
 SWITCH_S = 0.001
@@ -159,29 +164,62 @@ def build_application(
         compatible: Programs whose interface is served too, of `COMPATIBLE`.
     """
     endpoint = ProtocolEndpoint(server, host=host)
-    operations = [*OPERATIONS, *(each for name in compatible for each in COMPATIBLE[name])]
-    page, show_error = _build_page(server)
-    return create_application(
-        server,
-        operations,
-        host=host,
-        allowed=allowed,
-        others=[Route(PATH, endpoint), *page],
-        show_error=show_error,
+    methods: dict[str, dict[str, Operation]] = {}
+    for each in (*OPERATIONS, *(each for name in compatible for each in COMPATIBLE[name])):
+        methods.setdefault(each.path, {})[each.method] = each
+    site = _open_site(server)
+
+    async def answer_error(request: Request, error: Exception) -> Response:
+        """Answer a request that no operation is for, or that met a bug."""
+        problem = _describe_http_error(request, error)
+        shown = None if site is None else site.answer_error(request, problem)
+        return problem.to_response(instance=request.url.path) if shown is None else shown
+
+    app = Starlette(
+        routes=[
+            *(_build_route(server, path, by_method) for path, by_method in methods.items()),
+            Route(PATH, endpoint),
+            *([Route("/", _explain_missing_page)] if site is None else site.build_routes()),
+        ],
+        exception_handlers={HTTPException: answer_error, Exception: answer_error},
         lifespan=endpoint.run,
     )
+    app.router.redirect_slashes = False
+    return RequestGuard(app, hosts=list_hosts(host, allowed))
 
 
-def _build_page(server: HttpServer) -> tuple[list[Route], ShowError | None]:
-    """Return the routes and the errors of the page; without its template engine, what says what is missing."""
-    if find_spec("jinja2") is not None:
-        from reverie.interfaces.http.page.site import Site
+def _build_route(server: HttpServer, path: str, by_method: Mapping[str, Operation]) -> Route:
+    """Return the route of the operations of one path."""
 
-        site = Site(server)
-        return site.build_routes(), site.answer_error
+    async def endpoint(request: Request) -> Response:
+        method = "GET" if request.method == "HEAD" else request.method
+        return await server.answer(by_method[method], request)
 
-    async def explain(request: Request) -> Response:
-        del request
-        return refuse(501, "The page needs the package jinja2 on the server: pip install 'reverie[server]'.")
+    return Route(path, endpoint, methods=list(by_method))
 
-    return [Route("/", explain)], None
+
+def _open_site(server: HttpServer) -> Site | None:
+    """Return the page; None without its template engine."""
+    if find_spec("jinja2") is None:
+        return None
+    from reverie.interfaces.http.page.site import Site
+
+    return Site(server)
+
+
+async def _explain_missing_page(request: Request) -> Response:
+    del request
+    return refuse(501, "The page needs the package jinja2 on the server: pip install 'reverie[server]'.")
+
+
+def _describe_http_error(request: Request, error: Exception) -> Problem:
+    """Return the problem that an error of the web framework is."""
+    if not isinstance(error, HTTPException):
+        return problems.build_problem(error)
+    what = {
+        404: f"There is nothing at {request.url.path[:200]!r}. See /openapi.json for what there is.",
+        405: f"{request.method} is not possible here. See /openapi.json for what is.",
+    }
+    detail = what.get(error.status_code, str(error.detail))
+    status = error.status_code if error.status_code in problems.TITLES else 400
+    return Problem(status, detail, headers=error.headers)

@@ -8,32 +8,29 @@ import re
 import secrets
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import lru_cache, partial
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeVar
 
 import anyio
 from pydantic import BaseModel, ValidationError
-from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
-from starlette.routing import Route
-from starlette.types import ASGIApp
 
 from reverie.admin.stats import compute_folder_size
 from reverie.consolidation.gatherer import ACTOR
 from reverie.consolidation.waiting_plans import PlanShelf
+from reverie.domain.text.json_values import to_json_value
 from reverie.domain.text.timestamps import format_time
 from reverie.interfaces.http import problems
 from reverie.interfaces.http.limits import RateLimit
 from reverie.interfaces.http.live_stats import LiveStats
 from reverie.interfaces.http.metrics import Metrics
-from reverie.interfaces.http.operations import Answer, Call, Operation, parse_number
+from reverie.interfaces.http.operations import Answer, Call, Operation, parse_number, to_answer
 from reverie.interfaces.http.problems import Problem
 from reverie.interfaces.http.receipts import Receipts
 from reverie.interfaces.http.tokens import Caller, Right, TokenRegistry
-from reverie.interfaces.http.web import LARGEST_BODY, RequestGuard, list_hosts
+from reverie.interfaces.http.web import LARGEST_BODY
 from reverie.interfaces.mcp.threads import CallThreads
 from reverie.memory import Memory
 from reverie.stores.protocol import Store
@@ -44,9 +41,6 @@ BODY_S = 30
 
 WAIT_S = 2.0
 """Seconds that a request with `Reverie-After` waits for that change."""
-
-ShowError: TypeAlias = Callable[[Request, Problem], Response | None]
-"""Function that answers a request that failed in a form of its own; None where it leaves that to the server."""
 
 _PROBE = "http.probe"
 _T = TypeVar("_T")
@@ -73,7 +67,7 @@ class _Recent(Generic[_T]):
 
 
 class HttpServer:
-    """Server of one memory; `create_application` makes what a web server runs.
+    """Server of one memory; `serve.build_application` makes what a web server runs.
 
     Attributes:
         memory: The open memory.
@@ -189,8 +183,7 @@ class HttpServer:
         body = await read_body(request) if operation.body is not None else b""
         if after := request.headers.get("reverie-after"):
             await self._wait_for(after)
-        answer = await self.threads.run(partial(self._run, operation, request, body), lane=operation.lane)
-        return _to_response(operation, answer)
+        return await self.threads.run(partial(self._run, operation, request, body), lane=operation.lane)
 
     async def _wait_for(self, text: str) -> None:
         """Wait until this server has seen a change."""
@@ -208,7 +201,7 @@ class HttpServer:
             headers={"Retry-After": "1"},
         )
 
-    def _run(self, operation: Operation, request: Request, body: bytes) -> Answer:
+    def _run(self, operation: Operation, request: Request, body: bytes) -> Response:
         """Do what is asked; on a thread."""
         caller = self.authenticate(request.headers, right=operation.right, is_whole=operation.is_whole)
         limits = self.count_request(caller)
@@ -223,26 +216,26 @@ class HttpServer:
             method=request.method,
             path=request.path_params,
             query=query,
-            body=value,
             headers=request.headers,
         )
         if operation.needs_match and "if-match" not in request.headers:
             raise Problem(428, "This changes a thing: read it, and send its ETag as If-Match.")
         if operation.right is not None:  # health says nothing of files
             self.refresh_files()
-        answer = self._run_once(operation, call, request, body)
+
+        def act() -> Answer:
+            return to_answer(operation.perform(call, value))
+
+        key = request.headers.get("idempotency-key")
+        if key is None or operation.replay is None:
+            answer = act()
+        else:
+            asked = f"{request.method} {request.url.path}?{request.url.query}"
+            answer = self._receipts.run(call, key, asked, body, act, operation.replay)
         answer.headers.update(limits)
         if request.method != "GET" and operation.right is not None:
             answer.headers["Reverie-Sequence"] = str(self.sequence())
-        return answer
-
-    def _run_once(self, operation: Operation, call: Call, request: Request, body: bytes) -> Answer:
-        key = request.headers.get("idempotency-key")
-        if key is None or operation.replay is None:
-            answer: Answer = operation.run(call)
-            return answer
-        asked = f"{request.method} {request.url.path}?{request.url.query}"
-        return self._receipts.run(call, key, asked, body, partial(operation.run, call), operation.replay)
+        return _to_response(operation, answer)
 
     def count_request(self, caller: Caller) -> dict[str, str]:
         """Count a request of a caller, and return the headers that say what is left.
@@ -303,66 +296,6 @@ class HttpServer:
                 "This is about all scopes, and the token is bound to one. Use one without.",
                 kind="scope-bound",
             )
-
-
-def create_application(
-    server: HttpServer,
-    operations: Sequence[Operation],
-    *,
-    host: str,
-    allowed: Iterable[str] = (),
-    others: Iterable[Route],
-    show_error: ShowError | None,
-    lifespan: Any,
-) -> ASGIApp:
-    """Create the ASGI application of a server.
-
-    Args:
-        server: The server.
-        operations: What it offers.
-        host: Address it listens on.
-        allowed: Additional accepted host names.
-        others: Further routes.
-        show_error: Function that answers those who shall not see an error as JSON; None where all shall.
-        lifespan: Function that returns a context to run in.
-    """
-    methods: dict[str, dict[str, Operation]] = {}
-    for each in operations:
-        methods.setdefault(each.path, {})[each.method] = each
-
-    def build_route(path: str, by_method: dict[str, Operation]) -> Route:
-        async def endpoint(request: Request) -> Response:
-            method = "GET" if request.method == "HEAD" else request.method
-            return await server.answer(by_method[method], request)
-
-        return Route(path, endpoint, methods=list(by_method))
-
-    async def answer_error(request: Request, error: Exception) -> Response:
-        """Answer a request that no operation is for, or that met a bug."""
-        problem = _describe_http_error(request, error)
-        shown = None if show_error is None else show_error(request, problem)
-        return problem.to_response(instance=request.url.path) if shown is None else shown
-
-    app = Starlette(
-        routes=[*(build_route(path, by_method) for path, by_method in methods.items()), *others],
-        exception_handlers={HTTPException: answer_error, Exception: answer_error},
-        lifespan=lifespan,
-    )
-    app.router.redirect_slashes = False
-    return RequestGuard(app, hosts=list_hosts(host, allowed))
-
-
-def _describe_http_error(request: Request, error: Exception) -> Problem:
-    """Return the problem that an error of the web framework is."""
-    if not isinstance(error, HTTPException):
-        return problems.build_problem(error)
-    what = {
-        404: f"There is nothing at {request.url.path[:200]!r}. See /openapi.json for what there is.",
-        405: f"{request.method} is not possible here. See /openapi.json for what is.",
-    }
-    detail = what.get(error.status_code, str(error.detail))
-    status = error.status_code if error.status_code in problems.TITLES else 400
-    return Problem(status, detail, headers=error.headers)
 
 
 # -- parts of requests and answers -----------------------------------------------------------------------
@@ -434,6 +367,7 @@ def _to_response(operation: Operation, answer: Answer) -> Response:
         return response
     if answer.body is None:
         return Response(status_code=answer.status, headers=answer.headers)
-    is_raw = isinstance(answer.body, bytes)
-    data = answer.body if is_raw else json.dumps(answer.body, ensure_ascii=False, allow_nan=False).encode()
+    data = answer.body
+    if not isinstance(data, bytes):
+        data = json.dumps(data, ensure_ascii=False, allow_nan=False, default=to_json_value).encode()
     return Response(data, answer.status, headers=answer.headers, media_type=operation.media_type)

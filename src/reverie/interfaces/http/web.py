@@ -14,6 +14,7 @@ import json
 import resource
 import socket
 from collections.abc import Iterable, Iterator
+from http import HTTPStatus
 from urllib.parse import urlsplit
 
 import uvicorn
@@ -21,7 +22,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
-from reverie.interfaces.http.problems import refuse
+from reverie.interfaces.http.problems import MEDIA_TYPE, Problem, refuse
 
 LARGEST_BODY = 4 * 1024 * 1024
 """Maximum bytes of a request."""
@@ -35,32 +36,27 @@ HEADERS_S = 20.0
 _REFUSED_S = 1.0
 
 
-def _encode_problem(status: int, title: str, kind: str, detail: str, *headers: str) -> bytes:
+def _encode_problem(problem: Problem) -> bytes:
     """Return an answer of the connection itself, which it closes."""
-    problem = {"type": f"urn:reverie:problem:{kind}", "title": title, "status": status, "detail": detail}
-    body = json.dumps(problem)
-    lines = [
-        f"HTTP/1.1 {status} {title}",
-        "Content-Type: application/problem+json",
-        f"Content-Length: {len(body)}",
-        "Connection: close",
-        *headers,
-    ]
+    body = json.dumps(problem.to_dict())
+    headers = {"Content-Type": MEDIA_TYPE, "Content-Length": len(body), "Connection": "close"}
+    lines = [f"HTTP/1.1 {problem.status} {HTTPStatus(problem.status).phrase}"]
+    lines += [f"{name}: {value}" for name, value in (headers | problem.headers).items()]
     return "\r\n".join([*lines, "", body]).encode()
 
 
 _TOO_MANY = _encode_problem(
-    503,
-    "Service Unavailable",
-    "too-many-connections",
-    "Too many connections are open. Close some, and try again.",
-    "Retry-After: 5",
+    Problem(
+        503,
+        "Too many connections are open. Close some, and try again.",
+        kind="too-many-connections",
+        headers={"Retry-After": "5"},
+    )
 )
 _NO_REQUEST = _encode_problem(
-    400,
-    "Bad Request",
-    "invalid-request",
-    "This is no valid request of HTTP/1.1. Correct it and send it again.",
+    Problem(
+        400, "This is no valid request of HTTP/1.1. Correct it and send it again.", kind="invalid-request"
+    )
 )
 
 STOPPING_S = 3
@@ -118,25 +114,24 @@ def _parse_host(address: bytes) -> str | None:
 
 def is_loopback(host: str) -> bool:
     """Whether only this machine can reach a server on that host."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+    address = _parse_address(host)
+    return host == "localhost" or (address is not None and address.is_loopback)
 
 
 def list_hosts(host: str, allowed: Iterable[str] = ()) -> set[str]:
     """Return the host names that a server on that host accepts."""
     hosts = {host, *allowed}
-    return hosts | {*_LOOPBACK_NAMES} if is_loopback(host) or _is_everywhere(host) else hosts
+    address = _parse_address(host)
+    is_here = is_loopback(host) or (address is not None and address.is_unspecified)
+    return hosts | {*_LOOPBACK_NAMES} if is_here else hosts
 
 
-def _is_everywhere(host: str) -> bool:
+def _parse_address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """Return a host as an address; None for a name."""
     try:
-        return ipaddress.ip_address(host).is_unspecified
+        return ipaddress.ip_address(host)
     except ValueError:
-        return False
+        return None
 
 
 def open_socket(host: str, port: int) -> socket.socket:

@@ -6,7 +6,7 @@ The low-level server of the `mcp` package implements the protocol. The transport
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, TypeVar
 
@@ -22,7 +22,7 @@ from reverie.domain.errors import InvalidInput, ReverieError, StoreError
 from reverie.interfaces.mcp import prompts, resources
 from reverie.interfaces.mcp.handshake import INSTRUCTIONS, NAME
 from reverie.interfaces.mcp.offer import ServedMemory
-from reverie.interfaces.mcp.subscriptions import SubscriptionHub
+from reverie.interfaces.mcp.subscriptions import INTERVAL_S, SubscriptionHub
 from reverie.interfaces.mcp.threads import CallThreads
 from reverie.tools import Tool, ToolResult, Toolset
 from reverie.tools.provider_schemas import to_plain_json
@@ -52,44 +52,40 @@ class MemoryServer:
     """Server of one memory over MCP; a transport runs `protocol`."""
 
     def __init__(
-        self, offer: ServedMemory, *, threads: CallThreads | None = None, interval: float | None = None
+        self, offer: ServedMemory, *, threads: CallThreads | None = None, interval: float = INTERVAL_S
     ) -> None:
         """Serve an offer.
 
         Args:
             offer: The served memory; the caller keeps it open and closes it.
             threads: Threads for calls; None to create them.
-            interval: Seconds between checks for changes by others; None for the default.
+            interval: Seconds between checks for changes by others.
         """
         self.offer = offer
-        self.threads = threads if threads is not None else CallThreads()
-        options = {} if interval is None else {"interval": interval}
-        self.changes = SubscriptionHub(offer, self.threads, **options)
-        self._tools = [to_protocol_tool(tool, text_only=offer.text_only) for tool in offer.tools]
+        self.threads = threads or CallThreads()
+        self.changes = SubscriptionHub(offer, self.threads, interval=interval)
+        tools = [to_protocol_tool(tool, text_only=offer.text_only) for tool in offer.tools]
+        templates = list(resources.TEMPLATES)
         self.protocol: Server[Any] = _Protocol(
             NAME,
             version=__version__,
             title=NAME.title(),
             instructions=INSTRUCTIONS,
-            on_list_tools=self._list_tools,
+            on_list_tools=_build_handler(types.ListToolsResult(tools=tools)),
             on_call_tool=self._call_tool,
             on_list_resources=self._list_resources,
-            on_list_resource_templates=self._list_templates,
+            on_list_resource_templates=_build_handler(
+                types.ListResourceTemplatesResult(resource_templates=templates)
+            ),
             on_read_resource=self._read_resource,
             on_subscribe_resource=self._subscribe,
             on_unsubscribe_resource=self._unsubscribe,
             on_subscriptions_listen=self.changes.listen,
-            on_list_prompts=self._list_prompts,
+            on_list_prompts=_build_handler(types.ListPromptsResult(prompts=[prompts.PROMPT])),
             on_get_prompt=self._get_prompt,
         )
 
     # -- tools -------------------------------------------------------------------------------------------
-
-    async def _list_tools(
-        self, ctx: _Request, params: types.PaginatedRequestParams | None
-    ) -> types.ListToolsResult:
-        del ctx, params
-        return types.ListToolsResult(tools=self._tools)
 
     async def _call_tool(self, ctx: _Request, params: types.CallToolRequestParams) -> types.CallToolResult:
         del ctx
@@ -150,12 +146,6 @@ class MemoryServer:
         cursor = None if params is None else params.cursor
         return await self._run_on_thread(partial(resources.list_resources, self.offer, cursor))
 
-    async def _list_templates(
-        self, ctx: _Request, params: types.PaginatedRequestParams | None
-    ) -> types.ListResourceTemplatesResult:
-        del ctx, params
-        return types.ListResourceTemplatesResult(resource_templates=list(resources.TEMPLATES))
-
     async def _read_resource(
         self, ctx: _Request, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
@@ -171,12 +161,6 @@ class MemoryServer:
         return types.EmptyResult()
 
     # -- prompts -----------------------------------------------------------------------------------------
-
-    async def _list_prompts(
-        self, ctx: _Request, params: types.PaginatedRequestParams | None
-    ) -> types.ListPromptsResult:
-        del ctx, params
-        return types.ListPromptsResult(prompts=[prompts.PROMPT])
 
     async def _get_prompt(self, ctx: _Request, params: types.GetPromptRequestParams) -> types.GetPromptResult:
         del ctx
@@ -207,6 +191,16 @@ def to_protocol_tool(tool: Tool, *, text_only: bool = False) -> types.Tool:
     if text_only:
         del form["outputSchema"]
     return types.Tool.model_validate(form)
+
+
+def _build_handler(result: _T) -> Callable[[_Request, Any], Awaitable[_T]]:
+    """Return the handler of a request whose result is always the same."""
+
+    async def handle(ctx: _Request, params: Any) -> _T:
+        del ctx, params
+        return result
+
+    return handle
 
 
 def _is_stateless(ctx: _Request) -> bool:

@@ -1,4 +1,4 @@
-"""Transport on standard input and output: one message per line, and no other output.
+"""Server on standard input and output: one message per line, and no other output.
 
 The transport of the `mcp` package is not used. It does not answer invalid lines, reads lines of any length,
 loses answers to the last requests before the end of input, and cannot be stopped by a signal while it waits
@@ -27,6 +27,9 @@ from mcp.shared.message import SessionMessage
 from mcp_types.jsonrpc import jsonrpc_message_adapter
 
 from reverie.interfaces.mcp.handshake import EarlyHandshake
+from reverie.interfaces.mcp.offer import ServedMemory
+from reverie.interfaces.mcp.server import MemoryServer
+from reverie.interfaces.signals import handle_signals
 
 LONGEST_LINE = 16 * 1024 * 1024
 """Maximum bytes of a message; a longer one is answered with an error."""
@@ -38,6 +41,26 @@ _PIECE = 1 << 16
 _log = logging.getLogger("reverie.mcp")
 
 Streams = tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]]
+
+
+def serve_stdio(offer: ServedMemory, handshake: EarlyHandshake | None = None) -> None:
+    """Serve on standard input and output until the input ends, or SIGINT or SIGTERM arrives.
+
+    Args:
+        offer: The served memory.
+        handshake: What has begun to read the input; None for nothing.
+    """
+    anyio.run(_run, offer, handshake)
+
+
+async def _run(offer: ServedMemory, handshake: EarlyHandshake | None) -> None:
+    server = MemoryServer(offer)
+    with anyio.CancelScope() as scope, handle_signals(scope.cancel):
+        async with open_streams(handshake) as (read, write), anyio.create_task_group() as tasks:
+            tasks.start_soon(server.changes.run)
+            await server.protocol.run(read, write, server.protocol.create_initialization_options())
+            tasks.cancel_scope.cancel()
+    server.threads.drain()
 
 
 @asynccontextmanager

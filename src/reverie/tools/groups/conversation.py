@@ -7,9 +7,10 @@ from datetime import datetime
 from typing import Any
 
 from reverie.domain.conversation import ROLES
+from reverie.domain.text.timestamps import parse_time
 from reverie.llm.messages import ToolSpec
-from reverie.search.hits import Hit, SearchMode
-from reverie.tools import argument_values, schemas
+from reverie.search.hits import Hit
+from reverie.tools import schemas
 from reverie.tools.groups import records
 from reverie.tools.memory_protocol import MemoryLike
 from reverie.tools.toolset import Tool, ToolResult, Toolset
@@ -37,23 +38,14 @@ def build_conversation_tools(
 
 
 def _search_turns(memory: MemoryLike, given: Mapping[str, Any], this: str | None) -> list[Hit]:
-    query, limit = argument_values.get_text(given, "query"), given.get("limit", _HITS)
-    mode: SearchMode = given.get("mode") or "words"
-    session = argument_values.get_optional_text(given, "session")
-    if this is not None and session == _THIS:
-        session = this
-    role = given.get("role") or None
-    only_turns = session is not None or role is not None
-    return memory.search(
-        query,
-        sources="turns" if only_turns else ("turns", "pages"),
-        limit=limit,
-        mode=mode,
-        session=session,
-        role=role,
-        created_after=argument_values.get_moment(given, "since"),
-        created_before=argument_values.get_moment(given, "until"),
-    )
+    wanted = {"limit": _HITS, **given}
+    for argument, name in (("since", "created_after"), ("until", "created_before")):
+        if argument in wanted:
+            wanted[name] = parse_time(wanted.pop(argument), name=argument)
+    if this is not None and wanted.get("session") == _THIS:
+        wanted["session"] = this
+    only_turns = "session" in wanted or "role" in wanted
+    return memory.search(sources="turns" if only_turns else ("turns", "pages"), **wanted)
 
 
 def _build_spec(session: str) -> ToolSpec:

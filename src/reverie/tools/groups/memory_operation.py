@@ -8,34 +8,24 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, cast
+from typing import Any
 
 from reverie.domain.errors import InvalidInput
 from reverie.domain.record import HOME_LAYERS, ORIGINS, UNTRUSTED, Layer, Origin, Record
 from reverie.llm.messages import ToolSpec
-from reverie.repositories.records import RecordChanges
 from reverie.stores.writer import retry_conflicts
-from reverie.tools import argument_values, rendering, schemas
+from reverie.tools import rendering, schemas
 from reverie.tools.groups import records
 from reverie.tools.memory_protocol import MemoryLike
 from reverie.tools.toolset import Tool, ToolResult, Toolset
 
 _HITS = 10
-_CONFIDENCE = 0.8
-_IMPORTANCE = 0.5
 _TAKES: Mapping[str, tuple[str, ...]] = {
     "add": ("content", "category", "kind", "layer", "tags", "confidence", "importance"),
     "search": ("query", "category", "kind", "layer", "tags", "limit"),
     "update": ("id", "content", "category", "kind", "layer", "tags", "confidence", "importance"),
     "promote": ("id", "layer"),
     "forget": ("id", "reason"),
-}
-_NEEDS: Mapping[str, tuple[str, ...]] = {
-    "add": ("content",),
-    "search": (),
-    "update": ("id",),
-    "promote": ("id",),
-    "forget": ("id",),
 }
 
 
@@ -54,53 +44,35 @@ def build_memory_tool(memory: MemoryLike, *, now: Callable[[], datetime], source
     }
 
     def run(given: Mapping[str, Any]) -> ToolResult:
-        operation = argument_values.get_text(given, "operation")
+        passed = dict(given)
+        operation = passed.pop("operation")
         takes = _TAKES[operation]
-        passed = [name for name, value in given.items() if name != "operation" and value is not None]
         if unused := [name for name in passed if name not in takes]:
             raise InvalidInput(f"{operation} takes no {', '.join(unused)}; it takes {', '.join(takes)}")
-        if missing := [name for name in _NEEDS[operation] if given.get(name) in (None, "")]:
-            raise InvalidInput(f"{operation} needs {', '.join(missing)}")
-        result = operations[operation](given)
+        needed = {"add": "content", "search": None}.get(operation, "id")
+        if needed is not None and needed not in passed:
+            raise InvalidInput(f"{operation} needs {needed}")
+        result = operations[operation](passed)
         return replace(result, data=_build_result_data(operation, result.data))
 
     return Toolset([Tool(spec=_MEMORY, run=run, destructive=True)])
 
 
 def _add(memory: MemoryLike, given: Mapping[str, Any], source: str) -> ToolResult:
-    content = argument_values.get_text(given, "content")
-    saved = memory.save(
-        content,
-        category=argument_values.get_optional_text(given, "category"),
-        kind=given.get("kind"),
-        layer=given.get("layer"),
-        tags=argument_values.get_texts(given, "tags"),
-        confidence=given.get("confidence", _CONFIDENCE),
-        importance=given.get("importance", _IMPORTANCE),
-        source=source,
-        origin="agent",
-    )
+    saved = memory.save(**given, source=source, origin="agent")
     return ToolResult(
-        records.format_saved_result(saved, content), {"record": rendering.build_record_data(saved.record)}
+        records.format_saved_result(saved, given["content"]),
+        {"record": rendering.build_record_data(saved.record)},
     )
 
 
 def _search(memory: MemoryLike, given: Mapping[str, Any], now: datetime) -> ToolResult:
-    hits = memory.search(
-        argument_values.get_optional_text(given, "query"),
-        limit=given.get("limit", _HITS),
-        category=argument_values.get_optional_text(given, "category"),
-        kind=given.get("kind"),
-        layer=given.get("layer"),
-        tags=argument_values.get_texts(given, "tags"),
-    )
+    hits = memory.search(**{"limit": _HITS, **given})
     return records.format_hits_result(hits, now, nothing=". Try other words, or fewer restrictions.")
 
 
 def _update(memory: MemoryLike, given: Mapping[str, Any], now: datetime) -> ToolResult:
-    changes = {name: given[name] for name in _TAKES["update"][1:] if given.get(name) is not None}
-    if "category" in changes:
-        changes["category"] = changes["category"] or None
+    changes = {name: value for name, value in given.items() if name != "id"}
     if not changes:
         raise InvalidInput(f"update needs something to change: {', '.join(_TAKES['update'][1:])}")
     after = update_record(memory, given, lambda _: changes)
@@ -147,7 +119,7 @@ def update_record(
         changes = dict(change(record))
         if changes.get("content") not in (None, record.content):
             changes["origin"] = lower_trust(record.origin)
-        return memory.update(record.id, expected=record, **cast(RecordChanges, changes))
+        return memory.update(record.id, expected=record, **changes)
 
     return retry_conflicts(attempt, read_state=lambda: records.get_live_record(memory, given))
 

@@ -10,7 +10,7 @@ from reverie.domain.errors import InvalidInput
 from reverie.domain.record import FIL
 from reverie.llm.messages import ToolSpec
 from reverie.repositories.records import NewRecord
-from reverie.tools import argument_values, rendering, schemas
+from reverie.tools import rendering, schemas
 from reverie.tools.groups import records
 from reverie.tools.memory_protocol import MemoryLike
 from reverie.tools.toolset import Tool, ToolResult, Toolset
@@ -31,7 +31,7 @@ def build_observation_tools(memory: MemoryLike, *, now: Callable[[], datetime], 
         notes = [
             NewRecord(content=each, kind=kind, source=source, origin="agent")
             for name, kind in zip(_LISTS, FIL, strict=True)
-            for each in argument_values.get_texts(given, name)
+            for each in given.get(name, ())
         ]
         if not notes:
             raise InvalidInput("there is nothing to remember; pass findings, insights or lessons, as lists")
@@ -44,9 +44,7 @@ def build_observation_tools(memory: MemoryLike, *, now: Callable[[], datetime], 
         )
 
     def recall(given: Mapping[str, Any]) -> ToolResult:
-        hits = memory.search(
-            argument_values.get_text(given, "query"), limit=given.get("limit", _HITS), kind=FIL
-        )
+        hits = memory.search(given["query"], limit=given.get("limit", _HITS), kind=FIL)
         return records.format_hits_result(hits, now(), noun=["observation"], nothing=". Try other words.")
 
     return Toolset(

@@ -15,7 +15,7 @@ from reverie.domain.secrets.redactor import redact_secrets
 from reverie.domain.text import escaping
 from reverie.llm.messages import ToolSpec
 from reverie.repositories.pages import Pages
-from reverie.tools import argument_values, rendering, schemas
+from reverie.tools import rendering, schemas
 from reverie.tools.groups import memory_operation
 from reverie.tools.memory_protocol import MemoryLike
 from reverie.tools.toolset import Tool, ToolResult, Toolset
@@ -30,7 +30,7 @@ def build_page_tools(memory: MemoryLike, *, now: Callable[[], datetime]) -> Tool
     """Return the tools `edit_memory` and `read_page`."""
 
     def edit(given: Mapping[str, Any]) -> ToolResult:
-        old, new = given.get("old") or "", argument_values.get_text(given, "new")
+        old, new = given.get("old") or "", given["new"]
         if given.get("id"):
             if given.get("page"):
                 raise InvalidInput("pass id for a record or page for a page, not both")
@@ -150,7 +150,7 @@ def _read_page(pages: Pages, name: str) -> ToolResult:
         shown = ", ".join(names) or "none"
         raise NotFound(f"there is no page {name}; there are: {shown}")
     text = pages.read(name)
-    message = f"{name} ({rendering.format_count(len(text), 'character')}):\n{rendering.format_verbatim(text)}"
+    message = f"{name} ({rendering.format_count(len(text), 'character')}):\n{escaping.fence(text)}"
     is_doubted = is_log(name) and any(
         each.origin in UNTRUSTED or is_unconfirmed(each.content) for each in pages.paragraphs(name)
     )

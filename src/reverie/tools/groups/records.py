@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from reverie.context import render
@@ -16,7 +17,8 @@ from reverie.domain.secrets.redactor import has_redaction
 from reverie.domain.text import escaping
 from reverie.llm.messages import ToolSpec
 from reverie.repositories.records import SaveResult
-from reverie.tools import argument_values, rendering, schemas
+from reverie.search.hits import Hit
+from reverie.tools import rendering, schemas
 from reverie.tools.memory_protocol import MemoryLike
 from reverie.tools.toolset import Tool, ToolResult, Toolset
 
@@ -31,25 +33,11 @@ def build_long_term_tools(memory: MemoryLike, *, now: Callable[[], datetime], so
     """
 
     def save(given: Mapping[str, Any]) -> ToolResult:
-        content = argument_values.get_text(given, "content")
-        saved = memory.save(
-            content,
-            category=argument_values.get_optional_text(given, "category"),
-            tags=argument_values.get_texts(given, "tags"),
-            source=source,
-            origin="agent",
-            draft=True,
-        )
-        return ToolResult(format_saved_result(saved, content), build_saved_data(saved))
+        saved = memory.save(**given, source=source, origin="agent", draft=True)
+        return ToolResult(format_saved_result(saved, given["content"]), build_saved_data(saved))
 
     def search(given: Mapping[str, Any]) -> ToolResult:
-        hits = memory.search(
-            argument_values.get_optional_text(given, "query"),
-            limit=given.get("limit", _HITS),
-            category=argument_values.get_optional_text(given, "category"),
-            tags=argument_values.get_texts(given, "tags"),
-        )
-        return format_hits_result(hits, now())
+        return format_hits_result(memory.search(**{"limit": _HITS, **given}), now())
 
     def read(given: Mapping[str, Any]) -> ToolResult:
         record = get_live_record(memory, given, archived=True)
@@ -63,13 +51,10 @@ def build_long_term_tools(memory: MemoryLike, *, now: Callable[[], datetime], so
         parts = [part for name in record.parts if (part := memory.get(name)) is not None]
         under = ["It sums up:", *(render.render_record(part) for part in parts)] if parts else []
         return ToolResult(
-            "\n".join([*lines, rendering.format_verbatim(record.content), *under]),
+            "\n".join([*lines, escaping.fence(record.content), *under]),
             {"record": rendering.build_record_data(record), "text": escaping.strip_invisible(record.content)},
             trusted=record.origin not in UNTRUSTED,
         )
-
-    def delete(given: Mapping[str, Any]) -> ToolResult:
-        return delete_record(memory, given)
 
     def categories(given: Mapping[str, Any]) -> ToolResult:
         del given
@@ -84,7 +69,7 @@ def build_long_term_tools(memory: MemoryLike, *, now: Callable[[], datetime], so
             Tool(spec=_SAVE, run=save),
             Tool(spec=_SEARCH, run=search, reads_only=True, idempotent=True),
             Tool(spec=_READ, run=read, reads_only=True, idempotent=True),
-            Tool(spec=_DELETE, run=delete, destructive=True, idempotent=True),
+            Tool(spec=_DELETE, run=partial(delete_record, memory), destructive=True, idempotent=True),
             Tool(spec=_CATEGORIES, run=categories, reads_only=True, idempotent=True),
         ]
     )
@@ -110,7 +95,7 @@ def build_saved_data(saved: SaveResult) -> Mapping[str, Any]:
 
 
 def format_hits_result(
-    hits: rendering.Hits,
+    hits: Sequence[Hit],
     now: datetime,
     *,
     noun: Sequence[str] = ("memory", "memories"),
@@ -135,7 +120,7 @@ def format_hits_result(
 
 def get_live_record(memory: MemoryLike, given: Mapping[str, Any], *, archived: bool = False) -> Record:
     """Return the record that the argument `id` names. Raise `NotFound` where there is none."""
-    wanted = argument_values.get_text(given, "id").strip().strip("[]")
+    wanted = given["id"].strip().strip("[]")
     found = memory.get(wanted)
     if found is None or (found.archived and not archived):
         raise NotFound(f"there is no memory {render.render_label(wanted)}; search_memory finds the right id")

@@ -18,7 +18,7 @@ from reverie.domain.text import escaping
 from reverie.domain.text.timestamps import utc_now
 from reverie.llm.messages import ToolSpec
 from reverie.repositories.working_memory import DEFAULT, WorkingMemory
-from reverie.tools import argument_values, rendering, schemas
+from reverie.tools import rendering, schemas
 from reverie.tools.toolset import Tool, ToolResult, Toolset
 
 _HITS = 10
@@ -78,11 +78,7 @@ def _store_entry(
 ) -> ToolResult:
     try:
         entry = working.set(
-            argument_values.get_text(given, "key"),
-            argument_values.get_text(given, data),
-            ttl=ttl,
-            category=argument_values.get_optional_text(given, "category"),
-            tags=argument_values.get_texts(given, "tags"),
+            given["key"], given[data], ttl=ttl, category=given.get("category"), tags=given.get("tags", ())
         )
     except WorkingMemoryFull as error:
         return ToolResult(f"{str(error)[0].upper()}{str(error)[1:]}.", failed=True)
@@ -97,8 +93,7 @@ def _read(
 ) -> ToolResult:
     entry = _get_entry(working, given, listing)
     return ToolResult(
-        f"{render.fold_text(entry.key)} ({_format_lifetime(entry, now())}):\n"
-        f"{rendering.format_verbatim(entry.data)}",
+        f"{render.fold_text(entry.key)} ({_format_lifetime(entry, now())}):\n{escaping.fence(entry.data)}",
         {"entry": rendering.build_entry_data(entry, now()), "text": escaping.strip_invisible(entry.data)},
         trusted=False,  # an entry has no origin, and often is what a tool said
     )
@@ -107,12 +102,7 @@ def _read(
 def _search_entries(
     working: WorkingMemory, given: Mapping[str, Any], *, now: Callable[[], datetime]
 ) -> ToolResult:
-    hits = working.search(
-        argument_values.get_optional_text(given, "query"),
-        category=argument_values.get_optional_text(given, "category"),
-        tags=argument_values.get_texts(given, "tags"),
-        limit=given.get("limit", _HITS),
-    )
+    hits = working.search(**{"limit": _HITS, **given, "query": given["query"] or None})
     at = now()
     data = {
         "hits": [{**rendering.build_entry_data(hit.entry, at), "score": round(hit.score, 4)} for hit in hits]
@@ -155,7 +145,7 @@ def _drop_entry(working: WorkingMemory, given: Mapping[str, Any], *, listing: st
 
 
 def _get_entry(working: WorkingMemory, given: Mapping[str, Any], listing: str) -> Entry:
-    key = argument_values.get_text(given, "key")
+    key = given["key"]
     entry = working.entry(key) or working.entry(key.strip())
     if entry is None:
         keys = [render.render_label(each.key) for each in working.list()]

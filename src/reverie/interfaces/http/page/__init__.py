@@ -6,8 +6,8 @@ A group of views is a module with a list `VIEWS`, a template folder or file in `
 1. Write `page/GROUP.py`. A view is a function `(call: Call) -> Screen | Redirect` under the decorator
    `@VIEWS.add("GET", "/path", "read", query=SomeQuery)`. It calls the operations of `/v1` with
    `perform(call, operation, ...)`, which checks the token's rights once more, and implements nothing twice.
-2. A view that changes something is a `POST`; `call.body` then holds the fields of its form. Sign-in, the check that
-   the form came from this page (CSRF) and the headers are `site.py`'s: a view cannot leave them out. It returns
+2. A view that changes something is a `POST`; its second parameter gets the `Fields` of its form. Sign-in, the check
+   that the form came from this page (CSRF) and the headers are `site.py`'s: a view cannot leave them out. It returns
    `Redirect(path)`, and the next view offers to take back what was changed.
 3. Write `templates/GROUP.html`, which extends `layout.html` and sets its `title`. Values are escaped, and their
    control characters made visible, by `rendering.py`: never use `|safe`, and build links with

@@ -79,9 +79,8 @@ def _read_version(call: Call, path: str) -> dict[str, Any]:
 
 
 @VIEWS.add("POST", "/conflicts/edit", "admin", is_whole=True)
-def settle_edit(call: Call) -> Redirect:
+def settle_edit(call: Call, fields: Fields) -> Redirect:
     """Settle a conflict of a hand edit: keep what holds, or take over the other version; its file is removed."""
-    fields: Fields = call.body
     folder, path = call.memory.folder, fields.get("path")
     conflict = None if folder is None else next((c for c in folder.conflicts() if c.path == path), None)
     if conflict is None:
@@ -117,9 +116,8 @@ def show_conflict(call: Call) -> Screen:
 
 
 @VIEWS.add("POST", "/conflicts/pair", "write")
-def settle_conflict(call: Call) -> Screen | Redirect:
+def settle_conflict(call: Call, fields: Fields) -> Screen | Redirect:
     """Settle a conflict, unless one of the two has changed since it was shown."""
-    fields: Fields = call.body
     choice = fields.get("holds")
     if choice not in ("0", "1", "both", "text"):
         raise Problem(422, TEXTS["conflicts"]["no_choice"])

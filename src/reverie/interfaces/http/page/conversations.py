@@ -55,9 +55,8 @@ def show_conversation(call: Call) -> Screen:
 
 
 @VIEWS.add("POST", "/sessions-status/{id:path}", "write")
-def change_conversation(call: Call) -> Redirect:
+def change_conversation(call: Call, fields: Fields) -> Redirect:
     """Pause, resume or terminate a session."""
-    fields: Fields = call.body
     body: dict[str, Any] = {"status": fields.get("status")}
     state = perform(call, conversations.change_session, body=body)
     rows = call.memory.history.log(state["id"], limit=1, newest_first=True)
@@ -65,9 +64,8 @@ def change_conversation(call: Call) -> Redirect:
 
 
 @VIEWS.add("POST", "/sessions-delete/{id:path}", "write")
-def delete_conversation(call: Call) -> Redirect:
+def delete_conversation(call: Call, fields: Fields) -> Redirect:
     """Delete a session whose name was typed."""
-    fields: Fields = call.body
     state = perform(call, conversations.get_session)
     if fields.get("name").strip() != state["id"]:
         raise Problem(

@@ -67,9 +67,8 @@ def _draw_form(name: str, content: str, etag: str, *, stored: str | None = None)
 
 
 @VIEWS.add("POST", "/page-edit", "write", is_whole=True)
-def change_page(call: Call) -> Screen | Redirect:
+def change_page(call: Call, fields: Fields) -> Screen | Redirect:
     """Write a page, unless somebody else has changed it since the form was drawn."""
-    fields: Fields = call.body
     name, content, etag = fields.get("name"), fields.get("content"), fields.get("etag")
     path = {"name": name}
     if etag:
@@ -87,17 +86,15 @@ def change_page(call: Call) -> Screen | Redirect:
 
 
 @VIEWS.add("POST", "/page-append", "write", is_whole=True)
-def append_to_page(call: Call) -> Redirect:
+def append_to_page(call: Call, fields: Fields) -> Redirect:
     """Add a line to a page, or a paragraph to a log."""
-    fields: Fields = call.body
     name = fields.get("name")
     perform(call, pages.append_to_page, path={"name": name}, body={"text": fields.get("text")})
     return Redirect("/pages/" + quote_path(name))
 
 
 @VIEWS.add("POST", "/entry-delete", "write")
-def delete_entry(call: Call) -> Redirect:
+def delete_entry(call: Call, fields: Fields) -> Redirect:
     """Remove a value of the scratchpad."""
-    fields: Fields = call.body
     perform(call, conversations.delete_entry, path={"key": fields.get("key")})
     return Redirect("/pages")

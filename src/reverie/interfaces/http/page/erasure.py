@@ -49,17 +49,16 @@ def _read_order(fields: Fields) -> dict[str, Any]:
 
 
 @VIEWS.add("POST", "/forget/preview", "forget", query=Form, is_whole=True)
-def preview_forgetting(call: Call) -> Screen:
+def preview_forgetting(call: Call, fields: Fields) -> Screen:
     """Show what would be erased, and what is left."""
-    order = _read_order(call.body)
+    order = _read_order(fields)
     report = perform(call, administration.preview_erasure, body=order)
-    return _draw_report(call.body, report)
+    return _draw_report(fields, report)
 
 
 @VIEWS.add("POST", "/forget", "forget", query=Form, is_whole=True)
-def forget(call: Call) -> Screen:
+def forget(call: Call, fields: Fields) -> Screen:
     """Erase what the preview showed, once its count was typed."""
-    fields: Fields = call.body
     order = _read_order(fields)
     report = perform(call, administration.preview_erasure, body=order)
     if report["digest"] != fields.get("digest"):

@@ -153,9 +153,8 @@ def show_new_memory(call: Call) -> Screen:
 
 
 @VIEWS.add("POST", "/records/new", "write")
-def save_memory(call: Call) -> Redirect:
+def save_memory(call: Call, fields: Fields) -> Redirect:
     """Save a record."""
-    fields: Fields = call.body
     body: dict[str, Any] = {
         name: value for name in ("content", "category", "kind") if (value := fields.get(name))
     }
@@ -204,9 +203,8 @@ def _draw_form(call: Call, *, given: dict[str, Any] | None = None, conflict: str
 
 
 @VIEWS.add("POST", "/records/{id}/edit", "write")
-def change_memory(call: Call) -> Screen | Redirect:
+def change_memory(call: Call, fields: Fields) -> Screen | Redirect:
     """Change a record, unless somebody else has changed it since the form was drawn."""
-    fields: Fields = call.body
     given = _read_changes(perform(call, records.get_record), fields)
     try:
         perform(call, records.update_record, body=given, if_match=fields.get("etag") or '""')
@@ -239,9 +237,8 @@ def _read_changes(record: dict[str, Any], fields: Fields) -> dict[str, Any]:
 
 
 @VIEWS.add("POST", "/records/{id}/archive", "write")
-def archive_memory(call: Call) -> Redirect:
+def archive_memory(call: Call, fields: Fields) -> Redirect:
     """Archive a record."""
-    fields: Fields = call.body
     perform(call, records.archive_record, if_match=fields.get("etag") or '""', reason=fields.get("reason"))
     return Redirect(f"/records/{call.path['id']}")
 
@@ -268,7 +265,7 @@ def unpin_memory(call: Call) -> Redirect:
 
 
 @VIEWS.add("POST", "/records/{id}/promote", "write")
-def promote_memory(call: Call) -> Redirect:
+def promote_memory(call: Call, fields: Fields) -> Redirect:
     """Copy a record to a scope around its own."""
-    saved = perform(call, records.promote_record, body={"to": call.body.get("to").strip()})["record"]
+    saved = perform(call, records.promote_record, body={"to": fields.get("to").strip()})["record"]
     return Redirect(f"/records/{saved['id']}")

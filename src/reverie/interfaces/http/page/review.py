@@ -10,7 +10,7 @@ from reverie.interfaces.http import reviews
 from reverie.interfaces.http.operations import Call, ScopeQuery, parse_number
 from reverie.interfaces.http.page.differences import compare_values
 from reverie.interfaces.http.page.timeline import find_last_dream
-from reverie.interfaces.http.page.views import Redirect, Screen, ViewList, is_allowed, perform
+from reverie.interfaces.http.page.views import Fields, Redirect, Screen, ViewList, is_allowed, perform
 
 VIEWS = ViewList()
 
@@ -55,15 +55,15 @@ def show_plan(call: Call) -> Screen:
 
 
 @VIEWS.add("POST", "/review/{id}", "review", is_whole=True)
-def decide(call: Call) -> Redirect:
+def decide(call: Call, fields: Fields) -> Redirect:
     """Decide a card of a plan, or all that are open."""
-    text, verdict = call.body.get("group"), call.body.get("verdict")
+    text, verdict = fields.get("group"), fields.get("verdict")
     number = parse_number(text)
     if text and number is None:
         raise InvalidInput(f"group is {text!r}: send the number of a card")
     given = {
         "verdict": verdict,
-        "reason": call.body.get("reason"),
+        "reason": fields.get("reason"),
         "groups": None if number is None else [number],
     }
     plan = perform(call, reviews.decide_plan, body=given)
@@ -73,9 +73,9 @@ def decide(call: Call) -> Redirect:
 
 
 @VIEWS.add("POST", "/review/proposals/{id}", "review")
-def decide_on_proposal(call: Call) -> Redirect:
+def decide_on_proposal(call: Call, fields: Fields) -> Redirect:
     """Decide a proposal."""
-    given = {"verdict": call.body.get("verdict"), "reason": call.body.get("reason")}
+    given = {"verdict": fields.get("verdict"), "reason": fields.get("reason")}
     perform(call, reviews.decide_on_proposal, body=given)
     return Redirect("/review")
 

@@ -46,23 +46,22 @@ def _find_marks(content: str) -> list[str]:
 
 
 @VIEWS.add("POST", "/selection", "write")
-def preview_selection(call: Call) -> Screen | Redirect:
+def preview_selection(call: Call, fields: Fields) -> Screen | Redirect:
     """Show what would be done with the records that were checked; two can be compared."""
-    if call.body.get("action") == "compare":
-        ids = [*dict.fromkeys(call.body.list("ids"))]
+    if fields.get("action") == "compare":
+        ids = [*dict.fromkeys(fields.list("ids"))]
         if len(ids) != 2:
             raise Problem(422, TEXTS["conflicts"]["two"])
         return Redirect(build_link("/conflicts/pair", call.query.model_dump(), first=ids[0], second=ids[1]))
-    return _draw(call, _read_records(call))
+    return _draw(fields, _read_records(call, fields))
 
 
 @VIEWS.add("POST", "/selection/apply", "write")
-def change_selection(call: Call) -> Screen | Redirect:
+def change_selection(call: Call, fields: Fields) -> Screen | Redirect:
     """Do it in one transaction, unless one of them has changed since the preview."""
-    fields: Fields = call.body
-    chosen = _read_records(call)
+    chosen = _read_records(call, fields)
     if fields.get("digest") != compute_etag(chosen):
-        return _draw(call, chosen, alert=TEXTS["selection"]["outdated"])
+        return _draw(fields, chosen, alert=TEXTS["selection"]["outdated"])
     ids = [record["id"] for record in chosen]
     body = {
         "ids": ids,
@@ -75,9 +74,9 @@ def change_selection(call: Call) -> Screen | Redirect:
     return Redirect(back)
 
 
-def _read_records(call: Call) -> list[dict[str, Any]]:
+def _read_records(call: Call, fields: Fields) -> list[dict[str, Any]]:
     """Return the records that were checked."""
-    ids = dict.fromkeys(call.body.list("ids"))
+    ids = dict.fromkeys(fields.list("ids"))
     if not ids:
         raise Problem(422, TEXTS["selection"]["nothing"])
     if len(ids) > schemas.MOST_ITEMS:
@@ -87,8 +86,7 @@ def _read_records(call: Call) -> list[dict[str, Any]]:
     return [perform(call, records.get_record, path={"id": name}) for name in ids]
 
 
-def _draw(call: Call, chosen: list[dict[str, Any]], *, alert: str = "") -> Screen:
-    fields: Fields = call.body
+def _draw(fields: Fields, chosen: list[dict[str, Any]], *, alert: str = "") -> Screen:
     action = fields.get("action")
     if action not in ACTIONS:
         raise Problem(422, f"action is {action[:40]!r}: use one of {', '.join(ACTIONS)}.")

@@ -64,22 +64,13 @@ GROUPS = (
 )
 """Modules of views."""
 
-NAVIGATION = (
-    ("/", "overview"),
-    ("/records", "records"),
-    ("/timeline", "timeline"),
-    ("/sessions", "sessions"),
-    ("/trust", "trust"),
-    ("/prompts", "prompts"),
-    ("/review", "review"),
-    ("/conflicts", "conflicts"),
-    ("/activity", "activity"),
-    ("/pages", "pages"),
-    ("/scopes", "scopes"),
-    ("/forget", "forget"),
-    ("/tokens", "tokens"),
-    ("/health", "health"),
-)
+NAVIGATION = {"/": "overview"} | {
+    f"/{name}": name
+    for name in (
+        *("records", "timeline", "sessions", "trust", "prompts", "review", "conflicts", "activity", "pages"),
+        *("scopes", "forget", "tokens", "health"),
+    )
+}
 """Paths of the menu, each with the name of its text in `texts/layout.toml`."""
 
 MOST_FIELDS = 1_000
@@ -182,11 +173,10 @@ class Site:
             method=view.method,
             path=request.path_params,
             query=query,
-            body=fields,
         )
         server.refresh_files()
         last = server.sequence()
-        shown = view.run(call)
+        shown = view.perform(call, fields)
         scope = getattr(query, "scope", "")
         if isinstance(shown, Redirect):
             done = _find_change(call, after=last) if shown.done is None else shown.done
@@ -205,7 +195,7 @@ class Site:
         theme = request.cookies.get(_THEME, "")
         text = draw(
             screen.template,
-            navigation=[(path, name, path in _SCOPED) for path, name in NAVIGATION],
+            navigation=[(path, name, path in _SCOPED) for path, name in NAVIGATION.items()],
             here=request.url.path,
             address=_build_address(request),
             theme=theme if theme in THEMES else "system",

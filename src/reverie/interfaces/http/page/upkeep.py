@@ -39,9 +39,8 @@ def _draw_tokens(call: Call, made: dict[str, Any] | None = None) -> Screen:
 
 
 @VIEWS.add("POST", "/tokens", "admin", query=Empty, is_whole=True)
-def create_token(call: Call) -> Screen:
+def create_token(call: Call, fields: Fields) -> Screen:
     """Create a token and show it, once."""
-    fields: Fields = call.body
     body = {
         "label": fields.get("label"),
         "scope": fields.get("scope").strip(),

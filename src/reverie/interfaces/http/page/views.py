@@ -4,41 +4,27 @@ from __future__ import annotations
 
 import builtins
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from pydantic import ValidationError
 
+from reverie.domain.text.json_values import to_json_value
 from reverie.domain.text.timestamps import to_utc
-from reverie.interfaces.http import (
-    administration,
-    changes,
-    conflicts,
-    conversations,
-    pages,
-    problems,
-    records,
-    reviews,
-)
+from reverie.interfaces.http import problems
 from reverie.interfaces.http.operations import (
-    Answer,
+    OPERATION_OF,
     Call,
-    Operation,
+    Handler,
     OperationList,
     ScopeQuery,
     parse_number,
+    to_answer,
 )
 from reverie.interfaces.http.problems import Problem
 from reverie.interfaces.http.tokens import Right
-
-OPERATION_OF: Mapping[Callable[[Call], Answer], Operation] = {
-    each.run: each
-    for module in (records, conflicts, conversations, pages, changes, reviews, administration)
-    for each in module.OPERATIONS
-}
-"""Operation that each function of the API is."""
 
 
 class Screen:
@@ -114,7 +100,7 @@ class ViewList(OperationList):
 
 def perform(
     call: Call,
-    run: Callable[[Call], Answer],
+    run: Handler,
     *,
     path: Mapping[str, str] | None = None,
     body: Any = None,
@@ -149,16 +135,14 @@ def perform(
             value = operation.body.model_validate_json(json.dumps(body or {}), strict=True)
     except ValidationError as error:
         raise problems.build_field_problem(error) from None
-    return operation.run(
-        replace(
-            call,
-            method=operation.method,
-            path=call.path if path is None else path,
-            query=parameters,
-            body=value,
-            headers={} if if_match is None else {"if-match": if_match},
-        )
-    ).body
+    own = replace(
+        call,
+        method=operation.method,
+        path=call.path if path is None else path,
+        query=parameters,
+        headers={} if if_match is None else {"if-match": if_match},
+    )
+    return to_json_value(to_answer(operation.perform(own, value)).body)
 
 
 def read_moment(text: str, name: str) -> datetime | int | None:

@@ -76,8 +76,7 @@ def _format_headline(outcome: PassOutcome) -> str:
         return f"{outcome.name}: failed, will be retried: {outcome.why}"
     if outcome.state == "skipped":
         return f"{outcome.name}: {outcome.why}"
-    count = len(outcome.plan.steps) if outcome.plan is not None else 0
-    changes = "1 change" if count == 1 else f"{count} changes"
+    changes = output.count(len(outcome.plan.steps) if outcome.plan is not None else 0, "change")
     if outcome.batch is None:
         return f"{outcome.name}: would make {changes}"
     return f"{outcome.name}: {changes}; undo with `reverie dream --undo {outcome.batch}`"
@@ -115,19 +114,12 @@ def _undo(context: CommandContext, memory: Memory, batch: int) -> None:
     if batch < 0:
         raise InvalidInput(f"--undo is {batch}: give the number that `reverie dream --log` shows, or 0")
     if batch == 0:
-        batch = max((_get_batch(entry) for entry in memory.dreams.log()), default=0)
+        batches = [entry["batch"] for entry in memory.dreams.log()]
+        batch = max((each for each in batches if isinstance(each, int)), default=0)
         if not batch:
             raise NotFound("no dream has changed anything; see `reverie dream --log`")
     rows = memory.history.log(after=batch - 1, limit=1)
     if not rows or rows[0].batch != batch or rows[0].actor != "dream":
         raise NotFound(f"change {batch} is not the first of a dream: see `reverie dream --log`")
     memory.history.undo(batch=batch)
-    if context.as_json:
-        output.print_json({"undone": batch})
-    else:
-        click.echo(f"Undone: the changes of batch {batch}.")
-
-
-def _get_batch(entry: dict[str, object]) -> int:
-    batch = entry.get("batch")
-    return batch if isinstance(batch, int) else 0
+    context.print_result(f"Undone: the changes of batch {batch}.", {"undone": batch})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
@@ -13,9 +13,11 @@ from reverie.interfaces.cli.options import CommandContext, ExitCode, command
 from reverie.interfaces.cli.prompts import ChangeParam
 
 if TYPE_CHECKING:
-    from reverie.admin.history import Difference
     from reverie.admin.history.thinning import ThinningReport
     from reverie.admin.history.undo import UndoResult
+
+Moment: TypeAlias = "datetime | int | None"
+"""Time, or number of a change."""
 
 _SINCE = "Only changes since then: 2025-01-31, a time, 2h for the last two hours, or a number."
 _UNTIL = "Only changes until then, likewise."
@@ -81,7 +83,7 @@ def blame(context: CommandContext, /, id: str) -> None:
     with context.memory() as memory:
         origin = memory.history.blame(id)
     if context.as_json:
-        output.print_json(origin.to_dict())
+        output.print_json(origin)
     else:
         output.print_text(origin.text)
 
@@ -93,13 +95,7 @@ def blame(context: CommandContext, /, id: str) -> None:
 @click.option("--since", type=ChangeParam(), metavar="TIME", help="Show all differences since then.")
 @click.option("--until", type=ChangeParam(), metavar="TIME", help="With --since: until then.")
 def diff(
-    context: CommandContext,
-    /,
-    id: str | None,
-    a: datetime | int | None,
-    b: datetime | int | None,
-    since: datetime | int | None,
-    until: datetime | int | None,
+    context: CommandContext, /, id: str | None, a: Moment, b: Moment, since: Moment, until: Moment
 ) -> None:
     """Show differences of ID by its last change, between A and B, or of everything since a time.
 
@@ -122,29 +118,18 @@ def diff(
             difference = memory.history.diff(id, a, b)
             differences = [] if difference.what == "unchanged" else [difference]
     if context.as_json:
-        output.print_json({"differences": [difference.to_dict() for difference in differences]})
+        output.print_json({"differences": differences})
+    elif differences:
+        output.print_text("\n\n".join(difference.text for difference in differences))
     else:
-        _show(differences)
+        context.print_message("No differences.")
     if not differences:
-        if not context.as_json:
-            context.print_message("No differences.")
         raise click.exceptions.Exit(ExitCode.NOTHING)
-
-
-def _show(differences: list[Difference]) -> None:
-    text = "\n\n".join(difference.text for difference in differences)
-    if text:
-        output.print_text(text)
 
 
 @command(json=True)
 @click.argument("change", type=click.IntRange(min=1), required=False)
-@click.option(
-    "--batch",
-    type=click.IntRange(min=1),
-    metavar="NUMBER",
-    help="Undo all changes of this batch.",
-)
+@click.option("--batch", type=click.IntRange(min=1), metavar="NUMBER", help="Undo all changes of this batch.")
 @click.option("--since", type=ChangeParam(), metavar="TIME", help="Undo all changes since then.")
 @click.option("--dry-run", is_flag=True, help="Only show what would be undone.")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
@@ -172,7 +157,7 @@ def undo(context: CommandContext, /, dry_run: bool, yes: bool, **selection: Any)
         except Conflict as error:
             raise InvalidInput(str(error)) from error  # a retry would fail too
     if context.as_json:
-        output.print_json(result.to_dict())
+        output.print_json(result)
     elif not context.quiet:
         _print_result(result)
 
@@ -213,14 +198,12 @@ def thin(context: CommandContext, /, before: datetime | int, dry_run: bool, yes:
     with context.memory() as memory:
         result = memory.history.thin(before, dry_run=True)
         if not dry_run and result.changes:
-            changes = output.count(result.changes, "change")
             if not yes:
-                context.confirm(
-                    f"Give up what was before {changes}, for good?", refused="Nothing was thinned."
-                )
+                question = f"Give up what was before {output.count(result.changes, 'change')}, for good?"
+                context.confirm(question, refused="Nothing was thinned.")
             result = memory.history.thin(before)
     if context.as_json:
-        output.print_json(result.to_dict())
+        output.print_json(result)
     elif not context.quiet:
         _print_thinning(result, dry_run=dry_run)
 

@@ -45,16 +45,13 @@ def review(context: CommandContext, /, id: str | None, verdict: str | None, reas
         if reason and verdict != "reject":
             raise InvalidInput("--reason says why a proposal is rejected: leave it out, or use --reject")
         record = memory.dreams.decide(id, cast("Verdict", verdict), reason=reason)
-        if context.as_json:
-            output.print_json({"record": record.to_dict()})
-        else:
-            click.echo(output.escape_text(f"{_DONE[verdict]}: {describe_proposal(record)}"))
+        context.print_result(f"{_DONE[verdict]}: {describe_proposal(record)}", {"record": record})
 
 
 def _list(context: CommandContext, memory: Memory) -> None:
     proposals = memory.dreams.proposals()
     if context.as_json:
-        output.print_json({"proposals": [record.to_dict() for record in proposals]})
+        output.print_json({"proposals": proposals})
         return
     for record in proposals:
         click.echo(output.escape_text(describe_proposal(record)))

@@ -26,8 +26,8 @@ def init(context: CommandContext, /) -> None:
 
     With --json: {"folder": text}.
     """
-    with context.memory(create=True) as memory:
-        folder = str(memory.path) if memory.path is not None else context.describe_place()
+    with context.memory(create=True):
+        folder = context.describe_place()
     context.print_result(f"Ready: {folder}", {"folder": folder})
 
 
@@ -39,8 +39,7 @@ def check(context: CommandContext, /) -> None:
     """
     with context.memory() as memory:
         problems = memory.admin.check()
-        folder = str(memory.path) if memory.path is not None else context.describe_place()
-    _report_problems(context, {}, folder, problems)
+    _report_problems(context, {}, context.describe_place(), problems)
 
 
 @command(json=True)
@@ -81,15 +80,11 @@ def _check_database(context: CommandContext, url: str, shown: str) -> None:
 
 
 def _report_problems(
-    context: CommandContext,
-    named: Mapping[str, str],
-    shown: str,
-    problems: Sequence[StoreProblem],
+    context: CommandContext, named: Mapping[str, str], shown: str, problems: Sequence[StoreProblem]
 ) -> None:
     """Print what was found wrong, or that nothing was; end with 1 if anything was."""
     if context.as_json:
-        listed = [{"what": problem.what, "fix": problem.fix} for problem in problems]
-        output.print_json({**named, "sound": not problems, "problems": listed})
+        output.print_json({**named, "sound": not problems, "problems": problems})
     elif problems:
         for problem in problems:
             click.echo(output.escape_text(f"{problem.what}\n  {problem.fix}"))
@@ -110,7 +105,7 @@ def embed(context: CommandContext, /) -> None:
     with context.memory() as memory:
         status = memory.admin.embed()
     if context.as_json:
-        output.print_json(to_json_value(status))
+        output.print_json(status)
     elif status.waiting:
         click.echo(output.escape_text(f"{status.waiting} texts have no vector yet: {status.problem}"))
     elif not context.quiet:

@@ -90,7 +90,7 @@ def _serve(context: CommandContext, options: dict[str, Any]) -> None:
         context.print_message("Waiting for messages on standard input; press Ctrl-C to stop.")
 
     from reverie.interfaces.mcp.offer import create_offer
-    from reverie.interfaces.mcp.serve import serve_stdio
+    from reverie.interfaces.mcp.stdio import serve_stdio
 
     groups = options["groups"]
     offered = {**options, "groups": None if groups is None else _split_names(groups)}

@@ -9,7 +9,7 @@ import click
 
 from reverie.domain.errors import MissingExtra
 from reverie.domain.record import ORIGINS
-from reverie.interfaces.cli import listing, output
+from reverie.interfaces.cli import listing
 from reverie.interfaces.cli.commands.agent.mcp import log_to_stderr, run_background_work
 from reverie.interfaces.cli.options import CommandContext, CommandGroup, combine_options, command
 
@@ -130,10 +130,7 @@ def create(context: CommandContext, /, label: str, **options: Any) -> None:
 
     with context.memory() as memory:
         made, text = TokenRegistry(memory._parts.writer).create(label, **options)
-    if context.as_json:
-        output.print_json({"token": text, **made.to_dict()})
-    else:
-        click.echo(text)
+    context.print_result(text, {"token": text, **made.to_dict()}, brief=text)
 
 
 @token.command("list", json=True)
@@ -153,8 +150,7 @@ def list_tokens(context: CommandContext, /) -> None:
         state = "revoked" if each.revoked_at else "valid" if each.is_valid(now) else "expired"
         rights, used = ",".join(each.rights), each.to_dict()["last_used_at"] or "never"
         rows.append((each.id, each.label, each.scope or "-", rights, each.origin, state, used))
-    document = {"tokens": [each.to_dict() for each in tokens]}
-    listing.print_listing(context, rows, document, empty="No tokens.")
+    listing.print_listing(context, rows, {"tokens": tokens}, empty="No tokens.")
 
 
 @token.command()

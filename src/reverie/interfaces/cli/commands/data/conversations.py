@@ -9,13 +9,12 @@ import click
 from reverie.domain.conversation import ROLES
 from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.scope import EVERY_SCOPE
-from reverie.domain.text import timestamps
 from reverie.interfaces.cli import listing, output
 from reverie.interfaces.cli.options import CommandContext, command, open_session
 from reverie.interfaces.cli.prompts import TimeParam, read_text
 
 if TYPE_CHECKING:
-    from reverie.domain.conversation import SessionOverview, Turn
+    from reverie.domain.conversation import Turn
     from reverie.memory import Memory
 
 
@@ -37,14 +36,13 @@ def sessions(context: CommandContext, /, scope: str, limit: int) -> None:
     listing.print_listing(
         context,
         ((each.state.id, each.state.status, each.turns, each.last_at) for each in overviews),
-        {"sessions": [_serialize_overview(each) for each in overviews]},
+        {
+            "sessions": [
+                each.state.to_dict() | {"turns": each.turns, "last_at": each.last_at} for each in overviews
+            ]
+        },
         empty="No sessions.",
     )
-
-
-def _serialize_overview(session: SessionOverview) -> dict[str, Any]:
-    last = timestamps.format_time(session.last_at)
-    return session.state.to_dict() | {"turns": session.turns, "last_at": last}
 
 
 @command("say", json=True)
@@ -125,7 +123,7 @@ def print_context(
         context.embed_waiting(memory)
         pack = open_session(memory, session).context(question, record_shown=mark, **budget)
     if context.as_json:
-        output.print_json(pack.to_dict())
+        output.print_json(pack)
         return
     if pack.text:
         click.echo(output.escape_text(pack.text))

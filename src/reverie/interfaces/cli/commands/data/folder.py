@@ -6,13 +6,12 @@ import logging
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from reverie.domain.errors import InvalidInput, StoreUnavailable
 from reverie.domain.text import timestamps
-from reverie.domain.text.json_values import to_json_object
 from reverie.interfaces.cli import output
 from reverie.interfaces.cli.options import CommandContext, ExitCode, combine_options, command
 
@@ -172,16 +171,11 @@ def rebuild(context: CommandContext, /, yes: bool, force: bool) -> None:
             progress=lambda done, total: advance(1),
         )
     if context.as_json:
-        output.print_json(_to_plain(report))
+        output.print_json(report)
     else:
         _print_summary(context, report)
     if report.broken:
         raise click.exceptions.Exit(ExitCode.NOTHING)
-
-
-def _to_plain(report: RebuildReport) -> dict[str, Any]:
-    counts = ("records", "archived", "sessions", "turns", "pages", "paragraphs")
-    return to_json_object(report, *counts, "kept", "broken", "notes")
 
 
 def _print_summary(context: CommandContext, report: RebuildReport) -> None:

@@ -18,7 +18,8 @@ from reverie.interfaces.cli.prompts import TimeParam, read_text
 
 if TYPE_CHECKING:
     from reverie.domain.page import Page, Paragraph
-    from reverie.repositories.pages import PageOverview
+
+_OVERVIEW = ("name", "paragraphs", "characters", "updated_at")
 
 
 @command(as_of=True, json=True)
@@ -35,13 +36,9 @@ def pages(context: CommandContext, /) -> None:
     listing.print_listing(
         context,
         ((each.name, each.size, each.updated_at) for each in overviews),
-        {"pages": [_serialize_overview(each) for each in overviews]},
+        {"pages": [to_json_object(each, *_OVERVIEW) for each in overviews]},
         empty="No pages.",
     )
-
-
-def _serialize_overview(page: PageOverview) -> dict[str, Any]:
-    return to_json_object(page, "name", "paragraphs", "characters", "updated_at")
 
 
 @command(as_of=True, json=True)
@@ -55,7 +52,7 @@ def page(context: CommandContext, /, name: str) -> None:
     with context.reading() as memory:
         exists = name in memory.pages.names()
         text = memory.pages.read(name)
-        paragraphs = [one.to_dict() for one in memory.pages.paragraphs(name)] if is_log(name) else None
+        paragraphs = memory.pages.paragraphs(name) if is_log(name) else None
     if not exists:
         raise NotFound(f"no page {name!r}: see `reverie pages`")
     if context.as_json:
@@ -72,12 +69,7 @@ def page(context: CommandContext, /, name: str) -> None:
 )
 @click.option("--reason", default="", metavar="TEXT", help="Reason, for the journal.")
 def edit(
-    context: CommandContext,
-    /,
-    name: str,
-    file: str | None,
-    replace: tuple[str, str] | None,
-    reason: str,
+    context: CommandContext, /, name: str, file: str | None, replace: tuple[str, str] | None, reason: str
 ) -> None:
     """Edit MEMORY.md, or the page NAME, in your editor; create a missing page.
 
@@ -97,13 +89,12 @@ def edit(
         else:
             text = _edit_text(before) if file is None else _load_text(file)
             result = memory.pages.write(name, text, expected=before, reason=reason)
-    if context.as_json:
-        changed = {"outcome": result.outcome, "merged": result.merged, "page": result.page.to_dict()}
-        output.print_json(changed)
-        return
     size = output.count(len(result.page.content), "character")
-    click.echo(f"{result.outcome.capitalize()}: {output.one_line(name)} ({size})")
-    if result.merged:
+    context.print_result(
+        f"{result.outcome.capitalize()}: {output.one_line(name)} ({size})",
+        {"outcome": result.outcome, "merged": result.merged, "page": result.page},
+    )
+    if result.merged and not context.as_json:
         context.print_message("The page was changed concurrently; both changes were merged.")
 
 

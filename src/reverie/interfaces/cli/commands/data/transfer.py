@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -55,10 +55,11 @@ def backup(context: CommandContext, /, file: Path, overwrite: bool) -> None:
     "problems": numbers, "profile": [text]}.
     With --quiet: only the path.
     """
-    with context.memory() as memory:
-        size = _measure_database(memory.path)
-        with output.show_progress("bytes", size, quiet=context.quiet) as progress:
-            result = memory.admin.backup(file, overwrite=overwrite, progress=progress)
+    with (
+        context.memory() as memory,
+        output.show_progress("bytes", _measure_database(memory.path), quiet=context.quiet) as progress,
+    ):
+        result = memory.admin.backup(file, overwrite=overwrite, progress=progress)
     text = f"Backup: {result.path} ({output.format_size(result.size)}): {_format_contents(result)}."
     context.print_result(text, result, brief=str(result.path))
     if result.problems and not context.as_json:
@@ -81,12 +82,12 @@ def recover(context: CommandContext, /, file: Path, replace: bool) -> None:
     [text]}.
     """
     from reverie.admin.transfer.backup import recover as recover_backup
+    from reverie.memory import resolve_folder
 
-    folder = _resolve_folder(context)
+    folder = resolve_folder(context.resolve_store_option())
     with output.show_progress("bytes", None, quiet=context.quiet) as progress:
         report = recover_backup(file, folder, replace=replace, progress=progress)
-    text = "\n".join(_describe_recovery(report))
-    context.print_result(text, report)
+    context.print_result("\n".join(_describe_recovery(report)), report)
 
 
 @command(json=True)
@@ -124,12 +125,6 @@ def _describe_recovery(report: RecoveryReport) -> Iterator[str]:
     if report.forgotten_again:
         yield f"Erased again, as after the backup: {output.count(report.forgotten_again, 'item')}."
     yield from report.notes
-
-
-def _resolve_folder(context: CommandContext) -> Path:
-    from reverie.memory import resolve_folder
-
-    return resolve_folder(context.resolve_store_option())
 
 
 def _measure_database(folder: Path | None) -> int | None:
@@ -170,13 +165,13 @@ def export(
     "left_out": [{"what", "place", "why", "detail", "count"}]}.
     """
     with context.reading() as memory:
-        total = _count_items(memory) if output.should_show_progress(quiet=context.quiet) else None
+        stats = memory.scoped(EVERY_SCOPE).stats()
+        total = stats.records + stats.archived + stats.turns
         with output.show_progress("items", total, quiet=context.quiet) as progress:
             report = _get_exporter(memory)(
                 target, form, scope=list(scope) or None, overwrite=overwrite, progress=progress
             )
-    text = f"Exported to {report.path}: {_format_counts(report)}."
-    context.print_result(text, report.to_dict())
+    context.print_result(f"Exported to {report.path}: {_format_counts(report)}.", report)
     if not context.as_json:
         for each in report.left_out:
             context.print_message(f"Left out: {each.place}: {each.detail}")
@@ -186,11 +181,6 @@ def _get_exporter(memory: Memory | Snapshot) -> Callable[..., ExportReport]:
     from reverie.memory import Memory
 
     return memory.admin.export if isinstance(memory, Memory) else memory.export
-
-
-def _count_items(memory: Memory | Snapshot) -> int:
-    stats = memory.scoped(EVERY_SCOPE).stats()
-    return stats.records + stats.archived + stats.turns
 
 
 # -- import ------------------------------------------------------------------------------------------------
@@ -242,7 +232,7 @@ def import_path(
         report = memory.admin.import_from(
             path, detected, dry_run=dry_run, scope=scope, origin=origin, progress=progress
         )
-    context.print_result("\n".join(_describe_import(report, path)), report.to_dict())
+    context.print_result("\n".join(_describe_import(report, path)), report)
 
 
 @contextmanager
@@ -275,9 +265,6 @@ def _describe_import(report: ImportReport, path: Path) -> Iterator[str]:
 
 
 def _format_counts(report: ExportReport | ImportReport) -> str:
-    numbers = (
-        (report.records, "record"), (report.sessions, "session"), (report.turns, "turn"),
-        (report.pages, "page"), (report.paragraphs, "paragraph"),
-    )  # fmt: skip
-    parts: list[Any] = [output.count(number, noun) for number, noun in numbers if number]
-    return ", ".join(parts) or "nothing"
+    nouns = ("record", "session", "turn", "page", "paragraph")
+    numbers = {noun: getattr(report, f"{noun}s") for noun in nouns}
+    return ", ".join(output.count(number, noun) for noun, number in numbers.items() if number) or "nothing"

@@ -1,9 +1,10 @@
-"""The command `forget`: show what will be erased, ask, and erase it."""
+"""The commands `forget` and `redact`: show what will be erased, ask, and erase it."""
 
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING, TypedDict
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,10 +12,11 @@ from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.scope import EVERY_SCOPE
 from reverie.domain.text.ids import validate_id
 from reverie.interfaces.cli import output
-from reverie.interfaces.cli.options import CommandContext, ExitCode, command
+from reverie.interfaces.cli.options import CommandContext, command
 
 if TYPE_CHECKING:
     from reverie.admin.erasure.matching import ErasureItem
+    from reverie.admin.erasure.redact_stored import SecretFinding
     from reverie.admin.erasure.request import ErasureReport
     from reverie.memory import Memory
 
@@ -30,16 +32,6 @@ _WORDS = {
     "cursor": ("internal note", "internal notes"),
     "past": ("item's earlier versions", "items' earlier versions"),
 }
-_SHOWN = 20
-
-
-class _Selection(TypedDict):
-    """Arguments of `Administration.forget` except the ids."""
-
-    session: str | None
-    scope: str | None
-    match: str | None
-    turns: bool
 
 
 @command(json=True)
@@ -51,15 +43,7 @@ class _Selection(TypedDict):
 @click.option("--dry-run", is_flag=True, help="Only show what would be erased and what would remain.")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 def forget(
-    context: CommandContext,
-    /,
-    ids: tuple[str, ...],
-    session: str | None,
-    scope: str | None,
-    match: str | None,
-    turns: bool,
-    dry_run: bool,
-    yes: bool,
+    context: CommandContext, /, ids: tuple[str, ...], dry_run: bool, yes: bool, **selection: Any
 ) -> None:
     """Erase the records, turns and notes with these IDs permanently, everywhere.
 
@@ -72,9 +56,8 @@ def forget(
     With --json: {"done": true or false, "counts": {"subject": number}, "going": [{"subject", "id", "fate",
     "because", "text"}], "left": [the same], "pending": [text], "notes": [text]}.
     """
-    if not ids and session is None and scope is None and match is None:
+    if not ids and all(selection[name] is None for name in ("session", "scope", "match")):
         raise InvalidInput("nothing to forget: give ids, --session, --scope or --match")
-    selection: _Selection = {"session": session, "scope": scope, "match": match, "turns": turns}
     with context.memory() as memory:
         _require_ids(memory, ids)
         plan = memory.admin.forget(*ids, **selection, dry_run=True)
@@ -88,7 +71,7 @@ def forget(
             )
         report = plan if dry_run else memory.admin.forget(*ids, **selection)
     if context.as_json:
-        output.print_json(report.to_dict())
+        output.print_json(report)
     elif dry_run:
         _show(report, quiet=context.quiet)
     elif not context.quiet:
@@ -97,11 +80,7 @@ def forget(
             output.print_message(f"Remains: {_format_match(item)}")
         for note in report.notes:
             output.print_message(f"Note: {note}.")
-    if report.pending:
-        output.print_message(
-            "Not finished; run `reverie doctor --fix` to finish: " + "; ".join(report.pending)
-        )
-        raise click.exceptions.Exit(ExitCode.UNAVAILABLE)
+    context.require_finished(report.pending)
 
 
 def _require_ids(memory: Memory, ids: tuple[str, ...]) -> None:
@@ -126,19 +105,12 @@ def _show(plan: ErasureReport, *, quiet: bool) -> None:
         )
         return
     click.echo(f"To be erased permanently: {_format_counts(plan)}")
-    _list(plan.going)
+    output.print_items(map(_format_match, plan.going))
     if plan.left:
         click.echo("\nRemains, with the same content:")
-        _list(plan.left)
+        output.print_items(map(_format_match, plan.left))
     for note in plan.notes:
         output.print_message(f"Note: {note}.", quiet=quiet)
-
-
-def _list(items: tuple[ErasureItem, ...]) -> None:
-    for item in items[:_SHOWN]:
-        click.echo(f"  {output.escape_text(_format_match(item))}")
-    if len(items) > _SHOWN:
-        click.echo(f"  and {len(items) - _SHOWN:,} more: --json lists them all")
 
 
 def _format_match(item: ErasureItem) -> str:
@@ -152,3 +124,60 @@ def _format_counts(plan: ErasureReport) -> str:
         one, several = _WORDS.get(name, (name, f"{name}s"))
         parts.append(f"{number:,} {one if number == 1 else several}")
     return ", ".join(parts)
+
+
+# -- secrets ---------------------------------------------------------------------------------------------
+
+
+@command(json=True)
+@click.option("--dry-run", is_flag=True, help="Only show what contains a secret.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+def redact(context: CommandContext, /, dry_run: bool, yes: bool) -> None:
+    """Remove keys, tokens, passwords and other secrets permanently from stored content.
+
+    New content is redacted when it is saved; this command redacts older content. Each secret is replaced by
+    the name of its kind. Earlier versions are removed from the journal, so `undo` cannot restore them. The
+    command lists the affected items without their secrets and asks for confirmation. Exits with 4 if
+    another process kept it from finishing.
+
+    In a pipe, one line per item: subject, id, kinds.
+
+    With --json: {"found": [{"subject", "id", "kinds", "past", "named"}], "done": true or false, "pending":
+    [text]}.
+    """
+    with context.memory() as memory:
+        preview = memory.admin.redact(dry_run=True)
+        if preview.found and not dry_run and not yes:
+            if not context.as_json:
+                _show_secrets(preview.found)
+            context.confirm(
+                "Remove them permanently?",
+                refused="Nothing was changed.",
+                instead="--yes, or --dry-run to list the affected items",
+            )
+        report = preview if dry_run else memory.admin.redact()
+    if context.as_json:
+        output.print_json(report)
+    elif dry_run:
+        _show_secrets(report.found)
+        context.print_message("" if report.found else "No stored content looks like a secret.")
+    elif not context.quiet:
+        count = len(report.found) - len(report.left)
+        click.echo(f"Redacted permanently: {output.count(count, 'item')}.")
+        for finding in report.left:
+            output.print_message(
+                f"Remains, because its name is a secret: {finding.subject} "
+                f"{output.one_line(finding.id)}; forget it."
+            )
+    context.require_finished(report.pending)
+
+
+def _show_secrets(findings: Sequence[SecretFinding]) -> None:
+    """Print the items that hold a secret: in words on a terminal, a line for finding in a pipe."""
+    if not output.is_terminal():
+        output.print_rows((finding.subject, finding.id, ", ".join(finding.kinds)) for finding in findings)
+        return
+    output.print_items(
+        f"{each.subject} {each.id}: {', '.join(each.kinds)}{', earlier versions' if each.past else ''}"
+        for each in findings
+    )
