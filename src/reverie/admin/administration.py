@@ -179,17 +179,16 @@ class Administration:
             path=self._path,
             vectors=self._vectors,
             files=self._files,
-            forgetter=self._eraser,
-            exposing=self._secret_redactor if self._settings.redact_secrets else None,
+            eraser=self._eraser,
+            redactor=self._secret_redactor if self._settings.redact_secrets else None,
         )
         with translate_os_errors("the memory cannot be examined"):
             try:
                 return doctor.examine(fix=fix)
             except StoreCorrupt as error:  # nothing can be compared with what is left of the database
-                diagnosis = None if self._path is None else diagnose_unopened(self._path, error)
-                if diagnosis is None:
+                if self._path is None:
                     raise
-                return diagnosis
+                return diagnose_unopened(self._path, error)
 
     # -- removing ----------------------------------------------------------------------------------------
 
