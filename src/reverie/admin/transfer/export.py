@@ -10,20 +10,19 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Literal, get_args
 
 from reverie.admin.transfer.atomic_writes import create_folder, create_text_file
 from reverie.admin.transfer.formats.native.jsonl import JsonlWriter
 from reverie.admin.transfer.formats.native.markdown import MarkdownWriter
 from reverie.admin.transfer.items import Skipped
-from reverie.domain.conversation import SessionOverview, SessionState, Turn
+from reverie.domain.conversation import SessionOverview, Turn
 from reverie.domain.errors import InvalidInput, StoreCorrupt
 from reverie.domain.filter import Filter, parse_values
-from reverie.domain.page import Page, Paragraph
 from reverie.domain.record import Record
 from reverie.domain.scope import EVERY_SCOPE, validate_scope
 from reverie.domain.text.json_values import to_json_object
@@ -66,30 +65,6 @@ class ExportReport:
         return to_json_object(self)
 
 
-class ExportWriter(Protocol):
-    """Writer of one form."""
-
-    def put_record(self, record: Record) -> None:
-        """Write one record."""
-        ...
-
-    def put_session(self, state: SessionState, turns: Iterable[Turn]) -> None:
-        """Write one session with its turns."""
-        ...
-
-    def put_page(self, page: Page) -> None:
-        """Write one page."""
-        ...
-
-    def put_log(self, name: str, paragraphs: list[Paragraph]) -> None:
-        """Write one log."""
-        ...
-
-    def finish(self, counts: dict[str, int]) -> None:
-        """Write the end of the export."""
-        ...
-
-
 def export(
     store: Store,
     target: str | os.PathLike[str],
@@ -130,7 +105,7 @@ class _Export:
         self._counts = Counter[str](records=0, sessions=0, turns=0, pages=0, paragraphs=0)
         self._left_out: list[Skipped] = []
 
-    def write(self, writer: ExportWriter) -> None:
+    def write(self, writer: JsonlWriter | MarkdownWriter) -> None:
         """Write everything in the scopes; pages and logs belong to the empty one."""
         for record in self._iter_records():
             writer.put_record(record)
@@ -202,15 +177,8 @@ class _Export:
         return turns
 
     def _leave_out(self, what: Literal["record", "turn"], place: str, count: int) -> None:
-        self._left_out.append(
-            Skipped(
-                what=what,
-                place=place,
-                why="broken",
-                detail="it cannot be read; `check` names it",
-                count=count,
-            )
-        )
+        detail = "it cannot be read; `check` names it"
+        self._left_out.append(Skipped(what=what, place=place, why="broken", detail=detail, count=count))
 
     def _count(self, what: str) -> None:
         self._counts[what] += 1

@@ -29,7 +29,7 @@ from reverie.admin.transfer.formats import notes
 from reverie.admin.transfer.formats.native import codec, frontmatter, manifest
 from reverie.admin.transfer.formats.native.jsonl import PIECE
 from reverie.admin.transfer.formats.native.manifest import ExportManifest
-from reverie.admin.transfer.items import FoundRecord, FoundTurns, ImportTerms, Item, Skipped, build_stable_id
+from reverie.admin.transfer.items import FoundTurns, FoundValue, ImportTerms, Item, Skipped, build_stable_id
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import InvalidInput
 from reverie.domain.page import Page, Paragraph, get_separator, is_log, validate_page_name
@@ -138,27 +138,16 @@ def read(folder: Path, terms: ImportTerms) -> Iterator[Item]:
             if part == SESSIONS:
                 yield from _read_session(text, terms, place=name)
             elif part == PAGES:
-                yield from read_page_file(rest, text, known, place=name, at=get_modified_time(file))
+                build = (
+                    manifest.build_found_paragraphs
+                    if is_log(validate_page_name(rest))
+                    else manifest.build_found_page
+                )
+                yield from build(rest, text, known, place=name, at=get_modified_time(file))
             else:
-                yield FoundRecord(place=name, record=_read_record(text, terms))
+                yield FoundValue(place=name, value=_read_record(text, terms))
         except InvalidInput as error:
             yield notes.skip("file", name, error)
-
-
-def read_page_file(
-    name: str, text: str, known: ExportManifest | None, *, place: str, at: datetime
-) -> Iterator[Item]:
-    """Yield the content of a page's or log's file.
-
-    Args:
-        known: The export's manifest, if any.
-        at: When it last changed.
-    """
-    validate_page_name(name)
-    if is_log(name):
-        yield from manifest.build_found_paragraphs(name, text, known, place=place, at=at)
-    else:
-        yield manifest.build_found_page(name, text, known, place=place, at=at)
 
 
 def get_modified_time(file: Path) -> datetime:
@@ -181,13 +170,13 @@ def _read_record(text: str, terms: ImportTerms) -> Record:
         **given,
         "content": content,
     }
-    return terms.apply_to_record(codec.read_record(given))
+    return terms.apply(codec.read(Record, given))
 
 
 def _read_session(text: str, terms: ImportTerms, *, place: str) -> Iterator[Item]:
     fields, body = frontmatter.split_document(text)
     given = {name: value for name, value in fields.items() if value is not None}
-    state = terms.apply_to_session(codec.read_session(given))
+    state = terms.apply(codec.read(SessionState, given))
     turns: list[Turn] = []
     sent = False
     for number, heading, content in _parse_turns(body):
@@ -230,5 +219,4 @@ def _extract_content(block: list[str]) -> str:
 
 def _read_turn(heading: str, content: str, state: SessionState) -> Turn:
     fields = safe_reading.parse_json_object(heading)
-    turn = codec.read_turn({**fields, "content": content, "session": state.id})
-    return replace(turn, scope=state.scope)
+    return replace(codec.read(Turn, {**fields, "content": content, "session": state.id}), scope=state.scope)
