@@ -14,7 +14,6 @@ from typing import Any
 from reverie.admin.transfer.formats.foreign.chat_builder import (
     ConversationBuilder,
     build_tool_call,
-    open_exported_chat,
 )
 from reverie.admin.transfer.formats.foreign.fields import filter_objects, parse_moment, to_text
 from reverie.admin.transfer.items import ImportTerms, Item, hash_texts
@@ -43,10 +42,19 @@ def parse_conversation(data: Mapping[str, Any], terms: ImportTerms, place: str) 
     if not is_conversation(data) or not isinstance(name, str):
         raise InvalidInput("no conversation of Claude: it has no 'chat_messages' or no 'uuid'")
     messages = _find_message_path(filter_objects(data["chat_messages"]), data)
-    times = (data.get("created_at"), *(message.get("created_at") for message in messages))
-    about = {"title": data.get("name"), "model": data.get("model")}
-    chat = open_exported_chat(
-        FORM, name, terms, place, times=times, about=about, updated=data.get("updated_at")
+    changed = parse_moment(data.get("updated_at"))
+    chat = ConversationBuilder(
+        f"{FORM}:{name}",
+        form=FORM,
+        place=place,
+        terms=terms,
+        times=map(parse_moment, (each.get("created_at") for each in (data, *messages))),
+        metadata={
+            "title": data.get("name"),
+            "model": data.get("model"),
+            "source_updated_at": changed and changed.isoformat(),
+            "imported_from": FORM,
+        },
     )
     for each in data["chat_messages"]:
         if not isinstance(each, dict):

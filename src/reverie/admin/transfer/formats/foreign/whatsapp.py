@@ -52,8 +52,8 @@ def read(file: safe_reading.Readable, terms: ImportTerms, name: str) -> Iterator
         f"{FORM}:{_parse_title(name)}",
         form=FORM,
         place=name,
-        begun=next(filter(None, times), terms.now),
-        scope=terms.foreign_scope,
+        terms=terms,
+        times=times,
         metadata={"imported_from": name[:200]},
     )
     ids = SourceIds()
