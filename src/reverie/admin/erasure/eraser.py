@@ -425,23 +425,26 @@ class Eraser:
         self, decisions: Sequence[EraseDecision], cursors: Mapping[str, str | None], query: EraseQuery
     ) -> set[int]:
         """Erase in the store as decided; return the numbers of the changes."""
-        now = self._writer.clock()
-        key = make_key(self._store, at=now)
+        at = self._writer.clock()
+        key = make_key(self._store, at=at)
         erasing = [decision for decision in decisions if decision.item.fate != "kept"]
-        edits = sorted((edit for decision in erasing for edit in _build_edits(decision)), key=_get_sort_key)
+        present = [(each.match.now, each.after) for each in erasing]
+        edits = [Change(before=now, after=after) for now, after in present if isinstance(now, Value)]
         also = self._find_receipts_and_plans(erasing, query)
         self._set_cursors({PENDING: "an erasure was interrupted: ask for it again", **also, **cursors})
-        for namespace, keys in _group_entry_keys(erasing).items():
-            self._store.drop_entries(namespace, keys)
+        for entry, _ in present:
+            if isinstance(entry, Entry):
+                self._store.drop_entries(entry.namespace, [entry.key])
+        gone = [each.match.name for each in erasing if each.match.now is None]
         rows = self._store.erase(
-            [*edits, *build_purge_edits(_list_gone(erasing), now)],
+            [*sorted(edits, key=_get_sort_key), *build_purge_edits(gone, at)],
             actor=self._writer.actor,
-            at=now,
+            at=at,
             tombstones=_collect_marks(erasing, key),
         )
-        if make_key(self._store, at=now) != key:  # two forgot for the first time, and the other's key stayed
-            key = make_key(self._store, at=now)
-            self._store.erase([], actor=self._writer.actor, at=now, tombstones=_collect_marks(erasing, key))
+        if make_key(self._store, at=at) != key:  # two forgot for the first time, and the other's key stayed
+            key = make_key(self._store, at=at)
+            self._store.erase([], actor=self._writer.actor, at=at, tombstones=_collect_marks(erasing, key))
         self._writer.publish(rows)
         return {row.sequence for row in rows}
 
@@ -509,13 +512,6 @@ def _is_erased(decision: EraseDecision) -> bool:
     )
 
 
-def _build_edits(decision: EraseDecision) -> list[Change]:
-    now = decision.match.now
-    if now is None or isinstance(now, Entry):
-        return []
-    return [Change(before=now, after=decision.after)]
-
-
 def _get_sort_key(edit: Change) -> tuple[int, int]:
     """Return the sort key: turns from the last to the first, sessions after their turns."""
     value = edit.value
@@ -530,14 +526,6 @@ def _build_cursor_items(cursors: Mapping[str, str | None], query: EraseQuery) ->
             yield ErasureItem(subject="cursor", id=name, fate=fate, because="it has the text")
 
 
-def _group_entry_keys(decisions: Sequence[EraseDecision]) -> dict[str, list[str]]:
-    keys: dict[str, list[str]] = {}
-    for decision in decisions:
-        if isinstance(decision.match.now, Entry):
-            keys.setdefault(decision.match.now.namespace, []).append(decision.match.now.key)
-    return keys
-
-
 def _collect_marks(decisions: Sequence[EraseDecision], key: bytes) -> list[str]:
     marks: dict[str, None] = {}
     for decision in decisions:
@@ -545,11 +533,6 @@ def _collect_marks(decisions: Sequence[EraseDecision], key: bytes) -> list[str]:
         of = tombstone_keys if whole else compute_content_marks
         marks |= dict.fromkeys(mark for value in decision.forgotten for mark in of(value, key))
     return list(marks)
-
-
-def _list_gone(decisions: Sequence[EraseDecision]) -> list[tuple[str, str]]:
-    """Return subject and id of things that only the journal still has."""
-    return [decision.match.name for decision in decisions if decision.match.now is None]
 
 
 def build_purge_edits(names: Sequence[tuple[str, str]], now: datetime) -> list[Change]:

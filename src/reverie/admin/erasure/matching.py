@@ -18,12 +18,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cached_property
 from types import MappingProxyType
-from typing import Literal
+from typing import Any, Literal
 
 from reverie.domain.change import JournalEntry, Subject, Value, get_subject
 from reverie.domain.conversation import SessionState, ToolCall, Turn
@@ -74,6 +74,16 @@ class ErasureItem:
 
 
 _OVER_IT = "a headline over it"
+
+_SIDE_FIELDS: Mapping[type, tuple[str, ...]] = MappingProxyType(
+    {
+        Record: ("tags", "source", "references", "archive_reason", "metadata"),
+        Turn: ("speaker", "metadata"),
+        SessionState: ("metadata",),
+        Paragraph: ("source",),
+    }
+)
+"""Fields of each kind of thing that say something beside its content."""
 
 
 @dataclass(slots=True)
@@ -188,18 +198,14 @@ def extract_texts(value: Value | Entry, *, by_label: bool) -> list[str]:
 
 def extract_side_texts(value: Value | Entry) -> list[str]:
     """Return the texts beside the content of a thing, which can be removed alone."""
-    match value:
-        case Record():
-            labels = [*value.tags, value.source, *value.references, value.archive_reason]
-            return [*labels, *_flatten_metadata(value.metadata)]
-        case Turn():
-            return [value.speaker, *_flatten_metadata(value.metadata)]
-        case SessionState():
-            return _flatten_metadata(value.metadata)
-        case Paragraph():
-            return [value.source]
-        case _:
-            return []
+    texts: list[str] = []
+    for name in _SIDE_FIELDS.get(type(value), ()):
+        field: str | tuple[str, ...] | Mapping[str, str] = getattr(value, name)
+        if isinstance(field, Mapping):
+            texts += [text for pair in field.items() for text in pair]
+        else:
+            texts += [field] if isinstance(field, str) else field
+    return texts
 
 
 def extract_source_ids(record: Record) -> set[str]:
@@ -252,10 +258,6 @@ def _list_names(value: Value | Entry) -> list[str]:
             return [value.scope]
         case Entry():
             return []
-
-
-def _flatten_metadata(metadata: Mapping[str, str]) -> list[str]:
-    return [text for pair in metadata.items() for text in pair]
 
 
 # -- collection of matches ------------------------------------------------------------------------------
@@ -319,7 +321,8 @@ class MatchCollector:
             if value is not None:
                 self._add_value(value, at=row.at)
         if row.reason and self._sought.phrases.has_match(row.reason):
-            match = self._get_or_add(get_name(row.edit.value))
+            name = get_name(row.edit.value)
+            match = self.matches.setdefault(name, Match(name=name))
             match.had_piece |= self._sought.phrases.has_piece(row.reason)
             for phrase in self._sought.phrases.find_phrases(row.reason):
                 match.once_had.setdefault(phrase, row.at)
@@ -388,9 +391,6 @@ class MatchCollector:
             self.matches[name] = match
             match.asked = match.asked or _OVER_IT
 
-    def _get_or_add(self, name: Name) -> Match:
-        return self.matches.setdefault(name, Match(name=name))
-
     def mark_notes_of(self, turn: str, *, repeating: str = "") -> None:
         """Mark the notes written from an erased turn.
 
@@ -401,7 +401,8 @@ class MatchCollector:
         beginning = PhraseMatcher.of([tuple(normalize_words(repeating)[:RUN])])
         for name, match in self._notes.get(turn, {}).items():
             note = match.now if isinstance(match.now, Paragraph) else None
-            if note is not None and not is_note_of(note, session_goes=bool(self._sought.sessions)):
+            # A line of a daily note repeats the turn; a paragraph of `HISTORY.md` is about a whole conversation.
+            if note is not None and not self._sought.sessions and parse_daily_note_day(note.page) is None:
                 continue
             if not repeating or (note is not None and beginning.find_phrases(note.content)):
                 self.matches[name] = match
@@ -431,45 +432,20 @@ def remove_matches(value: Value, query: PhraseMatcher, *, labels: Collection[str
     if isinstance(value, Page):
         return replace(value, content=query.cut(value.content)[0])
     if isinstance(value, SessionState):
-        return _remove_from_session(value, query)
-    if any(query.has_match(text) for text in extract_texts(value, by_label=bool(query.piece))):
+        value = replace(value, summary=query.cut(value.summary)[0])
+    elif any(query.has_match(text) for text in extract_texts(value, by_label=bool(query.piece))):
         return empty_turn(value) if isinstance(value, Turn) else None
-    if not any(map(bad, extract_side_texts(value))):
-        return value
-    match value:
-        case Record():
-            return replace(
-                value,
-                tags=tuple(tag for tag in value.tags if not bad(tag)),
-                source="" if bad(value.source) else value.source,
-                references=tuple(text for text in value.references if not bad(text)),
-                archive_reason="" if bad(value.archive_reason) else value.archive_reason,
-                metadata=_remove_from_mapping(value.metadata, query, labels),
-            )
-        case Turn():
-            return replace(
-                value,
-                speaker="" if bad(value.speaker) else value.speaker,
-                metadata=_remove_from_mapping(value.metadata, query, labels),
-            )
-        case Paragraph():
-            return replace(value, source="")
+    sides = {name: _drop_texts(getattr(value, name), bad) for name in _SIDE_FIELDS[type(value)]}
+    return replace(value, **sides)
 
 
-def _remove_from_session(state: SessionState, query: PhraseMatcher) -> SessionState:
-    summary, _ = query.cut(state.summary)
-    return replace(state, summary=summary, metadata=_remove_from_mapping(state.metadata, query, ()))
-
-
-def _remove_from_mapping(
-    metadata: Mapping[str, str], query: PhraseMatcher, labels: Collection[str]
-) -> Mapping[str, str]:
-    remaining = {
-        key: text
-        for key, text in metadata.items()
-        if not query.has_match(key) and not query.has_match(text) and text not in labels
-    }
-    return metadata if len(remaining) == len(metadata) else MappingProxyType(remaining)
+def _drop_texts(field: Any, bad: Callable[[str], bool]) -> Any:
+    """Return a text, texts or a mapping of texts without the bad ones."""
+    if isinstance(field, str):
+        return "" if bad(field) else field
+    if isinstance(field, Mapping):
+        return MappingProxyType({key: text for key, text in field.items() if not (bad(key) or bad(text))})
+    return tuple(text for text in field if not bad(text))
 
 
 # -- what becomes of all that was match --------------------------------------------------------------
@@ -560,24 +536,24 @@ def _decide_changed(match: Match, after: Value | None, effective: PhraseMatcher)
     if isinstance(now, Turn) and isinstance(after, Turn) and after.content != now.content:
         fate = "emptied"
     elif isinstance(now, Page):
-        forgotten = [_extract_matching_lines(now, effective)]
+        forgotten = _extract_forgotten([now], effective)
     elif after is not None and not isinstance(now, SessionState):
         forgotten = []  # only labels went: what it says stays
-    versions = [
-        _extract_matching_lines(each, effective) if isinstance(each, Page) else each
-        for each in match.versions
-    ]
-    return _build_decision(match, fate, _explain_match(match), after, forgotten=[*forgotten, *versions])
+    return _build_decision(
+        match,
+        fate,
+        _explain_match(match),
+        after,
+        forgotten=[*forgotten, *_extract_forgotten(match.versions, effective)],
+    )
 
 
 def _decide_past(match: Match, effective: PhraseMatcher) -> EraseDecision:
-    versions = [
-        _extract_matching_lines(each, effective) if isinstance(each, Page) else each
-        for each in match.versions
-    ]
     after = None if isinstance(match.now, Entry) else match.now
     because = match.asked or ("it once said so" if after is not None else "it was removed before")
-    return _build_decision(match, "past", because, after, forgotten=versions)
+    return _build_decision(
+        match, "past", because, after, forgotten=_extract_forgotten(match.versions, effective)
+    )
 
 
 def _decide_kept(match: Match, withheld: bool, common: set[tuple[str, Phrase]]) -> EraseDecision:
@@ -609,17 +585,14 @@ def _explain_match(match: Match) -> str:
     return "it repeats it" if match.now_has else "it names it"
 
 
-def _extract_matching_lines(page: Page, effective: PhraseMatcher) -> Page:
-    """Return the matching lines of a page."""
-    return replace(page, content="\n".join(effective.cut(page.content)[1]))
-
-
-def is_note_of(paragraph: Paragraph, *, session_goes: bool) -> bool:
-    """Whether a paragraph was written from the turn that is its source and is erased with it.
-
-    A line of a daily note repeats the turn; a paragraph of `HISTORY.md` is about a whole conversation.
-    """
-    return session_goes or parse_daily_note_day(paragraph.page) is not None
+def _extract_forgotten(values: Iterable[Value], effective: PhraseMatcher) -> list[Value]:
+    """Return values with the erased content; of pages the matching lines."""
+    return [
+        replace(value, content="\n".join(effective.cut(value.content)[1]))
+        if isinstance(value, Page)
+        else value
+        for value in values
+    ]
 
 
 def get_name(value: Value | Entry) -> Name:
