@@ -213,15 +213,26 @@ class Undo:
 
     def _find_torn_sessions(self, edits: Sequence[Change]) -> Iterator[tuple[str, str]]:
         """Yield the sessions of which turns would be left without the session or without earlier turns, and why."""
-        final = {edit.id: edit.after for edit in edits if edit.subject == "session"}
-        places = {name: self._list_positions(name) for name, state in final.items() if state is None}
+        exists: dict[str, bool] = {}
+        places: dict[str, set[int]] = {}
         for edit in edits:
-            for turn in (edit.before, edit.after):
-                if isinstance(turn, Turn):
-                    if turn.session not in places:
-                        places[turn.session] = self._list_positions(turn.session)
-                    positions = places[turn.session]
-                    positions.add(turn.position) if turn is edit.after else positions.discard(turn.position)
+            value = edit.value
+            if not isinstance(value, Turn | SessionState):
+                continue
+            name = value.session if isinstance(value, Turn) else value.id
+            if name not in places:
+                places[name] = self._list_positions(name)
+                exists[name] = self._store.session(name) is not None
+            if isinstance(value, SessionState):
+                exists[name] = edit.after is not None
+                if places[name] and not exists[name]:
+                    yield name, f"session {name!r} has turns: undo what added them too, or everything since"
+            elif edit.after is None:
+                places[name].discard(value.position)
+            else:
+                places[name].add(value.position)
+                if not exists[name]:
+                    yield name, f"the session {name!r} of turn {value.id!r} has gone: undo that too"
         for name, positions in places.items():
             missing = next((n for n in range(len(positions)) if n not in positions), None)
             if missing is not None:
@@ -230,10 +241,6 @@ class Undo:
                     f"session {name!r} would have later turns but none at position {missing}: turns in the "
                     "middle cannot go, nor come back, without the later ones; undo these too",
                 )
-            elif positions and name in final and final[name] is None:
-                yield name, f"session {name!r} has turns: undo what added them too, or everything since"
-            elif positions and name not in final and self._store.session(name) is None:
-                yield name, f"the session {name!r} of turns that would come back has gone: undo that too"
 
     def _list_positions(self, session: str) -> set[int]:
         last = self._store.turns(session=session, start=-1)
