@@ -35,17 +35,13 @@ class AtomicTree:
             name: Its path below the folder, with `/`.
             texts: The content in pieces.
         """
-        self.write_bytes(name, (text.encode() for text in texts))
-
-    def write_bytes(self, name: str, data: Iterable[bytes]) -> None:
-        """Write a binary file and create the folders above it."""
         path = self.folder / name
         self._make(path.parent)
         handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
         with os.fdopen(handle, "wb") as file:
             os.fchmod(handle, 0o600)
-            for piece in data:
-                file.write(piece)
+            for text in texts:
+                file.write(text.encode())
 
     def _make(self, folder: Path) -> None:
         if folder not in self._made:
