@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, time, timedelta
 from types import MappingProxyType
-from typing import Any, Final, NoReturn, TypeVar
+from typing import Any, Final, NoReturn, TypeVar, get_type_hints
 
 from reverie.domain.category import validate_category
-from reverie.domain.conversation import SessionState, Turn, validate_session, validate_session_id
+from reverie.domain.conversation import SessionState, ToolCall, Turn, validate_session, validate_session_id
 from reverie.domain.errors import InvalidInput
 from reverie.domain.page import HISTORY, Page, parse_daily_note_day, validate_page, validate_page_name
 from reverie.domain.record import (
@@ -393,60 +393,35 @@ def _is_calls(value: Any) -> list[dict[str, str]]:
     return value
 
 
-_RECORD: Mapping[str, Callable[[Any], Any]] = MappingProxyType(
+_CHECKS: Mapping[Any, Callable[[Any], Any]] = MappingProxyType(
     {
-        "id": _is_text,
-        "content": _is_text,
-        "created_at": _is_moment,
-        "updated_at": _is_moment,
-        "last_seen_at": _is_moment,
-        "category": _make_nullable(validate_category),
-        "kind": _is_text,
-        "layer": _is_text,
-        "tags": lambda value: normalize_labels(_is_list(value), name="tag"),
-        "confidence": _is_number,
-        "importance": _is_number,
-        "source": _is_text,
-        "references": lambda value: normalize_labels(_is_list(value), name="reference", longest=2_000),
-        "origin": _is_text,
-        "scope": _is_text,
-        "pinned": _is_switch,
-        "seen_count": _is_whole,
-        "valid_from": _make_nullable(_is_moment),
-        "valid_to": _make_nullable(_is_moment),
-        "expires_at": _make_nullable(_is_moment),
-        "metadata": _is_mapping,
-        "archived_at": _make_nullable(_is_moment),
-        "archive_reason": _is_text,
-        "parts": lambda value: validate_parts(_is_list(value)),
+        float: _is_number,
+        int: _is_whole,
+        bool: _is_switch,
+        datetime: _is_moment,
+        datetime | None: _make_nullable(_is_moment),
+        tuple[ToolCall, ...]: _is_calls,
+        Mapping[str, str]: _is_mapping,
     }
 )
-_STATE: Mapping[str, Callable[[Any], Any]] = MappingProxyType(
-    {
-        "id": _is_text,
-        "created_at": _is_moment,
-        "status": _is_text,
-        "scope": _is_text,
-        "window_start": _is_whole,
-        "summary": _is_text,
-        "metadata": _is_mapping,
-    }
+"""Checks of fields by the types that their classes declare; all others are texts."""
+
+
+def _list_checks(kind: type, **others: Callable[[Any], Any]) -> Mapping[str, Callable[[Any], Any]]:
+    """Return the check of each field of a class; `others` are those that more than the type tells."""
+    checks = {name: _CHECKS.get(hint, _is_text) for name, hint in get_type_hints(kind).items()}
+    return MappingProxyType(checks | others)
+
+
+_RECORD = _list_checks(
+    Record,
+    category=_make_nullable(validate_category),
+    tags=lambda value: normalize_labels(_is_list(value), name="tag"),
+    references=lambda value: normalize_labels(_is_list(value), name="reference", longest=2_000),
+    parts=lambda value: validate_parts(_is_list(value)),
 )
-_TURN: Mapping[str, Callable[[Any], Any]] = MappingProxyType(
-    {
-        "id": _is_text,
-        "session": _is_text,
-        "position": _is_whole,
-        "role": _is_text,
-        "at": _is_moment,
-        "content": _is_text,
-        "speaker": _is_text,
-        "tool_calls": _is_calls,
-        "tool_call_id": _is_text,
-        "metadata": _is_mapping,
-        "scope": _is_text,
-    }
-)
+_STATE = _list_checks(SessionState)
+_TURN = _list_checks(Turn)
 
 
 # -- values --------------------------------------------------------------------------------------------------
