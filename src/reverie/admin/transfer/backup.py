@@ -177,7 +177,7 @@ def make(
 
 def _examine_copy(database: Path) -> dict[str, int]:
     """Return the counts of a database copy; raise `StoreCorrupt` if it is damaged."""
-    with closing(SQLiteStore(database, analyse=analyze, create=False)) as store:
+    with closing(_open_store(database)) as store:
         problems = store.check()
         damaged = [problem for problem in problems if "damaged" in problem.what]
         if damaged:
@@ -573,11 +573,8 @@ class _Recovery:
                 aside_path.chmod(0o600)
             if name in self._differing or not present.exists():
                 make_folder(present.parent)
-                self._write_profile(new.read_bytes(), present)
-
-    def _write_profile(self, data: bytes, target: Path) -> None:
-        with create_file(target, overwrite=True) as file:
-            file.write(data)
+                with create_file(present, overwrite=True) as file:
+                    file.write(new.read_bytes())
 
 
 def _ensure_folder(folder: Path) -> Path:

@@ -16,7 +16,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from reverie.admin.transfer.atomic_writes import create_folder, create_text_file
+from reverie.admin.transfer.atomic_writes import create_file, create_folder
 from reverie.admin.transfer.formats.native.jsonl import JsonlWriter
 from reverie.admin.transfer.formats.native.markdown import MarkdownWriter
 from reverie.admin.transfer.items import Skipped
@@ -87,11 +87,11 @@ def export(
     run = _Export(store, scopes, validate_progress(progress))
     path = resolve_path(target, name="target")
     if form == "jsonl":
-        with create_text_file(path, overwrite=overwrite) as file:
+        with create_file(path, overwrite=overwrite) as file:
             run.write(JsonlWriter(file, at=at))
     else:
-        with create_folder(path) as tree:
-            run.write(MarkdownWriter(tree, at=at))
+        with create_folder(path) as folder:
+            run.write(MarkdownWriter(folder, at=at))
     return run.summarize_export(form, path)
 
 

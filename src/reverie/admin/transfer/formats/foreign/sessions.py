@@ -31,17 +31,7 @@ _NAMES = {"toolCalls": "tool_calls", "toolCallId": "tool_call_id"}
 _TIMES = ("timestamp", "at", "created_at", "createdAt", "time")
 
 
-def read_messages(path: Path, terms: ImportTerms) -> Iterator[Item]:
-    """Yield the conversations of a file of messages."""
-    return _read_file(path, terms, "messages")
-
-
-def read_locomo(path: Path, terms: ImportTerms) -> Iterator[Item]:
-    """Yield the conversations of a LoCoMo file."""
-    return _read_file(path, terms, "locomo")
-
-
-def _read_file(path: Path, terms: ImportTerms, form: Format) -> Iterator[Item]:
+def read_file(path: Path, terms: ImportTerms, form: Format) -> Iterator[Item]:
     """Yield the conversations of a file, after one pass in which a fault anywhere refuses the whole file."""
     for _ in read_conversations(path, form=form):
         pass

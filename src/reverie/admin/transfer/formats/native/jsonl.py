@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, BinaryIO
 
 from reverie.admin.transfer import safe_reading
 from reverie.admin.transfer.formats import notes
@@ -42,7 +42,7 @@ PIECE = 250
 class JsonlWriter:
     """Writer of an export to an open file."""
 
-    def __init__(self, file: TextIO, *, at: datetime) -> None:
+    def __init__(self, file: BinaryIO, *, at: datetime) -> None:
         self._file = file
         self._write({"type": "header", **codec.build_header("jsonl", at=at)})
 
@@ -74,7 +74,7 @@ class JsonlWriter:
         self._write(codec.to_document(value))
 
     def _write(self, data: dict[str, Any]) -> None:
-        self._file.write(f"{codec.encode_json(data)}\n")
+        self._file.write(f"{codec.encode_json(data)}\n".encode())
 
 
 def read(path: Path, terms: ImportTerms) -> Iterator[Item]:

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from reverie.admin.transfer import safe_reading
-from reverie.admin.transfer.atomic_writes import AtomicTree
+from reverie.admin.transfer.atomic_writes import write_private_file
 from reverie.admin.transfer.formats import notes
 from reverie.admin.transfer.formats.native import codec, frontmatter, manifest
 from reverie.admin.transfer.formats.native.jsonl import PIECE
@@ -48,8 +48,8 @@ _IN_HEADING = ("role", "at", "session", "content", "scope")
 class MarkdownWriter:
     """Writer of an export into a folder."""
 
-    def __init__(self, tree: AtomicTree, *, at: datetime) -> None:
-        self._tree = tree
+    def __init__(self, folder: Path, *, at: datetime) -> None:
+        self._folder = folder
         self._manifest = ExportManifest(form="markdown", made_at=at)
 
     def put_record(self, record: Record) -> None:
@@ -58,27 +58,28 @@ class MarkdownWriter:
         text = frontmatter.render_document(fields, fields.pop("content"))
         folder = ARCHIVE if record.archived else RECORDS
         category = f"{record.category}/" if record.category else ""
-        self._tree.write(f"{folder}/{category}{record.id}.md", [text])
+        write_private_file(self._folder / f"{folder}/{category}{record.id}.md", [text])
 
     def put_session(self, state: SessionState, turns: Iterable[Turn]) -> None:
         """Write one session with its turns."""
-        self._tree.write(f"{SESSIONS}/{build_file_name(state.id)}.md", _render_session(state, turns))
+        file = self._folder / SESSIONS / f"{build_file_name(state.id)}.md"
+        write_private_file(file, _render_session(state, turns))
 
     def put_page(self, page: Page) -> None:
         """Write one page."""
         self._manifest.record_page(page)
-        self._tree.write(f"{PAGES}/{page.name}", [page.content])
+        write_private_file(self._folder / PAGES / page.name, [page.content])
 
     def put_log(self, name: str, paragraphs: list[Paragraph]) -> None:
         """Write one log."""
         self._manifest.record_log(name, paragraphs)
         text = get_separator(name).join(paragraph.content for paragraph in paragraphs)
-        self._tree.write(f"{PAGES}/{name}", [text, "\n"])
+        write_private_file(self._folder / PAGES / name, [text, "\n"])
 
     def finish(self, counts: Mapping[str, int]) -> None:
         """Write the manifest."""
         self._manifest.counts = counts
-        self._tree.write(manifest.NAME, [self._manifest.to_text()])
+        write_private_file(self._folder / manifest.NAME, [self._manifest.to_text()])
 
 
 def _is_empty(value: Any) -> bool:
