@@ -51,7 +51,7 @@ from reverie.consolidation.waiting_plans import find_erased_plans
 from reverie.context.ledger import build_remembered_cursor, build_shown_cursor
 from reverie.domain.change import Change, JournalEntry, Value
 from reverie.domain.conversation import SessionState, Turn
-from reverie.domain.entry import Entry, build_session_namespace
+from reverie.domain.entry import Entry
 from reverie.domain.errors import NotFound
 from reverie.domain.page import Page, Paragraph
 from reverie.domain.record import Record
@@ -139,11 +139,9 @@ class Eraser:
                 turns=request.turns,
             )
             return EraseTarget(query=query)
-        if request.session is not None:
-            return self._build_session_target(request.session, request.turns)
-        if request.scope is not None:
-            return self._build_scope_target(request.scope, request.turns)
-        return self._build_id_target(request.ids, request.turns)
+        if request.ids:
+            return self._build_id_target(request.ids, request.turns)
+        return self._build_whole_target(request)
 
     def _build_id_target(self, ids: Sequence[str], turns: bool) -> EraseTarget:
         names: set[Name] = set()
@@ -174,32 +172,29 @@ class Eraser:
             query=EraseQuery(phrases=PhraseMatcher.of(phrases), turns=turns), names=frozenset(names)
         )
 
-    def _build_session_target(self, session: str, turns: bool) -> EraseTarget:
-        said_at, names = self._collect_versions(lambda value: _belongs_to_session(value, session))
-        known = names or self._store.session(session) is not None
-        if not known and not self._store.entries(build_session_namespace(session), now=EVER):
-            raise NotFound(f"there is no session {session!r}: `reverie sessions` lists them")
-        query = EraseQuery(
-            phrases=PhraseMatcher.of(said_at), sessions=frozenset({session}), said_at=said_at, turns=turns
-        )
-        return EraseTarget(query=query)
+    def _build_whole_target(self, request: EraseRequest) -> EraseTarget:
+        """Return the target of a session or of a scope."""
+        session, scope = request.session, request.scope
 
-    def _build_scope_target(self, scope: str, turns: bool) -> EraseTarget:
-        said_at, names = self._collect_versions(lambda value: is_within(get_owning_scope(value), scope))
-        entries = [
-            entry
-            for entry in self._store.entries(None, now=EVER)
-            if is_within(get_owning_scope(entry), scope)
-        ]
+        def belongs(value: Value | Entry) -> bool:
+            if scope is not None:
+                return is_within(get_owning_scope(value), scope)
+            own = get_entry_session(value) if isinstance(value, Entry) else _get_session(value)
+            return own == session
+
+        said_at, names = self._collect_versions(belongs)
+        entries = [entry for entry in self._store.entries(None, now=EVER) if belongs(entry)]
         if not names and not entries:
+            if scope is None:
+                raise NotFound(f"there is no session {session!r}: `reverie sessions` lists them")
             raise NotFound(f"nothing belongs to the scope {scope!r}: `reverie sessions --json` shows scopes")
-        sessions = {name for subject, name in names if subject == "session"}
+        sessions = {session} if session else {name for subject, name in names if subject == "session"}
         query = EraseQuery(
             phrases=PhraseMatcher.of(said_at),
             sessions=frozenset(sessions | {get_entry_session(entry) for entry in entries} - {""}),
             scope=scope,
             said_at=said_at,
-            turns=turns,
+            turns=request.turns,
         )
         return EraseTarget(query=query, names=frozenset(names))
 
@@ -576,10 +571,10 @@ def _list_versions(row: JournalEntry) -> list[Value]:
     return [value for value in (row.edit.before, row.edit.after) if value is not None]
 
 
-def _belongs_to_session(value: Value, session: str) -> bool:
+def _get_session(value: Value) -> str | None:
     if isinstance(value, SessionState):
-        return value.id == session
-    return isinstance(value, Turn) and value.session == session
+        return value.id
+    return value.session if isinstance(value, Turn) else None
 
 
 def _list_quotable_texts(value: Value) -> list[str]:
