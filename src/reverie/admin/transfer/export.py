@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 from reverie.admin.transfer.atomic_writes import create_file, create_folder
 from reverie.admin.transfer.formats.native.jsonl import JsonlWriter
@@ -34,6 +34,9 @@ ExportForm = Literal["jsonl", "markdown"]
 EXPORT_FORMS: tuple[ExportForm, ...] = get_args(ExportForm)
 
 _BATCH = 500
+
+_K = TypeVar("_K")
+_V = TypeVar("_V")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,43 +141,43 @@ class _Export:
             self._leave_out("record", "the store", missing)
         ids.reverse()
         for start in range(0, len(ids), _BATCH):
-            yield from self._fetch_records(ids[start : start + _BATCH])
-
-    def _fetch_records(self, batch: Sequence[str]) -> Iterator[Record]:
-        try:
-            yield from self._store.records(batch)
-        except StoreCorrupt:
-            for each in batch:
-                try:
-                    yield from self._store.records([each])
-                except StoreCorrupt:
-                    self._leave_out("record", f"record {each!r}", 1)
+            batch = ids[start : start + _BATCH]
+            yield from self._read_readable(
+                batch, self._store.records, "record", lambda name: f"record {name!r}"
+            )
 
     def _list_sessions(self) -> list[SessionOverview]:
         overviews = self._store.sessions(scopes=self._scopes)
         return sorted(overviews, key=lambda each: (each.state.created_at, each.state.id))
 
     def _iter_turns(self, overview: SessionOverview) -> Iterator[Turn]:
-        session, start = overview.state.id, 0
-        while start < overview.turns:
-            stop = min(start + _BATCH, overview.turns)
-            try:
-                turns = self._store.turns(session=session, start=start, stop=stop)
-            except StoreCorrupt:
-                turns = self._fetch_readable_turns(session, start, stop)
-            for turn in turns:
+        session = overview.state.id
+
+        def read(positions: Sequence[int]) -> list[Turn]:
+            return self._store.turns(session=session, start=positions[0], stop=positions[-1] + 1)
+
+        for start in range(0, overview.turns, _BATCH):
+            positions = range(start, min(start + _BATCH, overview.turns))
+            place = f"session {session!r}, position {{}}"
+            for turn in self._read_readable(positions, read, "turn", place.format):
                 yield turn
                 self._count("turns")
-            start = stop
 
-    def _fetch_readable_turns(self, session: str, start: int, stop: int) -> list[Turn]:
-        turns: list[Turn] = []
-        for position in range(start, stop):
-            try:
-                turns += self._store.turns(session=session, start=position, stop=position + 1)
-            except StoreCorrupt:
-                self._leave_out("turn", f"session {session!r}, position {position}", 1)
-        return turns
+    def _read_readable(
+        self,
+        keys: Sequence[_K],
+        read: Callable[[Sequence[_K]], list[_V]],
+        what: Literal["record", "turn"],
+        name: Callable[[_K], str],
+    ) -> list[_V]:
+        """Return what stands under some keys, and leave out what cannot be read."""
+        try:
+            return read(keys)
+        except StoreCorrupt:
+            if len(keys) > 1:
+                return [value for key in keys for value in self._read_readable([key], read, what, name)]
+            self._leave_out(what, name(keys[0]), 1)
+            return []
 
     def _leave_out(self, what: Literal["record", "turn"], place: str, count: int) -> None:
         detail = "it cannot be read; `check` names it"
