@@ -168,29 +168,13 @@ class _Message:
         self._chat.leave_out("attachment", "unsupported", "a file: the export names it, and that is kept")
 
     def _finish(self, role: Role) -> None:
-        self._add(role, "\n\n".join(text for text in self._texts if text), calls=self._calls)
+        self._add(role, "\n\n".join(text for text in self._texts if text), tool_calls=self._calls)
         self._texts, self._calls = [], []
 
-    def _add(
-        self,
-        role: Role,
-        content: str,
-        *,
-        calls: list[ToolCall] | None = None,
-        tool_call_id: str = "",
-        metadata: Mapping[str, str] | None = None,
-    ) -> None:
+    def _add(self, role: Role, content: str, **fields: Any) -> None:
         source_id = f"{self._name}:{self._pieces}" if self._pieces else self._name
         self._pieces += 1
-        self._chat.add(
-            source_id,
-            role,
-            content,
-            at=self._at,
-            tool_calls=calls or (),
-            tool_call_id=tool_call_id,
-            metadata=metadata or {},
-        )
+        self._chat.add(source_id, role, content, at=self._at, **fields)
 
 
 def _extract_text(content: Any) -> str:
