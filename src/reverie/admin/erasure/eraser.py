@@ -22,7 +22,6 @@ from reverie.admin.erasure.matching import (
     FORGOTTEN,
     EraseDecision,
     EraseQuery,
-    EraseTarget,
     ErasureItem,
     Fate,
     MatchCollector,
@@ -123,27 +122,26 @@ class Eraser:
     def plan(self, request: EraseRequest) -> ErasureReport:
         """Return what an erasure would remove and leave; change nothing (see `Administration.forget`)."""
         self._sync()
-        target = self._build_target(request)
-        going, left = self._build_matches(target, self._decide_all(target))
+        query = self._build_query(request)
+        going, left = self._build_matches(query, self._decide_all(query))
         if not going:
             raise _build_not_found(request, left)
         return ErasureReport(going=going, left=left, notes=describe_copies(self._folder))
 
-    def _build_target(self, request: EraseRequest) -> EraseTarget:
+    def _build_query(self, request: EraseRequest) -> EraseQuery:
         if request.match is not None:
             phrases = collect_text_shingles(request.match)
             short = collect_text_shingles(request.match, short=False) != phrases
-            query = EraseQuery(
+            return EraseQuery(
                 phrases=PhraseMatcher.of(phrases, piece=normalize_text(request.match)),
                 always=frozenset(phrases) if short else frozenset(),
                 turns=request.turns,
             )
-            return EraseTarget(query=query)
         if request.ids:
-            return self._build_id_target(request.ids, request.turns)
-        return self._build_whole_target(request)
+            return self._build_id_query(request.ids, request.turns)
+        return self._build_whole_query(request)
 
-    def _build_id_target(self, ids: Sequence[str], turns: bool) -> EraseTarget:
+    def _build_id_query(self, ids: Sequence[str], turns: bool) -> EraseQuery:
         names: set[Name] = set()
         phrases: set[Phrase] = set()
         for name in ids:
@@ -168,12 +166,10 @@ class Eraser:
                     for text in _list_quotable_texts(value)
                     for each in collect_text_shingles(text, short=short)
                 }
-        return EraseTarget(
-            query=EraseQuery(phrases=PhraseMatcher.of(phrases), turns=turns), names=frozenset(names)
-        )
+        return EraseQuery(phrases=PhraseMatcher.of(phrases), turns=turns, names=frozenset(names))
 
-    def _build_whole_target(self, request: EraseRequest) -> EraseTarget:
-        """Return the target of a session or of a scope."""
+    def _build_whole_query(self, request: EraseRequest) -> EraseQuery:
+        """Return the query of a session or of a scope."""
         session, scope = request.session, request.scope
 
         def belongs(value: Value | Entry) -> bool:
@@ -189,14 +185,14 @@ class Eraser:
                 raise NotFound(f"there is no session {session!r}: `reverie sessions` lists them")
             raise NotFound(f"nothing belongs to the scope {scope!r}: `reverie sessions --json` shows scopes")
         sessions = {session} if session else {name for subject, name in names if subject == "session"}
-        query = EraseQuery(
+        return EraseQuery(
             phrases=PhraseMatcher.of(said_at),
             sessions=frozenset(sessions | {get_entry_session(entry) for entry in entries} - {""}),
             scope=scope,
             said_at=said_at,
             turns=request.turns,
+            names=frozenset(names),
         )
-        return EraseTarget(query=query, names=frozenset(names))
 
     def _collect_versions(self, belongs: Callable[[Value], bool]) -> tuple[dict[Phrase, datetime], set[Name]]:
         """Return the shingles of versions that belong, with first times, and the names of the things."""
@@ -212,14 +208,14 @@ class Eraser:
                         said_at.setdefault(phrase, row.at)
         return said_at, names
 
-    def _decide_all(self, target: EraseTarget) -> tuple[MatchCollector, list[EraseDecision]]:
-        collector = MatchCollector(target)
+    def _decide_all(self, query: EraseQuery) -> tuple[MatchCollector, list[EraseDecision]]:
+        collector = MatchCollector(query)
         for row in iter_rows_forwards(self._store):
             collector.add_row(row)
         for value in self._iter_everything():
             collector.add_value(value)
         common = find_common_phrases(collector.matches.values())
-        decided = {name: decide(match, target.query, common) for name, match in collector.matches.items()}
+        decided = {name: decide(match, query, common) for name, match in collector.matches.items()}
         for name, decision in decided.items():
             if name[0] == "turn" and _is_erased(decision):
                 collector.mark_notes_of(name[1])
@@ -227,7 +223,7 @@ class Eraser:
             elif name[0] == "record" and decision.item.fate in ("removed", "past"):
                 collector.mark_headlines_of(name[1])
         decided |= {
-            name: decide(match, target.query, common)
+            name: decide(match, query, common)
             for name, match in collector.matches.items()
             if name[0] == "paragraph" or match.asked
         }
@@ -250,11 +246,11 @@ class Eraser:
         yield from self._store.entries(None, now=EVER)
 
     def _build_matches(
-        self, target: EraseTarget, decided: tuple[MatchCollector, list[EraseDecision]]
+        self, query: EraseQuery, decided: tuple[MatchCollector, list[EraseDecision]]
     ) -> tuple[tuple[ErasureItem, ...], tuple[ErasureItem, ...]]:
         collector, decisions = decided
         items = [decision.item for decision in decisions if decision.item.fate != "kept"]
-        items += _build_cursor_items(self._find_cursors(target.query), target.query)
+        items += _build_cursor_items(self._find_cursors(query), query)
         going = tuple(sorted(items, key=_rank_match))
         left = [
             decision.item
@@ -271,7 +267,7 @@ class Eraser:
                             "record", record.id, "made from it in other words", format_preview(record)
                         )
                     )
-        phrases = target.query.phrases
+        phrases = query.phrases
         reported -= {
             (item.subject, item.id) for item in going if item.fate != "removed"
         }  # these keep their names
@@ -289,23 +285,23 @@ class Eraser:
             Conflict: others kept changing the same things; what was erased by then stays erased.
         """
         self._sync()
-        target = self._build_target(request)
+        query = self._build_query(request)
         done: dict[tuple[str, str], ErasureItem] = {}
         left: tuple[ErasureItem, ...] = ()
 
         def erase_round(tries: int) -> bool:
             """Erase what there is; return whether others have repeated it meanwhile."""
-            nonlocal target, left, done
+            nonlocal query, left, done
             if tries and not done:
-                target = self._build_target(request)
+                query = self._build_query(request)
             start = self._store.sequence()
-            collector, decisions = self._decide_all(target)
-            going, left = self._build_matches(target, (collector, decisions))
+            collector, decisions = self._decide_all(query)
+            going, left = self._build_matches(query, (collector, decisions))
             if not going:
                 return False
-            sequences = self._erase(decisions, self._find_cursors(target.query), target.query)
+            sequences = self._erase(decisions, self._find_cursors(query), query)
             done |= {(item.subject, item.id): replace(item, text="") for item in going}
-            return self._has_been_repeated(target, start, sequences)
+            return self._has_been_repeated(query, start, sequences)
 
         for _ in range(_ROUNDS):
             if not self._writer.retrying(erase_round, attempts=_ATTEMPTS):
@@ -314,7 +310,7 @@ class Eraser:
             raise _build_not_found(request, left)
         notes = describe_copies(self._folder)
         named = {item.id for item in left if item.subject == "file"}
-        files = [item for item in self._remove_remains(target.query, done) if item.id not in named]
+        files = [item for item in self._remove_remains(query, done) if item.id not in named]
         return ErasureReport(
             going=tuple(done.values()),
             left=(*left, *files),
@@ -480,9 +476,9 @@ class Eraser:
         """Whether there is a session, page or log of that name."""
         return bool(self._store.session(name) or self._store.pages([name]) or name in self._store.logs())
 
-    def _has_been_repeated(self, target: EraseTarget, start: int, own: set[int]) -> bool:
+    def _has_been_repeated(self, query: EraseQuery, start: int, own: set[int]) -> bool:
         """Whether another writer has repeated it meanwhile."""
-        collector = MatchCollector(target)
+        collector = MatchCollector(query)
         for row in iter_rows_forwards(self._store, after=start):
             if row.sequence not in own:
                 collector.add_row(row)

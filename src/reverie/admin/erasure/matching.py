@@ -140,6 +140,7 @@ class EraseQuery:
         said_at: For sessions and scopes, when each shingle first occurred in them.
         always: Shingles that count in however many things they are: a short requested text.
         turns: Whether to erase turns that repeat it, too.
+        names: The sort and id of each thing requested by its id.
     """
 
     phrases: PhraseMatcher
@@ -148,11 +149,31 @@ class EraseQuery:
     said_at: Mapping[Phrase, datetime] = field(default_factory=lambda: MappingProxyType({}))
     always: frozenset[Phrase] = frozenset()
     turns: bool = False
+    names: frozenset[Name] = frozenset()
 
     @cached_property
     def labels(self) -> frozenset[str]:
         """Return the labels that name an erased session."""
         return frozenset(label for session in self.sessions for label in get_session_labels(session))
+
+    def why(self, value: Value | Entry) -> str:
+        """Return why a thing is erased regardless of its text; empty for no reason."""
+        if isinstance(value, Paragraph) and value.source in self.labels:
+            return "written from it"
+        if isinstance(value, Record) and ("record", value.metadata.get(PROMOTED_FROM, "")) in self.names:
+            return "copied from it"
+        if isinstance(value, Record) and any(("record", part) in self.names for part in value.parts):
+            return _OVER_IT
+        own = get_name(value) in self.names
+        if self.scope is not None and not isinstance(value, Paragraph | Page):
+            own = own or is_within(get_owning_scope(value), self.scope)
+        if isinstance(value, Entry):
+            own = own or get_entry_session(value) in self.sessions
+        elif isinstance(value, Turn):
+            own = own or value.session in self.sessions
+        elif isinstance(value, SessionState):
+            own = own or value.id in self.sessions
+        return "asked for" if own else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -263,39 +284,6 @@ def _list_names(value: Value | Entry) -> list[str]:
 # -- collection of matches ------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EraseTarget:
-    """Things named by a request, with the criteria to recognise the others.
-
-    Attributes:
-        query: The criteria for everything else.
-        names: The sort and id of each thing requested by its id.
-    """
-
-    query: EraseQuery
-    names: frozenset[Name] = frozenset()
-
-    def why(self, value: Value | Entry) -> str:
-        """Return why a thing is erased regardless of its text; empty for no reason."""
-        sessions, scope = self.query.sessions, self.query.scope
-        if isinstance(value, Paragraph) and value.source in self.query.labels:
-            return "written from it"
-        if isinstance(value, Record) and ("record", value.metadata.get(PROMOTED_FROM, "")) in self.names:
-            return "copied from it"
-        if isinstance(value, Record) and any(("record", part) in self.names for part in value.parts):
-            return _OVER_IT
-        own = get_name(value) in self.names
-        if scope is not None and not isinstance(value, Paragraph | Page):
-            own = own or is_within(get_owning_scope(value), scope)
-        if isinstance(value, Entry):
-            own = own or get_entry_session(value) in sessions
-        elif isinstance(value, Turn):
-            own = own or value.session in sessions
-        elif isinstance(value, SessionState):
-            own = own or value.id in sessions
-        return "asked for" if own else ""
-
-
 class MatchCollector:
     """Collection of everything that may match a request.
 
@@ -304,12 +292,11 @@ class MatchCollector:
         mentions: Records by the ids of their sources.
     """
 
-    def __init__(self, target: EraseTarget) -> None:
-        """Collect matches of a target."""
+    def __init__(self, query: EraseQuery) -> None:
+        """Collect matches of a query."""
         self.matches: dict[Name, Match] = {}
         self.mentions: dict[str, dict[str, Record]] = {}
-        self._target = target
-        self._sought = target.query
+        self._query = query
         self._notes: dict[str, dict[Name, Match]] = {}
         self._headlines: dict[str, dict[Name, Match]] = {}
 
@@ -320,11 +307,11 @@ class MatchCollector:
         for value in (row.edit.before, row.edit.after):
             if value is not None:
                 self._add_value(value, at=row.at)
-        if row.reason and self._sought.phrases.has_match(row.reason):
+        if row.reason and self._query.phrases.has_match(row.reason):
             name = get_name(row.edit.value)
             match = self.matches.setdefault(name, Match(name=name))
-            match.had_piece |= self._sought.phrases.has_piece(row.reason)
-            for phrase in self._sought.phrases.find_phrases(row.reason):
+            match.had_piece |= self._query.phrases.has_piece(row.reason)
+            for phrase in self._query.phrases.find_phrases(row.reason):
                 match.once_had.setdefault(phrase, row.at)
 
     def add_value(self, value: Value | Entry) -> None:
@@ -338,10 +325,10 @@ class MatchCollector:
 
     def _add_value(self, value: Value | Entry, *, at: datetime | None) -> Match | None:
         name = get_name(value)
-        asked = self._target.why(value)
+        asked = self._query.why(value)
         piece, phrases = self._find_hits(value)
-        labelled = not self._sought.labels.isdisjoint(extract_side_texts(value))
-        named = any(map(self._sought.phrases.has_piece, _list_names(value)))
+        labelled = not self._query.labels.isdisjoint(extract_side_texts(value))
+        named = any(map(self._query.phrases.has_piece, _list_names(value)))
         match = self.matches.get(name)
         if match is None:
             match = self._register_derived(value) or Match(name=name)
@@ -362,7 +349,7 @@ class MatchCollector:
         return match
 
     def _find_hits(self, value: Value | Entry) -> tuple[bool, set[Phrase]]:
-        phrases, hits, piece = self._sought.phrases, set[Phrase](), False
+        phrases, hits, piece = self._query.phrases, set[Phrase](), False
         for text in (*extract_texts(value, by_label=True), *extract_side_texts(value)):
             if text:
                 hits |= phrases.find_phrases(text)
@@ -402,7 +389,7 @@ class MatchCollector:
         for name, match in self._notes.get(turn, {}).items():
             note = match.now if isinstance(match.now, Paragraph) else None
             # A line of a daily note repeats the turn; a paragraph of `HISTORY.md` is about a whole conversation.
-            if note is not None and not self._sought.sessions and parse_daily_note_day(note.page) is None:
+            if note is not None and not self._query.sessions and parse_daily_note_day(note.page) is None:
                 continue
             if not repeating or (note is not None and beginning.find_phrases(note.content)):
                 self.matches[name] = match
