@@ -11,16 +11,14 @@ the other see `build_common_words.py`.
 from __future__ import annotations
 
 import argparse
-import gzip
-import json
 import re
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from build_common_words import read_counts
+from build_related_words import read_json
 
 from reverie.domain.text.languages import get_function_words
 from reverie.domain.text.tokenizer import fold, stem
@@ -43,11 +41,11 @@ def main(arguments: Sequence[str]) -> int:
     for language in LANGUAGES:
         bases = {
             form: base if isinstance(base, str) else (base or [form])[0]
-            for form, base in _read(options.lookups / f"{language}_lemma_lookup.json.gz").items()
+            for form, base in read_json(options.lookups / f"{language}_lemma_lookup.json.gz").items()
         }
         exceptions = options.lookups / f"{language}_lemma_exc.json.gz"
         if exceptions.exists():
-            verbs = _read(exceptions).get("verb", {})
+            verbs = read_json(exceptions).get("verb", {})
             bases |= {form: of[0] for form, of in verbs.items()}
         lines += list_lines(language, bases, read_counts(language, options.lookups, options.spelling))
     TABLE.write_text("".join(f"{line}\n" for line in sorted(lines)), "utf-8")
@@ -81,11 +79,6 @@ def list_lines(language: str, bases: Mapping[str, str], counts: Mapping[str, int
                 f"{language}: {' '.join([first, *(each for each, _ in stems.most_common(STEMS - 1))])}"
             )
     return lines
-
-
-def _read(path: Path) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads(gzip.decompress(path.read_bytes()))
-    return content
 
 
 if __name__ == "__main__":

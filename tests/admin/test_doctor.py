@@ -11,6 +11,7 @@ import re
 import shutil
 import sqlite3
 import time
+import tomllib
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
@@ -21,7 +22,7 @@ import pytest
 from click.testing import CliRunner
 
 import reverie.admin.doctor
-from reverie import Memory, ReverieError, Settings
+from reverie import Memory, NotFound, ReverieError, Settings
 from reverie.admin.doctor import Diagnosis, diagnose_unopened
 from reverie.domain.change import Change
 from reverie.domain.filter import Filter
@@ -93,10 +94,7 @@ def doctor(folder: Path, *, fix: bool = False) -> Diagnosis:
         with Memory.open(folder, create=False, clock=lambda: NOW) as memory:
             found = memory.admin.doctor(fix=fix)
     except ReverieError as error:
-        unopenable = diagnose_unopened(folder, error)
-        if unopenable is None:
-            raise
-        found = unopenable
+        found = diagnose_unopened(folder, error)
     assert SECRET not in repr(found)
     return found
 
@@ -464,7 +462,8 @@ def test_a_log_without_its_database_is_not_given_up(folder: Path) -> None:
 def test_where_no_memory_ever_was_there_is_nothing_to_say(tmp_path: Path) -> None:
     with pytest.raises(ReverieError) as raised:
         Memory.open(tmp_path / "nothing", create=False)
-    assert diagnose_unopened(tmp_path / "nothing", raised.value) is None
+    with pytest.raises(NotFound):
+        diagnose_unopened(tmp_path / "nothing", raised.value)
 
 
 # -- the search index ---------------------------------------------------------------------------------------
@@ -760,12 +759,8 @@ def test_a_copy_left_by_a_killed_process_is_seen_to(whole: Path, folder: Path) -
 
 def test_the_table_of_findings_is_complete() -> None:
     """The how-to names every code that there is, and no other."""
-    source = Path(reverie.admin.doctor.__file__).parent
-    known = {
-        code
-        for file in source.glob("*.py")
-        for code in re.findall(r'(?:code=|_finding\(\s*)"([a-z-]+)"', file.read_text())
-    }
+    table = Path(reverie.admin.doctor.__file__).with_name("findings.toml")
+    known = set(tomllib.loads(table.read_text()))
     page = Path(__file__).parents[2] / "docs" / "how-to" / "doctor.md"
     assert set(re.findall(r"^\| `([a-z-]+)` \|", page.read_text(), re.MULTILINE)) == known
 

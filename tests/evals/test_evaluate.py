@@ -19,7 +19,7 @@ from reverie.evals.collections.datasets import (
     EvalDocument,
     EvalQuestion,
 )
-from reverie.evals.command import eval_command, main_eval, parse_numbers
+from reverie.evals.command import eval_command, parse_numbers
 from reverie.evals.recall.report import render
 from reverie.evals.recall.run import evaluate
 
@@ -217,7 +217,8 @@ def locomo(path: Path) -> Path:
 
 def test_the_json_file_has_flat_metrics(tmp_path: Path) -> None:
     out = tmp_path / "out.json"
-    assert main_eval(locomo(tmp_path), out=out, ks="1,10") == 0
+    asked = [str(locomo(tmp_path)), "--json", str(out), "--k", "1,10"]
+    assert CliRunner().invoke(eval_command, asked).exit_code == 0
     data = json.loads(out.read_text())
     assert data["metrics"]["recall@10"] == 1.0
     assert data["metrics"]["recall@1/category/4 single-hop"] == 1.0

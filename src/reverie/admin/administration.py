@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from reverie.admin.stats import Stats, compute_stats
 from reverie.context.receipts import PackReceipt
@@ -31,20 +32,13 @@ if TYPE_CHECKING:
     from reverie.admin.doctor import Diagnosis
     from reverie.admin.erasure.eraser import Eraser
     from reverie.admin.erasure.redact_stored import RedactionReport, StoredSecretRedactor
-    from reverie.admin.erasure.request import EraseRequest, ErasureReport
+    from reverie.admin.erasure.request import ErasureReport
     from reverie.admin.transfer.backup import Backup
     from reverie.admin.transfer.export import ExportForm, ExportReport
     from reverie.admin.transfer.importer import ImportReport
     from reverie.files.folder import MemoryFolder
     from reverie.search.vectors.vector_index import VectorIndex, VectorStatus
-
-
-class OpenSession(Protocol):
-    """A session that is open, and caches turns."""
-
-    def _discard_cache(self) -> None:
-        """Drop the cache; it is read again when it is needed."""
-        ...
+    from reverie.session import Session
 
 
 class Administration:
@@ -75,7 +69,7 @@ class Administration:
         files: MemoryFolder | None,
         profile: Path | None,
         activity: ActivityLog,
-        flush_sessions: Callable[[], Iterable[OpenSession]],
+        flush_sessions: Callable[[], Iterable[Session]],
     ) -> None:
         self._writer = writer
         self._store = writer.store
@@ -179,17 +173,16 @@ class Administration:
             path=self._path,
             vectors=self._vectors,
             files=self._files,
-            forgetter=self._eraser,
-            exposing=self._secret_redactor if self._settings.redact_secrets else None,
+            eraser=self._eraser,
+            redactor=self._secret_redactor if self._settings.redact_secrets else None,
         )
         with translate_os_errors("the memory cannot be examined"):
             try:
                 return doctor.examine(fix=fix)
             except StoreCorrupt as error:  # nothing can be compared with what is left of the database
-                diagnosis = None if self._path is None else diagnose_unopened(self._path, error)
-                if diagnosis is None:
+                if self._path is None:
                     raise
-                return diagnosis
+                return diagnose_unopened(self._path, error)
 
     # -- removing ----------------------------------------------------------------------------------------
 
@@ -249,18 +242,15 @@ class Administration:
 
         request = EraseRequest(ids=ids, session=session, scope=scope, match=match, turns=turns)
         with translate_os_errors("the erasure cannot be finished"):
-            return self._forget(request, dry_run=dry_run)
-
-    def _forget(self, request: EraseRequest, *, dry_run: bool) -> ErasureReport:
-        if dry_run:
-            return self._eraser.plan(request)
-        sessions = self._flush_sessions()
-        with trace(self._settings, "delete_memory", scope=request.scope or "") as span:
-            report = self._eraser.forget(request)
-            span.set("gen_ai.memory.record.count", len(report.going))
-        for each in sessions:
-            each._discard_cache()
-        return report
+            if dry_run:
+                return self._eraser.plan(request)
+            with (
+                self._rest_sessions(),
+                trace(self._settings, "delete_memory", scope=request.scope or "") as span,
+            ):
+                report = self._eraser.forget(request)
+                span.set("gen_ai.memory.record.count", len(report.going))
+                return report
 
     def redact(self, *, dry_run: bool = False) -> RedactionReport:
         """Remove secrets for good from what is stored already. What is saved now is redacted anyway.
@@ -284,11 +274,8 @@ class Administration:
         redactor = self._secret_redactor
         if dry_run:
             return RedactionReport(found=redactor.find(), done=False)
-        sessions = self._flush_sessions()
-        report = redactor.redact()
-        for each in sessions:
-            each._discard_cache()
-        return report
+        with self._rest_sessions():
+            return redactor.redact()
 
     # -- copies ------------------------------------------------------------------------------------------
 
@@ -409,6 +396,14 @@ class Administration:
 
     # -- inside ------------------------------------------------------------------------------------------
 
+    @contextmanager
+    def _rest_sessions(self) -> Iterator[None]:
+        """Store what open sessions hold; have them read it again afterwards."""
+        sessions = self._flush_sessions()
+        yield
+        for session in sessions:
+            session._discard_cache()
+
     @property
     def _secret_redactor(self) -> StoredSecretRedactor:
         from reverie.admin.erasure.redact_stored import StoredSecretRedactor
@@ -417,7 +412,7 @@ class Administration:
         return StoredSecretRedactor(
             self._writer,
             build_redactor(True, self._settings.secret_patterns),
-            forgetter=self._eraser,
+            eraser=self._eraser,
         )
 
     @cached_property

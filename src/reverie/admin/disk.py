@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
+from reverie.admin.stats import iter_files
 from reverie.admin.transfer.copying import DATABASE
 from reverie.files.disk.state import FILES_DATABASE
 from reverie.search.vectors.vector_index import FOLDER as VECTORS
@@ -54,13 +54,11 @@ def measure_disk(store: Store, folder: Path | None) -> tuple[DiskPart, ...]:
     sizes: dict[str, int] = defaultdict(int)
     allocated: dict[str, int] = defaultdict(int)
     files: dict[str, int] = defaultdict(int)
-    for file in folder.rglob("*"):
-        with suppress(FileNotFoundError):  # it vanished meanwhile
-            if file.is_file():
-                part, status = _name_part(file.relative_to(folder)), file.stat()
-                sizes[part] += status.st_size
-                allocated[part] += getattr(status, "st_blocks", 0) * _BLOCK or status.st_size
-                files[part] += 1
+    for file, status in iter_files(folder):
+        part = _name_part(file.relative_to(folder))
+        sizes[part] += status.st_size
+        allocated[part] += getattr(status, "st_blocks", 0) * _BLOCK or status.st_size
+        files[part] += 1
     bare = unwrap(store)
     tables = bare.measure_tables() if isinstance(bare, StoreInFile) else {}
     if tables:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+import stat
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -135,12 +137,15 @@ def count_failures(store: Store) -> dict[str, int]:
 
 
 def compute_folder_size(path: Path | None) -> int:
-    """Return the bytes of all files in a folder; a file that vanishes meanwhile counts as empty."""
-    if path is None:
-        return 0
-    total = 0
-    for file in path.rglob("*"):
-        with suppress(OSError):
-            if file.is_file():
-                total += file.stat().st_size
-    return total
+    """Return the bytes of all files in a folder."""
+    return 0 if path is None else sum(status.st_size for _, status in iter_files(path))
+
+
+def iter_files(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
+    """Yield the files below a folder with their status, without those that vanish meanwhile."""
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with suppress(OSError):
+                status = os.stat(file := Path(place, name))
+                if stat.S_ISREG(status.st_mode):
+                    yield file, status

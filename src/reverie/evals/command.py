@@ -15,7 +15,6 @@ from reverie.domain.errors import InvalidInput, ReverieError
 from reverie.evals.collections.readers import FORMATS, Format, read_dataset
 from reverie.evals.output import check_output_file, write_json
 from reverie.evals.recall.report import render
-from reverie.search.hits import Unit
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 """The checkout that this package is installed from, where it is an editable one."""
@@ -119,7 +118,9 @@ class _EvalCommand(click.Command):
 )
 @EMBEDDER
 @JSON
-def eval_command(path: str, **options: Any) -> None:
+def eval_command(
+    path: str, *, format: Format, conversations: str | None, ks: str, out: str | None, **options: Any
+) -> None:
     """Measure how well recall finds the evidence.
 
     PATH is a test collection: a LoCoMo file, or a folder of BEAM, Cranfield, TREC or BEIR. Its conversations
@@ -127,56 +128,19 @@ def eval_command(path: str, **options: Any) -> None:
 
     In a checkout of the repository, the name of a labelled evaluation in place of PATH judges labelled items.
     """
-    run_and_exit(lambda: main_eval(path, **options))
-
-
-def main_eval(
-    path: str | Path,
-    *,
-    format: Format = "auto",
-    conversations: str | None = None,
-    unit: Unit = "turn",
-    ks: str = "5,10,20",
-    min_score: float = 0.0,
-    embedder: str = "none",
-    out: str | Path | None = None,
-) -> int:
-    """Evaluate a collection, print the report and, on request, write it as JSON.
-
-    Args:
-        path: The collection's file or folder.
-        format: The reader.
-        conversations: The conversations to use, such as `0-4` or `0,2,5-7`; None for all.
-        unit: `turn` or `session`.
-        ks: The depths to measure at, such as `5,10,20`.
-        min_score: The lowest score of a hit, 0 to 1.
-        embedder: The embedder of the memories, as in the setting.
-        out: The JSON file to write; None for none.
-
-    Returns:
-        The exit code, 0.
-
-    Raises:
-        InvalidInput: an argument is wrong; nothing was run.
-    """
     from reverie.evals.recall.run import evaluate
 
-    file = check_output_file(out)
-    chosen = None if conversations is None else parse_numbers(conversations, name="conversations")
-    depths = parse_numbers(ks, name="k")
-    dataset = read_dataset(path, format=format)
-    report = evaluate(
-        dataset,
-        unit=unit,
-        ks=depths,
-        conversations=chosen,
-        min_score=min_score,
-        embedder=embedder,
-        progress=_show_progress,
-    )
-    render(report)
-    write_json(file, report.to_dict())
-    return 0
+    def measure() -> int:
+        file = check_output_file(out)
+        chosen = None if conversations is None else parse_numbers(conversations, name="conversations")
+        depths = parse_numbers(ks, name="k")
+        dataset = read_dataset(path, format=format)
+        report = evaluate(dataset, ks=depths, conversations=chosen, progress=_show_progress, **options)
+        render(report)
+        write_json(file, report.to_dict())
+        return 0
+
+    run_and_exit(measure)
 
 
 def _show_progress(task: str, done: int, total: int) -> None:

@@ -20,7 +20,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields
 from datetime import UTC, datetime
 from functools import lru_cache
 from types import MappingProxyType
@@ -30,6 +30,7 @@ from reverie.domain.change import Value
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.page import HISTORY, Page, Paragraph, is_log
 from reverie.domain.record import HOME_LAYERS, Kind, Record
+from reverie.domain.text.json_values import to_json_value
 from reverie.files.names import build_file_name
 
 Form = Literal["record", "episodic", "page", "log", "session"]
@@ -162,24 +163,13 @@ def parse_recovered_path(path: str) -> str | None:
 _BETWEEN = ",\n"
 _USUAL: Mapping[str, Any] = MappingProxyType(
     {
-        "category": None,
-        "tags": [],
-        "confidence": 0.8,
-        "importance": 0.5,
-        "source": "",
-        "references": [],
-        "origin": "owner",
-        "scope": "",
-        "pinned": False,
-        "seen_count": 1,
-        "valid_from": None,
-        "valid_to": None,
-        "expires_at": None,
-        "metadata": {},
-        "archived_at": None,
-        "archive_reason": "",
+        each.name: to_json_value(each.default if each.default_factory is MISSING else each.default_factory())
+        for each in fields(Record)
+        if each.name not in ("kind", "layer", "parts")
+        and (each.default is not MISSING or each.default_factory is not MISSING)
     }
 )
+"""Fields of a record that files leave out if they hold this, the default; others have further conditions."""
 
 
 def render_record(record: Record) -> bytes:

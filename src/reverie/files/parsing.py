@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, time, timedelta
 from types import MappingProxyType
-from typing import Any, Final, NoReturn, TypeVar
+from typing import Any, Final, NoReturn, TypeVar, get_type_hints
 
 from reverie.domain.category import validate_category
-from reverie.domain.conversation import SessionState, Turn, validate_session, validate_session_id
+from reverie.domain.conversation import SessionState, ToolCall, Turn, validate_session, validate_session_id
 from reverie.domain.errors import InvalidInput
 from reverie.domain.page import HISTORY, Page, parse_daily_note_day, validate_page, validate_page_name
 from reverie.domain.record import (
@@ -89,19 +89,19 @@ class ParsedSession:
     turns: Sequence[Fields]
 
 
-class ParseError(Exception):
-    """A file cannot be parsed. Internal: callers get a `BrokenFile`."""
-
-
 # -- files of each form --------------------------------------------------------------------------------------
 
 
-def read_record(path: str, data: bytes) -> Fields | BrokenFile:
-    """Parse the file of a record; fields may be missing."""
-    return _read(path, data, lambda text: _parse_object(text, _RECORD))
+def read_record(path: str, data: bytes) -> Fields:
+    """Parse the file of a record; fields may be missing.
+
+    Raises:
+        InvalidInput: it cannot be parsed; the message says what is wrong, with the line where possible.
+    """
+    return _parse_object(_decode_text(path, data), _RECORD)
 
 
-def read_episodic(path: str, data: bytes, *, bad: list[str] | None = None) -> list[Fields] | BrokenFile:
+def read_episodic(path: str, data: bytes, *, bad: list[str] | None = None) -> list[Fields]:
     """Parse the lines of an episodic file, each a record.
 
     Args:
@@ -109,25 +109,22 @@ def read_episodic(path: str, data: bytes, *, bad: list[str] | None = None) -> li
         data: Its content.
         bad: Receives what is wrong with lines that cannot be parsed, which are left out; None to refuse the
             file because of one.
+
+    Raises:
+        InvalidInput: as for `read_record`.
     """
-
-    def read(text: str) -> list[Fields]:
-        return [fields for fields in _parse_lines(text, lambda number: _RECORD, bad) if fields is not None]
-
-    return _read(path, data, read, bad=bad)
+    text = _decode_text(path, data, whole=bad is None)
+    return [fields for fields in _parse_lines(text, lambda number: _RECORD, bad) if fields is not None]
 
 
-def read_session(path: str, data: bytes, *, bad: list[str] | None = None) -> ParsedSession | BrokenFile:
+def read_session(path: str, data: bytes, *, bad: list[str] | None = None) -> ParsedSession:
     """Parse the file of a session; the arguments are those of `read_episodic`."""
-
-    def read(text: str) -> ParsedSession:
-        state, *turns = _parse_lines(text, lambda number: _STATE if number == 1 else _TURN, bad)
-        return ParsedSession(state=state or {}, turns=[fields for fields in turns if fields is not None])
-
-    return _read(path, data, read, bad=bad)
+    text = _decode_text(path, data, whole=bad is None)
+    state, *turns = _parse_lines(text, lambda number: _STATE if number == 1 else _TURN, bad)
+    return ParsedSession(state=state or {}, turns=[fields for fields in turns if fields is not None])
 
 
-def read_page(path: str, data: bytes, *, was: str = "") -> str | BrokenFile:
+def read_page(path: str, data: bytes, *, was: str = "") -> str:
     """Parse a page; return its text with line feeds for line ends.
 
     Args:
@@ -135,11 +132,14 @@ def read_page(path: str, data: bytes, *, was: str = "") -> str | BrokenFile:
         data: Its content.
         was: The present text of the page. An empty file, or one with conflict markers, counts as an accident
             unless the page was like that.
+
+    Raises:
+        InvalidInput: as for `read_record`.
     """
-    return _read(path, data, lambda text: text.replace("\r", "\n"), was=was)
+    return _decode_text(path, data, was=was).replace("\r", "\n")
 
 
-def read_log(path: str, data: bytes, *, was: str = "") -> list[str] | BrokenFile:
+def read_log(path: str, data: bytes, *, was: str = "") -> list[str]:
     """Parse a log; return its paragraphs in order.
 
     Args:
@@ -147,42 +147,19 @@ def read_log(path: str, data: bytes, *, was: str = "") -> list[str] | BrokenFile
             line is one.
         data: Its content.
         was: The present text of the log, as for `read_page`.
+
+    Raises:
+        InvalidInput: as for `read_record`.
     """
     split = _BLANK_LINES if path.endswith(f"/{HISTORY}") else re.compile("\n")
-
-    def read(text: str) -> list[str]:
-        return [part.strip() for part in split.split(text) if part.strip()]
-
-    return _read(path, data, read, was=was)
+    return [part.strip() for part in split.split(_decode_text(path, data, was=was)) if part.strip()]
 
 
-def check_size(path: str, size: int) -> BrokenFile | None:
-    """Return a `BrokenFile` if a file of this size is too large, or None."""
+def check_size(path: str, size: int) -> None:
+    """Raise `InvalidInput` if a file of this size is too large."""
     form = layout.parse_form(path)
-    if form is None or size <= LARGEST[form]:
-        return None
-    return BrokenFile(path=path, why=f"it has {size:,} bytes: at most {LARGEST[form]:,} are allowed")
-
-
-def _read(
-    path: str, data: bytes, read: Callable[[str], _T], *, was: str = "", bad: list[str] | None = None
-) -> _T | BrokenFile:
-    try:
-        if large := check_size(path, len(data)):
-            return large
-        if bad is not None:
-            return read(data.decode("utf-8-sig", errors="surrogateescape").replace("\r\n", "\n"))
-        text = _decode_text(data, was)
-        line = _find_conflict_line(text)
-        if line and not _find_conflict_line(was):
-            return BrokenFile(
-                path=path,
-                why=f"line {line}: there are merge-conflict markers: keep what is right and take out the "
-                "lines of <<<<<<<, ======= and >>>>>>>",
-            )
-        return read(text)
-    except (ParseError, InvalidInput) as error:
-        return BrokenFile(path=path, why=str(error))
+    if form is not None and size > LARGEST[form]:
+        raise InvalidInput(f"it has {size:,} bytes: at most {LARGEST[form]:,} are allowed")
 
 
 def _find_conflict_line(text: str) -> int:
@@ -198,22 +175,35 @@ def _find_conflict_line(text: str) -> int:
     return 0
 
 
-def _decode_text(data: bytes, was: str) -> str:
-    """Decode bytes, without a byte-order mark, and with line feeds for line ends."""
+def _decode_text(path: str, data: bytes, *, was: str = "", whole: bool = True) -> str:
+    """Decode the content of a file, without a byte-order mark, and with line feeds for line ends.
+
+    Args:
+        was: The present text.
+        whole: Whether to refuse the file because of a part; otherwise its lines are checked one by one.
+    """
+    check_size(path, len(data))
     if not data and was:
-        raise ParseError("it is empty: delete the file if its content is to go, or restore it")
+        raise InvalidInput("it is empty: delete the file if its content is to go, or restore it")
     if data and not data.strip(b"\0"):
-        raise ParseError("it holds nothing but zero bytes, as after a crash: restore or delete it")
+        raise InvalidInput("it holds nothing but zero bytes, as after a crash: restore or delete it")
     try:
-        text = data.decode("utf-8-sig")
+        text = data.decode("utf-8-sig", errors="strict" if whole else "surrogateescape")
     except UnicodeDecodeError as error:
         if data.startswith(_WIDE):
-            raise ParseError("it is UTF-16: save it as UTF-8") from None
+            raise InvalidInput("it is UTF-16: save it as UTF-8") from None
         line = data.count(b"\n", 0, error.start) + 1
-        raise ParseError(
+        raise InvalidInput(
             f"line {line}: it is not UTF-8 text (byte {error.start}): save it as UTF-8"
         ) from None
-    return text.replace("\r\n", "\n")
+    text = text.replace("\r\n", "\n")
+    line = _find_conflict_line(text) if whole else 0
+    if line and not _find_conflict_line(was):
+        raise InvalidInput(
+            f"line {line}: there are merge-conflict markers: keep what is right and take out the "
+            "lines of <<<<<<<, ======= and >>>>>>>"
+        )
+    return text
 
 
 # -- JSON ----------------------------------------------------------------------------------------------------
@@ -232,7 +222,7 @@ def _to_unique_dict(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise ParseError(f"{name} is no number that JSON knows")
+    raise InvalidInput(f"{name} is no number that JSON knows")
 
 
 _SURROGATES = re.compile("[\udc80-\udcff]")
@@ -243,7 +233,7 @@ def _parse_object(text: str, forms: Mapping[str, Callable[[Any], Any]], *, line:
     """One JSON object with fields of these forms and no others; `line` says which it is of several."""
     before = f"line {line}: " if line else ""
     if not text.strip():
-        raise ParseError(
+        raise InvalidInput(
             f"{before}it is empty: write a JSON object there, or delete {'it' if line else 'the file'}"
         )
     try:
@@ -251,26 +241,26 @@ def _parse_object(text: str, forms: Mapping[str, Callable[[Any], Any]], *, line:
     except json.JSONDecodeError as error:
         place = f"line {line or error.lineno}, column {error.colno}"
         if error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string"):
-            raise ParseError(
+            raise InvalidInput(
                 f"{place}: it ends in the middle, as if it was saved half: save it again"
             ) from None
-        raise ParseError(f"{place}: it is not JSON: {error.msg[0].lower()}{error.msg[1:]}") from None
+        raise InvalidInput(f"{place}: it is not JSON: {error.msg[0].lower()}{error.msg[1:]}") from None
     except _Repeated as error:
-        raise ParseError(f"{before}the field {str(error)!r} stands there twice: take one out") from None
-    except ParseError as error:
-        raise ParseError(f"{before}{error}") from None
+        raise InvalidInput(f"{before}the field {str(error)!r} stands there twice: take one out") from None
+    except InvalidInput as error:
+        raise InvalidInput(f"{before}{error}") from None
     except (ValueError, RecursionError):
-        raise ParseError(
+        raise InvalidInput(
             f"{before}it is not JSON that can be read: a number is too long, or it is too deep"
         ) from None
     if not isinstance(found, dict):
-        raise ParseError(f"{before}it is {_describe_type(found)}: it should be one JSON object, {{…}}")
+        raise InvalidInput(f"{before}it is {_describe_type(found)}: it should be one JSON object, {{…}}")
     if unknown := [name for name in found if name not in forms]:
-        raise ParseError(f"{before}unknown field {unknown[0]!r}: use {', '.join(forms)}")
+        raise InvalidInput(f"{before}unknown field {unknown[0]!r}: use {', '.join(forms)}")
     try:
         return {name: _validate_field(name, forms[name], value) for name, value in found.items()}
-    except ParseError as error:
-        raise ParseError(f"{before}{error}") from None
+    except InvalidInput as error:
+        raise InvalidInput(f"{before}{error}") from None
 
 
 def _parse_lines(
@@ -281,7 +271,7 @@ def _parse_lines(
     With `bad`, a line that cannot be parsed is None; one at least has to be good.
     """
     if not text.strip():
-        raise ParseError("it is empty: delete the file, or restore what stood there")
+        raise InvalidInput("it is empty: delete the file, or restore what stood there")
     found: list[Fields | None] = []
     seen: dict[str, int] = {}
     for number, line in enumerate(text.split("\n"), 1):
@@ -289,13 +279,13 @@ def _parse_lines(
             continue
         try:
             found.append(_parse_line(line, forms(len(found) + 1), number, seen))
-        except ParseError as error:
+        except InvalidInput as error:
             if bad is None:
                 raise
             bad.append(str(error))
             found.append(None)
-    if not any(fields is not None for fields in found):
-        raise ParseError("no line of it can be parsed")
+    if bad and not any(fields is not None for fields in found):
+        raise InvalidInput(bad[0])
     return found
 
 
@@ -303,11 +293,11 @@ def _parse_line(
     text: str, forms: Mapping[str, Callable[[Any], Any]], number: int, seen: dict[str, int]
 ) -> Fields:
     if _SURROGATES.search(text):
-        raise ParseError(f"line {number}: it is not UTF-8 text: save it as UTF-8")
+        raise InvalidInput(f"line {number}: it is not UTF-8 text: save it as UTF-8")
     fields = _parse_object(text, forms, line=number)
     name = fields.get("id")
     if name is not None and seen.setdefault(name, number) != number:
-        raise ParseError(f"lines {seen[name]} and {number} have the same id {name!r}: take it out of one")
+        raise InvalidInput(f"lines {seen[name]} and {number} have the same id {name!r}: take it out of one")
     return fields
 
 
@@ -322,9 +312,9 @@ def _validate_field(name: str, form: Callable[[Any], Any], value: Any) -> Any:
     try:
         return form(value)
     except _NotOfForm as error:
-        raise ParseError(f"the field {name!r} is {_describe_type(value)}: it should be {error}") from None
+        raise InvalidInput(f"the field {name!r} is {_describe_type(value)}: it should be {error}") from None
     except InvalidInput as error:
-        raise ParseError(f"the field {name!r}: {error}") from None
+        raise InvalidInput(f"the field {name!r}: {error}") from None
 
 
 def _describe_type(value: Any) -> str:
@@ -393,60 +383,35 @@ def _is_calls(value: Any) -> list[dict[str, str]]:
     return value
 
 
-_RECORD: Mapping[str, Callable[[Any], Any]] = MappingProxyType(
+_CHECKS: Mapping[Any, Callable[[Any], Any]] = MappingProxyType(
     {
-        "id": _is_text,
-        "content": _is_text,
-        "created_at": _is_moment,
-        "updated_at": _is_moment,
-        "last_seen_at": _is_moment,
-        "category": _make_nullable(validate_category),
-        "kind": _is_text,
-        "layer": _is_text,
-        "tags": lambda value: normalize_labels(_is_list(value), name="tag"),
-        "confidence": _is_number,
-        "importance": _is_number,
-        "source": _is_text,
-        "references": lambda value: normalize_labels(_is_list(value), name="reference", longest=2_000),
-        "origin": _is_text,
-        "scope": _is_text,
-        "pinned": _is_switch,
-        "seen_count": _is_whole,
-        "valid_from": _make_nullable(_is_moment),
-        "valid_to": _make_nullable(_is_moment),
-        "expires_at": _make_nullable(_is_moment),
-        "metadata": _is_mapping,
-        "archived_at": _make_nullable(_is_moment),
-        "archive_reason": _is_text,
-        "parts": lambda value: validate_parts(_is_list(value)),
+        float: _is_number,
+        int: _is_whole,
+        bool: _is_switch,
+        datetime: _is_moment,
+        datetime | None: _make_nullable(_is_moment),
+        tuple[ToolCall, ...]: _is_calls,
+        Mapping[str, str]: _is_mapping,
     }
 )
-_STATE: Mapping[str, Callable[[Any], Any]] = MappingProxyType(
-    {
-        "id": _is_text,
-        "created_at": _is_moment,
-        "status": _is_text,
-        "scope": _is_text,
-        "window_start": _is_whole,
-        "summary": _is_text,
-        "metadata": _is_mapping,
-    }
+"""Checks of fields by the types that their classes declare; all others are texts."""
+
+
+def _list_checks(kind: type, **others: Callable[[Any], Any]) -> Mapping[str, Callable[[Any], Any]]:
+    """Return the check of each field of a class; `others` are those that more than the type tells."""
+    checks = {name: _CHECKS.get(hint, _is_text) for name, hint in get_type_hints(kind).items()}
+    return MappingProxyType(checks | others)
+
+
+_RECORD = _list_checks(
+    Record,
+    category=_make_nullable(validate_category),
+    tags=lambda value: normalize_labels(_is_list(value), name="tag"),
+    references=lambda value: normalize_labels(_is_list(value), name="reference", longest=2_000),
+    parts=lambda value: validate_parts(_is_list(value)),
 )
-_TURN: Mapping[str, Callable[[Any], Any]] = MappingProxyType(
-    {
-        "id": _is_text,
-        "session": _is_text,
-        "position": _is_whole,
-        "role": _is_text,
-        "at": _is_moment,
-        "content": _is_text,
-        "speaker": _is_text,
-        "tool_calls": _is_calls,
-        "tool_call_id": _is_text,
-        "metadata": _is_mapping,
-        "scope": _is_text,
-    }
-)
+_STATE = _list_checks(SessionState)
+_TURN = _list_checks(Turn)
 
 
 # -- values --------------------------------------------------------------------------------------------------

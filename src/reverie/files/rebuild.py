@@ -288,15 +288,10 @@ class _Rebuild:
     # -- records -----------------------------------------------------------------------------------------
 
     def _take_records(self, path: str, place: FileLocation, data: bytes, mtime_ns: int) -> None:
-        lines: list[Fields] | BrokenFile
         if place.form == "record":
-            one = parsing.read_record(path, data)
-            lines = one if isinstance(one, BrokenFile) else [one]
+            lines = [parsing.read_record(path, data)]
         else:
             lines = self._parse_lines(path, lambda bad: parsing.read_episodic(path, data, bad=bad))
-        if isinstance(lines, BrokenFile):
-            self.rebuilt.broken.append(lines)
-            return
         for fields in lines:
             name = fields.get("id") or (place.name if place.form == "record" and is_id(place.name) else None)
             try:
@@ -349,9 +344,6 @@ class _Rebuild:
 
     def _take_page(self, path: str, place: FileLocation, data: bytes, mtime_ns: int) -> None:
         text = parsing.read_page(path, data)
-        if isinstance(text, BrokenFile):
-            self.rebuilt.broken.append(text)
-            return
         page = parsing.build_page(place.name, text, now=from_microseconds(mtime_ns // 1000))
         after = self._ask_marked(lambda store: drop_forgotten(store, page))
         if after != page:
@@ -361,9 +353,6 @@ class _Rebuild:
 
     def _take_log(self, path: str, place: FileLocation, data: bytes, mtime_ns: int) -> None:
         texts = parsing.read_log(path, data)
-        if isinstance(texts, BrokenFile):
-            self.rebuilt.broken.append(texts)
-            return
         repeated: Counter[str] = Counter()
         moment = from_microseconds(mtime_ns // 1000)
         for number, text in enumerate(texts, 1):
@@ -383,9 +372,6 @@ class _Rebuild:
 
     def _take_session(self, path: str, data: bytes) -> None:
         lines = self._parse_lines(path, lambda bad: parsing.read_session(path, data, bad=bad))
-        if isinstance(lines, BrokenFile):
-            self.rebuilt.broken.append(lines)
-            return
         state = parsing.build_session_state(lines.state, path=path, base=None, now=self._now)
         turns: list[Turn] = []
         bad: list[str] = []
@@ -416,18 +402,13 @@ class _Rebuild:
 
     # -- for all forms -----------------------------------------------------------------------------------
 
-    def _parse_lines(self, path: str, read: Callable[[list[str] | None], _T | BrokenFile]) -> _T | BrokenFile:
+    def _parse_lines(self, path: str, read: Callable[[list[str]], _T]) -> _T:
         """Parse the lines of a file; record those that are broken, and return the others."""
-        whole = read(None)
-        if not isinstance(whole, BrokenFile):
-            return whole
         bad: list[str] = []
-        good = read(bad)
-        if isinstance(good, BrokenFile):
-            return whole
+        lines = read(bad)
         for why in bad:
             self._record_broken(path, f"{why}; the other lines were taken")
-        return good
+        return lines
 
     def _is_forgotten(self, value: Record | Turn | Paragraph) -> bool:
         return self._has_marks and bool(self._ask_marked(lambda store: is_forgotten(store, [value])))

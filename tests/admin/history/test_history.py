@@ -303,16 +303,6 @@ def test_blame_tells_what_a_record_was_merged_from(memory: Memory) -> None:
     assert f"merged from {boats.id}: Ana paints boats in Kiel" in found.text
 
 
-def test_blame_finds_merged_records_by_their_words_where_none_are_named(memory: Memory) -> None:
-    boats = memory.save("Ana paints boats in Kiel").record
-    bread = memory.save("Bread is baked at five in the morning").record
-    merged = replace(boats, id="a" * 12, content="Ana paints boats in the harbour of Kiel")
-    merge(memory, merged, boats, bread)
-    assert [record.id for record in memory.history.blame(merged.id).merged] == [boats.id]
-    memory.admin.purge(older_than=0)
-    assert [record.id for record in memory.history.blame(merged.id).merged] == [boats.id], "purged meanwhile"
-
-
 def test_blame_of_a_page_is_line_by_line(tmp_path: Path, clock: MovableClock) -> None:
     for actor, text in (
         ("owner", "# Notes\nAna likes tea\nBo likes tea\n"),

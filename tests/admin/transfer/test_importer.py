@@ -15,7 +15,7 @@ import pytest
 
 from reverie import EVERY_SCOPE, InvalidInput, Memory
 from reverie.admin.transfer import batch
-from reverie.admin.transfer.items import FoundRecord, build_alternative_id
+from reverie.admin.transfer.items import FoundValue, build_alternative_id
 from reverie.domain.change import Change
 from reverie.search.analyzer import analyze
 from reverie.stores.contract.factories import make_record, make_session, make_turn
@@ -144,9 +144,9 @@ def test_ids_that_two_things_share_by_chance_are_told_apart() -> None:
     theirs = make_record(1, content="Theirs", metadata={"source_id": "b"})
     store.commit([Change(before=None, after=mine)], actor="owner", at=NOW)
     for _ in range(2):
-        decided = batch.ImportBatch(store, batch.SeenItems(), now=NOW, dry_run=False)
-        decided.add(FoundRecord(place="x", record=theirs, form="mcp"))
-        decided.add(FoundRecord(place="y", record=mine, form="mcp"))
+        decided = batch.ImportBatch(store, batch.SeenItems(), now=NOW)
+        decided.add(FoundValue(place="x", value=theirs, form="mcp"))
+        decided.add(FoundValue(place="y", value=mine, form="mcp"))
         if decided.edits():
             store.commit(decided.edits(), actor="owner", at=NOW)
     assert [found.content for found in store.records([build_alternative_id(theirs, "mcp", 1)])] == ["Theirs"]

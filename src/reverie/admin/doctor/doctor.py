@@ -8,7 +8,7 @@ needs no decision by a person, and deletes nothing that holds content which exis
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -17,11 +17,11 @@ from typing import Protocol, get_args, runtime_checkable
 from reverie.admin.doctor.findings import (
     Diagnosis,
     Finding,
-    Part,
     Remedy,
     Severity,
     build_finding,
     count,
+    get_part,
     summarize_names,
 )
 from reverie.admin.doctor.folder_checks import check_folder, is_obstructed, remove_leftovers, set_modes
@@ -37,18 +37,6 @@ from reverie.search.vectors.vector_index import VectorIndex
 from reverie.stores.protocol import Store, StoreProblem
 from reverie.stores.sqlite.integrity import RESTORE
 
-_PART_BY_REMEDY: Mapping[Remedy, Part] = MappingProxyType(
-    {
-        "modes": "folder",
-        "leftovers": "folder",
-        "database": "database",
-        "index": "index",
-        "vectors": "index",
-        "files": "files",
-        "forgetting": "database",
-    }
-)
-
 
 @runtime_checkable
 class RepairableStore(Protocol):
@@ -57,11 +45,6 @@ class RepairableStore(Protocol):
     def repair(self) -> None:
         """Repair what `check` calls repairable."""
         ...
-
-
-@runtime_checkable
-class AnalyzedStore(RepairableStore, Protocol):
-    """Store that can repair the words of things too, as `SQLiteStore` can."""
 
     def find_stale_analyses(self) -> Sequence[str]:
         """Return the ids of things whose stored words differ from what the analyzer makes of them."""
@@ -77,10 +60,10 @@ class Doctor:
         index: CandidateIndex,
         *,
         path: Path | None,
-        vectors: VectorIndex | None = None,
-        files: MemoryFolder | None = None,
-        forgetter: Eraser | None = None,
-        exposing: StoredSecretRedactor | None = None,
+        vectors: VectorIndex | None,
+        files: MemoryFolder | None,
+        eraser: Eraser,
+        redactor: StoredSecretRedactor | None,
     ) -> None:
         """Prepare to examine a memory.
 
@@ -90,12 +73,12 @@ class Doctor:
             path: Its folder; None for a memory without one.
             vectors: Its vectors; None without an embedder.
             files: Its mirrored files; None for a memory without them.
-            forgetter: Finishes an interrupted erasure.
-            exposing: Finds stored secrets; None where they are allowed.
+            eraser: Finishes an interrupted erasure.
+            redactor: Finds stored secrets; None where they are allowed.
         """
-        self._exposing = exposing
+        self._redactor = redactor
         self._files = files
-        self._forgetter = forgetter
+        self._eraser = eraser
         self._differing_files: tuple[str, ...] = ()
         self._store = store
         self._index = index
@@ -143,10 +126,12 @@ class Doctor:
         damaged = any(each.severity == "error" for each in findings)
         if self._path is not None:
             findings += check_folder(self._path)
-        findings += self._check_index_files()
+        if index_files := () if self._path is None else find_damaged_files(self._path / "index" / FORMAT):
+            what = f"{count(len(index_files), 'file')} of the search index cannot be read"
+            findings.append(build_finding("index-damaged", what, index_files))
         if not damaged:  # otherwise these checks would report the same things again, as differences
             findings += [
-                *self._check_index_content(),
+                *(() if index_files else self._check_index()),
                 *self._check_vectors(),
                 *self._check_mirror(),
                 *self._check_secrets(),
@@ -161,7 +146,7 @@ class Doctor:
         problems = self._compare_with_files(self._store.check())
         for problem in problems:
             yield _from_problem(problem)
-        if not isinstance(self._store, AnalyzedStore) or not all(each.repairable for each in problems):
+        if not isinstance(self._store, RepairableStore) or not all(each.repairable for each in problems):
             return
         if ids := tuple(self._store.find_stale_analyses()):
             yield build_finding(
@@ -188,7 +173,7 @@ class Doctor:
 
     def _check_secrets(self) -> Iterator[Finding]:
         """Report things that hold secrets, without the secrets."""
-        exposures = () if self._exposing is None else self._exposing.find()
+        exposures = () if self._redactor is None else self._redactor.find()
         if names := tuple(f"{each.subject} {each.id}" for each in exposures if not each.named):
             yield build_finding(
                 "secrets-stored",
@@ -205,20 +190,7 @@ class Doctor:
 
     # -- the index -----------------------------------------------------------------------------------------
 
-    def _check_index_files(self) -> Iterator[Finding]:
-        if damaged := self._find_damaged_index_files():
-            yield build_finding(
-                "index-damaged",
-                f"{count(len(damaged), 'file')} of the search index cannot be read",
-                about=damaged,
-            )
-
-    def _find_damaged_index_files(self) -> tuple[str, ...]:
-        return () if self._path is None else tuple(find_damaged_files(self._path / "index" / FORMAT))
-
-    def _check_index_content(self) -> Iterator[Finding]:
-        if self._find_damaged_index_files():
-            return
+    def _check_index(self) -> Iterator[Finding]:
         status = self._index.status()
         if status.problem and not (self._path is not None and is_obstructed(self._path, "index")):
             yield build_finding(
@@ -275,8 +247,7 @@ class Doctor:
         return findings
 
     def _check_forgetting(self) -> Iterator[Finding]:
-        unfinished = self._forgetter.pending() if self._forgetter is not None else ()
-        if unfinished:
+        if unfinished := self._eraser.pending():
             yield build_finding(
                 "forgetting-unfinished",
                 f"what was to be forgotten is not gone everywhere yet: {'; '.join(unfinished)}",
@@ -300,16 +271,11 @@ class Doctor:
                     self._vectors.rebuild()
                 case "files" if self._files is not None:
                     self._files.restore(self._differing_files)
-                case "forgetting" if self._forgetter is not None:
-                    self._forgetter.finish()
+                case "forgetting":
+                    self._eraser.finish()
         except (ReverieError, OSError) as error:
-            return [
-                build_finding(
-                    "repair-failed",
-                    f"repairing ({remedy}) did not succeed: {error}",
-                    part=_PART_BY_REMEDY[remedy],
-                )
-            ]
+            what = f"repairing ({remedy}) did not succeed: {error}"
+            return [build_finding("repair-failed", what, part=get_part(remedy))]
         return []
 
 

@@ -87,6 +87,11 @@ def build_finding(code: str, what: str, about: Iterable[str] = (), **differing: 
     return Finding(code=code, what=what, about=tuple(about), **{**_KINDS[code]._asdict(), **differing})
 
 
+def get_part(remedy: Remedy) -> Part:
+    """Return the part that a remedy repairs."""
+    return next(kind.part for kind in _KINDS.values() if kind.remedy == remedy)
+
+
 def count(number: int, noun: str) -> str:
     """Return a number with its noun: `1 file`, `6,097 files`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -216,16 +216,13 @@ def _check_database_copies(path: Path) -> Iterator[Finding]:
 # -- a memory that cannot be opened ------------------------------------------------------------------------
 
 
-def diagnose_unopened(path: Path, error: ReverieError) -> Diagnosis | None:
+def diagnose_unopened(path: Path, error: ReverieError) -> Diagnosis:
     """Return what can be done about a folder whose memory cannot be opened.
 
     Args:
         path: The folder.
-        error: The error of `Memory.open`.
-
-    Returns:
-        The diagnosis; None if the error says all: there was never a memory here, or it is only locked or
-        closed to this user.
+        error: The error of `Memory.open`. It is raised again if it says all: there was never a memory here, or it
+            is only locked or closed to this user.
     """
     files = sum(
         1 for folder in ("memory", "sessions") for file in _iter_paths(path / folder) if file.is_file()
@@ -239,44 +236,22 @@ def diagnose_unopened(path: Path, error: ReverieError) -> Diagnosis | None:
     if backups:
         ways.append(f"put {backups[-1]} in its place, which is from before an update of Reverie")
     fix = "; or ".join(ways)
-    if isinstance(error, NotFound):
-        if not files and not log.exists() and not backups:
-            return None
+    notes: list[Finding] = []
+    if isinstance(error, NotFound) and (files or log.exists() or backups):
         others = count(files, "readable file") if files else "other files"
-        finding = build_finding(
-            "database-missing",
-            f"{_DATABASE} is missing from {str(path)!r}, where {others} of a memory are",
-            fix=fix,
-        )
+        code = "database-missing"
+        what = f"{_DATABASE} is missing from {str(path)!r}, where {others} of a memory are"
+        if log.exists() and log.stat().st_size:
+            lone = f"{log.name} holds the latest changes of the database that belongs to it"
+            notes.append(build_finding("log-alone", lone))
     elif isinstance(error, StoreIncompatible):
-        finding = build_finding(
-            "database-foreign",
-            _strip_advice(error),
-            fix=_extract_advice(error)
-            if not (files or backups) or "newer" in str(error)
-            else f"keep a copy; then {fix}",
-        )
+        what, separator, advice = str(error).rpartition(": ")
+        code, what = "database-foreign", what if separator else advice
+        fix = advice if not (files or backups) or "newer" in str(error) else f"keep a copy; then {fix}"
     elif isinstance(error, StoreCorrupt):
-        finding = build_finding(
-            "database-damaged",
-            f"{_DATABASE} is damaged so that it cannot be read",
-            fix=f"keep a copy of it; then {fix}",
-        )
+        code, what = "database-damaged", f"{_DATABASE} is damaged so that it cannot be read"
+        fix = f"keep a copy of it; then {fix}"
     else:
-        return None
-    notes = []
-    if finding.code == "database-missing" and log.exists() and log.stat().st_size:
-        notes.append(
-            build_finding(
-                "log-alone", f"{log.name} holds the latest changes of the database that belongs to it"
-            )
-        )
-    return Diagnosis(findings=(finding, *notes), repaired=(), checked=MappingProxyType({"files": files}))
-
-
-def _strip_advice(error: ReverieError) -> str:
-    return str(error).rpartition(": ")[0] or str(error)
-
-
-def _extract_advice(error: ReverieError) -> str:
-    return str(error).rpartition(": ")[2]
+        raise error
+    findings = (build_finding(code, what, fix=fix), *notes)
+    return Diagnosis(findings=findings, repaired=(), checked=MappingProxyType({"files": files}))

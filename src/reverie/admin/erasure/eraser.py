@@ -22,7 +22,6 @@ from reverie.admin.erasure.matching import (
     FORGOTTEN,
     EraseDecision,
     EraseQuery,
-    EraseTarget,
     ErasureItem,
     Fate,
     MatchCollector,
@@ -51,7 +50,7 @@ from reverie.consolidation.waiting_plans import find_erased_plans
 from reverie.context.ledger import build_remembered_cursor, build_shown_cursor
 from reverie.domain.change import Change, JournalEntry, Value
 from reverie.domain.conversation import SessionState, Turn
-from reverie.domain.entry import Entry, build_session_namespace
+from reverie.domain.entry import Entry
 from reverie.domain.errors import NotFound
 from reverie.domain.page import Page, Paragraph
 from reverie.domain.record import Record
@@ -123,29 +122,26 @@ class Eraser:
     def plan(self, request: EraseRequest) -> ErasureReport:
         """Return what an erasure would remove and leave; change nothing (see `Administration.forget`)."""
         self._sync()
-        target = self._build_target(request)
-        going, left = self._build_matches(target, self._decide_all(target))
+        query = self._build_query(request)
+        going, left = self._build_matches(query, self._decide_all(query))
         if not going:
             raise _build_not_found(request, left)
         return ErasureReport(going=going, left=left, notes=describe_copies(self._folder))
 
-    def _build_target(self, request: EraseRequest) -> EraseTarget:
+    def _build_query(self, request: EraseRequest) -> EraseQuery:
         if request.match is not None:
             phrases = collect_text_shingles(request.match)
             short = collect_text_shingles(request.match, short=False) != phrases
-            query = EraseQuery(
+            return EraseQuery(
                 phrases=PhraseMatcher.of(phrases, piece=normalize_text(request.match)),
                 always=frozenset(phrases) if short else frozenset(),
                 turns=request.turns,
             )
-            return EraseTarget(query=query)
-        if request.session is not None:
-            return self._build_session_target(request.session, request.turns)
-        if request.scope is not None:
-            return self._build_scope_target(request.scope, request.turns)
-        return self._build_id_target(request.ids, request.turns)
+        if request.ids:
+            return self._build_id_query(request.ids, request.turns)
+        return self._build_whole_query(request)
 
-    def _build_id_target(self, ids: Sequence[str], turns: bool) -> EraseTarget:
+    def _build_id_query(self, ids: Sequence[str], turns: bool) -> EraseQuery:
         names: set[Name] = set()
         phrases: set[Phrase] = set()
         for name in ids:
@@ -170,38 +166,33 @@ class Eraser:
                     for text in _list_quotable_texts(value)
                     for each in collect_text_shingles(text, short=short)
                 }
-        return EraseTarget(
-            query=EraseQuery(phrases=PhraseMatcher.of(phrases), turns=turns), names=frozenset(names)
-        )
+        return EraseQuery(phrases=PhraseMatcher.of(phrases), turns=turns, names=frozenset(names))
 
-    def _build_session_target(self, session: str, turns: bool) -> EraseTarget:
-        said_at, names = self._collect_versions(lambda value: _belongs_to_session(value, session))
-        known = names or self._store.session(session) is not None
-        if not known and not self._store.entries(build_session_namespace(session), now=EVER):
-            raise NotFound(f"there is no session {session!r}: `reverie sessions` lists them")
-        query = EraseQuery(
-            phrases=PhraseMatcher.of(said_at), sessions=frozenset({session}), said_at=said_at, turns=turns
-        )
-        return EraseTarget(query=query)
+    def _build_whole_query(self, request: EraseRequest) -> EraseQuery:
+        """Return the query of a session or of a scope."""
+        session, scope = request.session, request.scope
 
-    def _build_scope_target(self, scope: str, turns: bool) -> EraseTarget:
-        said_at, names = self._collect_versions(lambda value: is_within(get_owning_scope(value), scope))
-        entries = [
-            entry
-            for entry in self._store.entries(None, now=EVER)
-            if is_within(get_owning_scope(entry), scope)
-        ]
+        def belongs(value: Value | Entry) -> bool:
+            if scope is not None:
+                return is_within(get_owning_scope(value), scope)
+            own = get_entry_session(value) if isinstance(value, Entry) else _get_session(value)
+            return own == session
+
+        said_at, names = self._collect_versions(belongs)
+        entries = [entry for entry in self._store.entries(None, now=EVER) if belongs(entry)]
         if not names and not entries:
+            if scope is None:
+                raise NotFound(f"there is no session {session!r}: `reverie sessions` lists them")
             raise NotFound(f"nothing belongs to the scope {scope!r}: `reverie sessions --json` shows scopes")
-        sessions = {name for subject, name in names if subject == "session"}
-        query = EraseQuery(
+        sessions = {session} if session else {name for subject, name in names if subject == "session"}
+        return EraseQuery(
             phrases=PhraseMatcher.of(said_at),
             sessions=frozenset(sessions | {get_entry_session(entry) for entry in entries} - {""}),
             scope=scope,
             said_at=said_at,
-            turns=turns,
+            turns=request.turns,
+            names=frozenset(names),
         )
-        return EraseTarget(query=query, names=frozenset(names))
 
     def _collect_versions(self, belongs: Callable[[Value], bool]) -> tuple[dict[Phrase, datetime], set[Name]]:
         """Return the shingles of versions that belong, with first times, and the names of the things."""
@@ -217,14 +208,14 @@ class Eraser:
                         said_at.setdefault(phrase, row.at)
         return said_at, names
 
-    def _decide_all(self, target: EraseTarget) -> tuple[MatchCollector, list[EraseDecision]]:
-        collector = MatchCollector(target)
+    def _decide_all(self, query: EraseQuery) -> tuple[MatchCollector, list[EraseDecision]]:
+        collector = MatchCollector(query)
         for row in iter_rows_forwards(self._store):
             collector.add_row(row)
         for value in self._iter_everything():
             collector.add_value(value)
         common = find_common_phrases(collector.matches.values())
-        decided = {name: decide(match, target.query, common) for name, match in collector.matches.items()}
+        decided = {name: decide(match, query, common) for name, match in collector.matches.items()}
         for name, decision in decided.items():
             if name[0] == "turn" and _is_erased(decision):
                 collector.mark_notes_of(name[1])
@@ -232,7 +223,7 @@ class Eraser:
             elif name[0] == "record" and decision.item.fate in ("removed", "past"):
                 collector.mark_headlines_of(name[1])
         decided |= {
-            name: decide(match, target.query, common)
+            name: decide(match, query, common)
             for name, match in collector.matches.items()
             if name[0] == "paragraph" or match.asked
         }
@@ -255,11 +246,11 @@ class Eraser:
         yield from self._store.entries(None, now=EVER)
 
     def _build_matches(
-        self, target: EraseTarget, decided: tuple[MatchCollector, list[EraseDecision]]
+        self, query: EraseQuery, decided: tuple[MatchCollector, list[EraseDecision]]
     ) -> tuple[tuple[ErasureItem, ...], tuple[ErasureItem, ...]]:
         collector, decisions = decided
         items = [decision.item for decision in decisions if decision.item.fate != "kept"]
-        items += _build_cursor_items(self._find_cursors(target.query), target.query)
+        items += _build_cursor_items(self._find_cursors(query), query)
         going = tuple(sorted(items, key=_rank_match))
         left = [
             decision.item
@@ -276,7 +267,7 @@ class Eraser:
                             "record", record.id, "made from it in other words", format_preview(record)
                         )
                     )
-        phrases = target.query.phrases
+        phrases = query.phrases
         reported -= {
             (item.subject, item.id) for item in going if item.fate != "removed"
         }  # these keep their names
@@ -294,23 +285,23 @@ class Eraser:
             Conflict: others kept changing the same things; what was erased by then stays erased.
         """
         self._sync()
-        target = self._build_target(request)
+        query = self._build_query(request)
         done: dict[tuple[str, str], ErasureItem] = {}
         left: tuple[ErasureItem, ...] = ()
 
         def erase_round(tries: int) -> bool:
             """Erase what there is; return whether others have repeated it meanwhile."""
-            nonlocal target, left, done
+            nonlocal query, left, done
             if tries and not done:
-                target = self._build_target(request)
+                query = self._build_query(request)
             start = self._store.sequence()
-            collector, decisions = self._decide_all(target)
-            going, left = self._build_matches(target, (collector, decisions))
+            collector, decisions = self._decide_all(query)
+            going, left = self._build_matches(query, (collector, decisions))
             if not going:
                 return False
-            sequences = self._erase(decisions, self._find_cursors(target.query), target.query)
+            sequences = self._erase(decisions, self._find_cursors(query), query)
             done |= {(item.subject, item.id): replace(item, text="") for item in going}
-            return self._has_been_repeated(target, start, sequences)
+            return self._has_been_repeated(query, start, sequences)
 
         for _ in range(_ROUNDS):
             if not self._writer.retrying(erase_round, attempts=_ATTEMPTS):
@@ -319,7 +310,7 @@ class Eraser:
             raise _build_not_found(request, left)
         notes = describe_copies(self._folder)
         named = {item.id for item in left if item.subject == "file"}
-        files = [item for item in self._remove_remains(target.query, done) if item.id not in named]
+        files = [item for item in self._remove_remains(query, done) if item.id not in named]
         return ErasureReport(
             going=tuple(done.values()),
             left=(*left, *files),
@@ -425,23 +416,26 @@ class Eraser:
         self, decisions: Sequence[EraseDecision], cursors: Mapping[str, str | None], query: EraseQuery
     ) -> set[int]:
         """Erase in the store as decided; return the numbers of the changes."""
-        now = self._writer.clock()
-        key = make_key(self._store, at=now)
+        at = self._writer.clock()
+        key = make_key(self._store, at=at)
         erasing = [decision for decision in decisions if decision.item.fate != "kept"]
-        edits = sorted((edit for decision in erasing for edit in _build_edits(decision)), key=_get_sort_key)
+        present = [(each.match.now, each.after) for each in erasing]
+        edits = [Change(before=now, after=after) for now, after in present if isinstance(now, Value)]
         also = self._find_receipts_and_plans(erasing, query)
         self._set_cursors({PENDING: "an erasure was interrupted: ask for it again", **also, **cursors})
-        for namespace, keys in _group_entry_keys(erasing).items():
-            self._store.drop_entries(namespace, keys)
+        for entry, _ in present:
+            if isinstance(entry, Entry):
+                self._store.drop_entries(entry.namespace, [entry.key])
+        gone = [each.match.name for each in erasing if each.match.now is None]
         rows = self._store.erase(
-            [*edits, *build_purge_edits(_list_gone(erasing), now)],
+            [*sorted(edits, key=_get_sort_key), *build_purge_edits(gone, at)],
             actor=self._writer.actor,
-            at=now,
+            at=at,
             tombstones=_collect_marks(erasing, key),
         )
-        if make_key(self._store, at=now) != key:  # two forgot for the first time, and the other's key stayed
-            key = make_key(self._store, at=now)
-            self._store.erase([], actor=self._writer.actor, at=now, tombstones=_collect_marks(erasing, key))
+        if make_key(self._store, at=at) != key:  # two forgot for the first time, and the other's key stayed
+            key = make_key(self._store, at=at)
+            self._store.erase([], actor=self._writer.actor, at=at, tombstones=_collect_marks(erasing, key))
         self._writer.publish(rows)
         return {row.sequence for row in rows}
 
@@ -482,9 +476,9 @@ class Eraser:
         """Whether there is a session, page or log of that name."""
         return bool(self._store.session(name) or self._store.pages([name]) or name in self._store.logs())
 
-    def _has_been_repeated(self, target: EraseTarget, start: int, own: set[int]) -> bool:
+    def _has_been_repeated(self, query: EraseQuery, start: int, own: set[int]) -> bool:
         """Whether another writer has repeated it meanwhile."""
-        collector = MatchCollector(target)
+        collector = MatchCollector(query)
         for row in iter_rows_forwards(self._store, after=start):
             if row.sequence not in own:
                 collector.add_row(row)
@@ -509,13 +503,6 @@ def _is_erased(decision: EraseDecision) -> bool:
     )
 
 
-def _build_edits(decision: EraseDecision) -> list[Change]:
-    now = decision.match.now
-    if now is None or isinstance(now, Entry):
-        return []
-    return [Change(before=now, after=decision.after)]
-
-
 def _get_sort_key(edit: Change) -> tuple[int, int]:
     """Return the sort key: turns from the last to the first, sessions after their turns."""
     value = edit.value
@@ -530,14 +517,6 @@ def _build_cursor_items(cursors: Mapping[str, str | None], query: EraseQuery) ->
             yield ErasureItem(subject="cursor", id=name, fate=fate, because="it has the text")
 
 
-def _group_entry_keys(decisions: Sequence[EraseDecision]) -> dict[str, list[str]]:
-    keys: dict[str, list[str]] = {}
-    for decision in decisions:
-        if isinstance(decision.match.now, Entry):
-            keys.setdefault(decision.match.now.namespace, []).append(decision.match.now.key)
-    return keys
-
-
 def _collect_marks(decisions: Sequence[EraseDecision], key: bytes) -> list[str]:
     marks: dict[str, None] = {}
     for decision in decisions:
@@ -545,11 +524,6 @@ def _collect_marks(decisions: Sequence[EraseDecision], key: bytes) -> list[str]:
         of = tombstone_keys if whole else compute_content_marks
         marks |= dict.fromkeys(mark for value in decision.forgotten for mark in of(value, key))
     return list(marks)
-
-
-def _list_gone(decisions: Sequence[EraseDecision]) -> list[tuple[str, str]]:
-    """Return subject and id of things that only the journal still has."""
-    return [decision.match.name for decision in decisions if decision.match.now is None]
 
 
 def build_purge_edits(names: Sequence[tuple[str, str]], now: datetime) -> list[Change]:
@@ -593,10 +567,10 @@ def _list_versions(row: JournalEntry) -> list[Value]:
     return [value for value in (row.edit.before, row.edit.after) if value is not None]
 
 
-def _belongs_to_session(value: Value, session: str) -> bool:
+def _get_session(value: Value) -> str | None:
     if isinstance(value, SessionState):
-        return value.id == session
-    return isinstance(value, Turn) and value.session == session
+        return value.id
+    return value.session if isinstance(value, Turn) else None
 
 
 def _list_quotable_texts(value: Value) -> list[str]:

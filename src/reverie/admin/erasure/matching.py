@@ -18,12 +18,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cached_property
 from types import MappingProxyType
-from typing import Literal
+from typing import Any, Literal
 
 from reverie.domain.change import JournalEntry, Subject, Value, get_subject
 from reverie.domain.conversation import SessionState, ToolCall, Turn
@@ -74,6 +74,16 @@ class ErasureItem:
 
 
 _OVER_IT = "a headline over it"
+
+_SIDE_FIELDS: Mapping[type, tuple[str, ...]] = MappingProxyType(
+    {
+        Record: ("tags", "source", "references", "archive_reason", "metadata"),
+        Turn: ("speaker", "metadata"),
+        SessionState: ("metadata",),
+        Paragraph: ("source",),
+    }
+)
+"""Fields of each kind of thing that say something beside its content."""
 
 
 @dataclass(slots=True)
@@ -130,6 +140,7 @@ class EraseQuery:
         said_at: For sessions and scopes, when each shingle first occurred in them.
         always: Shingles that count in however many things they are: a short requested text.
         turns: Whether to erase turns that repeat it, too.
+        names: The sort and id of each thing requested by its id.
     """
 
     phrases: PhraseMatcher
@@ -138,11 +149,31 @@ class EraseQuery:
     said_at: Mapping[Phrase, datetime] = field(default_factory=lambda: MappingProxyType({}))
     always: frozenset[Phrase] = frozenset()
     turns: bool = False
+    names: frozenset[Name] = frozenset()
 
     @cached_property
     def labels(self) -> frozenset[str]:
         """Return the labels that name an erased session."""
         return frozenset(label for session in self.sessions for label in get_session_labels(session))
+
+    def why(self, value: Value | Entry) -> str:
+        """Return why a thing is erased regardless of its text; empty for no reason."""
+        if isinstance(value, Paragraph) and value.source in self.labels:
+            return "written from it"
+        if isinstance(value, Record) and ("record", value.metadata.get(PROMOTED_FROM, "")) in self.names:
+            return "copied from it"
+        if isinstance(value, Record) and any(("record", part) in self.names for part in value.parts):
+            return _OVER_IT
+        own = get_name(value) in self.names
+        if self.scope is not None and not isinstance(value, Paragraph | Page):
+            own = own or is_within(get_owning_scope(value), self.scope)
+        if isinstance(value, Entry):
+            own = own or get_entry_session(value) in self.sessions
+        elif isinstance(value, Turn):
+            own = own or value.session in self.sessions
+        elif isinstance(value, SessionState):
+            own = own or value.id in self.sessions
+        return "asked for" if own else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,18 +219,14 @@ def extract_texts(value: Value | Entry, *, by_label: bool) -> list[str]:
 
 def extract_side_texts(value: Value | Entry) -> list[str]:
     """Return the texts beside the content of a thing, which can be removed alone."""
-    match value:
-        case Record():
-            labels = [*value.tags, value.source, *value.references, value.archive_reason]
-            return [*labels, *_flatten_metadata(value.metadata)]
-        case Turn():
-            return [value.speaker, *_flatten_metadata(value.metadata)]
-        case SessionState():
-            return _flatten_metadata(value.metadata)
-        case Paragraph():
-            return [value.source]
-        case _:
-            return []
+    texts: list[str] = []
+    for name in _SIDE_FIELDS.get(type(value), ()):
+        field: str | tuple[str, ...] | Mapping[str, str] = getattr(value, name)
+        if isinstance(field, Mapping):
+            texts += [text for pair in field.items() for text in pair]
+        else:
+            texts += [field] if isinstance(field, str) else field
+    return texts
 
 
 def extract_source_ids(record: Record) -> set[str]:
@@ -254,44 +281,7 @@ def _list_names(value: Value | Entry) -> list[str]:
             return []
 
 
-def _flatten_metadata(metadata: Mapping[str, str]) -> list[str]:
-    return [text for pair in metadata.items() for text in pair]
-
-
 # -- collection of matches ------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EraseTarget:
-    """Things named by a request, with the criteria to recognise the others.
-
-    Attributes:
-        query: The criteria for everything else.
-        names: The sort and id of each thing requested by its id.
-    """
-
-    query: EraseQuery
-    names: frozenset[Name] = frozenset()
-
-    def why(self, value: Value | Entry) -> str:
-        """Return why a thing is erased regardless of its text; empty for no reason."""
-        sessions, scope = self.query.sessions, self.query.scope
-        if isinstance(value, Paragraph) and value.source in self.query.labels:
-            return "written from it"
-        if isinstance(value, Record) and ("record", value.metadata.get(PROMOTED_FROM, "")) in self.names:
-            return "copied from it"
-        if isinstance(value, Record) and any(("record", part) in self.names for part in value.parts):
-            return _OVER_IT
-        own = get_name(value) in self.names
-        if scope is not None and not isinstance(value, Paragraph | Page):
-            own = own or is_within(get_owning_scope(value), scope)
-        if isinstance(value, Entry):
-            own = own or get_entry_session(value) in sessions
-        elif isinstance(value, Turn):
-            own = own or value.session in sessions
-        elif isinstance(value, SessionState):
-            own = own or value.id in sessions
-        return "asked for" if own else ""
 
 
 class MatchCollector:
@@ -302,12 +292,11 @@ class MatchCollector:
         mentions: Records by the ids of their sources.
     """
 
-    def __init__(self, target: EraseTarget) -> None:
-        """Collect matches of a target."""
+    def __init__(self, query: EraseQuery) -> None:
+        """Collect matches of a query."""
         self.matches: dict[Name, Match] = {}
         self.mentions: dict[str, dict[str, Record]] = {}
-        self._target = target
-        self._sought = target.query
+        self._query = query
         self._notes: dict[str, dict[Name, Match]] = {}
         self._headlines: dict[str, dict[Name, Match]] = {}
 
@@ -318,10 +307,11 @@ class MatchCollector:
         for value in (row.edit.before, row.edit.after):
             if value is not None:
                 self._add_value(value, at=row.at)
-        if row.reason and self._sought.phrases.has_match(row.reason):
-            match = self._get_or_add(get_name(row.edit.value))
-            match.had_piece |= self._sought.phrases.has_piece(row.reason)
-            for phrase in self._sought.phrases.find_phrases(row.reason):
+        if row.reason and self._query.phrases.has_match(row.reason):
+            name = get_name(row.edit.value)
+            match = self.matches.setdefault(name, Match(name=name))
+            match.had_piece |= self._query.phrases.has_piece(row.reason)
+            for phrase in self._query.phrases.find_phrases(row.reason):
                 match.once_had.setdefault(phrase, row.at)
 
     def add_value(self, value: Value | Entry) -> None:
@@ -335,10 +325,10 @@ class MatchCollector:
 
     def _add_value(self, value: Value | Entry, *, at: datetime | None) -> Match | None:
         name = get_name(value)
-        asked = self._target.why(value)
+        asked = self._query.why(value)
         piece, phrases = self._find_hits(value)
-        labelled = not self._sought.labels.isdisjoint(extract_side_texts(value))
-        named = any(map(self._sought.phrases.has_piece, _list_names(value)))
+        labelled = not self._query.labels.isdisjoint(extract_side_texts(value))
+        named = any(map(self._query.phrases.has_piece, _list_names(value)))
         match = self.matches.get(name)
         if match is None:
             match = self._register_derived(value) or Match(name=name)
@@ -359,7 +349,7 @@ class MatchCollector:
         return match
 
     def _find_hits(self, value: Value | Entry) -> tuple[bool, set[Phrase]]:
-        phrases, hits, piece = self._sought.phrases, set[Phrase](), False
+        phrases, hits, piece = self._query.phrases, set[Phrase](), False
         for text in (*extract_texts(value, by_label=True), *extract_side_texts(value)):
             if text:
                 hits |= phrases.find_phrases(text)
@@ -388,9 +378,6 @@ class MatchCollector:
             self.matches[name] = match
             match.asked = match.asked or _OVER_IT
 
-    def _get_or_add(self, name: Name) -> Match:
-        return self.matches.setdefault(name, Match(name=name))
-
     def mark_notes_of(self, turn: str, *, repeating: str = "") -> None:
         """Mark the notes written from an erased turn.
 
@@ -401,7 +388,8 @@ class MatchCollector:
         beginning = PhraseMatcher.of([tuple(normalize_words(repeating)[:RUN])])
         for name, match in self._notes.get(turn, {}).items():
             note = match.now if isinstance(match.now, Paragraph) else None
-            if note is not None and not is_note_of(note, session_goes=bool(self._sought.sessions)):
+            # A line of a daily note repeats the turn; a paragraph of `HISTORY.md` is about a whole conversation.
+            if note is not None and not self._query.sessions and parse_daily_note_day(note.page) is None:
                 continue
             if not repeating or (note is not None and beginning.find_phrases(note.content)):
                 self.matches[name] = match
@@ -431,45 +419,20 @@ def remove_matches(value: Value, query: PhraseMatcher, *, labels: Collection[str
     if isinstance(value, Page):
         return replace(value, content=query.cut(value.content)[0])
     if isinstance(value, SessionState):
-        return _remove_from_session(value, query)
-    if any(query.has_match(text) for text in extract_texts(value, by_label=bool(query.piece))):
+        value = replace(value, summary=query.cut(value.summary)[0])
+    elif any(query.has_match(text) for text in extract_texts(value, by_label=bool(query.piece))):
         return empty_turn(value) if isinstance(value, Turn) else None
-    if not any(map(bad, extract_side_texts(value))):
-        return value
-    match value:
-        case Record():
-            return replace(
-                value,
-                tags=tuple(tag for tag in value.tags if not bad(tag)),
-                source="" if bad(value.source) else value.source,
-                references=tuple(text for text in value.references if not bad(text)),
-                archive_reason="" if bad(value.archive_reason) else value.archive_reason,
-                metadata=_remove_from_mapping(value.metadata, query, labels),
-            )
-        case Turn():
-            return replace(
-                value,
-                speaker="" if bad(value.speaker) else value.speaker,
-                metadata=_remove_from_mapping(value.metadata, query, labels),
-            )
-        case Paragraph():
-            return replace(value, source="")
+    sides = {name: _drop_texts(getattr(value, name), bad) for name in _SIDE_FIELDS[type(value)]}
+    return replace(value, **sides)
 
 
-def _remove_from_session(state: SessionState, query: PhraseMatcher) -> SessionState:
-    summary, _ = query.cut(state.summary)
-    return replace(state, summary=summary, metadata=_remove_from_mapping(state.metadata, query, ()))
-
-
-def _remove_from_mapping(
-    metadata: Mapping[str, str], query: PhraseMatcher, labels: Collection[str]
-) -> Mapping[str, str]:
-    remaining = {
-        key: text
-        for key, text in metadata.items()
-        if not query.has_match(key) and not query.has_match(text) and text not in labels
-    }
-    return metadata if len(remaining) == len(metadata) else MappingProxyType(remaining)
+def _drop_texts(field: Any, bad: Callable[[str], bool]) -> Any:
+    """Return a text, texts or a mapping of texts without the bad ones."""
+    if isinstance(field, str):
+        return "" if bad(field) else field
+    if isinstance(field, Mapping):
+        return MappingProxyType({key: text for key, text in field.items() if not (bad(key) or bad(text))})
+    return tuple(text for text in field if not bad(text))
 
 
 # -- what becomes of all that was match --------------------------------------------------------------
@@ -560,24 +523,24 @@ def _decide_changed(match: Match, after: Value | None, effective: PhraseMatcher)
     if isinstance(now, Turn) and isinstance(after, Turn) and after.content != now.content:
         fate = "emptied"
     elif isinstance(now, Page):
-        forgotten = [_extract_matching_lines(now, effective)]
+        forgotten = _extract_forgotten([now], effective)
     elif after is not None and not isinstance(now, SessionState):
         forgotten = []  # only labels went: what it says stays
-    versions = [
-        _extract_matching_lines(each, effective) if isinstance(each, Page) else each
-        for each in match.versions
-    ]
-    return _build_decision(match, fate, _explain_match(match), after, forgotten=[*forgotten, *versions])
+    return _build_decision(
+        match,
+        fate,
+        _explain_match(match),
+        after,
+        forgotten=[*forgotten, *_extract_forgotten(match.versions, effective)],
+    )
 
 
 def _decide_past(match: Match, effective: PhraseMatcher) -> EraseDecision:
-    versions = [
-        _extract_matching_lines(each, effective) if isinstance(each, Page) else each
-        for each in match.versions
-    ]
     after = None if isinstance(match.now, Entry) else match.now
     because = match.asked or ("it once said so" if after is not None else "it was removed before")
-    return _build_decision(match, "past", because, after, forgotten=versions)
+    return _build_decision(
+        match, "past", because, after, forgotten=_extract_forgotten(match.versions, effective)
+    )
 
 
 def _decide_kept(match: Match, withheld: bool, common: set[tuple[str, Phrase]]) -> EraseDecision:
@@ -609,17 +572,14 @@ def _explain_match(match: Match) -> str:
     return "it repeats it" if match.now_has else "it names it"
 
 
-def _extract_matching_lines(page: Page, effective: PhraseMatcher) -> Page:
-    """Return the matching lines of a page."""
-    return replace(page, content="\n".join(effective.cut(page.content)[1]))
-
-
-def is_note_of(paragraph: Paragraph, *, session_goes: bool) -> bool:
-    """Whether a paragraph was written from the turn that is its source and is erased with it.
-
-    A line of a daily note repeats the turn; a paragraph of `HISTORY.md` is about a whole conversation.
-    """
-    return session_goes or parse_daily_note_day(paragraph.page) is not None
+def _extract_forgotten(values: Iterable[Value], effective: PhraseMatcher) -> list[Value]:
+    """Return values with the erased content; of pages the matching lines."""
+    return [
+        replace(value, content="\n".join(effective.cut(value.content)[1]))
+        if isinstance(value, Page)
+        else value
+        for value in values
+    ]
 
 
 def get_name(value: Value | Entry) -> Name:

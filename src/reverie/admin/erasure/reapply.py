@@ -40,10 +40,10 @@ def reapply_tombstones(new: Store, old: Store, *, at: datetime) -> int:
     names = [name for batch in _iter_batches(new) for name in sorted(is_forgotten(old, batch))]
     index = SearchIndex(new, None, analyse=analyze)
     writer = StoreWriter(store=new, clock=lambda: at, actor=_ACTOR, publish=index.notice)
-    forgetter = Eraser(writer, index, folder=None)
+    eraser = Eraser(writer, index, folder=None)
     for name in names:
         with suppress(NotFound):  # it went along with another
-            forgetter.forget(EraseRequest(ids=(name,)))
+            eraser.forget(EraseRequest(ids=(name,)))
     pages = 0
     for page in new.pages():
         after = drop_forgotten(old, page)

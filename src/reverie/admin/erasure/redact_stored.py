@@ -79,42 +79,41 @@ class RedactionReport:
 class StoredSecretRedactor:
     """Search for and removal of secrets in a store."""
 
-    def __init__(
-        self,
-        writer: StoreWriter,
-        redactor: Redactor,
-        *,
-        forgetter: Eraser,
-    ) -> None:
+    def __init__(self, writer: StoreWriter, redactor: Redactor, *, eraser: Eraser) -> None:
         """Prepare to search a store.
 
         Args:
             writer: Commits the changes; the journal names `redact` as their author.
-            forgetter: Cleans files, index and free space afterwards.
+            eraser: Cleans files, index and free space afterwards.
         """
         self._store = unwrap(writer.store)
         self._redactor = redactor
         self._clock = writer.clock
         self._publish = writer.publish
-        self._forgetter = forgetter
+        self._eraser = eraser
 
     def find(self) -> tuple[SecretFinding, ...]:
         """Return everything that holds or held a secret; takes 0.2 ms for a turn of two pages."""
-        now = {_get_key(value): value for value in self._iter_present()}
         findings: dict[tuple[str, str], SecretFinding] = {}
-        for key, value in now.items():
-            if kinds := find_secret_kinds(value, self._redactor):
-                named = self._has_secret_name(value)
-                findings[key] = self._build_exposed(key, kinds, named=named)
+        now: dict[tuple[str, str], Value | Entry] = {}
+        for value in self._iter_present():
+            now[_get_key(value)] = value
+            self._add_finding(findings, value, past=False)
         for row in iter_rows_forwards(self._store):
-            for finding in () if row.edit is None else (row.edit.before, row.edit.after):
-                if finding is None or (key := _get_key(finding)) in findings or finding == now.get(key):
-                    continue
-                if kinds := find_secret_kinds(finding, self._redactor):
-                    findings[key] = self._build_exposed(
-                        key, kinds, past=True, named=self._has_secret_name(finding)
-                    )
+            for version in () if row.edit is None else (row.edit.before, row.edit.after):
+                if version is not None and version != now.get(_get_key(version)):
+                    self._add_finding(findings, version, past=True)
         return tuple(findings.values())
+
+    def _add_finding(
+        self, findings: dict[tuple[str, str], SecretFinding], value: Value | Entry, *, past: bool
+    ) -> None:
+        """Add what a thing holds, unless it is known to hold a secret."""
+        subject, name = key = _get_key(value)
+        if key not in findings and (kinds := find_secret_kinds(value, self._redactor)):
+            named = self._has_secret_name(value)
+            shown = self._redactor.text(name) if named else name
+            findings[key] = SecretFinding(subject=subject, id=shown, kinds=kinds, past=past, named=named)
 
     def redact(self) -> RedactionReport:
         """Remove the secrets permanently.
@@ -132,7 +131,8 @@ class StoredSecretRedactor:
         for value in self._iter_present():
             key = _get_key(value)
             if isinstance(value, Entry):
-                self._redact_entry(value)
+                if (entry := redact_value(value, self._redactor, known=True)) != value:
+                    self._store.put_entry(entry, capacity=None, now=self._clock())
                 continue
             to_purge.discard(key)
             clean = redact_value(value, self._redactor, known=True)
@@ -146,7 +146,7 @@ class StoredSecretRedactor:
             self._erase(edits[start : start + _CHUNK])
         if to_purge:
             self._erase(build_purge_edits(sorted(to_purge), now))
-        return RedactionReport(found=findings, done=True, pending=self._forgetter.finish())
+        return RedactionReport(found=findings, done=True, pending=self._eraser.finish())
 
     def _erase(self, edits: Sequence[Change]) -> None:
         self._publish(self._store.erase(edits, actor=ACTOR, at=self._clock()))
@@ -161,22 +161,6 @@ class StoredSecretRedactor:
             return replace(clean, archived_at=self._clock(), archive_reason="says the same once redacted")
         marks.add(mark)
         return clean
-
-    def _redact_entry(self, entry: Entry) -> None:
-        clean = redact_value(entry, self._redactor, known=True)
-        if clean != entry:
-            self._store.put_entry(clean, capacity=None, now=self._clock())
-
-    def _build_exposed(
-        self, key: tuple[str, str], kinds: tuple[str, ...], *, past: bool = False, named: bool = False
-    ) -> SecretFinding:
-        return SecretFinding(
-            subject=key[0],
-            id=self._redactor.text(key[1]) if named else key[1],
-            kinds=kinds,
-            past=past,
-            named=named,
-        )
 
     def _has_secret_name(self, value: Value | Entry) -> bool:
         try:

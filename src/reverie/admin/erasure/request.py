@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,16 +72,8 @@ class ErasureReport:
     @property
     def counts(self) -> dict[str, int]:
         """Number of erased things of each sort; those that lose only earlier versions under `past`."""
-        return _count_matches(self.going)
+        return dict(Counter("past" if item.fate == "past" else item.subject for item in self.going))
 
     def to_dict(self) -> dict[str, Any]:
         """Return every field in a fixed order as JSON values."""
         return to_json_object(self, "done", "counts", "going", "left", "pending", "notes")
-
-
-def _count_matches(items: Iterable[ErasureItem]) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for item in items:
-        name = "past" if item.fate == "past" else item.subject
-        counts[name] = counts.get(name, 0) + 1
-    return counts

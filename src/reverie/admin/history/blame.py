@@ -17,11 +17,8 @@ from reverie.domain.headlines import MERGED_FROM
 from reverie.domain.page import Page
 from reverie.domain.record import Record
 from reverie.domain.similarity.three_way_merge import match_items
-from reverie.domain.text import timestamps, tokenizer
+from reverie.domain.text import timestamps
 from reverie.domain.text.json_values import to_json_object
-
-_ALIKE = 0.5
-"""The share of an archived record's words that must stand in another for its content to have gone there."""
 
 _LONGEST_QUOTE = 120
 
@@ -193,52 +190,26 @@ def find_repetitions(rows: Iterable[JournalEntry]) -> tuple[Repetition, ...]:
             continue
         if after.seen_count <= before.seen_count or row.reason.startswith("undo"):
             continue
-        labels = [label for label in (*after.tags, *after.references)]
         known = {*before.tags, *before.references}
         repetitions.append(
             Repetition(
                 change=row.sequence,
                 at=row.at,
                 actor=row.actor,
-                labels=tuple(label for label in labels if label not in known),
+                labels=tuple(label for label in (*after.tags, *after.references) if label not in known),
             )
         )
     return tuple(repetitions)
 
 
-def find_merged_ids(record: Record, transaction: Sequence[JournalEntry]) -> list[str]:
-    """Return the ids of the records merged into this one in a transaction, or under this headline.
-
-    These are its parts and the ones that its metadata names (`merged_from`). Of those that no metadata names, a record
-    counts if most of its words are here, and no other record of the transaction has more of them.
-
-    Args:
-        record: The record as the transaction left it.
-        transaction: All changes of it.
-    """
-    written: list[Record] = []
-    archived: list[Record] = []
-    for row in transaction:
-        before, after = (None, None) if row.edit is None else (row.edit.before, row.edit.after)
-        if not isinstance(after, Record):
-            continue
-        if not after.archived:
-            written.append(after)
-        elif isinstance(before, Record) and not before.archived:
-            archived.append(after)
-    named = {name for other in written for name in other.metadata.get(MERGED_FROM, "").split()}
-    own = [*record.parts, *record.metadata.get(MERGED_FROM, "").split()]
-    words = {other.id: frozenset(tokenizer.tokenize(other.content)) for other in written}
-    for source in archived:
-        if source.id in named or source.scope != record.scope:
-            continue
-        source_words = frozenset(tokenizer.tokenize(source.content))
-        shares = {
-            name: len(source_words & there) / max(1, len(source_words)) for name, there in words.items()
-        }
-        if shares.get(record.id, 0.0) >= max(_ALIKE, *shares.values()):
-            own.append(source.id)
-    return list(dict.fromkeys(own))
+def find_merged_ids(rows: Iterable[JournalEntry]) -> list[str]:
+    """Return the ids of the parts of a headline, and of the records that `merged_from` in its metadata names."""
+    names: dict[str, None] = {}
+    for row in rows:
+        after = None if row.edit is None else row.edit.after
+        if isinstance(after, Record):
+            names |= dict.fromkeys([*after.parts, *after.metadata.get(MERGED_FROM, "").split()])
+    return list(names)
 
 
 def attribute_lines(rows: Sequence[JournalEntry], changes: Sequence[BlameChange]) -> tuple[BlameLine, ...]:

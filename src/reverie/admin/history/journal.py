@@ -12,7 +12,6 @@ from reverie.admin.history.blame import Blame, BlameLine
 from reverie.admin.history.diff import Difference, compute_difference
 from reverie.admin.history.positions import (
     When,
-    list_transaction_rows,
     sequence_at,
     sequence_before,
 )
@@ -165,7 +164,10 @@ class Journal:
         known = _find_latest_value(rows)
         named = self._extract_named_ids(known)
         records = {record.id: record for record in self._things.records(named) if record.id != id}
-        merged = self._find_merged_records(rows, records) if isinstance(known, Record) else {}
+        found = {
+            name: records.get(name) or self._find_last_known(name) for name in blame.find_merged_ids(rows)
+        }
+        merged = {name: record for name, record in found.items() if record is not None}
         counted = self._until is None and rows[-1].subject in SEARCHABLE
         last_recalled = self._store.cursor(build_recalled_counter(id)) if counted else None
         return Blame(
@@ -206,20 +208,20 @@ class Journal:
             raise NotFound(f"the log {name!r} has no paragraphs: see `reverie history` for what there was")
         lines = []
         for number, paragraph in enumerate(paragraphs, 1):
-            wrote = [row for row in self._select_rows(paragraph.id) if _is_content_change(row)]
-            change = blame.describe_change(wrote[-1]) if wrote and not wrote[-1].forgotten else None
+            rows = self._select_rows(paragraph.id)
+            wrote = next((row for row in reversed(rows) if _is_content_change(row)), None)
+            change = None if wrote is None or wrote.forgotten else blame.describe_change(wrote)
             lines.append(BlameLine(number=number, text=paragraph.content, change=change))
         first = min((line.change for line in lines if line.change), key=lambda c: c.sequence, default=None)
         return Blame(subject="paragraph", id=name, there=True, created=first, lines=tuple(lines))
 
     def _extract_named_ids(self, value: Value | None) -> list[str]:
         """Return the ids that a thing names as its sources, and the turns at the places it names."""
-        texts: Iterable[str] = ()
+        texts: list[str] = []
         if isinstance(value, Record):
-            texts = (value.source, *value.references, *value.metadata.values())
+            texts = [value.source, *value.references, *value.metadata.values()]
         elif isinstance(value, Paragraph):
-            texts = (value.source,)
-        texts = list(texts)
+            texts = [value.source]
         named = [name for text in texts for name in _ID.findall(text)]
         for text in texts:
             session, _, place = text.removeprefix(_SESSION).rpartition("#")
@@ -236,22 +238,6 @@ class Journal:
         texts = (value.source, *value.references, *value.metadata.values())
         named = [text.removeprefix(_SESSION) for text in texts if text.startswith(_SESSION)]
         return tuple(dict.fromkeys(name.rpartition("#")[0] or name for name in named if name))
-
-    def _find_merged_records(
-        self, rows: Sequence[JournalEntry], named: dict[str, Record]
-    ) -> dict[str, Record]:
-        """Return the present or last versions of the records merged into this one, by id."""
-        merged: dict[str, Record] = {}
-        for row in rows:
-            after = None if row.edit is None else row.edit.after
-            if not isinstance(after, Record) or after.archived or not _is_content_change(row):
-                continue
-            together = list_transaction_rows(self._store, row.sequence)
-            for name in blame.find_merged_ids(after, together):
-                record = named.get(name) or self._find_last_known(name)
-                if record is not None:
-                    merged[name] = record
-        return merged
 
     def _find_last_known(self, id: str) -> Record | None:
         """Return the present or the last version of a record."""

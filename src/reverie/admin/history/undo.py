@@ -6,10 +6,10 @@ erased.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, assert_never
+from typing import Any
 
 from reverie.admin.history.diff import Difference
 from reverie.admin.history.positions import (
@@ -95,15 +95,6 @@ class UndoResult:
         return values | {"made": [row.sequence for row in self.rows], "dry_run": self.dry_run}
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """Changes to undo, in order, and whether they are all since the first."""
-
-    rows: Sequence[JournalEntry]
-    is_tail: bool
-    reason: str
-
-
 _FORGOTTEN = "what was before has been forgotten for good"
 
 
@@ -128,14 +119,14 @@ class Undo:
 
         def attempt(tries: int) -> UndoResult:
             sequence = self._store.sequence()
-            asked = self._resolve_request(what, batch, since)
+            rows, reason = self._resolve_request(what, batch, since)
             thinned = read_thinned(self._store)
-            undone, left = _partition_rows(asked, thinned)
+            undone, left = _partition_rows(rows, thinned)
             edits = list(self._build_edits(undone))
-            if left and (torn := self._find_torn_sessions(edits)):
-                undone, left = _partition_rows(asked, thinned, torn)
+            if left and (torn := dict(self._find_torn_sessions(edits))):
+                undone, left = _partition_rows(rows, thinned, torn)
                 edits = list(self._build_edits(undone))
-            if not asked.is_tail:
+            if since is None:
                 self._refuse_broken(edits)
             result = UndoResult(
                 changes=tuple(row.sequence for row in reversed(undone)),
@@ -146,7 +137,7 @@ class Undo:
             if dry_run or not edits:
                 return result
             since_checked = sequence if tries < _PATIENT else None
-            committed = self._writer.commit(edits, reason=asked.reason, since=since_checked)
+            committed = self._writer.commit(edits, reason=reason, since=since_checked)
             return replace(result, rows=tuple(committed))
 
         return self._writer.retrying(attempt, attempts=_ATTEMPTS)
@@ -158,14 +149,15 @@ class Undo:
         what: int | JournalEntry | Iterable[int | JournalEntry] | None,
         batch: int | None,
         since: When | None,
-    ) -> _Asked:
+    ) -> tuple[Sequence[JournalEntry], str]:
+        """Return the changes to undo, in order, and the reason that the journal gives for it."""
         if since is not None:
             after = sequence_before(self._store, since)
             rows = list(iter_rows_forwards(self._store, after=after))
-            return _Asked(rows, True, _format_reason([row.sequence for row in rows]))
+            return rows, _format_reason(rows)
         if batch is not None:
             rows = list_transaction_rows(self._store, self._validate_number(batch, "batch"))
-            return _Asked(rows, False, _format_reason([row.sequence for row in rows]))
+            return rows, _format_reason(rows)
         if isinstance(what, JournalEntry) or not isinstance(what, Iterable):
             what = [] if what is None else [what]
         numbers = {
@@ -178,9 +170,8 @@ class Undo:
                 until = read_thinned(self._store)
                 why = explain_thinned(until) if row.sequence <= until else _FORGOTTEN
                 raise InvalidInput(f"change {row.sequence} cannot be undone: {why}")
-        reason = _format_reason([row.sequence for row in rows])
         ends = {row.sequence: row for row in (*rows, *self._list_ends(rows))}
-        return _Asked([ends[number] for number in sorted(ends)], False, reason)
+        return [ends[number] for number in sorted(ends)], _format_reason(rows)
 
     def _list_ends(self, rows: Iterable[JournalEntry]) -> Iterator[JournalEntry]:
         """Yield the changes that ended other records for a record that is undone here, and that still stand."""
@@ -220,29 +211,40 @@ class Undo:
             if now[name] != value:
                 yield Change(before=value, after=now[name])
 
-    def _find_torn_sessions(self, edits: Sequence[Change]) -> set[str]:
-        """Return sessions whose turns would come back without the session or without earlier turns.
-
-        Those turns were erased after the session was deleted, so nothing links them to it any more.
-        """
-        torn: set[str] = set()
+    def _find_torn_sessions(self, edits: Sequence[Change]) -> Iterator[tuple[str, str]]:
+        """Yield the sessions of which turns would be left without the session or without earlier turns, and why."""
         exists: dict[str, bool] = {}
         places: dict[str, set[int]] = {}
         for edit in edits:
-            before, after = edit.before, edit.after
-            if isinstance(edit.value, SessionState):
-                exists[edit.id] = after is not None
-            elif isinstance(edit.value, Turn):
-                session = edit.value.session
-                if session not in places:
-                    exists.setdefault(session, self._store.session(session) is not None)
-                    places[session] = {turn.position for turn in self._store.turns(session=session)}
-                places[session] -= {turn.position for turn in (before,) if isinstance(turn, Turn)}
-                places[session] |= {turn.position for turn in (after,) if isinstance(turn, Turn)}
-                if after is not None and not exists[session]:
-                    torn.add(session)
-        gaps = (name for name, positions in places.items() if positions != set(range(len(positions))))
-        return torn.union(gaps)
+            value = edit.value
+            if not isinstance(value, Turn | SessionState):
+                continue
+            name = value.session if isinstance(value, Turn) else value.id
+            if name not in places:
+                places[name] = self._list_positions(name)
+                exists[name] = self._store.session(name) is not None
+            if isinstance(value, SessionState):
+                exists[name] = edit.after is not None
+                if places[name] and not exists[name]:
+                    yield name, f"session {name!r} has turns: undo what added them too, or everything since"
+            elif edit.after is None:
+                places[name].discard(value.position)
+            else:
+                places[name].add(value.position)
+                if not exists[name]:
+                    yield name, f"the session {name!r} of turn {value.id!r} has gone: undo that too"
+        for name, positions in places.items():
+            missing = next((n for n in range(len(positions)) if n not in positions), None)
+            if missing is not None:
+                yield (
+                    name,
+                    f"session {name!r} would have later turns but none at position {missing}: turns in the "
+                    "middle cannot go, nor come back, without the later ones; undo these too",
+                )
+
+    def _list_positions(self, session: str) -> set[int]:
+        last = self._store.turns(session=session, start=-1)
+        return set(range(last[0].position + 1)) if last else set()
 
     def _fetch_present(self, rows: Sequence[JournalEntry]) -> dict[Name, Value | None]:
         """Return the present versions of changed things."""
@@ -257,19 +259,15 @@ class Undo:
         return now
 
     def _read(self, subject: Subject, names: Sequence[str]) -> Iterable[Value]:
-        match subject:
-            case "record":
-                return self._store.records(names)
-            case "turn":
-                return self._store.turns(names)
-            case "session":
-                return [state for name in names if (state := self._store.session(name)) is not None]
-            case "page":
-                return self._store.pages(names)
-            case "paragraph":
-                return self._store.paragraphs(names)
-            case _:
-                assert_never(subject)
+        if subject == "session":
+            return [state for name in names if (state := self._store.session(name)) is not None]
+        read: Mapping[Subject, Callable[[Sequence[str]], Iterable[Value]]] = {
+            "record": self._store.records,
+            "turn": self._store.turns,
+            "page": self._store.pages,
+            "paragraph": self._store.paragraphs,
+        }
+        return read[subject](names)
 
     def _explain_clash(self, row: JournalEntry, clash: _Clash, undone: set[int]) -> str:
         assert row.edit is not None
@@ -286,43 +284,12 @@ class Undo:
 
     def _refuse_broken(self, edits: Sequence[Change]) -> None:
         """Raise `Conflict` if some of the result could not exist without the rest."""
+        for _, why in self._find_torn_sessions(edits):
+            raise Conflict(why)
         final = {(edit.subject, edit.id): edit.after for edit in edits}
-        places = self._compute_positions(edits)
-        for name, positions in places.items():
-            missing = next((n for n in range(len(positions)) if n not in positions), None)
-            if missing is not None:
-                raise Conflict(
-                    f"session {name!r} would have later turns but none at position {missing}: turns in the "
-                    "middle cannot go, nor come back, without the later ones; undo these too"
-                )
-        for (subject, name), value in final.items():
+        for value in final.values():
             if isinstance(value, Record):
                 self._refuse_twin(value, final)
-            elif isinstance(value, Turn) and not self._is_there(value.session, final):
-                raise Conflict(f"the session {value.session!r} of turn {name!r} has gone: undo that too")
-            elif (
-                subject == "session"
-                and value is None
-                and len(places.get(name, range(self._count_turns(name))))
-            ):
-                raise Conflict(f"session {name!r} has turns: undo what added them too, or everything since")
-
-    def _compute_positions(self, edits: Sequence[Change]) -> dict[str, set[int]]:
-        """Return the positions of the turns in each session that would lose or gain some."""
-        places: dict[str, set[int]] = {}
-        for edit in edits:
-            for turn in (edit.before, edit.after):
-                if isinstance(turn, Turn):
-                    if turn.session not in places:
-                        places[turn.session] = set(range(self._count_turns(turn.session)))
-                    positions = places[turn.session]
-                    positions.add(turn.position) if turn is edit.after else positions.discard(turn.position)
-        return places
-
-    def _is_there(self, session: str, final: dict[Name, Value | None]) -> bool:
-        if ("session", session) in final:
-            return final["session", session] is not None
-        return self._store.session(session) is not None
 
     def _refuse_twin(self, record: Record, final: dict[Name, Value | None]) -> None:
         twin = None if record.archived else self._store.record_like(record.scope, record.fingerprint)
@@ -331,11 +298,6 @@ class Undo:
                 f"record {record.id!r} would say the same as the live record {twin.id!r}: "
                 "archive that one first"
             )
-
-    def _count_turns(self, session: str) -> int:
-        """Return the number of turns of a session."""
-        last = self._store.turns(session=session, start=-1)
-        return last[0].position + 1 if last else 0
 
 
 class _Clash(Exception):
@@ -388,7 +350,7 @@ def _find_changed_ranges(
 
 
 def _partition_rows(
-    asked: _Asked, thinned: int, torn: Collection[str] = ()
+    rows: Sequence[JournalEntry], thinned: int, torn: Collection[str] = ()
 ) -> tuple[list[JournalEntry], tuple[NotUndone, ...]]:
     """Split changes into those that can be undone and those whose content was erased.
 
@@ -397,13 +359,13 @@ def _partition_rows(
     """
     cut: dict[int, int] = {}
     sessions: set[str] = set(torn)
-    for row in asked.rows:
+    for row in rows:
         if row.forgotten:
             cut[row.key] = row.sequence
             sessions |= _extract_session(row)
     undone: list[JournalEntry] = []
     left: dict[int, list[JournalEntry]] = {}
-    for row in asked.rows:
+    for row in rows:
         if row.sequence <= cut.get(row.key, 0) or _extract_session(row) & sessions:
             left.setdefault(row.key, []).append(row)
         else:
@@ -432,16 +394,19 @@ def _extract_session(row: JournalEntry) -> set[str]:
 
 def _compute_net_differences(edits: Sequence[Change]) -> tuple[Difference, ...]:
     """Return the net change of each thing."""
-    differences: dict[Name, Difference] = {}
+    before: dict[Name, Value | None] = {}
     for edit in edits:
-        name = (edit.subject, edit.id)
-        before = differences[name].before if name in differences else edit.before
-        differences[name] = Difference(subject=edit.subject, id=edit.id, before=before, after=edit.after)
-    return tuple(one for one in differences.values() if one.before != one.after)
+        before.setdefault((edit.subject, edit.id), edit.before)
+    after = {(edit.subject, edit.id): edit.after for edit in edits}
+    return tuple(
+        Difference(subject=name[0], id=name[1], before=before[name], after=after[name])
+        for name in before
+        if before[name] != after[name]
+    )
 
 
-def _format_reason(numbers: Sequence[int]) -> str:
-    return f"{UNDO}{_format_changes(numbers)}"
+def _format_reason(rows: Sequence[JournalEntry]) -> str:
+    return f"{UNDO}{_format_changes([row.sequence for row in rows])}"
 
 
 def _format_changes(numbers: Sequence[int]) -> str:

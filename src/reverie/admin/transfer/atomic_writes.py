@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import io
 import os
 import re
 import secrets
@@ -12,47 +11,25 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, TextIO
+from typing import BinaryIO
 
 from reverie.domain.errors import InvalidInput, StoreUnavailable
 from reverie.files.disk.rename import rename_to_new
-from reverie.stores.sqlite.migrations import sync_folder
+from reverie.stores.sqlite.migrations import make_folder, sync_folder
 
 _ABANDONED_S = 600.0
 
 
-class AtomicTree:
-    """A folder while it is written, under a temporary name."""
+def write_private_file(path: Path, texts: Iterable[str]) -> None:
+    """Write a new text file, and make the folders above it, for the owner alone.
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self._made: set[Path] = {folder}
-
-    def write(self, name: str, texts: Iterable[str]) -> None:
-        """Write a text file and create the folders above it.
-
-        Args:
-            name: Its path below the folder, with `/`.
-            texts: The content in pieces.
-        """
-        self.write_bytes(name, (text.encode() for text in texts))
-
-    def write_bytes(self, name: str, data: Iterable[bytes]) -> None:
-        """Write a binary file and create the folders above it."""
-        path = self.folder / name
-        self._make(path.parent)
-        handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-        with os.fdopen(handle, "wb") as file:
-            os.fchmod(handle, 0o600)
-            for piece in data:
-                file.write(piece)
-
-    def _make(self, folder: Path) -> None:
-        if folder not in self._made:
-            self._make(folder.parent)
-            folder.mkdir(mode=0o700, exist_ok=True)
-            folder.chmod(0o700)
-            self._made.add(folder)
+    Args:
+        path: The file.
+        texts: The content in pieces.
+    """
+    make_folder(path.parent)
+    with _open_private(path) as file:
+        file.writelines(text.encode() for text in texts)
 
 
 @contextmanager
@@ -66,38 +43,17 @@ def create_file(path: Path, *, overwrite: bool) -> Iterator[BinaryIO]:
         InvalidInput: the name is taken.
         StoreUnavailable: it cannot be written.
     """
-    refuse_taken(path, overwrite=overwrite)
-    _remove_leftovers(path)
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(6)}.new")
-    try:
-        handle = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
-        with os.fdopen(handle, "w+b") as file:
-            os.fchmod(handle, 0o600)
+    with _choose_draft(path, overwrite=overwrite) as draft:
+        with _open_private(draft) as file:
             yield file
             file.flush()
-            os.fsync(handle)
+            os.fsync(file.fileno())
         publish(draft, path, overwrite=overwrite)
-        sync_folder(path.parent)
-    except OSError as error:
-        raise build_unwritable_error(path, error) from error
-    finally:
-        with suppress(OSError):
-            draft.unlink(missing_ok=True)
 
 
 @contextmanager
-def create_text_file(path: Path, *, overwrite: bool) -> Iterator[TextIO]:
-    """Open a UTF-8 text file the same way, without translation of line ends."""
-    with create_file(path, overwrite=overwrite) as file:
-        text = io.TextIOWrapper(file, encoding="utf-8", newline="")
-        yield text
-        text.flush()
-        text.detach()
-
-
-@contextmanager
-def create_folder(path: Path) -> Iterator[AtomicTree]:
-    """Create a folder; it gets its name when it is complete.
+def create_folder(path: Path) -> Iterator[Path]:
+    """Create a folder and yield its temporary name; it gets its own name when it is complete.
 
     Args:
         path: The name of the folder; an empty folder is replaced.
@@ -106,21 +62,36 @@ def create_folder(path: Path) -> Iterator[AtomicTree]:
         InvalidInput: the name is taken.
         StoreUnavailable: it cannot be written.
     """
-    refuse_taken(path, overwrite=False, empty_folder=True)
+    with _choose_draft(path, empty_folder=True) as draft:
+        make_folder(draft)
+        yield draft
+        try:
+            os.rename(draft, path)  # over an empty folder, and over nothing else
+        except OSError as error:
+            if error.errno in {errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR}:
+                raise _build_taken_error(path) from None
+            raise
+
+
+@contextmanager
+def _choose_draft(path: Path, *, overwrite: bool = False, empty_folder: bool = False) -> Iterator[Path]:
+    """Yield the temporary name of a file or folder, and remove what is left there at the end."""
+    _refuse_taken(path, overwrite=overwrite, empty_folder=empty_folder)
     _remove_leftovers(path)
     draft = path.with_name(f".{path.name}.{secrets.token_hex(6)}.new")
     try:
-        draft.mkdir(mode=0o700)
-        draft.chmod(0o700)
-        yield AtomicTree(draft)
-        os.rename(draft, path)  # over an empty folder, and over nothing else
+        yield draft
         sync_folder(path.parent)
     except OSError as error:
-        if error.errno in {errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR}:
-            raise build_taken_error(path) from None
         raise build_unwritable_error(path, error) from error
     finally:
-        shutil.rmtree(draft, ignore_errors=True)
+        _remove(draft)
+
+
+def _open_private(path: Path) -> BinaryIO:
+    handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
+    os.fchmod(handle, 0o600)
+    return os.fdopen(handle, "w+b")
 
 
 def _remove_leftovers(path: Path) -> None:
@@ -133,13 +104,18 @@ def _remove_leftovers(path: Path) -> None:
                 continue
             if max(each.lstat().st_mtime for each in (draft, *draft.rglob("*"))) > limit:
                 continue
-            if draft.is_dir() and not draft.is_symlink():
-                shutil.rmtree(draft, ignore_errors=True)
-            else:
-                draft.unlink(missing_ok=True)
+            _remove(draft)
 
 
-def refuse_taken(path: Path, *, overwrite: bool, empty_folder: bool = False) -> None:
+def _remove(draft: Path) -> None:
+    with suppress(OSError):
+        if draft.is_dir() and not draft.is_symlink():
+            shutil.rmtree(draft, ignore_errors=True)
+        else:
+            draft.unlink(missing_ok=True)
+
+
+def _refuse_taken(path: Path, *, overwrite: bool, empty_folder: bool = False) -> None:
     """Raise `InvalidInput` if the name is taken or its folder is missing.
 
     Args:
@@ -156,13 +132,12 @@ def refuse_taken(path: Path, *, overwrite: bool, empty_folder: bool = False) -> 
         with suppress(OSError):
             if empty_folder and not any(path.iterdir()):
                 return
-        raise build_taken_error(path)
+        raise _build_taken_error(path)
     if not overwrite and os.path.lexists(path):
-        raise build_taken_error(path)
+        raise _build_taken_error(path)
 
 
-def build_taken_error(path: Path) -> InvalidInput:
-    """Return the error for a name that is taken."""
+def _build_taken_error(path: Path) -> InvalidInput:
     what = ", as a folder that is not empty" if path.is_dir() else ""
     return InvalidInput(f"{str(path)!r} is there already{what}: choose another name")
 
@@ -186,4 +161,4 @@ def publish(draft: Path, path: Path, *, overwrite: bool) -> None:
     try:
         rename_to_new(os.fspath(draft), os.fspath(path))
     except FileExistsError:
-        raise build_taken_error(path) from None
+        raise _build_taken_error(path) from None

@@ -25,6 +25,7 @@ import secrets
 import shutil
 import zipfile
 import zlib
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
@@ -159,25 +160,25 @@ def make(
         scratch = _make_scratch_folder(path.parent, f".{path.name}.", cleaning)
         copy = scratch / DATABASE
         store.backup(copy)
-        about = _examine_copy(copy)
         files = [(DATABASE, copy), *_list_profile_files(profile, also)]
         manifest = {
             "format": FORMAT,
             "version": VERSION,
             "reverie": installed("reverie"),
             "made_at": timestamps.format_time(at),
-            **about,
+            **_examine_copy(copy),
         }
         _pack(file, files, manifest, report)
-        _verify(file, path)
-        size = file.seek(0, os.SEEK_END)
-    names = tuple(name.removeprefix(f"{PROFILE}/") for name, _ in files[1:])
-    return Backup(path=path, made_at=at, size=size, profile=names, **about)
+        file.flush()
+        with _Opened(file, path) as archive:
+            for name in archive.files:
+                deque(archive.pieces(name), maxlen=0)  # compares it with its checksum
+            return archive.backup()
 
 
 def _examine_copy(database: Path) -> dict[str, int]:
     """Return the counts of a database copy; raise `StoreCorrupt` if it is damaged."""
-    with closing(SQLiteStore(database, analyse=analyze, create=False)) as store:
+    with closing(_open_store(database)) as store:
         problems = store.check()
         damaged = [problem for problem in problems if "damaged" in problem.what]
         if damaged:
@@ -238,15 +239,6 @@ def _build_zip_entry(name: str) -> zipfile.ZipInfo:
     return entry
 
 
-def _verify(file: BinaryIO, path: Path) -> None:
-    """Compare every file of a finished backup with its checksum."""
-    file.flush()
-    with _Opened(file, path) as archive:
-        for name in archive.files:
-            for _ in archive.pieces(name):
-                pass
-
-
 # -- reading -----------------------------------------------------------------------------------------------
 
 
@@ -261,6 +253,7 @@ class _Opened:
 
     def __init__(self, file: IO[bytes], path: Path) -> None:
         self._path = path
+        self._file = file
         self._archive = self._translate_errors(lambda: zipfile.ZipFile(file))
         self.manifest = self._read_manifest()
         self.files = self._parse_files()
@@ -280,9 +273,8 @@ class _Opened:
         except (KeyError, TypeError, ValueError):
             raise self._build_damaged_error("its manifest is not complete") from None
         profile = tuple(name.removeprefix(f"{PROFILE}/") for name in self.files if name != DATABASE)
-        return Backup(
-            path=self._path, made_at=made_at, size=self._path.stat().st_size, profile=profile, **counts
-        )
+        size = os.fstat(self._file.fileno()).st_size
+        return Backup(path=self._path, made_at=made_at, size=size, profile=profile, **counts)
 
     def pieces(self, name: str) -> Iterator[bytes]:
         """Yield one file in pieces, and compare it with its checksum at the end."""
@@ -343,15 +335,12 @@ class _Opened:
         try:
             return act()
         except zipfile.BadZipFile as error:
-            if not self._has_zip_header():
+            self._file.seek(0)
+            if self._file.read(2) != b"PK":
                 raise self._build_foreign_error("it is no zip archive") from None
             raise self._build_damaged_error(str(error)) from None
         except (zlib.error, EOFError, OSError, ValueError, NotImplementedError, RuntimeError) as error:
             raise self._build_damaged_error(str(error)) from None
-
-    def _has_zip_header(self) -> bool:
-        with safe_reading.open_file(self._path) as file:
-            return file.read(2) == b"PK"
 
     def _build_damaged_error(self, what: str) -> StoreCorrupt:
         return StoreCorrupt(
@@ -558,11 +547,11 @@ class _Recovery:
 
     def _choose_aside_path(self) -> Path:
         stamp = self._moment.astimezone(UTC).strftime("%Y%m%dT%H%M%SZ")
-        name, number = f"before-recovery-{stamp}", 1
-        while (self._place / name).exists():
+        place, number = self._place / f"before-recovery-{stamp}", 1
+        while place.exists():
             number += 1
-            name = f"before-recovery-{stamp}-{number}"
-        return self._place / name
+            place = self._place / f"before-recovery-{stamp}-{number}"
+        return place
 
     def _put_profile(self, aside: Path) -> None:
         for name in self._profile:
@@ -573,11 +562,8 @@ class _Recovery:
                 aside_path.chmod(0o600)
             if name in self._differing or not present.exists():
                 make_folder(present.parent)
-                self._write_profile(new.read_bytes(), present)
-
-    def _write_profile(self, data: bytes, target: Path) -> None:
-        with create_file(target, overwrite=True) as file:
-            file.write(data)
+                with create_file(present, overwrite=True) as file:
+                    file.write(new.read_bytes())
 
 
 def _ensure_folder(folder: Path) -> Path:

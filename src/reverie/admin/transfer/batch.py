@@ -10,18 +10,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections import ChainMap, Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
-from typing import TypeVar
+from types import MappingProxyType
+from typing import Any, TypeVar
 
 from reverie.admin.transfer.items import (
     SOURCE_ID,
-    FoundPage,
-    FoundParagraph,
-    FoundRecord,
     FoundTurns,
+    FoundValue,
     Item,
     Reason,
     Skipped,
@@ -41,6 +40,7 @@ from reverie.stores.tombstones import drop_forgotten, is_forgotten
 _T = TypeVar("_T", Record, Turn, Paragraph)
 
 _MARK = 8
+_STORED = ("sessions", "pages", "cursors")
 
 
 @dataclass(slots=True)
@@ -52,28 +52,28 @@ class SeenItems:
         said: Ids of live records, by scope and fingerprint.
         sessions: Sessions that were created.
         pages: Present pages.
-        had: For each log, the number of each text when the import began.
         cursors: Cursors with the imported lines of pages.
-        found: For each log, the number of each of these texts met in the source.
+        found: The number of each text of a log met in the source, by log and text.
+        had: For each log, the number of each text when the import began.
     """
 
-    ids: dict[tuple[type, str], str] = field(default_factory=dict)
-    said: dict[tuple[str, str], str] = field(default_factory=dict)
-    sessions: dict[str, SessionState] = field(default_factory=dict)
-    pages: dict[str, Page] = field(default_factory=dict)
-    cursors: dict[str, str | None] = field(default_factory=dict)
-    found: dict[str, Counter[str]] = field(default_factory=dict)
-    had: dict[str, Counter[str]] = field(default_factory=dict, repr=False)
+    ids: ChainMap[tuple[type, str], str] = field(default_factory=ChainMap)
+    said: ChainMap[tuple[str, str], str] = field(default_factory=ChainMap)
+    sessions: ChainMap[str, SessionState] = field(default_factory=ChainMap)
+    pages: ChainMap[str, Page] = field(default_factory=ChainMap)
+    cursors: ChainMap[str, str | None] = field(default_factory=ChainMap)
+    found: ChainMap[tuple[str, str], int] = field(default_factory=ChainMap)
+    had: ChainMap[str, Counter[str]] = field(default_factory=ChainMap)
 
-    def add(self, other: SeenItems) -> None:
-        """Add the things met by another batch."""
-        self.ids |= other.ids
-        self.said |= other.said
-        self.sessions |= other.sessions
-        self.pages |= other.pages
-        self.cursors |= other.cursors
-        for name, counted in other.found.items():
-            self.found.setdefault(name, Counter()).update(counted)
+    def branch(self) -> SeenItems:
+        """Return the same things, to which a batch adds without changing these."""
+        return SeenItems(*(getattr(self, each.name).new_child() for each in fields(self)))
+
+    def accept(self, batch: SeenItems, *, committed: bool) -> None:
+        """Add what a batch met; what was committed is read from the store, where others may change it."""
+        for each in fields(self):
+            if not (committed and each.name in _STORED):
+                getattr(self, each.name).update(getattr(batch, each.name).maps[0])
 
 
 class ImportBatch:
@@ -85,27 +85,17 @@ class ImportBatch:
         skipped: What it leaves out.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        before: SeenItems,
-        *,
-        now: datetime,
-        dry_run: bool,
-    ) -> None:
+    def __init__(self, store: Store, before: SeenItems, *, now: datetime) -> None:
         """Begin a batch.
 
         Args:
             before: Things that earlier batches met.
-            dry_run: Whether earlier batches were not committed.
         """
-        self.met = SeenItems()
+        self.met = before.branch()
         self.taken = Counter[str]()
         self.skipped: list[Skipped] = []
         self._store = store
-        self._before = before
         self._now = now
-        self._dry_run = dry_run
         self._edits: list[Change] = []
         self._pages: dict[str, Change] = {}
         self._following: dict[str, int] = {}
@@ -118,21 +108,21 @@ class ImportBatch:
     def add(self, item: Item) -> None:
         """Decide about one item."""
         match item:
-            case FoundRecord():
-                self._add_record(item)
             case FoundTurns():
                 self._add_turns(item)
-            case FoundPage():
-                self._add_page(item)
-            case FoundParagraph():
-                self._add_paragraph(item)
             case Skipped():
                 self.skipped.append(item)
+            case FoundValue(value=Record() as record):
+                self._add_record(record, item)
+            case FoundValue(value=Page() as page):
+                self._add_page(page, item.place)
+            case FoundValue(value=Paragraph() as paragraph):
+                self._add_paragraph(paragraph, item)
 
     # -- records ---------------------------------------------------------------------------------------
 
-    def _add_record(self, item: FoundRecord) -> None:
-        record, stored, is_repeated = self._resolve_identity(item.record, item.form, self._find_stored_record)
+    def _add_record(self, record: Record, item: FoundValue) -> None:
+        record, stored, is_repeated = self._resolve_identity(record, item.form)
         if is_repeated:
             self._skip("record", item.place, "repeated", f"record {record.id!r}")
         elif stored is not None:
@@ -148,17 +138,12 @@ class ImportBatch:
             if not record.archived:
                 self.met.said[record.scope, record.fingerprint] = record.id
 
-    def _find_stored_record(self, name: str) -> Record | None:
-        records = self._store.records([name])
-        return records[0] if records else None
-
     def _find_twin(self, record: Record) -> str | None:
         """Return the id of a live record with the same content, here or earlier in the source."""
         if record.archived:
             return None
         identity = (record.scope, record.fingerprint)
-        earlier = self.met.said.get(identity) or self._before.said.get(identity)
-        if earlier is not None:
+        if (earlier := self.met.said.get(identity)) is not None:
             return earlier
         twin = self._store.record_like(*identity)
         return None if twin is None else twin.id
@@ -193,15 +178,8 @@ class ImportBatch:
 
     def _select_fresh_turns(self, item: FoundTurns, left_out: Counter[Reason]) -> Iterator[Turn]:
         stored = self._find_stored_turns([turn.id for turn in item.turns])
-
-        def look(name: str) -> Turn | None:
-            if name in stored:
-                return stored[name]
-            found = self._store.turns([name])
-            return found[0] if found else None
-
         for each in item.turns:
-            turn, here, is_repeated = self._resolve_identity(each, item.form, look)
+            turn, here, is_repeated = self._resolve_identity(each, item.form, stored)
             if is_repeated:
                 left_out["repeated"] += 1
             elif here is not None:
@@ -222,10 +200,7 @@ class ImportBatch:
         return {name: turns.get(name) for name in names}
 
     def _find_session(self, name: str) -> SessionState | None:
-        if name in self.met.sessions:
-            return self.met.sessions[name]
-        stored = self._store.session(name)
-        return self._before.sessions.get(name) if stored is None and self._dry_run else stored
+        return self.met.sessions.get(name) or self._store.session(name)
 
     def _get_next_position(self, session: str) -> int:
         if session not in self._following:
@@ -235,23 +210,23 @@ class ImportBatch:
 
     # -- pages and logs --------------------------------------------------------------------------------
 
-    def _add_page(self, item: FoundPage) -> None:
-        page = drop_forgotten(self._store, item.page)
-        if lines := item.page.content.count("\n") - page.content.count("\n"):
-            self._skip("page", item.place, "forgotten", "lines of it", lines)
+    def _add_page(self, found: Page, place: str) -> None:
+        page = drop_forgotten(self._store, found)
+        if lines := found.content.count("\n") - page.content.count("\n"):
+            self._skip("page", place, "forgotten", "lines of it", lines)
         stored = self._find_page(page.name)
         if stored is not None and stored.content == page.content:
-            self._skip("page", item.place, "known", f"page {page.name!r}")
+            self._skip("page", place, "known", f"page {page.name!r}")
             return
         after = page if stored is None else self._add_missing_lines(stored, page)
         if len(after.content) > LONGEST_PAGE:
             detail = f"page {page.name!r} would have over {LONGEST_PAGE:,} characters: shorten it first"
-            self._skip("page", item.place, "too large", detail)
+            self._skip("page", place, "too large", detail)
             return
         self._keep_lines(page)
         if after == stored:
             detail = f"page {page.name!r} has every line, or had it once"
-            self._skip("page", item.place, "known", detail)
+            self._skip("page", place, "known", detail)
             return
         pending = self._pages.get(page.name)
         before = stored if pending is None else pending.before
@@ -260,12 +235,7 @@ class ImportBatch:
         self.taken["page"] += 1
 
     def _find_page(self, name: str) -> Page | None:
-        if name in self.met.pages:
-            return self.met.pages[name]
-        if self._dry_run and name in self._before.pages:
-            return self._before.pages[name]
-        pages = self._store.pages([name])
-        return pages[0] if pages else None
+        return self.met.pages.get(name) or next(iter(self._store.pages([name])), None)
 
     def _add_missing_lines(self, stored: Page, page: Page) -> Page:
         present = {line.strip() for line in stored.content.split("\n")}
@@ -284,16 +254,10 @@ class ImportBatch:
 
     def _read_cursor(self, page: str) -> str | None:
         name = build_import_cursor(page)
-        if name in self.met.cursors:
-            return self.met.cursors[name]
-        if self._dry_run and name in self._before.cursors:
-            return self._before.cursors[name]
-        return self._store.cursor(name)
+        return self.met.cursors.get(name) or self._store.cursor(name)
 
-    def _add_paragraph(self, item: FoundParagraph) -> None:
-        paragraph, stored, is_repeated = self._resolve_identity(
-            item.paragraph, item.form, self._find_stored_paragraph
-        )
+    def _add_paragraph(self, paragraph: Paragraph, item: FoundValue) -> None:
+        paragraph, stored, is_repeated = self._resolve_identity(paragraph, item.form)
         if is_repeated:
             self._skip("paragraph", item.place, "repeated", f"paragraph {paragraph.id!r}")
         elif self._is_known_paragraph(paragraph, stored is not None, item.form):
@@ -308,10 +272,6 @@ class ImportBatch:
             self._last[paragraph.page] = paragraph.position
             self._take(paragraph)
 
-    def _find_stored_paragraph(self, name: str) -> Paragraph | None:
-        paragraphs = self._store.paragraphs([name])
-        return paragraphs[0] if paragraphs else None
-
     def _is_known_paragraph(self, paragraph: Paragraph, is_here: bool, form: str) -> bool:
         """Whether the log has a paragraph, by id or, for ids derived from the text, by its text.
 
@@ -320,12 +280,12 @@ class ImportBatch:
         name, content = paragraph.page, paragraph.content
         if not form:
             return is_here
-        if name not in self._before.had:
-            self._before.had[name] = Counter(each.content for each in self._store.paragraphs(page=name))
-        matched = sum(met.found.get(name, Counter())[content] for met in (self.met, self._before))
-        has_more = self._before.had[name][content] > matched
+        if name not in self.met.had:
+            self.met.had[name] = Counter(each.content for each in self._store.paragraphs(page=name))
+        matched = self.met.found.get((name, content), 0)
+        has_more = self.met.had[name][content] > matched
         if is_here or has_more:
-            self.met.found.setdefault(name, Counter())[content] += 1
+            self.met.found[name, content] = matched + 1
         return is_here or has_more
 
     def _get_last_position(self, page: str) -> float:
@@ -337,18 +297,21 @@ class ImportBatch:
     # -- all of them -----------------------------------------------------------------------------------
 
     def _resolve_identity(
-        self, value: _T, form: str, stored: Callable[[str], _T | None]
+        self, value: _T, form: str, known: Mapping[str, _T | None] = MappingProxyType({})
     ) -> tuple[_T, _T | None, bool]:
-        """Return the thing under its final id, its stored version, and whether it was met before."""
+        """Return the thing under its final id, its stored version, and whether it was met before.
+
+        Args:
+            known: Stored versions that have been read already, by id.
+        """
         first, attempt = value, 0
         while True:
             mark = _mark(value)
-            name = (type(value), value.id)
-            met = self.met.ids.get(name) or self._before.ids.get(name)
+            met = self.met.ids.get((type(value), value.id))
             if met is not None and (not form or met == mark):
                 return value, None, True
             try:
-                here = stored(value.id)
+                here = known[value.id] if value.id in known else self._read_stored(value)
             except StoreCorrupt:
                 here = value  # something that cannot be read is here; it is not to be doubled
             if met is None and (
@@ -357,6 +320,14 @@ class ImportBatch:
                 return value, here, False
             attempt += 1
             value = replace(value, id=build_alternative_id(first, form, attempt))
+
+    def _read_stored(self, value: _T) -> _T | None:
+        read: Mapping[type, Callable[[Sequence[str]], Sequence[Any]]] = {
+            Record: self._store.records,
+            Turn: self._store.turns,
+            Paragraph: self._store.paragraphs,
+        }
+        return next(iter(read[type(value)]([value.id])), None)
 
     def _is_forgotten(self, value: Value) -> bool:
         return bool(is_forgotten(self._store, [value]))

@@ -10,20 +10,19 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Literal, TypeVar, get_args
 
-from reverie.admin.transfer.atomic_writes import create_folder, create_text_file
+from reverie.admin.transfer.atomic_writes import create_file, create_folder
 from reverie.admin.transfer.formats.native.jsonl import JsonlWriter
 from reverie.admin.transfer.formats.native.markdown import MarkdownWriter
 from reverie.admin.transfer.items import Skipped
-from reverie.domain.conversation import SessionOverview, SessionState, Turn
+from reverie.domain.conversation import SessionOverview, Turn
 from reverie.domain.errors import InvalidInput, StoreCorrupt
 from reverie.domain.filter import Filter, parse_values
-from reverie.domain.page import Page, Paragraph
 from reverie.domain.record import Record
 from reverie.domain.scope import EVERY_SCOPE, validate_scope
 from reverie.domain.text.json_values import to_json_object
@@ -35,6 +34,9 @@ ExportForm = Literal["jsonl", "markdown"]
 EXPORT_FORMS: tuple[ExportForm, ...] = get_args(ExportForm)
 
 _BATCH = 500
+
+_K = TypeVar("_K")
+_V = TypeVar("_V")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,30 +68,6 @@ class ExportReport:
         return to_json_object(self)
 
 
-class ExportWriter(Protocol):
-    """Writer of one form."""
-
-    def put_record(self, record: Record) -> None:
-        """Write one record."""
-        ...
-
-    def put_session(self, state: SessionState, turns: Iterable[Turn]) -> None:
-        """Write one session with its turns."""
-        ...
-
-    def put_page(self, page: Page) -> None:
-        """Write one page."""
-        ...
-
-    def put_log(self, name: str, paragraphs: list[Paragraph]) -> None:
-        """Write one log."""
-        ...
-
-    def finish(self, counts: dict[str, int]) -> None:
-        """Write the end of the export."""
-        ...
-
-
 def export(
     store: Store,
     target: str | os.PathLike[str],
@@ -112,11 +90,11 @@ def export(
     run = _Export(store, scopes, validate_progress(progress))
     path = resolve_path(target, name="target")
     if form == "jsonl":
-        with create_text_file(path, overwrite=overwrite) as file:
+        with create_file(path, overwrite=overwrite) as file:
             run.write(JsonlWriter(file, at=at))
     else:
-        with create_folder(path) as tree:
-            run.write(MarkdownWriter(tree, at=at))
+        with create_folder(path) as folder:
+            run.write(MarkdownWriter(folder, at=at))
     return run.summarize_export(form, path)
 
 
@@ -130,7 +108,7 @@ class _Export:
         self._counts = Counter[str](records=0, sessions=0, turns=0, pages=0, paragraphs=0)
         self._left_out: list[Skipped] = []
 
-    def write(self, writer: ExportWriter) -> None:
+    def write(self, writer: JsonlWriter | MarkdownWriter) -> None:
         """Write everything in the scopes; pages and logs belong to the empty one."""
         for record in self._iter_records():
             writer.put_record(record)
@@ -163,54 +141,47 @@ class _Export:
             self._leave_out("record", "the store", missing)
         ids.reverse()
         for start in range(0, len(ids), _BATCH):
-            yield from self._fetch_records(ids[start : start + _BATCH])
-
-    def _fetch_records(self, batch: Sequence[str]) -> Iterator[Record]:
-        try:
-            yield from self._store.records(batch)
-        except StoreCorrupt:
-            for each in batch:
-                try:
-                    yield from self._store.records([each])
-                except StoreCorrupt:
-                    self._leave_out("record", f"record {each!r}", 1)
+            batch = ids[start : start + _BATCH]
+            yield from self._read_readable(
+                batch, self._store.records, "record", lambda name: f"record {name!r}"
+            )
 
     def _list_sessions(self) -> list[SessionOverview]:
         overviews = self._store.sessions(scopes=self._scopes)
         return sorted(overviews, key=lambda each: (each.state.created_at, each.state.id))
 
     def _iter_turns(self, overview: SessionOverview) -> Iterator[Turn]:
-        session, start = overview.state.id, 0
-        while start < overview.turns:
-            stop = min(start + _BATCH, overview.turns)
-            try:
-                turns = self._store.turns(session=session, start=start, stop=stop)
-            except StoreCorrupt:
-                turns = self._fetch_readable_turns(session, start, stop)
-            for turn in turns:
+        session = overview.state.id
+
+        def read(positions: Sequence[int]) -> list[Turn]:
+            return self._store.turns(session=session, start=positions[0], stop=positions[-1] + 1)
+
+        for start in range(0, overview.turns, _BATCH):
+            positions = range(start, min(start + _BATCH, overview.turns))
+            place = f"session {session!r}, position {{}}"
+            for turn in self._read_readable(positions, read, "turn", place.format):
                 yield turn
                 self._count("turns")
-            start = stop
 
-    def _fetch_readable_turns(self, session: str, start: int, stop: int) -> list[Turn]:
-        turns: list[Turn] = []
-        for position in range(start, stop):
-            try:
-                turns += self._store.turns(session=session, start=position, stop=position + 1)
-            except StoreCorrupt:
-                self._leave_out("turn", f"session {session!r}, position {position}", 1)
-        return turns
+    def _read_readable(
+        self,
+        keys: Sequence[_K],
+        read: Callable[[Sequence[_K]], list[_V]],
+        what: Literal["record", "turn"],
+        name: Callable[[_K], str],
+    ) -> list[_V]:
+        """Return what stands under some keys, and leave out what cannot be read."""
+        try:
+            return read(keys)
+        except StoreCorrupt:
+            if len(keys) > 1:
+                return [value for key in keys for value in self._read_readable([key], read, what, name)]
+            self._leave_out(what, name(keys[0]), 1)
+            return []
 
     def _leave_out(self, what: Literal["record", "turn"], place: str, count: int) -> None:
-        self._left_out.append(
-            Skipped(
-                what=what,
-                place=place,
-                why="broken",
-                detail="it cannot be read; `check` names it",
-                count=count,
-            )
-        )
+        detail = "it cannot be read; `check` names it"
+        self._left_out.append(Skipped(what=what, place=place, why="broken", detail=detail, count=count))
 
     def _count(self, what: str) -> None:
         self._counts[what] += 1

@@ -15,10 +15,8 @@ from reverie.admin.transfer.batch import ImportBatch, SeenItems
 from reverie.admin.transfer.formats import detection, registry
 from reverie.admin.transfer.items import (
     Form,
-    FoundPage,
-    FoundParagraph,
-    FoundRecord,
     FoundTurns,
+    FoundValue,
     ImportTerms,
     Item,
     Reason,
@@ -26,6 +24,7 @@ from reverie.admin.transfer.items import (
     What,
     validate_form,
 )
+from reverie.domain.change import get_subject
 from reverie.domain.errors import InvalidInput
 from reverie.domain.record import ORIGINS, Origin, validate_choice
 from reverie.domain.scope import validate_scope
@@ -39,10 +38,6 @@ from reverie.stores.writer import StoreWriter
 BATCH = 1_000
 """Things committed in one transaction: an interruption loses no more, and no other process waits long."""
 
-ATTEMPTS = 60
-"""Number of attempts for a batch that meets changes of another process."""
-
-_LONGEST_PAUSE_S = 0.02
 _COUNTED: tuple[What, ...] = ("record", "session", "turn", "page", "paragraph")
 
 
@@ -193,51 +188,32 @@ class Importer:
 
     def _take_batch(self, batch: Sequence[Item]) -> None:
         def attempt(_: int) -> ImportBatch:
-            decided = ImportBatch(self.writer.store, self._met, now=self.writer.clock(), dry_run=self.dry_run)
+            decided = ImportBatch(self.writer.store, self._met, now=self.writer.clock())
             for item in batch:
                 decided.add(item)
-            self._commit(decided)
+            if (edits := decided.edits()) and not self.dry_run:
+                self.writer.commit(edits, reason=self.reason, cursors=dict(decided.met.cursors) or None)
             return decided
 
         decided = self.writer.retrying(attempt)
-        self._met.add(decided.met)
+        self._met.accept(decided.met, committed=not self.dry_run)
         self._taken.update(decided.taken)
         self._skipped += decided.skipped
         self.progress(sum(map(_get_weight, batch)))
 
-    def _commit(self, decided: ImportBatch) -> None:
-        edits = decided.edits()
-        if not edits or self.dry_run:
-            return
-        self.writer.commit(edits, reason=self.reason, cursors=decided.met.cursors or None)
-
 
 def _redact_item(item: Item, redactor: Redactor) -> Item:
     """Return the item without its secrets; an item named by a secret is left out."""
+    if isinstance(item, Skipped):
+        return replace(item, detail=redactor.text(item.detail))
     try:
-        match item:
-            case FoundRecord():
-                return replace(item, record=redact_value(item.record, redactor))
-            case FoundTurns():
-                turns = tuple(redact_value(turn, redactor) for turn in item.turns)
-                return replace(item, state=redact_value(item.state, redactor), turns=turns)
-            case FoundPage():
-                return replace(item, page=redact_value(item.page, redactor))
-            case FoundParagraph():
-                return replace(item, paragraph=redact_value(item.paragraph, redactor))
-            case Skipped():
-                return replace(item, detail=redactor.text(item.detail))
+        if isinstance(item, FoundValue):
+            return replace(item, value=redact_value(item.value, redactor))
+        turns = tuple(redact_value(turn, redactor) for turn in item.turns)
+        return replace(item, state=redact_value(item.state, redactor), turns=turns)
     except InvalidInput as error:
-        what = _WHAT[type(item)]
+        what: What = "session" if isinstance(item, FoundTurns) else get_subject(item.value)
         return Skipped(what=what, place=item.place, why="broken", detail=str(error), count=_get_weight(item))
-
-
-_WHAT: Mapping[type[Any], What] = {
-    FoundRecord: "record",
-    FoundTurns: "session",
-    FoundPage: "page",
-    FoundParagraph: "paragraph",
-}
 
 
 def _get_weight(item: Item) -> int:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from types import MappingProxyType
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import InvalidInput
@@ -39,6 +39,9 @@ SOURCE_ID = "source_id"
 """Metadata key of the id that another program gave."""
 
 
+_T = TypeVar("_T", Record, Turn, SessionState)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Skipped:
     """Something left out of an import or export.
@@ -63,17 +66,17 @@ class Skipped:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FoundRecord:
-    """A record.
+class FoundValue:
+    """A record, a page, or a paragraph of a log.
 
     Attributes:
         place: Its place in the source.
-        record: The record.
+        value: The record, page or paragraph.
         form: The source format; empty if its id is Reverie's own.
     """
 
     place: str
-    record: Record
+    value: Record | Page | Paragraph
     form: str = ""
 
 
@@ -94,35 +97,7 @@ class FoundTurns:
     form: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FoundPage:
-    """A page.
-
-    Attributes:
-        place: Its place in the source.
-        page: The page.
-    """
-
-    place: str
-    page: Page
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FoundParagraph:
-    """A paragraph of a log.
-
-    Attributes:
-        place: Its place in the source.
-        paragraph: The paragraph.
-        form: The source format; empty if its id is Reverie's own.
-    """
-
-    place: str
-    paragraph: Paragraph
-    form: str = ""
-
-
-Item = FoundRecord | FoundTurns | FoundPage | FoundParagraph | Skipped
+Item = FoundValue | FoundTurns | Skipped
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,18 +129,11 @@ class ImportTerms:
         """Whether prompts may include what another program wrote unasked."""
         return self.foreign_origin not in UNTRUSTED
 
-    def apply_to_record(self, record: Record) -> Record:
-        """Return a record of an own export under these terms."""
-        scope = record.scope if self.scope is None else self.scope
-        return replace(record, scope=scope, origin=self.origin or record.origin)
-
-    def apply_to_session(self, state: SessionState) -> SessionState:
-        """Return a session of an own export under these terms."""
-        return state if self.scope is None else replace(state, scope=self.scope)
-
-    def apply_to_turn(self, turn: Turn) -> Turn:
-        """Return a turn of an own export under these terms."""
-        return turn if self.scope is None else replace(turn, scope=self.scope)
+    def apply(self, value: _T) -> _T:
+        """Return a thing of an own export under these terms."""
+        if isinstance(value, Record):
+            value = replace(value, origin=self.origin or value.origin)
+        return value if self.scope is None else replace(value, scope=self.scope)
 
 
 def build_stable_id(*parts: str) -> str:

@@ -272,18 +272,14 @@ def read_text(path: Path, *, exactly: bool = False) -> str:
         InvalidInput: it cannot be read, or is not UTF-8.
     """
     with open_file(path) as file:
-        data = file.read(LARGEST_FILE + 1)
+        return read_open_text(file, exactly=exactly)
+
+
+def read_open_text(file: Readable, *, exactly: bool = False) -> str:
+    """Return the text of an open file, as `read_text`."""
+    data = file.read(LARGEST_FILE + 1)
     if len(data) > LARGEST_FILE:
         raise TooLarge(f"over {LARGEST_FILE:,} bytes")
-    return decode_text(data, exactly=exactly)
-
-
-def decode_text(data: bytes, *, exactly: bool = False) -> str:
-    """Decode UTF-8 bytes; raise `InvalidInput` if they are not.
-
-    Args:
-        exactly: Whether to keep a byte order mark.
-    """
     try:
         return data.decode("utf-8" if exactly else "utf-8-sig")
     except UnicodeDecodeError as error:

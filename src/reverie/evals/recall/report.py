@@ -124,19 +124,14 @@ def summarize_answers(
     ]
     figures: dict[str, float | None] = {}
     ends: dict[str, tuple[float, float]] = {}
-    overall = [measures for _, measures in measured]
-    figures |= metrics.compute_means(overall)
-    ends |= metrics.compute_intervals(overall)
     by_category = _group_by_category(measured)
-    for category, measures in by_category.items():
-        suffix = f"/category/{category}"
-        figures |= {f"{name}{suffix}": value for name, value in metrics.compute_means(measures).items()}
-        ends |= {f"{name}{suffix}": value for name, value in metrics.compute_intervals(measures).items()}
-        figures[f"questions{suffix}"] = len(measures)
+    overall = [measures for _, measures in measured]
+    for suffix, group in {"": overall, **by_category}.items():
+        figures |= {f"{name}{suffix}": value for name, value in metrics.compute_means(group).items()}
+        ends |= {f"{name}{suffix}": value for name, value in metrics.compute_intervals(group).items()}
+        figures[f"questions{suffix}"] = len(group)
     if by_category:
-        averages = metrics.compute_means(
-            [metrics.compute_means(measures) for measures in by_category.values()]
-        )
+        averages = metrics.compute_means([metrics.compute_means(group) for group in by_category.values()])
         figures |= {f"{name}/{CATEGORY_MEAN}": value for name, value in averages.items()}
     figures |= metrics.measure_abstention(
         [answer.answerable for answer in answers], [not answer.ranking for answer in answers]
@@ -146,7 +141,6 @@ def summarize_answers(
         "search_p50_ms": metrics.percentile(times, 0.5),
         "search_p95_ms": metrics.percentile(times, 0.95),
         "fill_seconds": filling,
-        "questions": len(overall),
         "unanswerable": len(answers) - len(overall),
     }
     return EvalReport(
@@ -168,11 +162,12 @@ def summarize_answers(
 def _group_by_category(
     measured: Sequence[tuple[EvalAnswer, dict[str, float]]],
 ) -> dict[str, list[dict[str, float]]]:
-    found: dict[str, list[dict[str, float]]] = {}
+    """Return the measures of each category, by the suffix of its figures."""
+    groups: dict[str, list[dict[str, float]]] = {}
     for answer, measures in measured:
         if answer.question.category:
-            found.setdefault(answer.question.category, []).append(measures)
-    return dict(sorted(found.items()))
+            groups.setdefault(f"/category/{answer.question.category}", []).append(measures)
+    return dict(sorted(groups.items()))
 
 
 def _build_row(answer: EvalAnswer, setup: EvalSetup) -> dict[str, Any]:

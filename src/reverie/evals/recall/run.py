@@ -57,7 +57,7 @@ def evaluate(
     conversations: Sequence[int] | None = None,
     min_score: float = 0.0,
     embedder: str = NO_EMBEDDER,
-    progress: Progress | None = None,
+    progress: Progress = lambda what, done, total: None,
 ) -> EvalReport:
     """Ask every question of a collection and measure what is found.
 
@@ -89,21 +89,17 @@ def evaluate(
         min_score=min_score,
         embedder=embedder,
     )
-    report = progress or _ignore_progress
     match dataset:
         case Dialogues():
-            return _evaluate_dialogues(dataset, setup, report)
+            return _evaluate_dialogues(dataset, setup, progress)
         case DocumentCollection():
             if unit != "turn" or conversations is not None:
                 raise InvalidInput(
                     f"{dataset.name} has documents: it knows neither sessions nor conversations"
                 )
-            return _evaluate_documents(dataset, setup, report)
+            return _evaluate_documents(dataset, setup, progress)
         case _:
             assert_never(dataset)
-
-
-def _ignore_progress(what: str, done: int, total: int) -> None: ...
 
 
 # -- conversations -----------------------------------------------------------------------------------

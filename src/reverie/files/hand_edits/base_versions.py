@@ -23,7 +23,6 @@ from reverie.domain.record import Record
 from reverie.domain.similarity.three_way_merge import match_items
 from reverie.files import parsing
 from reverie.files.layout import complete_record
-from reverie.files.parsing import BrokenFile
 from reverie.stores.protocol import Store
 
 ACTOR = "owner, by hand"
@@ -120,16 +119,21 @@ def parse_base_session(text: bytes | None) -> tuple[SessionState, list[Turn]] | 
 
 def parse_base_page(path: str, text: bytes | None, page: Page) -> Page | None:
     """Return `page` with the content of a base text, or None."""
-    content = None if text is None else parsing.read_page(path, text)
-    return replace(page, content=content) if isinstance(content, str) else None
+    try:
+        return None if text is None else replace(page, content=parsing.read_page(path, text))
+    except InvalidInput:
+        return None
 
 
 def parse_base_log(
     path: str, text: bytes | None, present: Sequence[Paragraph], now: datetime
 ) -> list[Paragraph] | None:
     """Return the paragraphs of a base text, or None. Those that have not changed since keep their ids."""
-    contents = None if text is None else parsing.read_log(path, text)
-    if contents is None or isinstance(contents, BrokenFile):
+    try:
+        contents = None if text is None else parsing.read_log(path, text)
+    except InvalidInput:
+        contents = None
+    if contents is None:
         return None
     pairs = dict(match_items(contents, [normalize_paragraph(each.content) for each in present]))
     name = path.partition("/")[2]

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from reverie.domain.change import Change
+from reverie.domain.errors import InvalidInput
 from reverie.domain.record import Record
 from reverie.domain.text.ids import validate_id
 from reverie.files import parsing
@@ -25,10 +26,8 @@ from reverie.files.hand_edits.base_versions import (
 from reverie.files.hand_edits.intake import (
     DELETED,
     REBUILDER,
-    CannotImport,
     ChangedFile,
     HandEditRun,
-    require_parsed,
 )
 from reverie.files.hand_edits.merge import (
     MergeConflict,
@@ -110,7 +109,7 @@ class RecordImporter:
     # -- parsing -----------------------------------------------------------------------------------------
 
     def _parse_record_file(self, file: ChangedFile) -> None:
-        fields = require_parsed(parsing.read_record(file.path, file.data))
+        fields = parsing.read_record(file.path, file.data)
         stem, written_id = file.place.name, fields.get("id")
         if (
             written_id is not None
@@ -118,7 +117,7 @@ class RecordImporter:
             and stem != validate_id(written_id)
             and (file.written is not None or self._fetch_record(stem))
         ):
-            raise CannotImport(f"its id is {written_id!r}, but it is the file of {stem!r}: put that id back")
+            raise InvalidInput(f"its id is {written_id!r}, but it is the file of {stem!r}: put that id back")
         record_id = written_id if written_id is not None else stem if is_id(stem) else None
         self._record_files.append(
             _RecordFile(file, fields, None if record_id is None else validate_id(record_id))
@@ -126,7 +125,7 @@ class RecordImporter:
         self._index_ids(file.path, [record_id])
 
     def _parse_episodic_file(self, file: ChangedFile) -> None:
-        lines = require_parsed(parsing.read_episodic(file.path, file.data))
+        lines = parsing.read_episodic(file.path, file.data)
         ids = [fields.get("id") for fields in lines]
         for record_id in ids:
             if record_id is not None:
@@ -155,7 +154,7 @@ class RecordImporter:
         if not is_restored and self._is_stale(file, versions, written):
             return self._run.settle(file)
         if self._has_other_place(file, record_id, ours, is_restored=is_restored):
-            raise CannotImport(
+            raise InvalidInput(
                 f"another file is that of the record {record_id!r}: take the id out to make a new record of "
                 "this one, or delete one of the two"
             )
@@ -280,7 +279,7 @@ class RecordImporter:
                 and build_path(ours) != file.path
                 and self._has_record(build_path(ours), record_id)
             ):
-                raise CannotImport(
+                raise InvalidInput(
                     f"the record {record_id!r} has a file of its own: take the id out to make a new record"
                 )
             else:
@@ -305,7 +304,7 @@ class RecordImporter:
             and (number < last_seen or not self._run.is_recent(file, record_id))
         ]
         if is_mass_removal(len(removed), len(ids)):
-            raise CannotImport(
+            raise InvalidInput(
                 f"{len(removed)} of {len(ids)} lines are missing: restore them, or delete the file to "
                 "archive all its records"
             )
@@ -317,7 +316,7 @@ class RecordImporter:
         content = render_expected_content(self._store, path)
         if content is None:
             return []
-        lines = require_parsed(parsing.read_episodic(path, content.data))
+        lines = parsing.read_episodic(path, content.data)
         return self._store.records([fields["id"] for fields in lines])
 
     # -- for all -----------------------------------------------------------------------------------------
@@ -352,11 +351,11 @@ class RecordImporter:
             if not isinstance(after, Record) or after.archived:
                 continue
             if (other := self._find_duplicate(after)) is not None:
-                raise CannotImport(
+                raise InvalidInput(
                     f"it would say the same as the record {other.id!r}: change or delete one of them"
                 )
             if (after.scope, after.fingerprint) in contents:
-                raise CannotImport("two of its lines say the same: take one out")
+                raise InvalidInput("two of its lines say the same: take one out")
             contents.add((after.scope, after.fingerprint))
 
     def _decide_resaved_record(self, parsed: _RecordFile, created: Record) -> MergeDecision:

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any
 
 from reverie.domain.change import Change, JournalEntry, Subject, Value
 from reverie.domain.conversation import SessionState, Turn
@@ -65,8 +65,6 @@ FORGOTTEN = "it holds what was forgotten on request: take that out, or delete th
 _ATTEMPTS = 20
 _CHUNK = 500
 
-T = TypeVar("T")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandEdit:
@@ -112,10 +110,6 @@ class ChangedFile:
     base: bytes | None
     at: str
     checksum: int
-
-
-class CannotImport(Exception):
-    """A file cannot be imported; the message says why. Internal: it becomes a problem."""
 
 
 class HandEditRun:
@@ -192,11 +186,9 @@ class HandEditRun:
             stamp = self.disk.stat(at)
             if stamp is None:
                 return None
-            if large := parsing.check_size(path, stamp.size):
-                self.problem(at, large.why)
-                return None
+            parsing.check_size(path, stamp.size)
             content = self.disk.read(at)
-        except UnsafePath as error:
+        except (UnsafePath, InvalidInput) as error:
             self.problem(at, str(error))
             return None
         except OSError as error:
@@ -241,7 +233,7 @@ class HandEditRun:
             self._writer.retrying(lambda _: act(), attempts=_ATTEMPTS)
         except Conflict:
             self.problem(path, "its content in the store changes all the time: it is tried again")
-        except (CannotImport, InvalidInput) as error:
+        except InvalidInput as error:
             self.problem(path, str(error))
         except StoreCorrupt:
             self.problem(path, "its content in the store cannot be read: see `reverie check`")
@@ -326,7 +318,7 @@ class HandEditRun:
         """Commit the changes of a file, after the program's versions of conflicts were put beside it."""
         fresh = [edit.after for edit in decision.edits if edit.after is not None]
         if is_forgotten(self.store, [each for each in fresh if not isinstance(each, Page | SessionState)]):
-            raise CannotImport(FORGOTTEN)
+            raise InvalidInput(FORGOTTEN)
         for clash in decision.clashes:
             self._keep_beside(file, clash)
         self.commit_edits(file.path, decision.edits, f"edited by hand: {file.at}")
@@ -336,10 +328,7 @@ class HandEditRun:
         if not edits:
             return
         self._writer.commit(edits, reason=reason, at=self.now)
-        self.taken += [
-            HandEdit(path=path, subject=edit.subject, id=edit.id, what=_describe_change(edit))
-            for edit in edits
-        ]
+        self.taken += [_build_hand_edit(path, edit) for edit in edits]
 
     def _keep_beside(self, file: ChangedFile, clash: MergeConflict) -> None:
         """Write the program's version to a conflict file, unless one has it already."""
@@ -353,13 +342,6 @@ class HandEditRun:
                 break
             number += 1
         self.conflicts[path] = {"of": file.path, "id": clash.ours.id, "fields": list(clash.fields)}
-
-
-def require_parsed(parsed: T | BrokenFile) -> T:
-    """Return the parsed content; raise `CannotImport` if the file is broken."""
-    if isinstance(parsed, BrokenFile):
-        raise CannotImport(parsed.why)
-    return parsed
 
 
 def extract_imported_edits(rows: Iterable[JournalEntry]) -> list[HandEdit]:

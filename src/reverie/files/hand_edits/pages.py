@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from reverie.domain.change import Change, Value
 from reverie.domain.conversation import SessionState, Turn
+from reverie.domain.errors import InvalidInput
 from reverie.domain.page import Page
 from reverie.files import parsing
 from reverie.files.hand_edits.base_versions import (
@@ -16,10 +17,8 @@ from reverie.files.hand_edits.base_versions import (
 from reverie.files.hand_edits.intake import (
     DELETED,
     FORGOTTEN,
-    CannotImport,
     ChangedFile,
     HandEditRun,
-    require_parsed,
 )
 from reverie.files.hand_edits.merge import (
     decide_log,
@@ -39,10 +38,10 @@ def import_page(run: HandEditRun, file: ChangedFile) -> None:
     if file.base is None and run.is_stale(file, name):
         return run.settle(file)
     ours = next(iter(store.pages([name])), None)
-    text = require_parsed(parsing.read_page(file.path, file.data, was=ours.content if ours else ""))
+    text = parsing.read_page(file.path, file.data, was=ours.content if ours else "")
     theirs = parsing.build_page(name, text, now=run.now)
     if drop_forgotten(store, theirs) != theirs:
-        raise CannotImport(FORGOTTEN)
+        raise InvalidInput(FORGOTTEN)
     base = parse_base_page(file.path, file.base, theirs)
     if base is not None:
         unseen = list_unseen_changes(store, name, Page, run.get_save_time(file))
@@ -63,7 +62,7 @@ def import_log(run: HandEditRun, file: ChangedFile) -> None:
         name,
         base,
         ours,
-        require_parsed(parsing.read_log(file.path, file.data, was=old_text)),
+        parsing.read_log(file.path, file.data, was=old_text),
         now=run.now,
         new_id=run.new_id,
         is_recent=lambda paragraph: run.is_recent(file, paragraph),
@@ -75,7 +74,7 @@ def import_log(run: HandEditRun, file: ChangedFile) -> None:
 def import_session(run: HandEditRun, file: ChangedFile) -> None:
     """Import an edited or new session: turns changed, and added at the end."""
     store = run.store
-    lines = require_parsed(parsing.read_session(file.path, file.data))
+    lines = parsing.read_session(file.path, file.data)
     name = lines.state.get("id") or parse_session_id(file.place.name) or ""
     state = store.session(name) if name else None
     turns = store.turns(session=name) if state is not None else []

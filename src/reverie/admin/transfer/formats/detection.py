@@ -6,6 +6,7 @@ The error for a source that cannot be imported says what it is and what to do wi
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -114,25 +115,22 @@ def _read_first_element(file: safe_reading.Readable, name: str) -> Any:
 def _detect_object_format(data: Any) -> Form | None:
     if not isinstance(data, dict):
         return None
-    if chatgpt.is_conversation(data):
-        return "chatgpt"
-    if claude.is_conversation(data):
-        return "claude"
-    if data.get("type") == "header" and data.get("format") == codec.FORMAT:
-        return "jsonl"
-    if data.get("type") in ("entity", "relation"):
-        return "mcp"
-    if golemcore.is_item(data):
-        return "golemcore"
-    if rockbot.is_entry(data):
-        return "rockbot"
-    if telegram.is_export(data):
-        return "telegram"
-    if slack.is_message(data):
-        return "slack"
-    if "role" in data or isinstance(data.get("messages"), list):
-        return "messages"
-    return "locomo" if isinstance(data.get("conversation"), dict) else None
+    return next((form for form, is_of in _OBJECTS if is_of(data)), None)
+
+
+_OBJECTS: tuple[tuple[Form, Callable[[dict[str, Any]], bool]], ...] = (
+    ("chatgpt", chatgpt.is_conversation),
+    ("claude", claude.is_conversation),
+    ("jsonl", lambda data: data.get("type") == "header" and data.get("format") == codec.FORMAT),
+    ("mcp", lambda data: data.get("type") in ("entity", "relation")),
+    ("golemcore", golemcore.is_item),
+    ("rockbot", rockbot.is_entry),
+    ("telegram", telegram.is_export),
+    ("slack", slack.is_message),
+    ("messages", lambda data: "role" in data or isinstance(data.get("messages"), list)),
+    ("locomo", lambda data: isinstance(data.get("conversation"), dict)),
+)
+"""What tells the formats of JSON objects, in the order in which they are tried."""
 
 
 def _detect_archive_format(archive: safe_reading.ZipArchive) -> Form:
@@ -205,13 +203,10 @@ def _detect_file_format(name: str, path: Path) -> Form | None:
         return "golemcore" if golemcore.is_item(_read_first_object(path)) else None
     if name.endswith(".json"):
         try:
-            return (
-                "rockbot"
-                if rockbot.is_entry(safe_reading.parse_json_object(safe_reading.read_text(path)))
-                else None
-            )
+            data = safe_reading.parse_json_object(safe_reading.read_text(path))
         except InvalidInput:
             return None
+        return "rockbot" if rockbot.is_entry(data) else None
     return None
 
 

@@ -14,9 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from reverie.admin.transfer.items import (
-    FoundPage,
-    FoundParagraph,
-    FoundRecord,
+    FoundValue,
     ImportTerms,
     Item,
     Reason,
@@ -96,7 +94,7 @@ def build_foreign_record(
     }
     try:
         record = validate_record(Record(content=content, **known | fields))
-        return FoundRecord(place=place, record=record, form=form)
+        return FoundValue(place=place, value=record, form=form)
     except (InvalidInput, OverflowError) as error:
         return skip("record", place, error)
 
@@ -192,7 +190,7 @@ def _parse_page(name: str, text: str, *, place: str, at: datetime) -> Item:
         page = validate_page(Page(name=validate_page_name(name), content=content, updated_at=at))
     except InvalidInput as error:
         return skip("page", place, error)
-    return FoundPage(place=place, page=page)
+    return FoundValue(place=place, value=page)
 
 
 def _parse_log(name: str, text: str, terms: ImportTerms, *, place: str, at: datetime) -> Iterator[Item]:
@@ -209,7 +207,7 @@ def _parse_log(name: str, text: str, terms: ImportTerms, *, place: str, at: date
         seen[content] += 1
         last = paragraph.at
         if terms.trusted:
-            yield FoundParagraph(place=where, paragraph=paragraph, form=FORM)
+            yield FoundValue(place=where, value=paragraph, form=FORM)
         else:
             nth = seen[content] - 1
             yield build_record_item(name, content, terms, place=where, at=paragraph.at, nth=nth, kind="event")

@@ -58,8 +58,8 @@ _FILES: Mapping[Form, Callable[[Path, ImportTerms], Iterator[Item]]] = MappingPr
         "rockbot": lambda path, terms: rockbot.read(path, terms, name=path.name),
         "notes": workspace.read_file,
         "document": document.read,
-        "messages": sessions.read_messages,
-        "locomo": sessions.read_locomo,
+        "messages": partial(sessions.read_file, form="messages"),
+        "locomo": partial(sessions.read_file, form="locomo"),
     }
 )
 _FOLDERS: Mapping[Form, Callable[[Path, ImportTerms], Iterator[Item]]] = MappingProxyType(

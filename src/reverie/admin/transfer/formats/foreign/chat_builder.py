@@ -10,7 +10,7 @@ from typing import Any
 
 from reverie.admin.transfer import safe_reading
 from reverie.admin.transfer.formats import notes
-from reverie.admin.transfer.formats.foreign.fields import parse_moment, to_storable, to_text
+from reverie.admin.transfer.formats.foreign.fields import to_storable, to_text
 from reverie.admin.transfer.formats.native.jsonl import PIECE
 from reverie.admin.transfer.items import (
     FoundTurns,
@@ -39,7 +39,11 @@ from reverie.domain.text.validation import clean_text
 
 
 class ConversationBuilder:
-    """Builder of one conversation."""
+    """Builder of one conversation.
+
+    Attributes:
+        last: The time of the last turn, or the beginning.
+    """
 
     def __init__(
         self,
@@ -47,16 +51,16 @@ class ConversationBuilder:
         *,
         form: str,
         place: str,
-        begun: datetime,
-        scope: str,
-        metadata: Mapping[str, str],
+        terms: ImportTerms,
+        times: Iterable[datetime | None],
+        metadata: Mapping[str, Any] = MappingProxyType({}),
         status: SessionStatus = "active",
     ) -> None:
         """Begin a conversation.
 
         Args:
             session: The id of the session.
-            scope: The scope of what is imported.
+            times: Times of the conversation and its messages; the first one is its beginning.
             metadata: Metadata; empty values are left out.
 
         Raises:
@@ -66,11 +70,15 @@ class ConversationBuilder:
         self._place = place
         self._turns: list[Turn] = []
         self._left_out = Counter[tuple[What, Reason, str]]()
-        self._last = begun
-        storable = {name: to_storable(text) for name, text in metadata.items() if text}
+        self.last = next(filter(None, times), terms.now)
+        storable = {name: to_storable(to_text(value)) for name, value in metadata.items() if value}
         self._state = validate_session(
             SessionState(
-                id=session, created_at=begun, scope=scope, status=status, metadata=MappingProxyType(storable)
+                id=session,
+                created_at=self.last,
+                scope=terms.foreign_scope,
+                status=status,
+                metadata=MappingProxyType(storable),
             )
         )
 
@@ -98,7 +106,7 @@ class ConversationBuilder:
         if not text.strip() and not tool_calls and role != "tool":
             self.leave_out("turn", "empty")
             return
-        self._last = at or self._last
+        self.last = at or self.last
         storable = {name: to_storable(value) for name, value in metadata.items() if value}
         turn = Turn(
             id=build_stable_id(self._form, self._state.id, source_id),
@@ -106,7 +114,7 @@ class ConversationBuilder:
             position=len(self._turns),
             role=role,
             content=text,
-            at=self._last,
+            at=self.last,
             speaker=clean_text(speaker).strip()[:LONGEST_NAME],
             tool_calls=tuple(tool_calls),
             tool_call_id=clean_text(tool_call_id)[:LONGEST_NAME],
@@ -131,36 +139,6 @@ class ConversationBuilder:
             yield FoundTurns(place=self._place, state=self._state, turns=piece, form=self._form)
         for (what, why, detail), count in self._left_out.items():
             yield Skipped(what=what, place=self._place, why=why, detail=detail, count=count)
-
-
-def open_exported_chat(
-    form: str,
-    name: str,
-    terms: ImportTerms,
-    place: str,
-    *,
-    times: Iterable[Any],
-    about: Mapping[str, Any],
-    updated: Any,
-) -> ConversationBuilder:
-    """Begin a conversation of an export that names its time of change.
-
-    Args:
-        times: Of the conversation and its messages, as the export has them; the first valid one is its beginning.
-        about: Metadata; what is empty is left out.
-    """
-    changed = parse_moment(updated)
-    metadata = {key: to_text(value) for key, value in about.items() if value}
-    if changed is not None:
-        metadata["source_updated_at"] = changed.isoformat()
-    return ConversationBuilder(
-        f"{form}:{name}",
-        form=form,
-        place=place,
-        begun=next(filter(None, map(parse_moment, times)), terms.now),
-        scope=terms.foreign_scope,
-        metadata={**metadata, "imported_from": form},
-    )
 
 
 class SourceIds:

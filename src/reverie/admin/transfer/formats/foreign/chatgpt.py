@@ -14,7 +14,6 @@ from typing import Any
 from reverie.admin.transfer.formats.foreign.chat_builder import (
     ConversationBuilder,
     build_tool_call,
-    open_exported_chat,
 )
 from reverie.admin.transfer.formats.foreign.fields import parse_moment
 from reverie.admin.transfer.items import ImportTerms, Item
@@ -42,14 +41,20 @@ def parse_conversation(data: Mapping[str, Any], terms: ImportTerms, place: str) 
     if not is_conversation(data) or not isinstance(name, str):
         raise InvalidInput("no conversation of ChatGPT: it has no 'mapping' or no 'id'")
     messages = _find_message_path(data["mapping"], data.get("current_node"))
-    times = (data.get("create_time"), *(message.get("create_time") for message in messages))
-    about = {
-        "title": data.get("title"),
-        "model": data.get("default_model_slug"),
-        "gizmo": data.get("gizmo_id"),
-    }
-    chat = open_exported_chat(
-        FORM, name, terms, place, times=times, about=about, updated=data.get("update_time")
+    changed = parse_moment(data.get("update_time"))
+    chat = ConversationBuilder(
+        f"{FORM}:{name}",
+        form=FORM,
+        place=place,
+        terms=terms,
+        times=map(parse_moment, (each.get("create_time") for each in (data, *messages))),
+        metadata={
+            "title": data.get("title"),
+            "model": data.get("default_model_slug"),
+            "gizmo": data.get("gizmo_id"),
+            "source_updated_at": changed and changed.isoformat(),
+            "imported_from": FORM,
+        },
     )
     reading = _Reading(chat)
     for message in messages:

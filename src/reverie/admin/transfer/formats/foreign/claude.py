@@ -14,7 +14,6 @@ from typing import Any
 from reverie.admin.transfer.formats.foreign.chat_builder import (
     ConversationBuilder,
     build_tool_call,
-    open_exported_chat,
 )
 from reverie.admin.transfer.formats.foreign.fields import filter_objects, parse_moment, to_text
 from reverie.admin.transfer.items import ImportTerms, Item, hash_texts
@@ -43,10 +42,19 @@ def parse_conversation(data: Mapping[str, Any], terms: ImportTerms, place: str) 
     if not is_conversation(data) or not isinstance(name, str):
         raise InvalidInput("no conversation of Claude: it has no 'chat_messages' or no 'uuid'")
     messages = _find_message_path(filter_objects(data["chat_messages"]), data)
-    times = (data.get("created_at"), *(message.get("created_at") for message in messages))
-    about = {"title": data.get("name"), "model": data.get("model")}
-    chat = open_exported_chat(
-        FORM, name, terms, place, times=times, about=about, updated=data.get("updated_at")
+    changed = parse_moment(data.get("updated_at"))
+    chat = ConversationBuilder(
+        f"{FORM}:{name}",
+        form=FORM,
+        place=place,
+        terms=terms,
+        times=map(parse_moment, (each.get("created_at") for each in (data, *messages))),
+        metadata={
+            "title": data.get("name"),
+            "model": data.get("model"),
+            "source_updated_at": changed and changed.isoformat(),
+            "imported_from": FORM,
+        },
     )
     for each in data["chat_messages"]:
         if not isinstance(each, dict):
@@ -160,29 +168,13 @@ class _Message:
         self._chat.leave_out("attachment", "unsupported", "a file: the export names it, and that is kept")
 
     def _finish(self, role: Role) -> None:
-        self._add(role, "\n\n".join(text for text in self._texts if text), calls=self._calls)
+        self._add(role, "\n\n".join(text for text in self._texts if text), tool_calls=self._calls)
         self._texts, self._calls = [], []
 
-    def _add(
-        self,
-        role: Role,
-        content: str,
-        *,
-        calls: list[ToolCall] | None = None,
-        tool_call_id: str = "",
-        metadata: Mapping[str, str] | None = None,
-    ) -> None:
+    def _add(self, role: Role, content: str, **fields: Any) -> None:
         source_id = f"{self._name}:{self._pieces}" if self._pieces else self._name
         self._pieces += 1
-        self._chat.add(
-            source_id,
-            role,
-            content,
-            at=self._at,
-            tool_calls=calls or (),
-            tool_call_id=tool_call_id,
-            metadata=metadata or {},
-        )
+        self._chat.add(source_id, role, content, at=self._at, **fields)
 
 
 def _extract_text(content: Any) -> str:

@@ -31,32 +31,19 @@ _NAMES = {"toolCalls": "tool_calls", "toolCallId": "tool_call_id"}
 _TIMES = ("timestamp", "at", "created_at", "createdAt", "time")
 
 
-def read_messages(path: Path, terms: ImportTerms) -> Iterator[Item]:
-    """Yield the conversations of a file of messages."""
-    return _read_file(path, terms, "messages")
-
-
-def read_locomo(path: Path, terms: ImportTerms) -> Iterator[Item]:
-    """Yield the conversations of a LoCoMo file."""
-    return _read_file(path, terms, "locomo")
-
-
-def _read_file(path: Path, terms: ImportTerms, form: Format) -> Iterator[Item]:
+def read_file(path: Path, terms: ImportTerms, form: Format) -> Iterator[Item]:
     """Yield the conversations of a file, after one pass in which a fault anywhere refuses the whole file."""
     for _ in read_conversations(path, form=form):
         pass
     ids = SourceIds()
     last: dict[str, datetime] = {}
     for piece in read_conversations(path, form=form):
-        times = [turn["at"] for turn in piece.turns if "at" in turn]
-        begun = last.get(piece.session) or piece.begun or next(iter(times), terms.now)
-        last[piece.session] = times[-1] if times else begun
-        chat = ConversationBuilder(
-            piece.session, form=form, place=path.name, begun=begun, scope=terms.foreign_scope, metadata={}
-        )
+        times = [last.get(piece.session), piece.begun, *(turn.get("at") for turn in piece.turns)]
+        chat = ConversationBuilder(piece.session, form=form, place=path.name, terms=terms, times=times)
         for turn in piece.turns:
             at = turn["at"].isoformat() if "at" in turn else ""
             _add_turn(chat, _assign_id(ids, turn, piece.session, at, turn.get("speaker", "")), turn)
+        last[piece.session] = chat.last
         yield from chat.items()
 
 
@@ -156,14 +143,13 @@ class _SessionReader:
         yield from skipped
 
     def _build_chat(self, turns: list[tuple[str, dict[str, Any]]]) -> ConversationBuilder:
-        times = (turn["at"] for _, turn in turns if "at" in turn)
         state = self._about.text("state", "status").lower()
         chat = ConversationBuilder(
             self._session,
             form=FORM,
             place=self._place,
-            begun=self._about.moment("createdAt") or next(times, self._terms.now),
-            scope=self._terms.foreign_scope,
+            terms=self._terms,
+            times=[self._about.moment("createdAt"), *(turn.get("at") for _, turn in turns)],
             metadata={**self._about.texts("metadata"), "imported_from": self._place[:200]},
             status=next((status for status in SESSION_STATUSES if status == state), "active"),
         )

@@ -51,13 +51,12 @@ class WorkspaceReader:
                 messages.append(safe_reading.parse_json_object(text))
             except InvalidInput as error:
                 skipped.append(notes.skip("turn", f"{name}, message {number}", error))
-        times = (parse_moment(_parse_seconds(message.get("ts"))) for message in messages)
         chat = ConversationBuilder(
             f"{FORM}:{path.parent.name or path.stem}",
             form=FORM,
             place=name,
-            begun=next(filter(None, times), terms.now),
-            scope=terms.foreign_scope,
+            terms=terms,
+            times=(parse_moment(_parse_seconds(message.get("ts"))) for message in messages),
             metadata={"imported_from": FORM},
         )
         ids = SourceIds()

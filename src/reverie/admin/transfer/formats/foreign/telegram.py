@@ -47,14 +47,13 @@ def parse_export(data: Mapping[str, Any], terms: ImportTerms, place: str) -> Ite
 
 def _parse_chat(data: Mapping[str, Any], terms: ImportTerms, place: str, owner: str | None) -> Iterator[Item]:
     messages = [each for each in data["messages"] if isinstance(each, dict)]
-    times = (_parse_time(message) for message in messages)
     chat = ConversationBuilder(
         f"{FORM}:{data['id']}",
         form=FORM,
         place=place,
-        begun=next(filter(None, times), terms.now),
-        scope=terms.foreign_scope,
-        metadata={"title": to_text(data.get("name") or data["type"]), "imported_from": FORM},
+        terms=terms,
+        times=map(_parse_time, messages),
+        metadata={"title": data.get("name") or data["type"], "imported_from": FORM},
     )
     for message in messages:
         if message.get("type") != "message":

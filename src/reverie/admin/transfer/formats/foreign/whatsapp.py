@@ -44,7 +44,10 @@ def read(file: safe_reading.Readable, terms: ImportTerms, name: str) -> Iterator
     Raises:
         InvalidInput: it cannot be read, or is no chat.
     """
-    messages = _split_messages(_read_text(file, name))
+    try:
+        messages = _split_messages(safe_reading.read_open_text(file))
+    except InvalidInput as error:
+        raise InvalidInput(f"{name}: {error}") from None
     times = _parse_times([match for match, _ in messages])
     if not messages:
         raise InvalidInput(f"{name}: no line begins with a time and a sender: it is no chat of WhatsApp")
@@ -52,8 +55,8 @@ def read(file: safe_reading.Readable, terms: ImportTerms, name: str) -> Iterator
         f"{FORM}:{_parse_title(name)}",
         form=FORM,
         place=name,
-        begun=next(filter(None, times), terms.now),
-        scope=terms.foreign_scope,
+        terms=terms,
+        times=times,
         metadata={"imported_from": name[:200]},
     )
     ids = SourceIds()
@@ -68,16 +71,6 @@ def read(file: safe_reading.Readable, terms: ImportTerms, name: str) -> Iterator
             source_id = ids.assign("", "", at.isoformat(), speaker, content)
             chat.add(source_id, "user", content, at=at, speaker=speaker, metadata=mark_sender(terms))
     yield from chat.items()
-
-
-def _read_text(file: safe_reading.Readable, name: str) -> str:
-    data = file.read(safe_reading.LARGEST_FILE + 1)
-    if len(data) > safe_reading.LARGEST_FILE:
-        raise safe_reading.TooLarge(f"over {safe_reading.LARGEST_FILE:,} bytes")
-    try:
-        return safe_reading.decode_text(data)
-    except InvalidInput as error:
-        raise InvalidInput(f"{name}: {error}") from None
 
 
 def _split_messages(text: str) -> list[tuple[re.Match[str], str]]:

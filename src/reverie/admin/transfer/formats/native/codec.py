@@ -6,7 +6,7 @@ The object is that of `to_dict`. Reading validates every field and names an inva
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -24,6 +24,7 @@ FORMAT = "reverie"
 VERSION = 1
 """The newest version of our own exports that can be read, and the one that is written."""
 
+_TYPES: tuple[What, ...] = ("record", "turn", "session", "page", "paragraph")
 _LARGEST = 2**53
 _T = TypeVar("_T", Record, Turn, SessionState, Page, Paragraph)
 
@@ -60,43 +61,13 @@ def validate_header(data: Mapping[str, Any], place: str) -> None:
         )
 
 
-def read_record(data: Mapping[str, Any]) -> Record:
-    """Return the record of an object; raise `InvalidInput` if it is invalid."""
-    record = _read(Record.from_dict, data)
-    if record.seen_count > _LARGEST:
-        raise InvalidInput(f"seen_count is {record.seen_count}: at most {_LARGEST} can be stored")
-    return record
-
-
-def read_turn(data: Mapping[str, Any]) -> Turn:
-    """Return the turn of an object; raise `InvalidInput` if it is invalid."""
-    turn = _read(Turn.from_dict, data)
-    if turn.position > _LARGEST:
-        raise InvalidInput(f"position is {turn.position}: no session is as long")
-    return turn
-
-
-def read_session(data: Mapping[str, Any]) -> SessionState:
-    """Return the session of an object; raise `InvalidInput` if it is invalid."""
-    state = _read(SessionState.from_dict, data)
-    if state.window_start > _LARGEST:
-        raise InvalidInput(f"window_start is {state.window_start}: no session is as long")
-    return state
-
-
-def read_page(data: Mapping[str, Any]) -> Page:
-    """Return the page of an object; raise `InvalidInput` if it is invalid."""
-    return _read(Page.from_dict, data)
-
-
-def read_paragraph(data: Mapping[str, Any]) -> Paragraph:
-    """Return the paragraph of an object; raise `InvalidInput` if it is invalid."""
-    return _read(Paragraph.from_dict, data)
-
-
-def _read(read: Callable[[Mapping[str, Any]], _T], data: Mapping[str, Any]) -> _T:
+def read(kind: type[_T], data: Mapping[str, Any]) -> _T:
+    """Return the record, turn, session, page or paragraph of an object; raise `InvalidInput` if it is invalid."""
+    for name, number in data.items():
+        if isinstance(number, int) and number > _LARGEST:
+            raise InvalidInput(f"{name} is {number}: at most {_LARGEST} can be stored")
     try:
-        return read(data)
+        return kind.from_dict(data)
     except InvalidInput:
         raise
     except (TypeError, ValueError, AttributeError, KeyError, OverflowError):
@@ -105,7 +76,4 @@ def _read(read: Callable[[Mapping[str, Any]], _T], data: Mapping[str, Any]) -> _
 
 def parse_type(kind: object) -> What:
     """Return the sort of thing that the `type` of a line names."""
-    for what in ("record", "turn", "session", "page", "paragraph"):
-        if kind == what:
-            return what
-    return "line"
+    return next((what for what in _TYPES if kind == what), "line")

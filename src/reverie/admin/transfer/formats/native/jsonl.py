@@ -17,16 +17,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, BinaryIO
 
 from reverie.admin.transfer import safe_reading
 from reverie.admin.transfer.formats import notes
 from reverie.admin.transfer.formats.native import codec
 from reverie.admin.transfer.items import (
-    FoundPage,
-    FoundParagraph,
-    FoundRecord,
     FoundTurns,
+    FoundValue,
     ImportTerms,
     Item,
     Skipped,
@@ -44,7 +42,7 @@ PIECE = 250
 class JsonlWriter:
     """Writer of an export to an open file."""
 
-    def __init__(self, file: TextIO, *, at: datetime) -> None:
+    def __init__(self, file: BinaryIO, *, at: datetime) -> None:
         self._file = file
         self._write({"type": "header", **codec.build_header("jsonl", at=at)})
 
@@ -76,7 +74,7 @@ class JsonlWriter:
         self._write(codec.to_document(value))
 
     def _write(self, data: dict[str, Any]) -> None:
-        self._file.write(f"{codec.encode_json(data)}\n")
+        self._file.write(f"{codec.encode_json(data)}\n".encode())
 
 
 def read(path: Path, terms: ImportTerms) -> Iterator[Item]:
@@ -111,9 +109,7 @@ class _Reading:
 
     def broken(self, place: str, error: InvalidInput, what: object = None) -> Skipped:
         """Return a line that cannot be read as left out."""
-        return Skipped(
-            what=codec.parse_type(what), place=place, why=notes.get_skip_reason(error), detail=str(error)
-        )
+        return notes.skip(codec.parse_type(what), place, error)
 
     def take(self, data: dict[str, Any], place: str) -> Iterator[Item]:
         """Yield the items that a line holds or completes."""
@@ -121,27 +117,24 @@ class _Reading:
         if not self._begun:
             self._begin(kind, data, place)
             return
+        if kind not in ("turn", "end"):
+            yield from self._flush_turns()
         try:
             if kind == "turn":
-                yield from self._take_turn(self._terms.apply_to_turn(codec.read_turn(data)), place)
-                return
-            if kind != "end":
-                yield from self._flush_turns()
-            if kind == "record":
-                record = self._terms.apply_to_record(codec.read_record(data))
-                yield FoundRecord(place=place, record=record)
+                yield from self._take_turn(self._terms.apply(codec.read(Turn, data)), place)
             elif kind == "session":
-                self._enter(self._terms.apply_to_session(codec.read_session(data)), place)
+                self._enter(self._terms.apply(codec.read(SessionState, data)), place)
+            elif kind == "record":
+                yield FoundValue(place=place, value=self._terms.apply(codec.read(Record, data)))
             elif kind == "page":
-                yield FoundPage(place=place, page=codec.read_page(data))
+                yield FoundValue(place=place, value=codec.read(Page, data))
             elif kind == "paragraph":
-                yield FoundParagraph(place=place, paragraph=codec.read_paragraph(data))
+                yield FoundValue(place=place, value=codec.read(Paragraph, data))
             elif kind == "end":
                 self._ended = True
             elif kind != "header":  # two exports may have been put into one file
-                yield Skipped(
-                    what="line", place=place, why="unsupported", detail="no type of line that is known"
-                )
+                detail = "no type of line that is known"
+                yield Skipped(what="line", place=place, why="unsupported", detail=detail)
         except InvalidInput as error:
             yield self.broken(place, error, kind)
 
@@ -151,13 +144,8 @@ class _Reading:
         if not self._begun:
             raise InvalidInput(f"{self._name}: no export of Reverie: it does not begin with a header")
         if not self._ended:
-            yield Skipped(
-                what="file",
-                place=self._name,
-                why="broken",
-                detail="it has no last line of type 'end', so it may have been cut; "
-                "what stands in it was read",
-            )
+            detail = "it has no last line of type 'end', so it may have been cut; what stands in it was read"
+            yield Skipped(what="file", place=self._name, why="broken", detail=detail)
 
     def _begin(self, kind: object, data: Mapping[str, Any], place: str) -> None:
         if kind != "header" or data.get("format") != codec.FORMAT:

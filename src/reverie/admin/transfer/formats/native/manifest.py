@@ -6,6 +6,7 @@ them beside a digest of the text. A page or paragraph that was edited since is i
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,7 +17,7 @@ from typing import Any
 from reverie.admin.transfer import safe_reading
 from reverie.admin.transfer.formats import notes
 from reverie.admin.transfer.formats.native import codec
-from reverie.admin.transfer.items import FoundPage, FoundParagraph, Item, hash_texts
+from reverie.admin.transfer.items import FoundValue, Item, hash_texts
 from reverie.domain.errors import InvalidInput
 from reverie.domain.page import Page, Paragraph, validate_page
 from reverie.domain.text import timestamps
@@ -55,31 +56,13 @@ class ExportManifest:
 
     def to_text(self) -> str:
         """Return the text of the file."""
-        data = codec.build_header(self.form, at=self.made_at) | {
+        data = {
+            **codec.build_header(self.form, at=self.made_at),
             "counts": dict(self.counts),
             "pages": self.pages,
             "logs": self.logs,
         }
-        entries = ",\n".join(
-            f"  {codec.encode_json(name)}: {_format_value(value)}" for name, value in data.items()
-        )
-        return f"{{\n{entries}\n}}\n"
-
-
-def _format_value(value: Any) -> str:
-    """Format a value over several lines, so that it can be read and compared."""
-    if isinstance(value, dict) and value:
-        inner = ",\n".join(
-            f"    {codec.encode_json(name)}: {_format_list(each)}" for name, each in value.items()
-        )
-        return f"{{\n{inner}\n  }}"
-    return codec.encode_json(value)
-
-
-def _format_list(value: Any) -> str:
-    if isinstance(value, list) and value and isinstance(value[0], list):
-        return "[\n" + ",\n".join(f"      {codec.encode_json(each)}" for each in value) + "\n    ]"
-    return codec.encode_json(value)
+        return json.dumps(data, ensure_ascii=False, indent=2) + "\n"
 
 
 def read_manifest(folder: Path) -> ExportManifest | None:
@@ -124,8 +107,8 @@ def _select_lists(value: Any, length: int | None) -> dict[str, list[Any]]:
 
 def build_found_page(
     name: str, text: str, manifest: ExportManifest | None, *, place: str, at: datetime
-) -> Item:
-    """Return a page from its file and the manifest.
+) -> Iterator[Item]:
+    """Yield a page from its file and the manifest.
 
     Args:
         text: The content of its file.
@@ -139,9 +122,9 @@ def build_found_page(
             moment = timestamps.parse_time(str(noted[0]), name="updated_at")
         else:
             text = text.removeprefix("\ufeff").replace("\r\n", "\n")
-        return FoundPage(place=place, page=validate_page(Page(name=name, content=text, updated_at=moment)))
+        yield FoundValue(place=place, value=validate_page(Page(name=name, content=text, updated_at=moment)))
     except InvalidInput as error:
-        return notes.skip("page", place, error)
+        yield notes.skip("page", place, error)
 
 
 def build_found_paragraphs(
@@ -174,9 +157,9 @@ def build_found_paragraphs(
             yield notes.skip("paragraph", where, error)
             continue
         last = paragraph.position
-        yield FoundParagraph(place=where, paragraph=paragraph, form=form)
+        yield FoundValue(place=where, value=paragraph, form=form)
 
 
 def _restore_paragraph(name: str, content: str, entry: Sequence[Any]) -> Paragraph:
     fields = dict(zip(("id", "position", "at", "source"), entry, strict=False))
-    return codec.read_paragraph({**fields, "page": name, "content": content})
+    return codec.read(Paragraph, {**fields, "page": name, "content": content})

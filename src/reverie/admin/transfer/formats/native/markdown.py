@@ -24,12 +24,12 @@ from pathlib import Path
 from typing import Any
 
 from reverie.admin.transfer import safe_reading
-from reverie.admin.transfer.atomic_writes import AtomicTree
+from reverie.admin.transfer.atomic_writes import write_private_file
 from reverie.admin.transfer.formats import notes
 from reverie.admin.transfer.formats.native import codec, frontmatter, manifest
 from reverie.admin.transfer.formats.native.jsonl import PIECE
 from reverie.admin.transfer.formats.native.manifest import ExportManifest
-from reverie.admin.transfer.items import FoundRecord, FoundTurns, ImportTerms, Item, Skipped, build_stable_id
+from reverie.admin.transfer.items import FoundTurns, FoundValue, ImportTerms, Item, Skipped, build_stable_id
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import InvalidInput
 from reverie.domain.page import Page, Paragraph, get_separator, is_log, validate_page_name
@@ -48,8 +48,8 @@ _IN_HEADING = ("role", "at", "session", "content", "scope")
 class MarkdownWriter:
     """Writer of an export into a folder."""
 
-    def __init__(self, tree: AtomicTree, *, at: datetime) -> None:
-        self._tree = tree
+    def __init__(self, folder: Path, *, at: datetime) -> None:
+        self._folder = folder
         self._manifest = ExportManifest(form="markdown", made_at=at)
 
     def put_record(self, record: Record) -> None:
@@ -58,27 +58,28 @@ class MarkdownWriter:
         text = frontmatter.render_document(fields, fields.pop("content"))
         folder = ARCHIVE if record.archived else RECORDS
         category = f"{record.category}/" if record.category else ""
-        self._tree.write(f"{folder}/{category}{record.id}.md", [text])
+        write_private_file(self._folder / f"{folder}/{category}{record.id}.md", [text])
 
     def put_session(self, state: SessionState, turns: Iterable[Turn]) -> None:
         """Write one session with its turns."""
-        self._tree.write(f"{SESSIONS}/{build_file_name(state.id)}.md", _render_session(state, turns))
+        file = self._folder / SESSIONS / f"{build_file_name(state.id)}.md"
+        write_private_file(file, _render_session(state, turns))
 
     def put_page(self, page: Page) -> None:
         """Write one page."""
         self._manifest.record_page(page)
-        self._tree.write(f"{PAGES}/{page.name}", [page.content])
+        write_private_file(self._folder / PAGES / page.name, [page.content])
 
     def put_log(self, name: str, paragraphs: list[Paragraph]) -> None:
         """Write one log."""
         self._manifest.record_log(name, paragraphs)
         text = get_separator(name).join(paragraph.content for paragraph in paragraphs)
-        self._tree.write(f"{PAGES}/{name}", [text, "\n"])
+        write_private_file(self._folder / PAGES / name, [text, "\n"])
 
     def finish(self, counts: Mapping[str, int]) -> None:
         """Write the manifest."""
         self._manifest.counts = counts
-        self._tree.write(manifest.NAME, [self._manifest.to_text()])
+        write_private_file(self._folder / manifest.NAME, [self._manifest.to_text()])
 
 
 def _is_empty(value: Any) -> bool:
@@ -138,27 +139,16 @@ def read(folder: Path, terms: ImportTerms) -> Iterator[Item]:
             if part == SESSIONS:
                 yield from _read_session(text, terms, place=name)
             elif part == PAGES:
-                yield from read_page_file(rest, text, known, place=name, at=get_modified_time(file))
+                build = (
+                    manifest.build_found_paragraphs
+                    if is_log(validate_page_name(rest))
+                    else manifest.build_found_page
+                )
+                yield from build(rest, text, known, place=name, at=get_modified_time(file))
             else:
-                yield FoundRecord(place=name, record=_read_record(text, terms))
+                yield FoundValue(place=name, value=_read_record(text, terms))
         except InvalidInput as error:
             yield notes.skip("file", name, error)
-
-
-def read_page_file(
-    name: str, text: str, known: ExportManifest | None, *, place: str, at: datetime
-) -> Iterator[Item]:
-    """Yield the content of a page's or log's file.
-
-    Args:
-        known: The export's manifest, if any.
-        at: When it last changed.
-    """
-    validate_page_name(name)
-    if is_log(name):
-        yield from manifest.build_found_paragraphs(name, text, known, place=place, at=at)
-    else:
-        yield manifest.build_found_page(name, text, known, place=place, at=at)
 
 
 def get_modified_time(file: Path) -> datetime:
@@ -181,13 +171,13 @@ def _read_record(text: str, terms: ImportTerms) -> Record:
         **given,
         "content": content,
     }
-    return terms.apply_to_record(codec.read_record(given))
+    return terms.apply(codec.read(Record, given))
 
 
 def _read_session(text: str, terms: ImportTerms, *, place: str) -> Iterator[Item]:
     fields, body = frontmatter.split_document(text)
     given = {name: value for name, value in fields.items() if value is not None}
-    state = terms.apply_to_session(codec.read_session(given))
+    state = terms.apply(codec.read(SessionState, given))
     turns: list[Turn] = []
     sent = False
     for number, heading, content in _parse_turns(body):
@@ -230,5 +220,4 @@ def _extract_content(block: list[str]) -> str:
 
 def _read_turn(heading: str, content: str, state: SessionState) -> Turn:
     fields = safe_reading.parse_json_object(heading)
-    turn = codec.read_turn({**fields, "content": content, "session": state.id})
-    return replace(turn, scope=state.scope)
+    return replace(codec.read(Turn, {**fields, "content": content, "session": state.id}), scope=state.scope)

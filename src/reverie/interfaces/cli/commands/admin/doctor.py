@@ -53,10 +53,7 @@ def _diagnose_unopened(context: CommandContext, error: ReverieError) -> Diagnosi
 
     if is_database(context.resolve_store_option()):
         raise error
-    diagnosis = diagnose_unopened(resolve_folder(context.resolve_store_option()), error)
-    if diagnosis is None:
-        raise error
-    return diagnosis
+    return diagnose_unopened(resolve_folder(context.resolve_store_option()), error)
 
 
 def _print(context: CommandContext, diagnosis: Diagnosis, *, fix: bool) -> None:
