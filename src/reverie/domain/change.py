@@ -40,10 +40,7 @@ class Change:
     after: Value | None
 
     def __post_init__(self) -> None:
-        if self.before is None and self.after is None:
-            raise ValueError("an edit needs a before or an after")
-        both = self.before is not None and self.after is not None
-        if both and _get_identity(self.before) != _get_identity(self.after):
+        if len({(type(each), each.id) for each in (self.before, self.after) if each is not None}) != 1:
             raise ValueError("an edit changes one thing: before and after must have the same type and id")
 
     @property
@@ -112,10 +109,6 @@ def undo_of(rows: Iterable[JournalEntry]) -> list[Change]:
     """Return the edits that undo the entries, the last first. An erased entry cannot be undone."""
     latest_first = sorted(rows, key=lambda row: -row.sequence)
     return [row.edit.invert() for row in latest_first if row.edit is not None and not row.forgotten]
-
-
-def _get_identity(value: Value | None) -> tuple[type, str | None]:
-    return type(value), value.id if value is not None else None
 
 
 _SUBJECT_OF: Mapping[type, Subject] = MappingProxyType(

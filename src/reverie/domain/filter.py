@@ -181,14 +181,9 @@ def parse_values(value: str | Iterable[str] | None, *, name: str) -> tuple[str, 
 
 def validate_filter(wanted: Filter) -> Filter:
     """Return the filter, or raise `InvalidInput` if a field is not of its form."""
-    for kind in wanted.kinds:
-        validate_choice(kind, KINDS, name="kind")
-    for layer in wanted.layers:
-        validate_choice(layer, LAYERS, name="layer")
-    for origin in wanted.origins:
-        validate_choice(origin, ORIGINS, name="origin")
-    for role in wanted.roles:
-        validate_choice(role, ROLES, name="role")
+    for name, allowed in (("kind", KINDS), ("layer", LAYERS), ("origin", ORIGINS), ("role", ROLES)):
+        for each in getattr(wanted, _FIELDS[name]):
+            validate_choice(each, allowed, name=name)
     for name, texts in (("scope", wanted.scopes or ()), ("tag", wanted.tags), ("session", wanted.sessions)):
         for text in texts:
             validate_raw_text(text, name=name, longest=len(text), empty=True)

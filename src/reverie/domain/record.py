@@ -18,8 +18,8 @@ from reverie.domain import category
 from reverie.domain.errors import InvalidInput, quote_value
 from reverie.domain.scope import validate_scope
 from reverie.domain.text import ids, relative_dates, timestamps
-from reverie.domain.text.json_values import to_json_object
-from reverie.domain.text.validation import validate_text
+from reverie.domain.text.json_values import from_json_object, to_json_object
+from reverie.domain.text.validation import validate_count, validate_text
 
 Layer = Literal["episodic", "semantic", "procedural"]
 Kind = Literal[
@@ -232,21 +232,10 @@ class Record:
         """
         if unknown := set(data) - set(_FIELDS):
             raise InvalidInput(f"unknown field of a record: {sorted(unknown)!r}")
-        if missing := _REQUIRED - set(data):
-            raise InvalidInput(f"missing field of a record: {sorted(missing)!r}")
-        values = dict(data)
-        for name in _TIMES & set(values):
-            if values[name] is not None:
-                values[name] = timestamps.parse_time(values[name], name=name)
-        for name in ("tags", "references", "parts"):
-            if name in values:
-                values[name] = tuple(values[name])
-        values["metadata"] = MappingProxyType(dict(values.get("metadata") or {}))
-        return validate_record(cls(**values))
+        return validate_record(from_json_object(cls, data))
 
 
 _FIELDS = tuple(f.name for f in fields(Record))
-_REQUIRED = {"id", "content", "created_at", "updated_at", "last_seen_at"}
 _TIMES = {
     "created_at",
     "updated_at",
@@ -289,8 +278,7 @@ def validate_record(record: Record) -> Record:
     validate_text(record.archive_reason, name="reason", longest=2_000, empty=True)
     if not isinstance(record.pinned, bool):
         raise InvalidInput(f"pinned is {quote_value(record.pinned)}: pass True or False")
-    if not isinstance(record.seen_count, int) or record.seen_count < 1:
-        raise InvalidInput(f"seen_count is {record.seen_count!r}: it is a whole number from 1")
+    validate_count(record.seen_count, name="seen_count")
     for name in _TIMES:
         moment = getattr(record, name)
         if moment is not None:
