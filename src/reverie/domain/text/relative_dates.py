@@ -198,7 +198,7 @@ _HAN_STEPS = {
 _HAN_YEARS = {
     "前年": -2, "一昨年": -2, "去年": -1, "昨年": -1, "今年": 0, "明年": 1, "来年": 1, "后年": 2, "再来年": 2,
 }  # fmt: skip
-_HAN_WEEKDAYS = {
+HAN_WEEKDAYS = {
     char: number for chars in ("一二三四五六日", "月火水木金土天") for number, char in enumerate(chars)
 }
 _HAN_UNITS = {
@@ -380,10 +380,8 @@ def _resolve_han_count(part: dict[str, str], today: date) -> _Meaning | None:
 
 def _resolve_han_week(part: dict[str, str], today: date) -> _Meaning:
     step = _HAN_STEPS[part["han_week"]]
-    if weekday := part.get("kana_weekday"):
-        return _get_weekday(today, step, 6 if weekday == "日" else _HAN_WEEKDAYS[weekday])
-    if weekday := part.get("han_weekday"):
-        return _get_weekday(today, step, 6 if weekday == "天" else _HAN_WEEKDAYS[weekday])
+    if weekday := part.get("kana_weekday") or part.get("han_weekday"):
+        return _get_weekday(today, step, HAN_WEEKDAYS[weekday])
     return _shift_period("weekend" if "han_end" in part else "week", step, today)
 
 
