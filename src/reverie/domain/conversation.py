@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any, Literal, get_args
 
 from reverie.domain.errors import InvalidInput, quote_value
-from reverie.domain.record import NOTHING, UNTRUSTED, Origin, validate_choice
+from reverie.domain.record import NOTHING, UNTRUSTED, Origin, freeze_metadata, validate_choice
 from reverie.domain.scope import validate_scope
 from reverie.domain.text import ids, timestamps
 from reverie.domain.text.json_values import from_json_object, to_json_object
@@ -190,7 +190,7 @@ def draft_turn(given: Mapping[str, Any], *, session: str, now: datetime) -> Turn
             speaker=given.get("speaker") or "",
             tool_calls=_parse_tool_calls(given.get("tool_calls")),
             tool_call_id=given.get("tool_call_id") or "",
-            metadata=_parse_metadata(given.get("metadata")),
+            metadata=freeze_metadata(NOTHING if given.get("metadata") is None else given["metadata"]),
         )
     )
 
@@ -256,14 +256,6 @@ def _validate_metadata(metadata: Mapping[str, str]) -> None:
     for key, text in metadata.items():
         validate_text(key, name="metadata key", longest=LONGEST_NAME)
         validate_raw_text(text, name=f"metadata {key!r}", longest=LONGEST_TURN, empty=True)
-
-
-def _parse_metadata(given: Any) -> Mapping[str, str]:
-    if given is None:
-        return NOTHING
-    if not isinstance(given, Mapping):
-        raise InvalidInput(f"metadata is {type(given).__name__}: pass a mapping of text to text")
-    return MappingProxyType(dict(given))
 
 
 def _parse_tool_calls(given: Any) -> tuple[ToolCall, ...]:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import copyreg
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
-from datetime import datetime
+from dataclasses import dataclass, field, fields, replace
+from datetime import datetime, tzinfo
 from functools import lru_cache
 from itertools import chain
 from types import MappingProxyType
@@ -329,6 +329,27 @@ def normalize_labels(values: Iterable[str], *, name: str, longest: int = LONGEST
     if len(cleaned) > MOST_LABELS:
         raise InvalidInput(f"{len(cleaned)} {name}s: at most {MOST_LABELS} are allowed")
     return cleaned
+
+
+def note_dates(record: Record, moment: datetime, zone: tzinfo) -> Record:
+    """Return a record with the days that the relative dates of its content mean in its metadata.
+
+    Args:
+        record: The record.
+        moment: When it was said.
+        zone: Where days begin and end.
+    """
+    metadata = {name: text for name, text in record.metadata.items() if name != DATES}
+    if dates := relative_dates.resolve_dates(record.content, moment, zone=zone):
+        metadata[DATES] = relative_dates.format_dates(dates)
+    return replace(record, metadata=MappingProxyType(metadata))
+
+
+def freeze_metadata(given: object) -> Mapping[str, str]:
+    """Return a read-only copy of metadata that a caller passed; raise `InvalidInput` if it is no mapping."""
+    if not isinstance(given, Mapping):
+        raise InvalidInput(f"metadata is {type(given).__name__}: pass a mapping of text to text")
+    return MappingProxyType(dict(given))
 
 
 def merge_tags(*groups: Iterable[str]) -> tuple[str, ...]:

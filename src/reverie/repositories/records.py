@@ -35,14 +35,16 @@ from reverie.domain.record import (
     Layer,
     Origin,
     Record,
+    freeze_metadata,
     infer_kind,
     merge_tags,
     normalize_labels,
+    note_dates,
     validate_choice,
     validate_record,
 )
 from reverie.domain.similarity.deduplication import Create, Decision, Reinforce, decide
-from reverie.domain.text import relative_dates, timestamps
+from reverie.domain.text import timestamps
 from reverie.repositories.writing import WritingRepository
 from reverie.search.analyzer import analyze
 from reverie.search.index.candidates import CandidateIndex
@@ -380,22 +382,12 @@ class RecordRepository(WritingRepository):
             valid_from=_to_utc(note.valid_from, "valid_from"),
             valid_to=_to_utc(note.valid_to, "valid_to"),
             expires_at=None if ttl is None else timestamps.add_duration(now, ttl),
-            metadata=MappingProxyType(
-                _parse_metadata(note.metadata) | ({ROUGH: "true"} if note.draft else {})
-            ),
+            metadata=freeze_metadata(note.metadata),
         )
-        return validate_record(self._resolve_dates(redact_value(record, self._redactor)))
-
-    def _resolve_dates(self, record: Record) -> Record:
-        """Return the record with its relative dates resolved from its time of creation."""
-        if DATES in record.metadata or not isinstance(record.content, str):
-            return record
-        found = relative_dates.resolve_dates(record.content, record.created_at, zone=self._zone)
-        if not found:
-            return record
-        return replace(
-            record, metadata=MappingProxyType({**record.metadata, DATES: relative_dates.format_dates(found)})
-        )
+        if note.draft:
+            record = replace(record, metadata=MappingProxyType({**record.metadata, ROUGH: "true"}))
+        record = validate_record(redact_value(record, self._redactor))
+        return record if DATES in record.metadata else note_dates(record, created, self._zone)
 
     # -- changing ----------------------------------------------------------------------------------------
 
@@ -413,7 +405,7 @@ class RecordRepository(WritingRepository):
         if "content" in wanted:
             wanted["content"] = _strip_content(wanted["content"])
         if "metadata" in wanted:
-            wanted["metadata"] = MappingProxyType(_parse_metadata(wanted["metadata"]))
+            wanted["metadata"] = freeze_metadata(wanted["metadata"])
 
         def change(record: Record) -> Record:
             _require_unchanged(record, expected)
@@ -670,12 +662,6 @@ def _parse_new_record(note: NewRecord | Mapping[str, Any]) -> NewRecord:
 def _strip_content(content: str) -> str:
     """Return the content without the white space around it; anything else is left to validation."""
     return content.strip() if isinstance(content, str) else content
-
-
-def _parse_metadata(metadata: object) -> dict[str, str]:
-    if not isinstance(metadata, Mapping):
-        raise InvalidInput(f"metadata is {type(metadata).__name__}: pass a mapping of text to text")
-    return dict(metadata)
 
 
 _NOTE_FIELDS = {f.name for f in fields(NewRecord)}
