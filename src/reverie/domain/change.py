@@ -100,6 +100,38 @@ class JournalEntry:
         return self.edit is None or (self.edit.before is None and self.key != self.sequence)
 
 
+def build_entries(
+    first: int,
+    made: Iterable[tuple[int, Subject, Change | None]],
+    *,
+    at: datetime,
+    actor: str,
+    reason: str,
+) -> list[JournalEntry]:
+    """Return the journal entries of one transaction.
+
+    Args:
+        first: The number of the first one.
+        made: Key, subject and edit of each change.
+        at: When they were made.
+        actor: Who made them.
+        reason: Why.
+    """
+    return [
+        JournalEntry(
+            sequence=sequence,
+            batch=first,
+            at=at,
+            actor=actor,
+            reason=reason,
+            key=key,
+            subject=subject,
+            edit=edit,
+        )
+        for sequence, (key, subject, edit) in enumerate(made, first)
+    ]
+
+
 def get_subject(value: Value) -> Subject:
     """Return which kind of thing a value is."""
     return _SUBJECT_OF[type(value)]

@@ -239,12 +239,13 @@ class PostgresConnections:
     def call(self, sql: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> Row:
         """Return the only row of a statement that needs no memory set, or sets it itself.
 
-        It is repeated if the connection is lost, so it must be one that may be made twice.
+        It is repeated if the connection is lost, so it must be one that may be made twice. The server refuses
+        changes in it as it refuses those of `change`.
         """
 
         def ask() -> Row:
             with self.connection() as connection:
-                return _fetch_row(connection, sql, values)
+                return self._fetch_fenced(connection, sql, values)
 
         return self._repeat(ask)
 
@@ -289,15 +290,6 @@ class PostgresConnections:
                     "read it again when the server is back, and retry if it is missing"
                 ) from error
             raise
-
-    def call_fenced(self, sql: str, values: Sequence[Any]) -> Row:
-        """Return the only row of a statement as `call` does; the server refuses it as it refuses changes."""
-
-        def ask() -> Row:
-            with self.connection() as connection:
-                return self._fetch_fenced(connection, sql, values)
-
-        return self._repeat(ask)
 
     def _fetch_fenced(
         self,

@@ -88,7 +88,7 @@ class WordRenewal:
         stale, after = self._read_batch(place)
         if stale:
             columns = [list(column) for column in zip(*(row for _, *row in stale), strict=True)]
-            self._connections.call_fenced(_RENEW, (self._space, self._patience, *columns))
+            self._connections.call(_RENEW, (self._space, self._patience, *columns))
         return after
 
     def _read_batch(self, place: _Place) -> tuple[list[Row], _Place | None]:

@@ -105,7 +105,7 @@ class View:
         self.connection = connection
         self.here = here
         self.sequence: int | None = None
-        self.measures: dict[str, list[tuple[str, str, int, int]]] = {}
+        self.measures: dict[str, list[Sequence[Any]]] = {}
 
 
 class ConnectionPool:
