@@ -13,7 +13,7 @@ import pytest
 from reverie import Memory, Settings
 from reverie.domain.errors import InvalidInput, MissingExtra, ModelUnavailable
 from reverie.llm.messages import ModelReply, ModelRequest, TokenUsage
-from reverie.stores.telemetry import CONTENT_VARIABLE, trace
+from reverie.stores.telemetry import CONTENT_VARIABLE, OperationSpan, trace
 
 pytest.importorskip("opentelemetry.sdk")
 
@@ -263,4 +263,4 @@ def test_without_the_package_the_memory_says_what_to_install(monkeypatch: pytest
 def test_a_span_that_is_off_records_nothing() -> None:
     with trace(Settings(), "search_memory", scope="user:alice") as span:
         span.set_content("gen_ai.memory.query.text", "tea")
-    assert type(span) is telemetry.OperationSpan
+    assert type(span) is OperationSpan
