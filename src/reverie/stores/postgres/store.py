@@ -86,11 +86,10 @@ class PostgresStore(DatabaseStore):
         address = parse_postgres_url(url)
         self.shown = address.shown
         self._analyse = analyse
-        self._patience = f"{max(1, int(patience * 1000))}ms"
         self._space, self.identity = open_space(address, create=create)
         self._connections = PostgresConnections(address, space=self._space, patience=patience)
-        self._tables = PostingTables(self._connections, space=self._space, patience=self._patience)
-        self._renewal = WordRenewal(self._connections, self._space, analyse, patience=self._patience)
+        self._tables = PostingTables(self._connections)
+        self._renewal = WordRenewal(self._connections, analyse)
         self.postings = self._tables if address.index == "tables" else None
         if self.postings is not None:
             try:
@@ -187,7 +186,7 @@ class PostgresStore(DatabaseStore):
             edits,
             self._analyse,
             space=self._space,
-            patience=self._patience,
+            patience=self._connections.lock_timeout,
             actor=actor,
             at=at,
             reason=reason,
@@ -441,17 +440,13 @@ class PostgresStore(DatabaseStore):
 
     def put_entry(self, entry: Entry, *, capacity: int | None, now: datetime) -> bool:
         """Set an entry, replacing one with the same namespace and key; False if the namespace is full."""
-        self._connections.refuse_change()
-        values = (self._space, self._patience, *ENTRIES.encode(entry), capacity, to_microseconds(now))
-        sql = f"SELECT reverie.put_entry({', '.join(['%s'] * len(values))})"
-        return bool(self._connections.call(sql, values)[0])
+        given = (*ENTRIES.encode(entry), capacity, to_microseconds(now))
+        return bool(self._connections.call_function("put_entry", *given))
 
     def drop_entries(self, namespace: str, keys: Sequence[str] | None = None) -> int:
         """Remove entries (None: all of the namespace); return how many there were."""
-        self._connections.refuse_change()
-        values = (self._space, self._patience, namespace, None if keys is None else list(keys))
-        sql = "SELECT reverie.drop_entries(%s, %s, %s, %s::text[])"
-        return int(self._connections.call(sql, values)[0])
+        names = None if keys is None else list(keys)
+        return int(self._connections.call_function("drop_entries", namespace, names))
 
     # -- leases ----------------------------------------------------------------------------------------
 
@@ -502,7 +497,7 @@ class PostgresStore(DatabaseStore):
     def check(self) -> list[StoreProblem]:
         """Return all problems of the stored data; an empty list if there are none."""
         with self._connections.viewing():
-            return find_problems(self._connections, self._space)
+            return find_problems(self._connections)
 
     def find_stale_analyses(self) -> list[str]:
         """Return the ids of things whose stored words differ from what the analyzer makes of them."""
@@ -522,7 +517,7 @@ class PostgresStore(DatabaseStore):
         """Make again what follows from the rest: words that the analyzer makes otherwise, and postings that differ."""
         self._connections.refuse_change()
         self._renewal.renew_all()
-        if has_damaged_postings(self._connections, self._space):
+        if has_damaged_postings(self._connections):
             self._tables.rebuild()
 
     def close(self) -> None:
