@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from types import MappingProxyType
@@ -14,7 +14,7 @@ from reverie.domain.record import NOTHING, UNTRUSTED, Origin, freeze_metadata, v
 from reverie.domain.scope import validate_scope
 from reverie.domain.text import ids, timestamps
 from reverie.domain.text.json_values import from_json_object, to_json_object
-from reverie.domain.text.validation import validate_count, validate_raw_text, validate_text
+from reverie.domain.text.validation import validate_count, validate_raw_text, validate_text, validate_values
 
 Role = Literal["user", "assistant", "system", "tool"]
 SessionStatus = Literal["active", "paused", "terminated"]
@@ -259,11 +259,8 @@ def _validate_metadata(metadata: Mapping[str, str]) -> None:
 
 
 def _parse_tool_calls(given: Any) -> tuple[ToolCall, ...]:
-    if given is None:
-        return ()
-    if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
-        raise InvalidInput(f"tool_calls is {type(given).__name__}: pass a list of calls")
-    return tuple(_parse_tool_call(call) for call in given)
+    calls = () if given is None else validate_values(given, name="tool_calls", of="calls")
+    return tuple(map(_parse_tool_call, calls))
 
 
 def _parse_tool_call(call: ToolCall | Mapping[str, Any]) -> ToolCall:

@@ -203,8 +203,11 @@ def is_record_allowed(wanted: Filter, record: Record) -> bool:
     return (
         (wanted.archived is None or record.archived == wanted.archived)
         and (wanted.scopes is None or record.scope in wanted.scopes)
-        and (not wanted.categories or _is_in_category(wanted, record))
-        and (not wanted.tags or _has_all_tags(wanted, record))
+        and (
+            not wanted.categories
+            or any(is_within_category(record.category, each) for each in wanted.categories)
+        )
+        and (not wanted.tags or _fold(wanted.tags) <= _fold(record.tags))
         and (not wanted.kinds or record.kind in wanted.kinds)
         and (not wanted.layers or record.layer in wanted.layers)
         and (not wanted.origins or record.origin in wanted.origins)
@@ -239,13 +242,8 @@ def is_paragraph_allowed(wanted: Filter, paragraph: Paragraph) -> bool:
     )
 
 
-def _has_all_tags(wanted: Filter, record: Record) -> bool:
-    present = {tag.casefold() for tag in record.tags}
-    return all(tag.casefold() in present for tag in wanted.tags)
-
-
-def _is_in_category(wanted: Filter, record: Record) -> bool:
-    return any(is_within_category(record.category, each) for each in wanted.categories)
+def _fold(tags: Iterable[str]) -> set[str]:
+    return {tag.casefold() for tag in tags}
 
 
 def _is_in_time_range(wanted: Filter, moment: datetime) -> bool:

@@ -22,8 +22,6 @@ from reverie.domain.text.relative_dates import (
     resolve_folded,
 )
 
-__all__ = ["DateMention", "find_dates", "shift_day"]
-
 _LONGEST_TEXT = 20_000
 _MOST_FOUND = 40
 

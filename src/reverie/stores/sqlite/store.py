@@ -379,7 +379,9 @@ class SQLiteStore(DatabaseStore):
             rows = self._fetch_neighbor_rows(keys, around)
         else:
             for start in range(0, len(keys), _CHUNK):
-                rows += self._fetch_passage_rows(subject, _pad_values(keys[start : start + _CHUNK]))
+                some = _pad_values(keys[start : start + _CHUNK])
+                sql = f"{_PASSAGE[subject]}({build_placeholders(len(some))})"
+                rows += self._fetch_tolerantly(subject, sql, some)
         rest = _REST[subject]
         return [Passage._make(row + rest) for row in rows] if rest else list(map(Passage._make, rows))
 
@@ -540,10 +542,6 @@ class SQLiteStore(DatabaseStore):
                 rows = self._connections.rows(_build_select(table, column, some), _pad_values(some))
                 found |= {row[int(column == "id")]: row[1:] for row in rows}
         return [decode_or_raise(table, found[name]) for name in wanted if name in found]
-
-    def _fetch_passage_rows(self, subject: Searchable, keys: Sequence[int]) -> list[Row]:
-        sql = f"{_PASSAGE[subject]}({build_placeholders(len(keys))})"
-        return self._fetch_tolerantly(subject, sql, keys)
 
     def _fetch_neighbor_rows(self, keys: Sequence[int], around: int) -> list[Row]:
         """Return the passages of these turns and of those up to so many positions around, none twice."""
