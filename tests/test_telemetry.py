@@ -13,7 +13,7 @@ import pytest
 from reverie import Memory, Settings
 from reverie.domain.errors import InvalidInput, MissingExtra, ModelUnavailable
 from reverie.llm.messages import ModelReply, ModelRequest, TokenUsage
-from reverie.stores.telemetry import CONTENT_VARIABLE, trace
+from reverie.stores.telemetry import CONTENT_VARIABLE, OperationSpan, trace
 
 pytest.importorskip("opentelemetry.sdk")
 
@@ -260,6 +260,7 @@ def test_without_the_package_the_memory_says_what_to_install(monkeypatch: pytest
     telemetry._load_interface.cache_clear()
 
 
-def test_a_span_that_is_off_is_one_object() -> None:
-    off = Settings()
-    assert trace(off, "search_memory") is trace(off, "upsert_memory", scope="user:alice")
+def test_a_span_that_is_off_records_nothing() -> None:
+    with trace(Settings(), "search_memory", scope="user:alice") as span:
+        span.set_content("gen_ai.memory.query.text", "tea")
+    assert type(span) is OperationSpan

@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args
 from evaluation.measures.harness import DetectionFigures, Evaluation, group_rows, has_blank
 from reverie.domain.errors import InvalidInput
 from reverie.domain.record import Record
-from reverie.domain.similarity.deduplication import Reinforce, decide
+from reverie.domain.similarity.deduplication import decide
 
 Label = Literal["repeats", "extends", "differs"]
 """`repeats`: the old text says what the new one says, which may fold into it. `extends`: the new one says all
@@ -73,7 +73,7 @@ class PairVerdict:
 def judge_pair(pair: MergePair) -> PairVerdict:
     """Save a pair: two records of the owner, equal but for their texts."""
     decision = decide(_build_record("1" * 12, pair.new), [_build_record("0" * 12, pair.old)], now=_NOW)
-    return PairVerdict(pair=pair, folded=isinstance(decision, Reinforce))
+    return PairVerdict(pair=pair, folded=decision.old is not None)
 
 
 def _build_record(id: str, text: str) -> Record:

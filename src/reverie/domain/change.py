@@ -40,10 +40,7 @@ class Change:
     after: Value | None
 
     def __post_init__(self) -> None:
-        if self.before is None and self.after is None:
-            raise ValueError("an edit needs a before or an after")
-        both = self.before is not None and self.after is not None
-        if both and _get_identity(self.before) != _get_identity(self.after):
+        if len({(type(each), each.id) for each in (self.before, self.after) if each is not None}) != 1:
             raise ValueError("an edit changes one thing: before and after must have the same type and id")
 
     @property
@@ -103,6 +100,38 @@ class JournalEntry:
         return self.edit is None or (self.edit.before is None and self.key != self.sequence)
 
 
+def build_entries(
+    first: int,
+    made: Iterable[tuple[int, Subject, Change | None]],
+    *,
+    at: datetime,
+    actor: str,
+    reason: str,
+) -> list[JournalEntry]:
+    """Return the journal entries of one transaction.
+
+    Args:
+        first: The number of the first one.
+        made: Key, subject and edit of each change.
+        at: When they were made.
+        actor: Who made them.
+        reason: Why.
+    """
+    return [
+        JournalEntry(
+            sequence=sequence,
+            batch=first,
+            at=at,
+            actor=actor,
+            reason=reason,
+            key=key,
+            subject=subject,
+            edit=edit,
+        )
+        for sequence, (key, subject, edit) in enumerate(made, first)
+    ]
+
+
 def get_subject(value: Value) -> Subject:
     """Return which kind of thing a value is."""
     return _SUBJECT_OF[type(value)]
@@ -112,10 +141,6 @@ def undo_of(rows: Iterable[JournalEntry]) -> list[Change]:
     """Return the edits that undo the entries, the last first. An erased entry cannot be undone."""
     latest_first = sorted(rows, key=lambda row: -row.sequence)
     return [row.edit.invert() for row in latest_first if row.edit is not None and not row.forgotten]
-
-
-def _get_identity(value: Value | None) -> tuple[type, str | None]:
-    return type(value), value.id if value is not None else None
 
 
 _SUBJECT_OF: Mapping[type, Subject] = MappingProxyType(

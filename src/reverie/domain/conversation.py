@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Literal, get_args
 
 from reverie.domain.errors import InvalidInput, quote_value
-from reverie.domain.record import NOTHING, UNTRUSTED, Origin, validate_choice
+from reverie.domain.record import NOTHING, UNTRUSTED, Origin, freeze_metadata, validate_choice
 from reverie.domain.scope import validate_scope
 from reverie.domain.text import ids, timestamps
-from reverie.domain.text.json_values import to_json_object
-from reverie.domain.text.validation import validate_raw_text, validate_text
+from reverie.domain.text.json_values import from_json_object, to_json_object
+from reverie.domain.text.validation import validate_count, validate_raw_text, validate_text, validate_values
 
 Role = Literal["user", "assistant", "system", "tool"]
 SessionStatus = Literal["active", "paused", "terminated"]
@@ -106,23 +106,7 @@ class Turn:
         Raises:
             InvalidInput: a field is missing or not of its form.
         """
-        try:
-            turn = cls(
-                id=data["id"],
-                session=data["session"],
-                position=data["position"],
-                role=data["role"],
-                content=data["content"],
-                at=timestamps.parse_time(data["at"], name="at"),
-                speaker=data.get("speaker", ""),
-                tool_calls=tuple(ToolCall(**call) for call in data.get("tool_calls", ())),
-                tool_call_id=data.get("tool_call_id", ""),
-                metadata=MappingProxyType(dict(data.get("metadata") or {})),
-                scope=data.get("scope", ""),
-            )
-        except (KeyError, TypeError, AttributeError) as error:
-            raise InvalidInput(f"not a turn: {error!r}") from None
-        return validate_turn(turn)
+        return validate_turn(from_json_object(cls, data))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,19 +143,7 @@ class SessionState:
         Raises:
             InvalidInput: a field is missing or not of its form.
         """
-        try:
-            state = cls(
-                id=data["id"],
-                created_at=timestamps.parse_time(data["created_at"], name="created_at"),
-                status=data.get("status", "active"),
-                scope=data.get("scope", ""),
-                window_start=data.get("window_start", 0),
-                summary=data.get("summary", ""),
-                metadata=MappingProxyType(dict(data.get("metadata") or {})),
-            )
-        except (KeyError, TypeError, AttributeError) as error:
-            raise InvalidInput(f"not a session: {error!r}") from None
-        return validate_session(state)
+        return validate_session(from_json_object(cls, data))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,7 +190,7 @@ def draft_turn(given: Mapping[str, Any], *, session: str, now: datetime) -> Turn
             speaker=given.get("speaker") or "",
             tool_calls=_parse_tool_calls(given.get("tool_calls")),
             tool_call_id=given.get("tool_call_id") or "",
-            metadata=_parse_metadata(given.get("metadata")),
+            metadata=freeze_metadata(NOTHING if given.get("metadata") is None else given["metadata"]),
         )
     )
 
@@ -240,8 +212,7 @@ def validate_turn(turn: Turn) -> Turn:
     ids.validate_id(turn.id)
     validate_session_id(turn.session)
     validate_choice(turn.role, ROLES, name="role")
-    if isinstance(turn.position, bool) or not isinstance(turn.position, int) or turn.position < 0:
-        raise InvalidInput(f"position is {turn.position!r}: it is a whole number from 0")
+    validate_count(turn.position, name="position", least=0)
     silent = bool(turn.tool_calls) or turn.role == "tool"  # a command may print nothing
     validate_raw_text(turn.content, name="content", longest=LONGEST_TURN, empty=silent)
     validate_text(turn.speaker, name="speaker", longest=LONGEST_NAME, empty=True)
@@ -266,10 +237,7 @@ def validate_session(state: SessionState) -> SessionState:
     validate_choice(state.status, SESSION_STATUSES, name="status")
     validate_scope(state.scope)
     validate_raw_text(state.summary, name="summary", longest=LONGEST_TURN, empty=True)
-    if isinstance(state.window_start, bool) or not isinstance(state.window_start, int):
-        raise InvalidInput(f"window_start is {state.window_start!r}: it is a whole number from 0")
-    if state.window_start < 0:
-        raise InvalidInput(f"window_start is {state.window_start!r}: it is a whole number from 0")
+    validate_count(state.window_start, name="window_start", least=0)
     timestamps.to_utc(state.created_at, name="created_at")
     _validate_metadata(state.metadata)
     return state
@@ -290,20 +258,9 @@ def _validate_metadata(metadata: Mapping[str, str]) -> None:
         validate_raw_text(text, name=f"metadata {key!r}", longest=LONGEST_TURN, empty=True)
 
 
-def _parse_metadata(given: Any) -> Mapping[str, str]:
-    if given is None:
-        return NOTHING
-    if not isinstance(given, Mapping):
-        raise InvalidInput(f"metadata is {type(given).__name__}: pass a mapping of text to text")
-    return MappingProxyType(dict(given))
-
-
 def _parse_tool_calls(given: Any) -> tuple[ToolCall, ...]:
-    if given is None:
-        return ()
-    if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
-        raise InvalidInput(f"tool_calls is {type(given).__name__}: pass a list of calls")
-    return tuple(_parse_tool_call(call) for call in given)
+    calls = () if given is None else validate_values(given, name="tool_calls", of="calls")
+    return tuple(map(_parse_tool_call, calls))
 
 
 def _parse_tool_call(call: ToolCall | Mapping[str, Any]) -> ToolCall:

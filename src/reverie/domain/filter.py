@@ -181,14 +181,9 @@ def parse_values(value: str | Iterable[str] | None, *, name: str) -> tuple[str, 
 
 def validate_filter(wanted: Filter) -> Filter:
     """Return the filter, or raise `InvalidInput` if a field is not of its form."""
-    for kind in wanted.kinds:
-        validate_choice(kind, KINDS, name="kind")
-    for layer in wanted.layers:
-        validate_choice(layer, LAYERS, name="layer")
-    for origin in wanted.origins:
-        validate_choice(origin, ORIGINS, name="origin")
-    for role in wanted.roles:
-        validate_choice(role, ROLES, name="role")
+    for name, allowed in (("kind", KINDS), ("layer", LAYERS), ("origin", ORIGINS), ("role", ROLES)):
+        for each in getattr(wanted, _FIELDS[name]):
+            validate_choice(each, allowed, name=name)
     for name, texts in (("scope", wanted.scopes or ()), ("tag", wanted.tags), ("session", wanted.sessions)):
         for text in texts:
             validate_raw_text(text, name=name, longest=len(text), empty=True)
@@ -208,8 +203,11 @@ def is_record_allowed(wanted: Filter, record: Record) -> bool:
     return (
         (wanted.archived is None or record.archived == wanted.archived)
         and (wanted.scopes is None or record.scope in wanted.scopes)
-        and (not wanted.categories or _is_in_category(wanted, record))
-        and (not wanted.tags or _has_all_tags(wanted, record))
+        and (
+            not wanted.categories
+            or any(is_within_category(record.category, each) for each in wanted.categories)
+        )
+        and (not wanted.tags or _fold(wanted.tags) <= _fold(record.tags))
         and (not wanted.kinds or record.kind in wanted.kinds)
         and (not wanted.layers or record.layer in wanted.layers)
         and (not wanted.origins or record.origin in wanted.origins)
@@ -244,13 +242,8 @@ def is_paragraph_allowed(wanted: Filter, paragraph: Paragraph) -> bool:
     )
 
 
-def _has_all_tags(wanted: Filter, record: Record) -> bool:
-    present = {tag.casefold() for tag in record.tags}
-    return all(tag.casefold() in present for tag in wanted.tags)
-
-
-def _is_in_category(wanted: Filter, record: Record) -> bool:
-    return any(is_within_category(record.category, each) for each in wanted.categories)
+def _fold(tags: Iterable[str]) -> set[str]:
+    return {tag.casefold() for tag in tags}
 
 
 def _is_in_time_range(wanted: Filter, moment: datetime) -> bool:

@@ -16,7 +16,7 @@ from typing import Any
 from reverie.domain.errors import InvalidInput, quote_value
 from reverie.domain.record import Origin
 from reverie.domain.text import ids, timestamps
-from reverie.domain.text.json_values import to_json_object
+from reverie.domain.text.json_values import from_json_object, to_json_object
 from reverie.domain.text.validation import validate_raw_text, validate_text
 
 MEMORY = "MEMORY.md"
@@ -68,15 +68,7 @@ class Page:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Page:
         """Read what `to_dict` wrote, checking every field; raises `InvalidInput`."""
-        try:
-            page = cls(
-                name=data["name"],
-                content=data["content"],
-                updated_at=timestamps.parse_time(data["updated_at"], name="updated_at"),
-            )
-        except (KeyError, TypeError, AttributeError) as error:
-            raise InvalidInput(f"not a page: {error!r}") from None
-        return validate_page(page)
+        return validate_page(from_json_object(cls, data))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,18 +110,7 @@ class Paragraph:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Paragraph:
         """Read what `to_dict` wrote, checking every field; raises `InvalidInput`."""
-        try:
-            paragraph = cls(
-                id=data["id"],
-                page=data["page"],
-                position=float(data["position"]),
-                at=timestamps.parse_time(data["at"], name="at"),
-                content=data["content"],
-                source=data.get("source", ""),
-            )
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise InvalidInput(f"not a paragraph: {error!r}") from None
-        return validate_paragraph(paragraph)
+        return validate_paragraph(from_json_object(cls, data))
 
 
 def is_log(name: str) -> bool:

@@ -197,8 +197,10 @@ def _read_statements(texts: Iterable[str]) -> tuple[_Statement, ...]:
         dict.fromkeys(
             _Statement(
                 words=extract_content_words(sentence),
-                all_words=_extract_all_words(sentence),
-                specifics=_extract_specifics(sentence),
+                all_words=frozenset(word.lower() for word in _WORD.findall(sentence)),
+                specifics=frozenset(
+                    word.strip(_EDGES).lower() for word in sentence.split() if _SPECIFIC.search(word)
+                ),
                 is_negative=bool(_NEGATION.search(sentence)),
             )
             for text in texts
@@ -206,14 +208,6 @@ def _read_statements(texts: Iterable[str]) -> tuple[_Statement, ...]:
             if _WORD.search(sentence)
         )
     )
-
-
-def _extract_all_words(text: str) -> frozenset[str]:
-    return frozenset(word.lower() for word in _WORD.findall(text))
-
-
-def _extract_specifics(text: str) -> frozenset[str]:
-    return frozenset(word.strip(_EDGES).lower() for word in text.split() if _SPECIFIC.search(word))
 
 
 # -- summaries -------------------------------------------------------------------------------------------

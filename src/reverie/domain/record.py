@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import copyreg
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
-from datetime import datetime
+from dataclasses import dataclass, field, fields, replace
+from datetime import datetime, tzinfo
 from functools import lru_cache
 from itertools import chain
 from types import MappingProxyType
@@ -18,8 +18,8 @@ from reverie.domain import category
 from reverie.domain.errors import InvalidInput, quote_value
 from reverie.domain.scope import validate_scope
 from reverie.domain.text import ids, relative_dates, timestamps
-from reverie.domain.text.json_values import to_json_object
-from reverie.domain.text.validation import validate_text
+from reverie.domain.text.json_values import from_json_object, to_json_object
+from reverie.domain.text.validation import validate_count, validate_text
 
 Layer = Literal["episodic", "semantic", "procedural"]
 Kind = Literal[
@@ -232,21 +232,10 @@ class Record:
         """
         if unknown := set(data) - set(_FIELDS):
             raise InvalidInput(f"unknown field of a record: {sorted(unknown)!r}")
-        if missing := _REQUIRED - set(data):
-            raise InvalidInput(f"missing field of a record: {sorted(missing)!r}")
-        values = dict(data)
-        for name in _TIMES & set(values):
-            if values[name] is not None:
-                values[name] = timestamps.parse_time(values[name], name=name)
-        for name in ("tags", "references", "parts"):
-            if name in values:
-                values[name] = tuple(values[name])
-        values["metadata"] = MappingProxyType(dict(values.get("metadata") or {}))
-        return validate_record(cls(**values))
+        return validate_record(from_json_object(cls, data))
 
 
 _FIELDS = tuple(f.name for f in fields(Record))
-_REQUIRED = {"id", "content", "created_at", "updated_at", "last_seen_at"}
 _TIMES = {
     "created_at",
     "updated_at",
@@ -289,8 +278,7 @@ def validate_record(record: Record) -> Record:
     validate_text(record.archive_reason, name="reason", longest=2_000, empty=True)
     if not isinstance(record.pinned, bool):
         raise InvalidInput(f"pinned is {quote_value(record.pinned)}: pass True or False")
-    if not isinstance(record.seen_count, int) or record.seen_count < 1:
-        raise InvalidInput(f"seen_count is {record.seen_count!r}: it is a whole number from 1")
+    validate_count(record.seen_count, name="seen_count")
     for name in _TIMES:
         moment = getattr(record, name)
         if moment is not None:
@@ -341,6 +329,27 @@ def normalize_labels(values: Iterable[str], *, name: str, longest: int = LONGEST
     if len(cleaned) > MOST_LABELS:
         raise InvalidInput(f"{len(cleaned)} {name}s: at most {MOST_LABELS} are allowed")
     return cleaned
+
+
+def note_dates(record: Record, moment: datetime, zone: tzinfo) -> Record:
+    """Return a record with the days that the relative dates of its content mean in its metadata.
+
+    Args:
+        record: The record.
+        moment: When it was said.
+        zone: Where days begin and end.
+    """
+    metadata = {name: text for name, text in record.metadata.items() if name != DATES}
+    if dates := relative_dates.resolve_dates(record.content, moment, zone=zone):
+        metadata[DATES] = relative_dates.format_dates(dates)
+    return replace(record, metadata=MappingProxyType(metadata))
+
+
+def freeze_metadata(given: object) -> Mapping[str, str]:
+    """Return a read-only copy of metadata that a caller passed; raise `InvalidInput` if it is no mapping."""
+    if not isinstance(given, Mapping):
+        raise InvalidInput(f"metadata is {type(given).__name__}: pass a mapping of text to text")
+    return MappingProxyType(dict(given))
 
 
 def merge_tags(*groups: Iterable[str]) -> tuple[str, ...]:

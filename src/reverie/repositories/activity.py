@@ -126,8 +126,7 @@ class ActivityLog:
             first + timedelta(days=number): Counter() for number in range(days)
         }
         for name, text in self._writer.store.cursors(_PREFIX).items():
-            day, _ = _split_name(name)
-            if day in found:
+            if (day := _parse_day(name)) in found:
                 found[day].update(_parse_counts(text))
         return [DayActivity(day=day, counts=MappingProxyType(dict(counts))) for day, counts in found.items()]
 
@@ -182,8 +181,7 @@ class ActivityLog:
         parts: dict[date, list[str]] = {}
         stored = self._writer.store.cursors(_PREFIX)
         for name in stored:
-            day, _ = _split_name(name)
-            if day < today - timedelta(days=1):
+            if (day := _parse_day(name)) < today - timedelta(days=1):
                 parts.setdefault(day, []).append(name)
         cursors: dict[str, str | None] = {}
         for day, names in parts.items():
@@ -198,12 +196,11 @@ class ActivityLog:
         return cursors
 
 
-def _split_name(cursor: str) -> tuple[date, str]:
-    day, _, owner = cursor.removeprefix(_PREFIX).partition(":")
+def _parse_day(cursor: str) -> date:
     try:
-        return date.fromisoformat(day), owner
+        return date.fromisoformat(cursor.removeprefix(_PREFIX).partition(":")[0])
     except ValueError:
-        return date.min, owner
+        return date.min
 
 
 def _parse_counts(text: str) -> dict[str, int]:

@@ -20,17 +20,17 @@ from reverie.domain.change import Change
 from reverie.domain.errors import Conflict, InvalidInput, quote_value
 from reverie.domain.filter import Filter
 from reverie.domain.record import (
-    DATES,
     HOME_LAYERS,
     KEPT,
     ORIGINS,
     Origin,
     Record,
+    note_dates,
     validate_choice,
     validate_record,
 )
 from reverie.domain.scope import validate_scope
-from reverie.domain.text import relative_dates, timestamps
+from reverie.domain.text import timestamps
 from reverie.domain.text.validation import validate_count, validate_values
 from reverie.repositories import key_value_codec
 from reverie.repositories.key_value_codec import Item, Namespace, Place, PutItem
@@ -237,7 +237,7 @@ class KeyValueStore(WritingRepository):
         """
         validate_count(limit, name="limit", least=0)
         validate_count(offset, name="offset", least=0)
-        wanted = _Wanted(namespace, where)
+        wanted = _build_test(namespace, where)
         found = (
             self._iterate_items(namespace)
             if query is None
@@ -247,7 +247,7 @@ class KeyValueStore(WritingRepository):
 
     def items(self, namespace: Namespace = ()) -> Iterator[Item]:
         """Every value in a namespace and those below it, the latest changed first, read as it is asked for."""
-        return filter(_Wanted(namespace, None), self._iterate_items(namespace))
+        return filter(_build_test(namespace), self._iterate_items(namespace))
 
     def reading(self) -> AbstractContextManager[None]:
         """Let all reads of this thread see one state of the memory until the block ends (`Store.reading`)."""
@@ -354,18 +354,13 @@ class KeyValueStore(WritingRepository):
             old = self._build_blank_record(place, next(free, names[-1]), now)  # the store refuses a taken one
         elif self._read(old, now) is None:
             old = self._build_blank_record(place, old.id, now)
-        record = key_value_codec.encode(old, put, self._redactor.text)
-        days = relative_dates.resolve_dates(record.content, now, zone=self._zone)
-        metadata = {name: text for name, text in record.metadata.items() if name != DATES}
-        if days:
-            metadata[DATES] = relative_dates.format_dates(days)
+        record = note_dates(key_value_codec.encode(old, put, self._redactor.text), now, self._zone)
         return validate_record(
             replace(
                 record,
                 origin=self._origin,  # who replaces a value answers for it
                 updated_at=max(now, old.updated_at),
                 expires_at=None if put.ttl is None else timestamps.add_duration(now, put.ttl),
-                metadata=MappingProxyType(metadata),
             )
         )
 
@@ -436,16 +431,10 @@ class KeyValueStore(WritingRepository):
             self._writer.commit(edits, reason=reason)
 
 
-class _Wanted:
-    """Whether a value lies in a namespace, by whole labels, and is one of those looked for."""
-
-    def __init__(self, namespace: Namespace, where: _Accept | None) -> None:
-        self._namespace = _validate_namespace(namespace)
-        self._where = where
-
-    def __call__(self, found: Item) -> bool:
-        inside = found.namespace[: len(self._namespace)] == self._namespace
-        return inside and (self._where is None or self._where(found.value))
+def _build_test(namespace: Namespace, where: _Accept | None = None) -> Callable[[Item], bool]:
+    """Return a test whether a value lies in a namespace, by whole labels, and is one of those looked for."""
+    above = _validate_namespace(namespace)
+    return lambda item: item.namespace[: len(above)] == above and (where is None or where(item.value))
 
 
 def _validate_namespace(namespace: Namespace) -> Namespace:

@@ -114,13 +114,8 @@ def compute_ids(scope: str, where: str) -> list[str]:
         scope: Whose memory it is.
         where: What `address` gives.
     """
-    return list(_iterate_ids(scope, where))
-
-
-def _iterate_ids(scope: str, where: str) -> Iterator[str]:
-    for probe in range(PROBES):
-        text = f"{scope}\0{where}\0{probe}"
-        yield hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+    texts = (f"{scope}\0{where}\0{probe}" for probe in range(PROBES))
+    return [hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12] for text in texts]
 
 
 def build_category(shelf: str, namespace: Namespace) -> str:
@@ -168,7 +163,7 @@ def _decode_character(found: re.Match[str]) -> str:
 def decode_place(shelf: str, record: Record) -> Place | None:
     """Address of the record's value; None if it is no item of this store."""
     where = record.metadata.get(KEPT, "")
-    if not where or record.id not in _iterate_ids(record.scope, where):
+    if not where or record.id not in compute_ids(record.scope, where):
         return None
     try:
         name, namespace, key = json.loads(where)

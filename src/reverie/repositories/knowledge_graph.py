@@ -17,9 +17,8 @@ from typing import Any, Final, TypeAlias, TypeVar
 from reverie.domain.change import Change, JournalEntry, Value
 from reverie.domain.errors import Conflict, InvalidInput, NotFound, quote_value
 from reverie.domain.filter import Filter
-from reverie.domain.record import DATES, KEPT, LONGEST_LABEL, Record, validate_record
+from reverie.domain.record import KEPT, LONGEST_LABEL, Record, note_dates, validate_record
 from reverie.domain.scope import validate_scope
-from reverie.domain.text import relative_dates
 from reverie.domain.text.validation import clean_text, validate_values
 from reverie.repositories import key_value_codec
 from reverie.repositories.key_value_codec import Place
@@ -401,8 +400,6 @@ class KnowledgeGraph(WritingRepository):
         old = there.get(free[0]) if free else None
         if not free or (old is not None and not old.archived):
             raise Conflict(f"record {names[0]!r} was put there meanwhile: read again")
-        days = relative_dates.resolve_dates(content, now, zone=self._zone)
-        noted = {DATES: relative_dates.format_dates(days)} if days else {}
         record = Record(
             id=free[0],
             content=content,
@@ -413,9 +410,9 @@ class KnowledgeGraph(WritingRepository):
             created_at=now,
             updated_at=now,
             last_seen_at=now,
-            metadata=MappingProxyType({KEPT: where, **metadata, **noted}),
+            metadata=MappingProxyType({KEPT: where, **metadata}),
         )
-        return Change(before=old, after=validate_record(record))
+        return Change(before=old, after=validate_record(note_dates(record, now, self._zone)))
 
 
 def _order_new_records(edits: Sequence[Change], now: datetime, last: datetime) -> list[Change]:

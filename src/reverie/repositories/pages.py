@@ -181,7 +181,7 @@ class Pages(WritingRepository):
         Args:
             now: The moment; None for now.
         """
-        today = self._resolve_moment(now, "now").date()
+        today = self._resolve_moment(now).date()
         wanted = self._settings.notes_tokens // _SHORTEST_NOTE + self._settings.replay_turns
         days = range(min(self._settings.recent_days + 1, today.toordinal()))
         logs = [format_daily_note_name(today.fromordinal(today.toordinal() - ago)) for ago in days]
@@ -242,7 +242,7 @@ class Pages(WritingRepository):
         Args:
             now: The moment; None for now.
         """
-        moment = self._resolve_moment(now, "now")
+        moment = self._resolve_moment(now)
         return notes.render_context(
             self.read(MEMORY),
             self.notes(moment),
@@ -402,8 +402,8 @@ class Pages(WritingRepository):
         found = self._store.pages([name])
         return found[0] if found else None
 
-    def _resolve_moment(self, given: datetime | None, name: str) -> datetime:
-        return timestamps.to_utc(self._writer.clock() if given is None else given, name=name)
+    def _resolve_moment(self, given: datetime | None = None) -> datetime:
+        return timestamps.to_utc(self._writer.clock() if given is None else given, name="now")
 
     def _rewrite_page(
         self, name: str, change: Callable[[str], tuple[str, bool]], *, reason: str
@@ -418,7 +418,7 @@ class Pages(WritingRepository):
             text = self._redactor.text(text)
             if before is not None and text == before.content:
                 return PageWriteResult(page=before, outcome="unchanged", merged=merged)
-            after = validate_page(Page(name=name, content=text, updated_at=self._resolve_moment(None, "now")))
+            after = validate_page(Page(name=name, content=text, updated_at=self._resolve_moment()))
             after = redact_value(after, self._redactor, known=before is not None)
             self._writer.commit([Change(before=before, after=after)], reason=reason)
             outcome: Literal["created", "changed"] = "created" if before is None else "changed"
@@ -436,7 +436,7 @@ class Pages(WritingRepository):
         """Return the paragraph to add, without its position."""
         content = _validate_page_text(text, name="text", longest=LONGEST_PARAGRAPH, empty=False).strip()
         content, source = self._redactor.text(content), self._redactor.text(source)
-        day, now = parse_daily_note_day(name), self._resolve_moment(None, "now")
+        day, now = parse_daily_note_day(name), self._resolve_moment()
         if day is None:
             moment, content = _stamp_paragraph(_BLANK_LINES.sub("\n", content), at, now=now)
         else:

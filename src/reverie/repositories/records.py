@@ -10,6 +10,7 @@ import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime, timedelta, tzinfo
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Literal, TypedDict
 
@@ -35,14 +36,16 @@ from reverie.domain.record import (
     Layer,
     Origin,
     Record,
+    freeze_metadata,
     infer_kind,
     merge_tags,
     normalize_labels,
+    note_dates,
     validate_choice,
     validate_record,
 )
-from reverie.domain.similarity.deduplication import Create, Decision, Reinforce, decide
-from reverie.domain.text import relative_dates, timestamps
+from reverie.domain.similarity.deduplication import Decision, decide
+from reverie.domain.text import timestamps
 from reverie.repositories.writing import WritingRepository
 from reverie.search.analyzer import analyze
 from reverie.search.index.candidates import CandidateIndex
@@ -206,9 +209,8 @@ class RecordRepository(WritingRepository):
             cues = analyze(record).cues.split()
             candidates, since = self._find_similar(record, cues, any_kind=is_of_any_kind, thorough=tries > 0)
             decision = self._decide(record, candidates, any_kind=is_of_any_kind)
-            edits = [_to_change(decision)]
-            if isinstance(decision, Create):
-                edits, decision = self._apply_supersession(decision)
+            decision, ended = self._apply_supersession(decision)
+            edits = [decision.change, *ended]
             self._writer.commit(edits, reason=reason, since=since if tries < _PATIENT else None)
             return _to_saved(decision)
 
@@ -259,9 +261,7 @@ class RecordRepository(WritingRepository):
             stored, _ = self._find_similar(record, cues, any_kind=is_of_any_kind, thorough=thorough)
             candidates = pending.alike(record, cues) + pending.apply_pending(stored)
             decision = self._decide(record, candidates, any_kind=is_of_any_kind)
-            ended: Sequence[Change] = ()
-            if isinstance(decision, Create):
-                (_, *ended), decision = self._apply_supersession(decision, pending)
+            decision, ended = self._apply_supersession(decision, pending)
             pending.take(decision, cues)
             pending.end(ended)
             saved.append(_to_saved(decision))
@@ -274,27 +274,29 @@ class RecordRepository(WritingRepository):
         """
         now = self._clock()
         decision = decide(record, candidates, now=now)
-        if isinstance(decision, Create) and any_kind:
+        if decision.old is None and any_kind:
             for old in candidates:
                 if old.kind == record.kind or record.category not in (None, old.category):
                     continue
                 again = decide(replace(record, kind=old.kind, layer=old.layer), [old], now=now)
-                if isinstance(again, Reinforce):
+                if again.old is not None:
                     return again
         return decision
 
     def _apply_supersession(
-        self, decision: Create, pending: _Pending | None = None
-    ) -> tuple[list[Change], Create]:
-        """Return the change of a creation, then those of the records it supersedes, whose validity ends now.
+        self, decision: Decision, pending: _Pending | None = None
+    ) -> tuple[Decision, list[Change]]:
+        """Return a decision, and the changes of the records that a new one supersedes, whose validity ends now.
 
         Nothing is archived: superseded records are still found as of then.
         """
+        if decision.old is not None:
+            return decision, []
         from reverie.domain.similarity import supersession  # here: a search never needs its patterns
 
-        record = decision.record
+        record = decision.after
         if not supersession.may_supersede(record.content):
-            return [_to_change(decision)], decision
+            return decision, []
         kinds = _STATEMENTS if record.kind in _STATEMENTS else (record.kind,)
         allowed = Filter(scopes=(record.scope,), kinds=kinds)
         words = dict.fromkeys([*analyze(record).terms.split(), *supersession.list_hints(record.content)])
@@ -313,16 +315,16 @@ class RecordRepository(WritingRepository):
             )
         ]
         if not found:
-            return [_to_change(decision)], decision
+            return decision, []
         metadata = {**record.metadata, SUPERSEDES: " ".join(old.id for old in found)}
         new = replace(record, valid_from=since, metadata=MappingProxyType(metadata))
-        edits = [Change(before=None, after=validate_record(new))]
+        ended = []
         for old in found:
             later = MappingProxyType({**old.metadata, SUPERSEDED_BY: new.id})
             updated_at = max(old.updated_at, self._clock())
-            ended = replace(old, valid_to=since, updated_at=updated_at, metadata=later)
-            edits.append(Change(before=old, after=ended))
-        return edits, Create(record=new)
+            after = replace(old, valid_to=since, updated_at=updated_at, metadata=later)
+            ended.append(Change(before=old, after=after))
+        return Decision(old=None, after=validate_record(new)), ended
 
     def _find_similar(
         self, record: Record, cues: Sequence[str], *, any_kind: bool, thorough: bool
@@ -351,51 +353,21 @@ class RecordRepository(WritingRepository):
     def _build_record(self, note: NewRecord) -> Record:
         """Return the note as a redacted, validated record."""
         now = self._clock()
-        category = None if note.category is None else validate_category(note.category)
-        kind = note.kind if note.kind is not None else infer_kind(category)
+        given = _normalize_fields({name: getattr(note, name) for name in _NOTE_FIELDS})
+        draft, ttl, at = given.pop("draft"), given.pop("ttl"), given.pop("created_at") or now
+        kind: Kind = infer_kind(given["category"]) if note.kind is None else note.kind
         validate_choice(kind, KINDS, name="kind")
-        tags = normalize_labels(note.tags, name="tag")
+        given |= {"kind": kind, "layer": HOME_LAYERS[kind] if note.layer is None else note.layer}
         if kind == "anti_pattern":
-            category = category or f"{ANTI_PATTERNS}/{GENERAL}"
-            tags = merge_tags(tags, (ANTI_PATTERN_TAG,))
-        created = now if note.created_at is None else timestamps.to_utc(note.created_at, name="created_at")
-        ttl = None if note.ttl is None else timestamps.parse_duration(note.ttl)
-        record = Record(
-            id=self._writer.new_id(),
-            content=_strip_content(note.content),
-            category=category,
-            kind=kind,
-            layer=note.layer if note.layer is not None else HOME_LAYERS[kind],
-            tags=tags,
-            confidence=note.confidence,
-            importance=note.importance,
-            source=note.source,
-            references=normalize_labels(note.references, name="reference", longest=2_000),
-            origin=note.origin,
-            scope=note.scope,
-            pinned=note.pinned,
-            created_at=created,
-            updated_at=created,
-            last_seen_at=created,
-            valid_from=_to_utc(note.valid_from, "valid_from"),
-            valid_to=_to_utc(note.valid_to, "valid_to"),
-            expires_at=None if ttl is None else timestamps.add_duration(now, ttl),
-            metadata=MappingProxyType(
-                _parse_metadata(note.metadata) | ({ROUGH: "true"} if note.draft else {})
-            ),
-        )
-        return validate_record(self._resolve_dates(redact_value(record, self._redactor)))
-
-    def _resolve_dates(self, record: Record) -> Record:
-        """Return the record with its relative dates resolved from its time of creation."""
-        if DATES in record.metadata or not isinstance(record.content, str):
-            return record
-        found = relative_dates.resolve_dates(record.content, record.created_at, zone=self._zone)
-        if not found:
-            return record
-        return replace(
-            record, metadata=MappingProxyType({**record.metadata, DATES: relative_dates.format_dates(found)})
-        )
+            given["category"] = given["category"] or f"{ANTI_PATTERNS}/{GENERAL}"
+            given["tags"] = merge_tags(given["tags"], (ANTI_PATTERN_TAG,))
+        if draft:
+            given["metadata"] = MappingProxyType({**given["metadata"], ROUGH: "true"})
+        if ttl is not None:
+            given["expires_at"] = timestamps.add_duration(now, timestamps.parse_duration(ttl))
+        record = Record(id=self._writer.new_id(), created_at=at, updated_at=at, last_seen_at=at, **given)
+        record = validate_record(redact_value(record, self._redactor))
+        return record if DATES in record.metadata else note_dates(record, at, self._zone)
 
     # -- changing ----------------------------------------------------------------------------------------
 
@@ -403,17 +375,7 @@ class RecordRepository(WritingRepository):
         """Change fields of a record (see `Memory.update`)."""
         if unknown := set(changes) - set(RecordChanges.__annotations__):
             raise TypeError(f"update() has no argument {sorted(unknown)!r}")
-        wanted: dict[str, Any] = dict(changes)
-        if "tags" in wanted:
-            wanted["tags"] = normalize_labels(wanted["tags"], name="tag")
-        if "references" in wanted:
-            wanted["references"] = normalize_labels(wanted["references"], name="reference", longest=2_000)
-        for name in {"valid_from", "valid_to", "expires_at"} & set(wanted):
-            wanted[name] = _to_utc(wanted[name], name)
-        if "content" in wanted:
-            wanted["content"] = _strip_content(wanted["content"])
-        if "metadata" in wanted:
-            wanted["metadata"] = MappingProxyType(_parse_metadata(wanted["metadata"]))
+        wanted = _normalize_fields(changes)
 
         def change(record: Record) -> Record:
             _require_unchanged(record, expected)
@@ -584,14 +546,10 @@ class _Pending:
 
     def take(self, decision: Decision, cues: Sequence[str]) -> None:
         """Add a decision about a record with these cues."""
-        edit = _to_change(decision)
-        after = edit.after
-        assert isinstance(after, Record)
-        if after.id not in self._first:
-            assert edit.before is None or isinstance(edit.before, Record)
-            self._first[after.id] = edit.before
+        after = decision.after
+        self._first.setdefault(after.id, decision.old)
         self._now[after.id] = after
-        if isinstance(decision, Create):
+        if decision.old is None:
             self._created.append(after)
         else:
             cues = analyze(after).cues.split()
@@ -609,12 +567,6 @@ class _Pending:
     def edits(self) -> list[Change]:
         """Return one change for each record concerned."""
         return [Change(before=self._first[name], after=after) for name, after in self._now.items()]
-
-
-def _to_change(decision: Decision) -> Change:
-    if isinstance(decision, Create):
-        return Change(before=None, after=decision.record)
-    return Change(before=decision.old, after=decision.after)
 
 
 def _is_of_any_kind(note: NewRecord) -> bool:
@@ -646,9 +598,7 @@ def _can_end(old: Record, new: Record, since: datetime) -> bool:
 
 
 def _to_saved(decision: Decision) -> SaveResult:
-    if isinstance(decision, Create):
-        return SaveResult(record=decision.record, outcome="created")
-    return SaveResult(record=decision.after, outcome="reinforced")
+    return SaveResult(record=decision.after, outcome="created" if decision.old is None else "reinforced")
 
 
 def _parse_new_record(note: NewRecord | Mapping[str, Any]) -> NewRecord:
@@ -658,7 +608,7 @@ def _parse_new_record(note: NewRecord | Mapping[str, Any]) -> NewRecord:
         raise InvalidInput(
             f"a record is {type(note).__name__}: pass a text, a NewRecord or a mapping with 'content'"
         )
-    if unknown := set(note) - _NOTE_FIELDS:
+    if unknown := set(note).difference(_NOTE_FIELDS):
         raise InvalidInput(
             f"unknown field of a record: {', '.join(sorted(map(quote_value, unknown)))}; use {sorted(_NOTE_FIELDS)!r}"
         )
@@ -672,14 +622,26 @@ def _strip_content(content: str) -> str:
     return content.strip() if isinstance(content, str) else content
 
 
-def _parse_metadata(metadata: object) -> dict[str, str]:
-    if not isinstance(metadata, Mapping):
-        raise InvalidInput(f"metadata is {type(metadata).__name__}: pass a mapping of text to text")
-    return dict(metadata)
-
-
-_NOTE_FIELDS = {f.name for f in fields(NewRecord)}
-
-
 def _to_utc(moment: datetime | None, name: str) -> datetime | None:
     return None if moment is None else timestamps.to_utc(moment, name=name)
+
+
+def _normalize_fields(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return fields that a caller passed as a record has them; raise `InvalidInput` for what cannot be converted."""
+    return {name: _CONVERTERS[name](value) if name in _CONVERTERS else value for name, value in given.items()}
+
+
+_NOTE_FIELDS = tuple(f.name for f in fields(NewRecord))
+_CONVERTERS: Mapping[str, Callable[[Any], Any]] = MappingProxyType(
+    {
+        "content": _strip_content,
+        "category": lambda value: None if value is None else validate_category(value),
+        "tags": lambda values: normalize_labels(values, name="tag"),
+        "references": lambda values: normalize_labels(values, name="reference", longest=2_000),
+        "metadata": freeze_metadata,
+        **{
+            name: partial(_to_utc, name=name)
+            for name in ("created_at", "valid_from", "valid_to", "expires_at")
+        },
+    }
+)

@@ -16,15 +16,16 @@ from datetime import datetime
 from typing import Any, Literal, TypeVar
 
 from reverie.domain.category import is_within_category
-from reverie.domain.change import Change, JournalEntry, Subject, Value, get_subject
+from reverie.domain.change import Change, JournalEntry, Subject, Value, build_entries, get_subject
 from reverie.domain.conversation import SessionOverview, SessionState, Turn
 from reverie.domain.entry import Entry
-from reverie.domain.errors import InvalidInput, StoreUnavailable
+from reverie.domain.errors import StoreUnavailable
 from reverie.domain.filter import Filter, is_record_allowed, is_turn_allowed
 from reverie.domain.page import HISTORY, Page, Paragraph
 from reverie.domain.passage import Analyse, AnalyzedText, CollectionStats, Passage, Searchable
 from reverie.domain.record import Record
 from reverie.domain.text.timestamps import to_microseconds
+from reverie.stores.base import BaseStore
 from reverie.stores.codec import analyze_searched
 from reverie.stores.conflicts import build_conflict
 from reverie.stores.forks import renew_lock_after_fork
@@ -94,7 +95,7 @@ class _Data:
         return data
 
 
-class InMemoryStore:
+class InMemoryStore(BaseStore):
     """A store in memory, lost when the program ends. Safe to use from several threads.
 
     Args:
@@ -226,7 +227,7 @@ class InMemoryStore:
         """Make the changes, or none; return their rows, which are not in the journal yet."""
         first = len(self._data.journal) + 1
         swapped: list[tuple[_Kept | None, _Kept | None]] = []
-        rows: list[JournalEntry] = []
+        keys: list[int] = []
         try:
             for sequence, edit in enumerate(edits, first):
                 old = self._get_expected_item(edit)
@@ -235,27 +236,15 @@ class InMemoryStore:
                 self._refuse_taken(old, new)
                 self._swap(old, new)
                 swapped.append((old, new))
-                rows.append(
-                    JournalEntry(
-                        sequence=sequence,
-                        batch=first,
-                        at=at,
-                        actor=actor,
-                        reason=reason,
-                        key=key,
-                        subject=edit.subject,
-                        edit=edit,
-                    )
-                )
+                keys.append(key)
             self._refuse_gaps(edits)
         except BaseException:
             for old, new in reversed(swapped):
                 self._swap(new, old)
             raise
-        self._data.names.update(
-            (row.key, (edit.subject, edit.id)) for row, edit in zip(rows, edits, strict=True)
-        )
-        return rows
+        self._data.names.update((key, (edit.subject, edit.id)) for key, edit in zip(keys, edits, strict=True))
+        made = ((key, edit.subject, edit) for key, edit in zip(keys, edits, strict=True))
+        return build_entries(first, made, at=at, actor=actor, reason=reason)
 
     def _refuse_if_changed(self, since: int | None) -> None:
         if since is not None:
@@ -351,10 +340,6 @@ class InMemoryStore:
 
     # -- records -------------------------------------------------------------------------------------
 
-    def records(self, wanted: Sequence[str | int]) -> list[Record]:
-        """Return records by id (text) or key (number), archived ones too, in the given order."""
-        return self._select_values("record", wanted)
-
     def record_like(self, scope: str, fingerprint: str) -> Record | None:
         """Return the live record with this scope and fingerprint; None if there is none."""
         with self._open():
@@ -396,19 +381,7 @@ class InMemoryStore:
 
     # -- conversations -------------------------------------------------------------------------------
 
-    def turns(
-        self,
-        wanted: Sequence[str | int] | None = None,
-        *,
-        session: str | None = None,
-        start: int = 0,
-        stop: int | None = None,
-    ) -> list[Turn]:
-        """Return turns by id or key, or those of a session by position."""
-        if wanted is not None:
-            return self._select_values("turn", wanted)
-        if session is None:
-            raise InvalidInput("neither turns nor a session are named: pass ids, or session=")
+    def _fetch_turns(self, session: str, start: int, stop: int | None) -> list[Turn]:
         with self._open():
             places = sorted(self._data.places.get(session, {}).items())
             return [item.value for _, item in places if isinstance(item.value, Turn)][start:stop]
@@ -421,10 +394,6 @@ class InMemoryStore:
             if is_turn_allowed(wanted, turn) and _has_text(turn.content, containing)
         ]
         yield from _sort_newest_first(found)
-
-    def session(self, id: str) -> SessionState | None:
-        """Return the state of a session; None if there is no such session."""
-        return next(iter(self._select_values("session", [id])), None)
 
     def sessions(
         self, *, scopes: Sequence[str] | None = None, limit: int | None = None
@@ -442,25 +411,10 @@ class InMemoryStore:
 
     # -- pages -----------------------------------------------------------------------------------------
 
-    def pages(self, names: Sequence[str] | None = None) -> list[Page]:
-        """Return pages by name in the given order (None: all, sorted); unknown ones are left out."""
-        if names is None:
-            with self._open():
-                names = sorted(name for subject, name in self._data.things if subject == "page")
-        return self._select_values("page", names)
+    def _fetch_pages(self) -> list[Page]:
+        return sorted((page for _, page in self._list_things(Page)), key=lambda page: page.name)
 
-    def paragraphs(
-        self,
-        wanted: Sequence[str | int] | None = None,
-        *,
-        page: str | None = None,
-        start: int = 0,
-    ) -> list[Paragraph]:
-        """Return paragraphs by id or key in the given order, or those of a log from `start` on."""
-        if wanted is not None:
-            return self._select_values("paragraph", wanted)
-        if page is None:
-            raise InvalidInput("neither paragraphs nor a log are named: pass ids, or page=")
+    def _fetch_paragraphs(self, page: str, start: int) -> list[Paragraph]:
         there = [(one.position, key, one) for key, one in self._list_things(Paragraph) if one.page == page]
         return [one for _, _, one in sorted(there, key=lambda one: one[:2])][start:]
 
@@ -642,7 +596,7 @@ class InMemoryStore:
             items = self._data.keys.values()
             return [(item.key, item.value) for item in items if isinstance(item.value, kind)]
 
-    def _select_values(self, subject: Subject, wanted: Sequence[str | int]) -> list[Any]:
+    def _fetch_things(self, subject: Subject, wanted: Sequence[str | int]) -> list[Any]:
         return [item.value for item in self._select_items(subject, wanted)]
 
     def _select_items(self, subject: Subject, wanted: Sequence[str | int]) -> list[_Kept]:

@@ -126,15 +126,10 @@ class RedactingStore:
 
     def _redact_cursors(self, cursors: Mapping[str, str | None] | None) -> Mapping[str, str | None] | None:
         """Replace secrets in cursors, which hold positions and ids, only where nothing else can be meant."""
-        if not cursors or all(
-            value is None or self.redactor.detect_secret_name(value) is None for value in cursors.values()
-        ):
-            return cursors
-        return {
-            name: value if value is None or self.redactor.detect_secret_name(value) is None
-            else self.redactor.text(value)
+        return cursors and {
+            name: self.redactor.text(value) if value and self.redactor.detect_secret_name(value) else value
             for name, value in cursors.items()
-        }  # fmt: skip
+        }
 
 
 def redact_change(edit: Change, redactor: Redactor) -> Change:

@@ -12,7 +12,7 @@ import json
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -65,35 +65,27 @@ class OperationSpan:
         """Add numbers of tokens to a histogram, each with its key as the label `by`."""
 
 
-_OFF = nullcontext(OperationSpan())
-
-
 def trace(
-    settings: Settings, operation: str, target: str = "", *, scope: str = "", session: str = ""
+    settings: Settings, operation: str, *, scope: str = "", session: str = ""
 ) -> AbstractContextManager[OperationSpan]:
     """Return the span of an operation of the memory.
 
     Args:
         settings: Settings of the memory.
         operation: Name of the operation in the semantic conventions.
-        target: Name of what is called, for the span's own name.
         scope: Scope of the memory. It appears as a hash, since it often names a person.
         session: Session; it appears as a hash too.
     """
-    if not settings.telemetry:
-        return _OFF
     attributes = {"gen_ai.operation.name": operation}
     if scope:
         attributes["gen_ai.memory.store.id"] = _identify(scope)
     if session:
         attributes["gen_ai.conversation.id"] = _identify(session)
-    return _record(settings, f"{operation} {target}".rstrip(), "INTERNAL", _DURATION, attributes)
+    return _record(settings, operation, "INTERNAL", _DURATION, attributes)
 
 
 def trace_model(settings: Settings, operation: str, name: str) -> AbstractContextManager[OperationSpan]:
     """Return the span of a call of a model or an embedder, which is named `provider:model`."""
-    if not settings.telemetry:
-        return _OFF
     provider, _, model = name.partition(":")
     attributes = {
         "gen_ai.operation.name": operation,
@@ -105,8 +97,6 @@ def trace_model(settings: Settings, operation: str, name: str) -> AbstractContex
 
 def trace_workflow(settings: Settings, name: str) -> AbstractContextManager[OperationSpan]:
     """Return the span of a dream or one of its passes."""
-    if not settings.telemetry:
-        return _OFF
     attributes = {"gen_ai.operation.name": "invoke_workflow", "gen_ai.workflow.name": name}
     return _record(settings, f"invoke_workflow {name}", "INTERNAL", _DURATION, attributes)
 
@@ -115,8 +105,6 @@ def trace_request(
     settings: Settings, method: str, route: str, headers: Mapping[str, str]
 ) -> AbstractContextManager[OperationSpan]:
     """Return the span of a request to the HTTP server; it belongs to the trace that the headers name."""
-    if not settings.telemetry:
-        return _OFF
     attributes = {"http.request.method": method, "http.route": route}
     return _record(settings, f"{method} {route}", "SERVER", _HTTP_DURATION, attributes, headers)
 
@@ -154,10 +142,13 @@ def _record(
     attributes: dict[str, Any],
     headers: Mapping[str, str] | None = None,
 ) -> Iterator[OperationSpan]:
-    """Record a span until the block ends, and its duration in a histogram.
+    """Record a span until the block ends, and its duration in a histogram, if telemetry is on.
 
     The exception that ends it is not recorded: its message may quote what was said.
     """
+    if not settings.telemetry:
+        yield OperationSpan()
+        return
     interface = _load_interface()
     started = time.perf_counter()
     with interface.tracer.start_as_current_span(

@@ -13,6 +13,7 @@ import os
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
+from typing import TypeVar
 
 from reverie.domain.change import Value
 from reverie.domain.conversation import SessionState, Turn
@@ -23,6 +24,8 @@ from reverie.stores.protocol import Store
 
 KEY = "forgetting.key"
 """The cursor that keeps the key of the hashes, 64 hexadecimal characters."""
+
+T = TypeVar("T")
 
 _ACTOR = "owner"
 _MARK_CHARACTERS = 32
@@ -108,12 +111,8 @@ def is_forgotten(store: Store, values: Iterable[Value]) -> set[str]:
     key = _read_key(store)
     if key is None:
         return set()
-    marked: dict[str, list[Value]] = {}
-    for value in values:
-        for mark in tombstone_keys(value, key):
-            marked.setdefault(mark, []).append(value)
-    suspects = {value.id: value for mark in store.tombstones(list(marked)) for value in marked[mark]}
-    return {name for name, value in suspects.items() if not _is_there(store, value)}
+    suspects = _select_marked(store, ((value, tombstone_keys(value, key)) for value in values))
+    return {value.id for value in suspects if not _is_there(store, value)}
 
 
 def find_forgotten_texts(
@@ -132,11 +131,7 @@ def find_forgotten_texts(
     key = _read_key(store)
     if key is None:
         return set()
-    marks: dict[str, list[str]] = {}
-    for text in texts:
-        for mark in compute_text_marks(text, kind, place, key):
-            marks.setdefault(mark, []).append(text)
-    return {text for mark in store.tombstones(list(marks)) for text in marks[mark]}
+    return set(_select_marked(store, ((text, compute_text_marks(text, kind, place, key)) for text in texts)))
 
 
 def drop_forgotten(store: Store, page: Page) -> Page:
@@ -148,6 +143,15 @@ def drop_forgotten(store: Store, page: Page) -> Page:
     if not forgotten:
         return page
     return replace(page, content="\n".join(line for line in lines if line not in forgotten))
+
+
+def _select_marked(store: Store, marked: Iterable[tuple[T, Iterable[str]]]) -> list[T]:
+    """Return the things of which the store has a mark; one with several such marks several times."""
+    things: dict[str, list[T]] = {}
+    for thing, marks in marked:
+        for mark in marks:
+            things.setdefault(mark, []).append(thing)
+    return [thing for mark in store.tombstones(list(things)) for thing in things[mark]]
 
 
 def _read_key(store: Store) -> bytes | None:

@@ -114,3 +114,16 @@ def test_texts_of_a_hundred_thousand_characters_are_compared() -> None:
     long = "Alice likes tea and Bob drinks coffee. " * 2_500
     assert repeats(long, long + " Carol knows Welsh well.")
     assert not repeats(long + " Nobody likes milk.", long)
+
+
+@pytest.mark.parametrize(
+    ("new", "old"),
+    [
+        ("Der Urlaub ist vom 3. Mai bis 9. Juni", "Der Urlaub ist vom 3. Mai bis 7. Juni"),
+        ("Der Kurs ist am 13. und 14. Juni", "Der Kurs ist am 13. Juni"),
+        ("Las vacaciones son del 3 de mayo al 9 de junio", "Las vacaciones son del 3 de mayo al 7 de junio"),
+    ],
+)
+def test_periods_that_end_on_other_days_are_told_apart(new: str, old: str) -> None:
+    assert not repeats(new, old)
+    assert not repeats(old, new)

@@ -12,9 +12,7 @@ from hypothesis import strategies as st
 
 from reverie.domain.record import KINDS, MOST_LABELS, ORIGINS, UNTRUSTED, Record, validate_record
 from reverie.domain.similarity.deduplication import (
-    Create,
     Decision,
-    Reinforce,
     can_deduplicate,
     decide,
     find_duplicate_groups,
@@ -36,7 +34,7 @@ def new_record(content: str = "Likes tea", **fields: Any) -> Record:
 
 
 def after(decision: Decision) -> Record:
-    return decision.record if isinstance(decision, Create) else decision.after
+    return decision.after
 
 
 TEXTS = st.sampled_from(
@@ -85,15 +83,15 @@ NEW_RECORDS = st.fixed_dictionaries(FIELDS | {"archived_at": st.none()}).map(
 
 def test_the_first_of_its_kind_is_created() -> None:
     new = new_record()
-    assert decide(new, [], now=NOW) == Create(record=new)
-    assert decide(new, [record("Works at Acme")], now=NOW) == Create(record=new)
+    assert decide(new, [], now=NOW) == Decision(old=None, after=new)
+    assert decide(new, [record("Works at Acme")], now=NOW) == Decision(old=None, after=new)
 
 
 @pytest.mark.parametrize("text", ["Likes tea", "LIKES  tea", "Likes tea!", "The user likes tea"])
 def test_a_repetition_reinforces(text: str) -> None:
     old = record(tags=("a",), importance=0.3, confidence=0.9)
     decision = decide(new_record(text, tags=("b",), importance=0.7, confidence=0.2), [old], now=NOW)
-    assert decision == Reinforce(
+    assert decision == Decision(
         old=old,
         after=replace(old, tags=("a", "b"), importance=0.7, seen_count=2, last_seen_at=NOW),
     )
@@ -101,14 +99,14 @@ def test_a_repetition_reinforces(text: str) -> None:
 
 def test_a_text_that_says_more_is_created() -> None:
     new = new_record("Likes tea. Drinks two cups a day.")
-    assert decide(new, [record()], now=NOW) == Create(record=new)
+    assert decide(new, [record()], now=NOW) == Decision(old=None, after=new)
 
 
 @pytest.mark.parametrize(
     "text", ["Does not like tea", "Likes green tea", "Likes tea only at night", "Liked tea", "Bob likes tea"]
 )
 def test_another_statement_is_created(text: str) -> None:
-    assert isinstance(decide(new_record(text), [record()], now=NOW), Create)
+    assert decide(new_record(text), [record()], now=NOW).old is None
 
 
 def test_the_very_words_come_before_a_near_repetition() -> None:
@@ -118,7 +116,7 @@ def test_the_very_words_come_before_a_near_repetition() -> None:
         record("Works at Acme", 3),
     )
     new = new_record("likes tea. it is hot.")
-    assert decide(new, [part, near, same], now=NOW).old == same  # type: ignore[union-attr]
+    assert decide(new, [part, near, same], now=NOW).old == same
 
 
 @given(NEW_RECORDS, OLD_RECORDS, st.randoms())
@@ -152,7 +150,7 @@ def test_the_order_of_candidates_makes_no_difference(new: Record, olds: list[Rec
 def test_what_would_be_lost_or_mixed_up_does_not_fold(old: dict[str, Any], new: dict[str, Any]) -> None:
     assert not can_deduplicate(record(**old), new_record("Likes tea!", **new))
     assert can_deduplicate(record(), new_record("Likes tea!"))
-    assert isinstance(decide(new_record("Likes tea!", **new), [record(**old)], now=NOW), Create)
+    assert decide(new_record("Likes tea!", **new), [record(**old)], now=NOW).old is None
 
 
 @pytest.mark.parametrize(
@@ -168,12 +166,12 @@ def test_what_would_be_lost_or_mixed_up_does_not_fold(old: dict[str, Any], new: 
     ],
 )
 def test_what_fits_folds(old: dict[str, Any], new: dict[str, Any]) -> None:
-    assert isinstance(decide(new_record("Likes tea!", **new), [record(**old)], now=NOW), Reinforce)
+    assert decide(new_record("Likes tea!", **new), [record(**old)], now=NOW).old is not None
 
 
 def test_what_has_expired_takes_nothing_in_but_its_own_words_bring_it_back() -> None:
     old = record(expires_at=NOW - timedelta(seconds=1))
-    assert isinstance(decide(new_record("Likes tea!", expires_at=LATER), [old], now=NOW), Create)
+    assert decide(new_record("Likes tea!", expires_at=LATER), [old], now=NOW).old is None
     assert after(decide(new_record(expires_at=LATER), [old], now=NOW)).expires_at == LATER
     assert after(decide(new_record(), [old], now=NOW)).expires_at is None
 
@@ -184,8 +182,8 @@ def test_what_has_expired_takes_nothing_in_but_its_own_words_bring_it_back() -> 
 @pytest.mark.parametrize("origin", sorted(UNTRUSTED))
 def test_an_untrusted_text_never_changes_a_trusted_content(origin: Any) -> None:
     new = new_record("Likes tea. Drinks two cups a day.", origin=origin)
-    assert decide(new, [record()], now=NOW) == Create(record=new)
-    assert decide(new, [record(origin=origin)], now=NOW) == Create(record=new)
+    assert decide(new, [record()], now=NOW) == Decision(old=None, after=new)
+    assert decide(new, [record(origin=origin)], now=NOW) == Decision(old=None, after=new)
 
 
 def test_an_untrusted_repetition_counts_but_gives_no_weight() -> None:
@@ -205,7 +203,7 @@ def test_an_agent_that_repeats_an_untrusted_text_does_not_make_it_trusted() -> N
 def test_the_owner_is_heard_beside_or_in_place_of_an_untrusted_record() -> None:
     old = record(origin="web", category="general", source="a page", metadata={"safe": "yes"}, seen_count=3)
     near = decide(new_record("Likes tea!"), [old], now=NOW)
-    assert isinstance(near, Create)
+    assert near.old is None
     mine = new_record("Likes Tea", source="chat", category="user-preferences")
     same = after(decide(mine, [old], now=NOW))
     assert (same.id, same.origin, same.content, same.source) == (old.id, "owner", "Likes Tea", "chat")
@@ -216,20 +214,20 @@ def test_the_record_of_the_same_trust_is_taken_first() -> None:
     mine, page = record("Likes tea!", 1), record("Likes tea...", 2, origin="web", seen_count=9)
     for origin, expected in (("web", page), ("owner", mine), ("agent", mine)):
         decision = decide(new_record(origin=origin), [mine, page], now=NOW)
-        assert isinstance(decision, Reinforce)
+        assert decision.old is not None
         assert decision.old == expected
 
 
 def test_a_pinned_record_is_reinforced_but_never_rewritten() -> None:
     pinned = record(pinned=True)
-    assert isinstance(decide(new_record("Likes tea!"), [pinned], now=NOW), Reinforce)
-    assert isinstance(decide(new_record("Likes tea. Drinks two cups a day."), [pinned], now=NOW), Create)
+    assert decide(new_record("Likes tea!"), [pinned], now=NOW).old is not None
+    assert decide(new_record("Likes tea. Drinks two cups a day."), [pinned], now=NOW).old is None
 
 
 @given(NEW_RECORDS, OLD_RECORDS)
 def test_trust_never_rises_but_by_the_owners_own_words(new: Record, olds: list[Record]) -> None:
     decision = decide(new, olds, now=NOW)
-    if isinstance(decision, Create):
+    if decision.old is None:
         return
     rank = ORIGINS.index
     if rank(decision.after.origin) < rank(decision.old.origin):
@@ -250,8 +248,8 @@ def test_trust_never_rises_but_by_the_owners_own_words(new: Record, olds: list[R
 @given(NEW_RECORDS, OLD_RECORDS)
 def test_no_decision_loses_tags_references_or_counts(new: Record, olds: list[Record]) -> None:
     decision = decide(new, olds, now=NOW)
-    if isinstance(decision, Create):
-        assert decision.record == new
+    if decision.old is None:
+        assert decision.after == new
         return
     old, merged = decision.old, decision.after
     assert {*old.tags, *new.tags} <= {*merged.tags}
@@ -272,7 +270,7 @@ def test_the_same_words_are_never_created_beside_a_live_record(new: Record, olds
     twins = [r for r in olds if r.scope == new.scope and r.fingerprint == new.fingerprint and not r.archived]
     decision = decide(new, olds, now=NOW)
     if twins:
-        assert isinstance(decision, Reinforce)
+        assert decision.old is not None
         assert decision.old in twins
         assert decision.after.fingerprint == new.fingerprint
 
@@ -291,10 +289,10 @@ def test_the_text_saved_stands_in_what_becomes_of_it(new: Record, olds: list[Rec
     there = after(first)
     others = [old for old in olds if old.id != there.id]
     again = decide(replace(new, id="f" * 12), [*others, there], now=NOW)
-    if isinstance(first, Create):
-        assert isinstance(again, Reinforce)
+    if first.old is None:
+        assert again.old is not None
         assert again.old == there
-    if isinstance(again, Reinforce) and again.old == there:
+    if again.old is not None and again.old == there:
         assert replace(again.after, seen_count=there.seen_count) == there
 
 

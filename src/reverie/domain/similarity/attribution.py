@@ -36,15 +36,8 @@ def find_unsupported(sources: Sequence[str], text: str) -> str:
     ('no source says: bob', '')
     """
     known, specifics = extract_specifics("\n".join(sources)), extract_specifics(text)
-    new = (
-        (specifics.numbers - known.numbers)
-        | (specifics.times - known.times)
-        | (specifics.addresses - known.addresses)
-        | (specifics.code - known.code)
-        | (specifics.units - known.units)
-        | (specifics.negations - known.negations)
-        | {name for name in specifics.names - known.names if f" {name} " not in known.wording}
-    )
+    new = specifics.subtract(known, "numbers", "times", "addresses", "code", "units", "negations")
+    new |= {name for name in specifics.names - known.names if f" {name} " not in known.wording}
     if new:
         return f"no source says: {', '.join(sorted(new))}"
     source_words = provenance.extract_content_words("\n".join(sources))

@@ -15,40 +15,32 @@ trust:
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
 from types import MappingProxyType
 
+from reverie.domain.change import Change
 from reverie.domain.record import DATES, MOST_LABELS, ROUGH, UNTRUSTED, Record, merge_tags
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Create:
-    """Nothing says it yet: the record is added.
+class Decision:
+    """What becomes of a new record.
 
     Attributes:
-        record: The new record.
+        old: The record that says it already, as it was read; None if nothing does.
+        after: That record, seen once more; the new record if it is added.
     """
 
-    record: Record
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reinforce:
-    """A record says it already.
-
-    Attributes:
-        old: That record as it was read.
-        after: The same, seen once more.
-    """
-
-    old: Record
+    old: Record | None
     after: Record
 
-
-Decision = Create | Reinforce
+    @property
+    def change(self) -> Change:
+        """The change that carries it out."""
+        return Change(before=self.old, after=self.after)
 
 
 def decide(new: Record, candidates: Sequence[Record], *, now: datetime) -> Decision:
@@ -67,11 +59,11 @@ def decide(new: Record, candidates: Sequence[Record], *, now: datetime) -> Decis
     )
     for old in ranked:
         if old.scope == new.scope and old.fingerprint == new.fingerprint:
-            return Reinforce(old=old, after=_reinforce_exact_repeat(old, new, now=now))
+            return Decision(old=old, after=_reinforce_exact_repeat(old, new, now=now))
     for old in ranked:
         if not _is_expired(old, now) and can_deduplicate(old, new) and _says_the_same(new, old):
-            return Reinforce(old=old, after=reinforce_record(old, new, now=now))
-    return Create(record=new)
+            return Decision(old=old, after=reinforce_record(old, new, now=now))
+    return Decision(old=None, after=new)
 
 
 def can_deduplicate(old: Record, new: Record) -> bool:
@@ -121,7 +113,7 @@ def reinforce_record(old: Record, new: Record, *, now: datetime) -> Record:
         confidence=max(old.confidence, new.confidence),
         importance=max(old.importance, new.importance),
         pinned=old.pinned or new.pinned,
-        expires_at=_select_latest(old.expires_at, new.expires_at),
+        expires_at=_select(max, old.expires_at, new.expires_at),
         metadata=_merge_metadata(old.metadata, new.metadata),
     )
 
@@ -228,28 +220,22 @@ def _reinforce_exact_repeat(old: Record, new: Record, *, now: datetime) -> Recor
         return after
     if new.origin == "owner" and old.origin in UNTRUSTED:
         return replace(
-            after,
-            content=new.content,
-            category=new.category,
-            source=new.source,
-            origin=new.origin,
-            layer=new.layer,
-            confidence=new.confidence,
-            importance=new.importance,
-            pinned=new.pinned,
-            metadata=new.metadata,
-            valid_from=new.valid_from,
-            valid_to=new.valid_to,
-            expires_at=new.expires_at,
+            new,
+            id=old.id,
+            tags=after.tags,
+            references=after.references,
+            created_at=old.created_at,
             updated_at=max(old.updated_at, now),
+            last_seen_at=after.last_seen_at,
+            seen_count=after.seen_count,
         )
     other = new.category if old.category is not None and new.category != old.category else None
     changed = replace(
         after,
         category=old.category if old.category is not None else new.category,
         tags=merge_tags(after.tags, (other,) if other else ())[:MOST_LABELS],
-        valid_from=_select_earliest(old.valid_from, new.valid_from),
-        valid_to=_select_latest(old.valid_to, new.valid_to),
+        valid_from=_select(min, old.valid_from, new.valid_from),
+        valid_to=_select(max, old.valid_to, new.valid_to),
     )
     return changed if changed == after else replace(changed, updated_at=max(old.updated_at, now))
 
@@ -301,9 +287,8 @@ def _merge_metadata(old: Mapping[str, str], new: Mapping[str, str]) -> Mapping[s
     return old if both == old else MappingProxyType(both)
 
 
-def _select_latest(a: datetime | None, b: datetime | None) -> datetime | None:
-    return None if a is None or b is None else max(a, b)
-
-
-def _select_earliest(a: datetime | None, b: datetime | None) -> datetime | None:
-    return None if a is None or b is None else min(a, b)
+def _select(
+    pick: Callable[[datetime, datetime], datetime], a: datetime | None, b: datetime | None
+) -> datetime | None:
+    """Return one of two times; None, which stands for no bound, if one of them is None."""
+    return None if a is None or b is None else pick(a, b)

@@ -100,7 +100,8 @@ def normalize_letters(plain: str) -> tuple[str, ...]:
 
 
 def _unify_dates(plain: str) -> str:
-    days = [day for day in find_dates(plain, _TODAY, relative=False) if day.unit == "day"]
+    mentions = find_dates(plain, _TODAY, relative=False)
+    days = [each for each in mentions if each.unit == "day" and each.start == each.end]
     if any(one.at < other.stop and other.at < one.stop for one, other in itertools.pairwise(days)):
         return plain  # 4/5/2026 may be in April or in May
     for day in reversed(days):

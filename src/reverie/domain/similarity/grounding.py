@@ -124,6 +124,7 @@ _UNIVERSAL = re.compile(
 )
 CLAUSE = re.compile(r"[,;:]\s+|(?<!\s)\s+(?:but|and|aber|und|pero|mais|et)\s+", re.IGNORECASE)
 _NUMBER_WITH_UNIT = re.compile(r"(?<![\w.])(\d+(?:[.,]\d+)*) ?([^\W\d_]{1,5})\b")
+_COUNTS = NUMBER_WORDS | {"one": "1"}
 _COUNTED = re.compile(r"(?<![\w.:])(\d+|[a-z]+) ([^\W\d_]+)(?= ([^\W\d_]+))?", re.IGNORECASE)
 _ANSWER = re.compile(r"(?:^|(?<=[.!?\n]))[^\S\n]*(?:no|nope|nah|nein|non|nee)[,.!;:]\s*", re.IGNORECASE)
 _QUESTION = re.compile(
@@ -481,15 +482,21 @@ class _Said:
             text, [part for each in self._sentences for part in CLAUSE.split(each)]
         )
         named = extract_marks(specifics)
-        if _OWNER_FIRST.match(text) and all(_is_about_another(clause, text) for clause in clauses):
-            return "the turns say it of somebody else"
-        if _OWNER.search(text) and all(
-            _is_about_others(clause) and not named & extract_marks(extract_specifics(clause))
-            for clause in clauses
+        is_about_others = all(map(_is_about_others, clauses))
+        if (
+            (_OWNER_FIRST.match(text) and all(_is_about_another(clause, text) for clause in clauses))
+            or (
+                _OWNER.search(text)
+                and is_about_others
+                and not any(named & extract_marks(extract_specifics(clause)) for clause in clauses)
+            )
+            or (
+                named
+                and is_about_others
+                and not any(name in self._text.lower() for name in named)
+                and _KIN.search(self._text)
+            )
         ):
-            return "the turns say it of somebody else"
-        unnamed = named and not any(name in f" {self._text.lower()} " for name in named)
-        if unnamed and _KIN.search(self._text) and all(map(_is_about_others, clauses)):
             return "the turns say it of somebody else"
         return self._find_other_subject(text, specifics)
 
@@ -596,13 +603,7 @@ def _count_things(text: str) -> dict[str, set[str]]:
     """Return the numbers of things in a text, by the stems of the one or two words after them."""
     found: dict[str, set[str]] = {}
     for number, first, second in _COUNTED.findall(text):
-        value = (
-            number
-            if number.isdigit()
-            else "1"
-            if number.lower() == "one"
-            else NUMBER_WORDS.get(number.lower())
-        )
+        value = number if number.isdigit() else _COUNTS.get(number.lower())
         for thing in extract_content_words(f"{first} {second}") if value else ():
             if thing.isalpha() and len(thing) > 3:
                 found.setdefault(stem_word(thing), set()).add(str(value))
@@ -655,7 +656,7 @@ def _extract_denied_words(text: str) -> frozenset[str]:
     """Return the stems of the few words around each negation, within its clause."""
     denied: set[str] = set()
     for clause in CLAUSE.split(_INSTEAD.sub("not", text)):
-        words = [word.lower() for word in _WORD.findall(clause)]
+        words = _list_words(clause)
         for at, word in enumerate(words):
             if has_negation(word):
                 denied.update(words[at + 1 : at + 6])
@@ -665,7 +666,7 @@ def _extract_denied_words(text: str) -> frozenset[str]:
 
 def has_negation(text: str) -> bool:
     """Return whether a word of the text denies something."""
-    words = map(str.lower, _WORD.findall(_COMPOUND.sub("", text)))
+    words = _list_words(_COMPOUND.sub("", text))
     return any(word in DENIALS or word.endswith("n't") for word in words)
 
 

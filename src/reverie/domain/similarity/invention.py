@@ -33,18 +33,9 @@ def find_inventions(sources: Sequence[str], text: str) -> list[str]:
     joined = "\n".join(sources)
     lower = joined.casefold()
     known, said = extract_specifics(joined), extract_specifics(text)
-    found = {
-        value
-        for of_text, of_sources in (
-            (said.numbers, known.numbers),
-            (said.addresses, known.addresses),
-            (said.code, known.code),
-            (said.units, known.units),
-            ({time for time in said.times if any(map(str.isdigit, time))}, known.times),
-        )
-        for value in of_text - of_sources
-        if f" {value.casefold()} " not in known.wording
-    }
+    times = {time for time in said.times - known.times if any(map(str.isdigit, time))}
+    new = said.subtract(known, "numbers", "addresses", "code", "units") | times
+    found = {value for value in new if f" {value.casefold()} " not in known.wording}
     doubts = _DOUBTS.intersection(_WORD.findall(text.casefold()))
     if _DOUBTS.isdisjoint(_WORD.findall(lower)):
         found |= doubts

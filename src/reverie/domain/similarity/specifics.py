@@ -212,13 +212,7 @@ class Specifics:
         >>> sorted(extract_specifics("Costs 3.50 $ on Friday").find_missing_from(extract_specifics("Costs 3.5 $")))
         ['friday']
         """
-        exactly = (
-            (self.numbers - other.numbers)
-            | (self.times - other.times)
-            | (self.addresses - other.addresses)
-            | (self.negations - other.negations)
-            | (self.units - other.units)
-        )
+        exactly = self.subtract(other, "numbers", "times", "addresses", "negations", "units")
         words = frozenset(other.wording.split())
         unseen = (self.names | self.quantities | self.comparisons) - words
         worded = {value for value in unseen if " " not in value or f" {value} " not in other.wording}
@@ -232,6 +226,10 @@ class Specifics:
         denied = {value.removeprefix("not ") for value in other.negations}
         flipped = {f"{stem}, affirmed" for stem in (self.affirmed & denied) - other.affirmed}
         return frozenset(exactly | worded | code | scripts | flipped)
+
+    def subtract(self, other: Specifics, *classes: str) -> frozenset[str]:
+        """Return the values of some classes that `other` has not in the same class."""
+        return frozenset().union(*(getattr(self, name) - getattr(other, name) for name in classes))
 
     def find_unaffirmed_in(self, other: Specifics) -> frozenset[str]:
         """Return the stems of what is affirmed that `other` lacks: plain words, in no form of theirs.

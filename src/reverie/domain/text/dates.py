@@ -15,13 +15,12 @@ from reverie.domain.lazy_regex import LazyRegex
 from reverie.domain.text.calendar_words import MONTHS, SHORT_MONTHS, WEEKDAYS, fold_text, list_latin_words
 from reverie.domain.text.relative_dates import (
     HAN_DIGITS,
+    HAN_WEEKDAYS,
     build_alternatives,
     get_month_bounds,
     parse_han_number,
     resolve_folded,
 )
-
-__all__ = ["DateMention", "find_dates", "shift_day"]
 
 _LONGEST_TEXT = 20_000
 _MOST_FOUND = 40
@@ -334,12 +333,8 @@ def _find_weekdays(folded: str, today: date) -> Iterator[DateMention]:
     for match in _WEEKDAY.re.finditer(folded):
         if _EVERY.search(folded[max(0, match.start() - 12) : match.start()]):
             continue
-        if match["latin"]:
-            weekday = WEEKDAYS[match["latin"]]
-        elif match["kana"]:
-            weekday = "月火水木金土日".index(match["kana"])
-        else:
-            weekday = "一二三四五六日".index(match["han"].replace("天", "日"))
+        han = match["han"] or match["kana"]
+        weekday = HAN_WEEKDAYS[han] if han else WEEKDAYS[match["latin"]]
         ahead = (weekday - today.weekday()) % 7
         for offset in dict.fromkeys((ahead, ahead - 7)):
             day = shift_day(today, offset)

@@ -1,4 +1,4 @@
-"""Conversion of values to those that JSON has."""
+"""Conversion of values to those that JSON has, and back."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from dataclasses import fields, is_dataclass
 from datetime import date, datetime
 from functools import cache
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
-from reverie.domain.text.timestamps import format_time
+from reverie.domain.errors import InvalidInput
+from reverie.domain.text.timestamps import format_time, parse_time
+
+T = TypeVar("T")
 
 _PLAIN = frozenset({str, int, float, bool, type(None)})  # looked up first, for lists of many records
 _LISTS = frozenset({tuple, list})
@@ -60,3 +63,33 @@ def to_json_value(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {str(name): to_json_value(each) for name, each in value.items()}
     return [to_json_value(each) for each in value] if isinstance(value, Iterable) else str(value)
+
+
+def from_json_object(kind: type[T], data: Mapping[str, Any]) -> T:
+    """Return the dataclass whose fields `to_json_object` wrote. Other names are ignored.
+
+    Only what JSON has no type for is converted: times, tuples and mappings.
+
+    Raises:
+        InvalidInput: a field is missing or cannot be converted.
+    """
+    try:
+        hints = _get_hints(kind)  # type: ignore[arg-type]
+        return kind(**{name: _read(data[name], hint, name) for name, hint in hints.items() if name in data})
+    except (TypeError, ValueError, AttributeError) as error:
+        raise InvalidInput(f"not a {kind.__name__}: {error}") from None
+
+
+_get_hints = cache(get_type_hints)
+
+
+def _read(value: Any, hint: Any, name: str) -> Any:
+    """Return a field of a dataclass from its form in JSON."""
+    inner = get_args(hint)
+    if datetime in (hint, *inner):
+        return None if value is None else parse_time(value, name=name)
+    if get_origin(hint) is tuple:
+        return tuple(each if inner[0] is str else inner[0](**each) for each in value)
+    if get_origin(hint) is Mapping:
+        return MappingProxyType(dict(value or {}))
+    return float(value) if hint is float and type(value) is int else value

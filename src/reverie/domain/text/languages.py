@@ -16,16 +16,6 @@ import Stemmer
 
 from reverie.domain.lazy_regex import LazyRegex
 
-__all__ = [
-    "DEFAULT",
-    "WIDESPREAD",
-    "detect_language",
-    "fold_accents",
-    "get_function_words",
-    "get_stemmer",
-    "guess_foreign_language",
-]
-
 DEFAULT = "en"
 
 STEMMERS = {

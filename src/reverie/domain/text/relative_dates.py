@@ -198,7 +198,7 @@ _HAN_STEPS = {
 _HAN_YEARS = {
     "前年": -2, "一昨年": -2, "去年": -1, "昨年": -1, "今年": 0, "明年": 1, "来年": 1, "后年": 2, "再来年": 2,
 }  # fmt: skip
-_HAN_WEEKDAYS = {
+HAN_WEEKDAYS = {
     char: number for chars in ("一二三四五六日", "月火水木金土天") for number, char in enumerate(chars)
 }
 _HAN_UNITS = {
@@ -269,11 +269,11 @@ def _resolve(part: dict[str, str], today: date) -> _Meaning | None:
 
 
 def _resolve_day(part: dict[str, str], today: date) -> _Meaning | None:
-    day = today + timedelta(days=DAYS[part["day"].replace("’", "'")])
+    number = DAYS[part["day"].replace("’", "'")]
     if "off" not in part:
-        return day, day, "day", True
+        return _count(number, "day", today, 1)
     sign = -1 if part["off"] in {"before", "vor", "avant", "prima di"} else 1
-    return _resolve_count(part["off_count"], part["off_unit"], day, sign)
+    return _resolve_count(part["off_count"], part["off_unit"], today + timedelta(days=number), sign)
 
 
 def _resolve_count(count: str, unit_word: str, today: date, sign: int) -> _Meaning | None:
@@ -305,10 +305,10 @@ def _resolve_step(part: dict[str, str], today: date) -> _Meaning:
     if period := part.get("period") or part.get("period_after"):
         return _shift_period(UNIT_OF[period], step, today)
     day = WEEKDAYS[part.get("weekday") or part["weekday_after"]]
+    if word == "next":
+        return _get_weekday(today, 1, day)
     if step < 0:
         target = today - timedelta(days=(today.weekday() - day - 1) % 7 + 1)
-    elif word == "next":
-        target = _find_monday(today) + timedelta(days=7 + day)
     elif step > 0:
         target = today + timedelta(days=(day - today.weekday() - 1) % 7 + 1)
     else:
@@ -330,11 +330,6 @@ def _shift_period(period: str, step: int, today: date) -> _Meaning:
         start = _add_months(first, 3 * step)
         return start, get_month_bounds(_add_months(start, 2))[1], "month", False
     return date(today.year + step, 1, 1), date(today.year + step, 12, 31), "year", False
-
-
-def _resolve_weekday_of_week(part: dict[str, str], today: date) -> _Meaning:
-    weeks = {"last": -1, "this": 0, "next": 1}[part["of_week"]]
-    return _get_weekday(today, weeks, WEEKDAYS[part["week_of"]])
 
 
 def _get_weekday(today: date, weeks: int, day: int) -> _Meaning:
@@ -368,11 +363,6 @@ def _resolve_period_end(part: dict[str, str], today: date) -> _Meaning:
     return end, end, "day", False
 
 
-def _resolve_han_day(part: dict[str, str], today: date) -> _Meaning:
-    day = today + timedelta(days=_HAN_DAYS[part["han_day"]])
-    return day, day, "day", True
-
-
 def _resolve_han_count(part: dict[str, str], today: date) -> _Meaning | None:
     sign = -1 if part["han_way"] == "前" else 1
     return _count(parse_han_number(part["han_count"]), _HAN_UNITS[part["han_unit"]], today, sign)
@@ -380,10 +370,8 @@ def _resolve_han_count(part: dict[str, str], today: date) -> _Meaning | None:
 
 def _resolve_han_week(part: dict[str, str], today: date) -> _Meaning:
     step = _HAN_STEPS[part["han_week"]]
-    if weekday := part.get("kana_weekday"):
-        return _get_weekday(today, step, 6 if weekday == "日" else _HAN_WEEKDAYS[weekday])
-    if weekday := part.get("han_weekday"):
-        return _get_weekday(today, step, 6 if weekday == "天" else _HAN_WEEKDAYS[weekday])
+    if weekday := part.get("kana_weekday") or part.get("han_weekday"):
+        return _get_weekday(today, step, HAN_WEEKDAYS[weekday])
     return _shift_period("weekend" if "han_end" in part else "week", step, today)
 
 
@@ -417,13 +405,13 @@ _MEANINGS: dict[str, Callable[[dict[str, str], date], _Meaning | None]] = {
     "past_count": lambda part, today: _resolve_count(part["past_count"], part["past_unit"], today, -1),
     "in_count": lambda part, today: _resolve_count(part["in_count"], part["in_unit"], today, 1),
     "from_count": lambda part, today: _resolve_count(part["from_count"], part["from_unit"], today, 1),
-    "week_of": _resolve_weekday_of_week,
+    "week_of": lambda part, today: _get_weekday(today, STEPS[part["of_week"]], WEEKDAYS[part["week_of"]]),
     "week_from": _resolve_week_from,
     "step": _resolve_step,
     "step_after": _resolve_step,
     "month_step": _resolve_named_month,
     "end_of": _resolve_period_end,
-    "han_day": _resolve_han_day,
+    "han_day": lambda part, today: _count(_HAN_DAYS[part["han_day"]], "day", today, 1),
     "han_count": _resolve_han_count,
     "han_week": _resolve_han_week,
     "han_month": lambda part, today: _shift_period("month", _HAN_STEPS[part["han_month"]], today),

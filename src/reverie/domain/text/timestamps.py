@@ -95,27 +95,14 @@ def parse_duration(value: Duration, *, name: str = "ttl") -> timedelta:
         InvalidInput: it is no duration, not positive, or longer than 100 years.
     """
     how = "write it as '90s', '10m', '1h30m' or '2d', as seconds, or as a timedelta"
-    if isinstance(value, timedelta):
-        duration = value
-    elif isinstance(value, str):
-        text = value.strip()
-        if not _DURATION.fullmatch(text):
-            raise InvalidInput(f"{name} is {value!r}, which is no duration: {how}")
-        seconds = sum(float(n) * _UNITS[unit.lower()] for n, unit in _DURATION_PART.findall(text))
-        duration = _to_timedelta(seconds, value, name)
+    if isinstance(value, str) and _DURATION.fullmatch(value.strip()):
+        seconds = sum(float(n) * _UNITS[unit.lower()] for n, unit in _DURATION_PART.findall(value))
+    elif isinstance(value, timedelta):
+        seconds = value.total_seconds()
     elif isinstance(value, int | float) and not isinstance(value, bool):
-        duration = _to_timedelta(value, value, name)
+        seconds = value
     else:
         raise InvalidInput(f"{name} is {quote_value(value)}, which is no duration: {how}")
-    if not timedelta(0) < duration <= _LONGEST:
-        raise InvalidInput(f"{name} is {value!r}: it must be longer than 0 and at most 100 years")
-    return duration
-
-
-def _to_timedelta(seconds: float, value: object, name: str) -> timedelta:
-    try:
-        return timedelta(seconds=seconds)
-    except (OverflowError, ValueError):
-        raise InvalidInput(
-            f"{name} is {quote_value(value)}: it must be longer than 0 and at most 100 years"
-        ) from None
+    if not _MICROSECOND.total_seconds() <= seconds <= _LONGEST.total_seconds():
+        raise InvalidInput(f"{name} is {quote_value(value)}: it must be longer than 0 and at most 100 years")
+    return value if isinstance(value, timedelta) else timedelta(seconds=seconds)

@@ -35,22 +35,6 @@ from reverie.domain.text.languages import (
     get_stemmer,
 )
 
-__all__ = [
-    "MONTHS",
-    "STOP_WORDS",
-    "extract_cues",
-    "find_language",
-    "fold",
-    "is_question",
-    "pack",
-    "stem",
-    "tokenize",
-    "tokenize_as",
-    "tokenize_chunks",
-    "tokenize_date",
-    "unpack",
-]
-
 #: No token is longer than this (characters); what is longer is cut, so it still matches itself.
 LONGEST_TOKEN = 64
 

@@ -143,12 +143,7 @@ class Documents(WritingRepository):
             )
             own.append(head)
             if depth > 1:
-                own += [
-                    DocumentEntry(
-                        path=(name, *each.path), folder=each.folder, size=each.size, count=each.count
-                    )
-                    for each in content
-                ]
+                own += [replace(each, path=(name, *each.path)) for each in content]
         return sorted(own, key=lambda each: each.path)
 
     # -- changing ----------------------------------------------------------------------------------------

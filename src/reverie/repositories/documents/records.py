@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Literal
 
 from reverie.domain.errors import Conflict, InvalidInput
@@ -138,12 +139,8 @@ class RecordDocuments(DocumentSource):
         for name, count in counts.items():
             found.append(DocumentEntry(path=(name,), folder=True, size=None, count=count))
             if depth > 1:
-                found += [
-                    DocumentEntry(
-                        path=(name, *each.path), folder=each.folder, size=each.size, count=each.count
-                    )
-                    for each in self.listed((*under, name), depth - 1)
-                ]
+                below = self.listed((*under, name), depth - 1)
+                found += [replace(each, path=(name, *each.path)) for each in below]
         found += [
             DocumentEntry(path=(_to_file_name(record),), folder=False, size=len(record.content.encode()))
             for record in self._iterate_folder_records(under)

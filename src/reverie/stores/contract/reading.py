@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -28,20 +28,8 @@ from reverie.stores.protocol import Store
 
 def _run_in_thread(action: Callable[[], object]) -> None:
     """Run an action in another thread, and raise what it raises."""
-    errors: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            action()
-        except BaseException as error:  # noqa: BLE001 - raised below, in the thread of the test
-            errors.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join(30)
-    assert not thread.is_alive()
-    if errors:
-        raise errors[0]
+    with ThreadPoolExecutor(1) as threads:
+        threads.submit(action).result(timeout=30)
 
 
 class ReadingContract(ContractBase):

@@ -469,6 +469,3 @@ def _ask(store: Store, method: str, given: tuple[Any, ...], options: dict[str, A
         if isinstance(answer, Iterable)
         else answer
     )
-
-
-__all__ = ["StoreStateMachine"]

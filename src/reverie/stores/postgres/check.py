@@ -61,37 +61,37 @@ _MISSING = (
 _POWERFUL = "SELECT 1 FROM pg_roles WHERE rolname = current_user AND (rolsuper OR rolbypassrls)"
 
 
-def find_problems(connections: PostgresConnections, space: int) -> list[StoreProblem]:
+def find_problems(connections: PostgresConnections) -> list[StoreProblem]:
     """Return all problems of a memory; an empty list if there are none.
 
     Args:
         connections: Its connections, in a `viewing` block, so that all is compared in one state.
-        space: Its number.
     """
     missing = list(_iterate_missing_rights(connections))
-    data = [] if missing else _iterate_data_problems(connections, space)  # what cannot be read is no damage
+    data = [] if missing else _iterate_data_problems(connections)  # what cannot be read is no damage
     return [*missing, *data, *_iterate_right_problems(connections)]
 
 
-def has_damaged_postings(connections: PostgresConnections, space: int) -> bool:
+def has_damaged_postings(connections: PostgresConnections) -> bool:
     """Return whether the postings of a memory that has some differ from its passages."""
-    return bool(connections.rows(_POSTINGS, {"space": space}))
+    return bool(connections.rows(_POSTINGS, {"space": connections.space}))
 
 
-def _iterate_data_problems(connections: PostgresConnections, space: int) -> Iterator[StoreProblem]:
+def _iterate_data_problems(connections: PostgresConnections) -> Iterator[StoreProblem]:
+    memory = {"space": connections.space}
     for what, sql in _COUNTED:
-        if connections.rows(sql, {"space": space}):
+        if connections.rows(sql, memory):
             yield StoreProblem(what=what, fix=_RESTORE)
-    if has_damaged_postings(connections, space):
+    if has_damaged_postings(connections):
         yield StoreProblem(
             what="postings of search: they differ from the passages",
             fix="have them made again with `reverie doctor --fix`",
             repairable=True,
         )
-    for subject, key in connections.rows(_CHANGED, {"space": space}):
+    for subject, key in connections.rows(_CHANGED, memory):
         yield StoreProblem(what=f"{subject} {key}: it is not what the journal says", fix=_RESTORE)
     last: tuple[str, int] = ("", 0)
-    while rows := connections.rows(_BODIES, (space, *last)):
+    while rows := connections.rows(_BODIES, (connections.space, *last)):
         for subject, key, body in rows:
             try:
                 decode_value(subject, body)

@@ -171,6 +171,10 @@ class PostgresConnections:
         address: The memory.
         space: The number of the memory.
         patience: How many seconds to wait for a connection, and to try again when one is lost.
+
+    Attributes:
+        space: The number of the memory.
+        lock_timeout: How long to wait for the lock of the memory, as PostgreSQL writes it.
     """
 
     def __init__(self, address: PostgresAddress, *, space: int, patience: float) -> None:
@@ -181,7 +185,8 @@ class PostgresConnections:
         self._closed = False
         self._process = os.getpid()
         self._pool = _acquire_pool(address.connection, patience)
-        self._space = str(space)
+        self.space = space
+        self.lock_timeout = f"{max(1, int(patience * 1000))}ms"
 
     @property
     def view(self) -> ReadingView | None:
@@ -229,7 +234,7 @@ class PostgresConnections:
             # Both statements go to the server in one message, and are one transaction there.
             with self.connection() as connection:
                 with connection.pipeline():
-                    connection.execute(_SETTING, [self._space])
+                    connection.execute(_SETTING, [str(self.space)])
                     cursor = connection.execute(sql, values)
                 found: list[Row] = cursor.fetchall()
             return found
@@ -239,14 +244,21 @@ class PostgresConnections:
     def call(self, sql: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> Row:
         """Return the only row of a statement that needs no memory set, or sets it itself.
 
-        It is repeated if the connection is lost, so it must be one that may be made twice.
+        It is repeated if the connection is lost, so it must be one that may be made twice. The server refuses
+        changes in it as it refuses those of `change`.
         """
 
         def ask() -> Row:
             with self.connection() as connection:
-                return _fetch_row(connection, sql, values)
+                return self._fetch_fenced(connection, sql, values)
 
         return self._repeat(ask)
+
+    def call_function(self, name: str, *values: Any) -> Any:
+        """Return the result of a function of the schema that changes the memory and may be called twice."""
+        self.refuse_change()
+        given = (self.space, self.lock_timeout, *values)
+        return self.call(f"SELECT reverie.{name}({', '.join(['%s'] * len(given))})", given)[0]
 
     def change(self, sql: str, values: Mapping[str, Any], expected: Mapping[str, str | None] = {}) -> Row:
         """Return the only row of a call that changes the memory once, whatever happens to connections.
@@ -273,7 +285,7 @@ class PostgresConnections:
                 if expected:
                     cursors = {"names": list(expected), "expected": list(expected.values())}
                     before = [
-                        (_SETTING, [self._space]),
+                        (_SETTING, [str(self.space)]),
                         (_PATIENCE, again),
                         (_LOCK, again),
                         (_EXPECT, again | cursors),
@@ -289,15 +301,6 @@ class PostgresConnections:
                     "read it again when the server is back, and retry if it is missing"
                 ) from error
             raise
-
-    def call_fenced(self, sql: str, values: Sequence[Any]) -> Row:
-        """Return the only row of a statement as `call` does; the server refuses it as it refuses changes."""
-
-        def ask() -> Row:
-            with self.connection() as connection:
-                return self._fetch_fenced(connection, sql, values)
-
-        return self._repeat(ask)
 
     def _fetch_fenced(
         self,
@@ -410,7 +413,7 @@ class PostgresConnections:
             view.prepare = is_planned or None
             with connection.pipeline():
                 connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-                connection.execute(_SETTING_AND_PLANS if is_planned else _SETTING, [self._space])
+                connection.execute(_SETTING_AND_PLANS if is_planned else _SETTING, [str(self.space)])
                 cursor = connection.execute(sql, values, prepare=view.prepare)
             rows: list[Row] = cursor.fetchall()
             view.stack.enter_context(attempt.pop_all())

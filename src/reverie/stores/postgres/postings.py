@@ -49,14 +49,11 @@ class PostingTables:
 
     Args:
         connections: The connections of its store.
-        space: The number of the memory.
-        patience: How long to wait for its lock, as PostgreSQL writes it.
     """
 
-    def __init__(self, connections: PostgresConnections, *, space: int, patience: str) -> None:
+    def __init__(self, connections: PostgresConnections) -> None:
         self._connections = connections
-        self._space = space
-        self._patience = patience
+        self._space = connections.space
 
     def count_words(
         self,
@@ -173,16 +170,11 @@ class PostingTables:
 
     def make(self) -> None:
         """Make the postings of the memory if it has none."""
-        self._make(is_renewal=False)
+        self._connections.call_function("make_postings", False)
 
     def rebuild(self) -> None:
         """Make the postings of the memory anew."""
-        self._make(is_renewal=True)
-
-    def _make(self, *, is_renewal: bool) -> None:
-        self._connections.refuse_change()
-        values = (self._space, self._patience, is_renewal)
-        self._connections.call("SELECT reverie.make_postings(%s, %s, %s)", values)
+        self._connections.call_function("make_postings", True)
 
 
 def _name_field(subject: Searchable, among: Among) -> str:

@@ -12,15 +12,16 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Literal, TypeVar
 
-from reverie.domain.change import Change, JournalEntry, Subject, Value
+from reverie.domain.change import Change, JournalEntry, Subject, Value, build_entries
 from reverie.domain.conversation import SessionOverview, SessionState, Turn
 from reverie.domain.entry import Entry
-from reverie.domain.errors import InvalidInput, StoreCorrupt
+from reverie.domain.errors import StoreCorrupt
 from reverie.domain.filter import Filter
 from reverie.domain.page import Page, Paragraph
-from reverie.domain.passage import Analyse, CollectionStats, Passage, Searchable
+from reverie.domain.passage import Analyse, Passage, Searchable
 from reverie.domain.record import Record
 from reverie.domain.text.timestamps import from_microseconds, to_microseconds
+from reverie.stores.base import DatabaseStore
 from reverie.stores.codec import (
     CHANGE_COLUMNS,
     ENTRIES,
@@ -52,7 +53,7 @@ T = TypeVar("T", Record, Turn, SessionState, Page, Paragraph)
 _BATCH = 500
 
 
-class PostgresStore:
+class PostgresStore(DatabaseStore):
     """A memory in a PostgreSQL database, from version 15. Safe to use from several threads and across forks.
 
     Args:
@@ -85,11 +86,10 @@ class PostgresStore:
         address = parse_postgres_url(url)
         self.shown = address.shown
         self._analyse = analyse
-        self._patience = f"{max(1, int(patience * 1000))}ms"
         self._space, self.identity = open_space(address, create=create)
         self._connections = PostgresConnections(address, space=self._space, patience=patience)
-        self._tables = PostingTables(self._connections, space=self._space, patience=self._patience)
-        self._renewal = WordRenewal(self._connections, self._space, analyse, patience=self._patience)
+        self._tables = PostingTables(self._connections)
+        self._renewal = WordRenewal(self._connections, analyse)
         self.postings = self._tables if address.index == "tables" else None
         if self.postings is not None:
             try:
@@ -186,7 +186,7 @@ class PostgresStore:
             edits,
             self._analyse,
             space=self._space,
-            patience=self._patience,
+            patience=self._connections.lock_timeout,
             actor=actor,
             at=at,
             reason=reason,
@@ -196,19 +196,8 @@ class PostgresStore:
             first, keys = self._connections.change(CHANGE, values, expected)
         except ChangeRefused as refusal:
             raise build_refusal(edits, more.get("since"), **refusal.detail) from None
-        return [
-            JournalEntry(
-                sequence=first + number,
-                batch=first,
-                at=at,
-                actor=actor,
-                reason=reason,
-                key=key,
-                subject=edit.subject,
-                edit=edit,
-            )
-            for number, (edit, key) in enumerate(zip(edits, keys, strict=True))
-        ]
+        made = ((key, edit.subject, edit) for edit, key in zip(edits, keys, strict=True))
+        return build_entries(first, made, at=at, actor=actor, reason=reason)
 
     # -- the journal ---------------------------------------------------------------------------------
 
@@ -251,10 +240,6 @@ class PostgresStore:
 
     # -- records -------------------------------------------------------------------------------------
 
-    def records(self, wanted: Sequence[str | int]) -> list[Record]:
-        """Return records by id (text) or key (number), archived ones too, in the given order."""
-        return self._fetch_things("record", wanted)
-
     def record_like(self, scope: str, fingerprint: str) -> Record | None:
         """Return the live record with this scope and fingerprint; None if there is none."""
         where = self._build_where("record")
@@ -293,19 +278,7 @@ class PostgresStore:
 
     # -- conversations -------------------------------------------------------------------------------
 
-    def turns(
-        self,
-        wanted: Sequence[str | int] | None = None,
-        *,
-        session: str | None = None,
-        start: int = 0,
-        stop: int | None = None,
-    ) -> list[Turn]:
-        """Return turns by id or key, or those of a session by position."""
-        if wanted is not None:
-            return self._fetch_things("turn", wanted)
-        if session is None:
-            raise InvalidInput("neither turns nor a session are named: pass ids, or session=")
+    def _fetch_turns(self, session: str, start: int, stop: int | None) -> list[Turn]:
         where = self._build_where("turn")
         thread = "(SELECT key FROM reverie.thing WHERE space = %s AND subject = 'session' AND id = %s)"
         where.add(f"it.thread = {thread}", self._space, session)
@@ -323,11 +296,6 @@ class PostgresStore:
         """Yield every turn that matches a filter, newest first, from one state of the memory."""
         where = build_turn_conditions(self._space, wanted, containing)
         return self._scan("turn", where, "it.at DESC, it.key DESC")
-
-    def session(self, id: str) -> SessionState | None:
-        """Return the state of a session; None if there is no such session."""
-        found: list[SessionState] = self._fetch_things("session", [id])
-        return found[0] if found else None
 
     def sessions(
         self, *, scopes: Sequence[str] | None = None, limit: int | None = None
@@ -354,24 +322,10 @@ class PostgresStore:
 
     # -- pages -----------------------------------------------------------------------------------------
 
-    def pages(self, names: Sequence[str] | None = None) -> list[Page]:
-        """Return pages by name in the given order (None: all, sorted); unknown ones are left out."""
-        if names is not None:
-            return self._fetch_things("page", names)
+    def _fetch_pages(self) -> list[Page]:
         return self._fetch_values("page", self._build_where("page"), order="it.id")
 
-    def paragraphs(
-        self,
-        wanted: Sequence[str | int] | None = None,
-        *,
-        page: str | None = None,
-        start: int = 0,
-    ) -> list[Paragraph]:
-        """Return paragraphs by id or key in the given order, or those of a log from `start` on."""
-        if wanted is not None:
-            return self._fetch_things("paragraph", wanted)
-        if page is None:
-            raise InvalidInput("neither paragraphs nor a log are named: pass ids, or page=")
+    def _fetch_paragraphs(self, page: str, start: int) -> list[Paragraph]:
         where = self._build_where("paragraph")
         where.add("it.page = %s", page)
         if start >= 0:
@@ -451,41 +405,23 @@ class PostgresStore:
                 return found
             after = rows[-1][0]  # not one of them can be read: an empty answer would mean the end
 
-    def measure(
-        self, subject: Searchable, scopes: Sequence[str] | None, *, category: str | None = None
-    ) -> CollectionStats:
-        """Count the live passages and tokens of some scopes (None: of all), exactly."""
-        if category is not None:
-            return self._measure_category(subject, scopes, category)
-        areas = ["*"] if scopes is None else [f"={scope}" for scope in dict.fromkeys(scopes)]
+    def _get_known_measures(self) -> dict[str, list[Sequence[Any]]]:
         view = self._connections.view
-        known: dict[str, list[Row]] = {} if view is None else view.memo.setdefault("measures", {})
-        if missing := [area for area in areas if area not in known]:
-            rows = self._connections.rows(
-                "SELECT area, subject, voice, passages, tokens FROM reverie.measure "
-                "WHERE space = %s AND area = ANY (%s)",
-                (self._space, missing),
-            )
-            known |= {area: [row for row in rows if row[0] == area] for area in missing}
-        counted = [row for area in areas for row in known[area] if row[1] == subject]
-        return CollectionStats(
-            passages=sum(row[3] for row in counted),
-            tokens=sum(row[4] for row in counted),
-            speakers=frozenset(row[2] for row in counted if row[2]),
+        known: dict[str, list[Sequence[Any]]] = {} if view is None else view.memo.setdefault("measures", {})
+        return known
+
+    def _read_measures(self, areas: Sequence[str]) -> list[Row]:
+        return self._connections.rows(
+            "SELECT area, subject, voice, passages, tokens FROM reverie.measure "
+            "WHERE space = %s AND area = ANY (%s)",
+            (self._space, areas),
         )
 
-    def _measure_category(
-        self, subject: Searchable, scopes: Sequence[str] | None, category: str
-    ) -> CollectionStats:
-        if subject != "record":
-            return CollectionStats(passages=0, tokens=0)
-        wanted = Filter(scopes=None if scopes is None else tuple(scopes), categories=(category,))
+    def _count_records(self, wanted: Filter) -> tuple[int, int]:
         where = build_record_conditions(self._space, wanted)
-        ((passages, tokens),) = self._connections.rows(
-            f"SELECT count(*), coalesce(sum(it.length), 0) FROM reverie.thing AS it WHERE {where}",
-            where.values,
-        )
-        return CollectionStats(passages=passages, tokens=int(tokens))
+        sql = f"SELECT count(*), coalesce(sum(it.length), 0) FROM reverie.thing AS it WHERE {where}"
+        ((passages, tokens),) = self._connections.rows(sql, where.values)
+        return passages, tokens
 
     # -- working memory --------------------------------------------------------------------------------
 
@@ -504,17 +440,13 @@ class PostgresStore:
 
     def put_entry(self, entry: Entry, *, capacity: int | None, now: datetime) -> bool:
         """Set an entry, replacing one with the same namespace and key; False if the namespace is full."""
-        self._connections.refuse_change()
-        values = (self._space, self._patience, *ENTRIES.encode(entry), capacity, to_microseconds(now))
-        sql = f"SELECT reverie.put_entry({', '.join(['%s'] * len(values))})"
-        return bool(self._connections.call_fenced(sql, values)[0])
+        given = (*ENTRIES.encode(entry), capacity, to_microseconds(now))
+        return bool(self._connections.call_function("put_entry", *given))
 
     def drop_entries(self, namespace: str, keys: Sequence[str] | None = None) -> int:
         """Remove entries (None: all of the namespace); return how many there were."""
-        self._connections.refuse_change()
-        values = (self._space, self._patience, namespace, None if keys is None else list(keys))
-        sql = "SELECT reverie.drop_entries(%s, %s, %s, %s::text[])"
-        return int(self._connections.call_fenced(sql, values)[0])
+        names = None if keys is None else list(keys)
+        return int(self._connections.call_function("drop_entries", namespace, names))
 
     # -- leases ----------------------------------------------------------------------------------------
 
@@ -565,7 +497,7 @@ class PostgresStore:
     def check(self) -> list[StoreProblem]:
         """Return all problems of the stored data; an empty list if there are none."""
         with self._connections.viewing():
-            return find_problems(self._connections, self._space)
+            return find_problems(self._connections)
 
     def find_stale_analyses(self) -> list[str]:
         """Return the ids of things whose stored words differ from what the analyzer makes of them."""
@@ -585,7 +517,7 @@ class PostgresStore:
         """Make again what follows from the rest: words that the analyzer makes otherwise, and postings that differ."""
         self._connections.refuse_change()
         self._renewal.renew_all()
-        if has_damaged_postings(self._connections, self._space):
+        if has_damaged_postings(self._connections):
             self._tables.rebuild()
 
     def close(self) -> None:
@@ -598,7 +530,6 @@ class PostgresStore:
         return MemoryConditions(self._space, subject)
 
     def _fetch_things(self, subject: Subject, wanted: Sequence[str | int]) -> list[Any]:
-        """Return things by id or key, in the order asked for."""
         if not wanted:
             self._connections.refuse_closed()
             return []

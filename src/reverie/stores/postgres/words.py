@@ -20,10 +20,6 @@ _THINGS = (
     f"SELECT subject, key, id, body::text, {', '.join(ANALYSIS_COLUMNS)} FROM reverie.thing WHERE space = %s "
     "AND subject IN ('record', 'turn', 'paragraph') AND (subject, key) > (%s, %s) ORDER BY subject, key"
 )
-_RENEW = (
-    "SELECT reverie.renew_words(%s, %s, %s::text[], %s::bigint[], %s::text[], %s::integer[], %s::text[], "
-    "%s::text[], %s::text[], %s::text[])"
-)
 _PLACE = "SELECT renewed_subject, renewed_key FROM reverie.work WHERE space = %s"
 _MOVE = (
     "UPDATE reverie.work SET renewed_subject = %s, renewed_key = %s WHERE space = %s AND renewed_key IS NOT NULL "
@@ -41,18 +37,13 @@ class WordRenewal:
 
     Args:
         connections: The connections of the store.
-        space: The number of the memory.
         analyse: The analyzer.
-        patience: How long to wait for the lock of the memory, as PostgreSQL writes it.
     """
 
-    def __init__(
-        self, connections: PostgresConnections, space: int, analyse: Analyse, *, patience: str
-    ) -> None:
+    def __init__(self, connections: PostgresConnections, analyse: Analyse) -> None:
         self._connections = connections
-        self._space = space
+        self._space = connections.space
         self._analyse = analyse
-        self._patience = patience
 
     def find_stale(self) -> Iterator[str]:
         """Yield the ids of things whose words differ from what the analyzer makes of them."""
@@ -88,7 +79,7 @@ class WordRenewal:
         stale, after = self._read_batch(place)
         if stale:
             columns = [list(column) for column in zip(*(row for _, *row in stale), strict=True)]
-            self._connections.call_fenced(_RENEW, (self._space, self._patience, *columns))
+            self._connections.call_function("renew_words", *columns)
         return after
 
     def _read_batch(self, place: _Place) -> tuple[list[Row], _Place | None]:

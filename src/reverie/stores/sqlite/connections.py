@@ -105,7 +105,7 @@ class View:
         self.connection = connection
         self.here = here
         self.sequence: int | None = None
-        self.measures: dict[str, list[tuple[str, str, int, int]]] = {}
+        self.measures: dict[str, list[Sequence[Any]]] = {}
 
 
 class ConnectionPool:
@@ -200,7 +200,9 @@ class ConnectionPool:
         refuse_nested_change(self.view is not None)
         here = self._here
         if not here.writing.acquire(timeout=self._patience):
-            raise self._build_lock_error()
+            raise StoreUnavailable(
+                f"{str(self._path)!r}: another thread has been writing for too long: retry"
+            )
         try:
             writer = self._get_writer(here)
             writer.execute("BEGIN IMMEDIATE")
@@ -259,9 +261,6 @@ class ConnectionPool:
         if here.writer is None:
             here.writer = self._connect(_WRITING)
         return here.writer
-
-    def _build_lock_error(self) -> StoreUnavailable:
-        return StoreUnavailable(f"{str(self._path)!r}: another thread has been writing for too long: retry")
 
     def close(self) -> None:
         """Close all that are idle; one in use is closed by whoever uses it."""

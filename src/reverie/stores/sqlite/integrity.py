@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, assert_never
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from reverie.domain.change import Value
 from reverie.domain.conversation import SessionState, Turn, validate_session, validate_turn
@@ -56,6 +57,17 @@ COUNTED = " UNION ALL ".join(
 
 _OF_AN_INDEX = re.compile(r"(?:missing from|entries in|non-unique entry in) index (\w+)")
 _OF_A_TREE = re.compile(r"[Tt]ree (?:page )?(\d+)")
+
+
+_VALIDATORS: Mapping[type, Callable[[Any], Value]] = MappingProxyType(
+    {
+        Record: validate_record,
+        Turn: validate_turn,
+        SessionState: validate_session,
+        Page: validate_page,
+        Paragraph: validate_paragraph,
+    }
+)
 
 
 class PageDamage(NamedTuple):
@@ -201,20 +213,7 @@ def is_contradicted(table: TableCodec[Any], row: Sequence[Any], document: Any) -
 
 def validate_value(value: Value) -> Value:
     """Return the value itself if all of its fields are valid; raise `InvalidInput` otherwise."""
-    match value:
-        case Record():
-            validate_record(value)
-        case Turn():
-            validate_turn(value)
-        case SessionState():
-            validate_session(value)
-        case Page():
-            validate_page(value)
-        case Paragraph():
-            validate_paragraph(value)
-        case _:
-            assert_never(value)
-    return value
+    return _VALIDATORS[type(value)](value)
 
 
 def find_vanished(file: sqlite3.Connection, table: TableCodec[Any]) -> Iterator[tuple[int, Value | None]]:

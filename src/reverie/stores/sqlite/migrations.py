@@ -188,15 +188,23 @@ def _reserve_draft(path: Path) -> Iterator[Path]:
 def _publish(draft: Path, path: Path) -> bool:
     """Name the finished file; when another process was faster, its file stays, and this is false."""
     try:
-        os.link(draft, path)
+        if not link_file(draft, path):
+            if path.exists():
+                return False
+            draft.rename(path)
     except FileExistsError:
         return False
+    return True
+
+
+def link_file(path: Path, name: Path) -> bool:
+    """Give a file a second name; return False on a file system that has no such thing."""
+    try:
+        os.link(path, name)
     except OSError as error:
         if error.errno not in {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV}:
             raise
-        if path.exists():
-            return False
-        draft.rename(path)  # a file system without hard links
+        return False
     return True
 
 

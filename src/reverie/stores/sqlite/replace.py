@@ -10,7 +10,6 @@ If this process is killed, the old file is in its place and whole, or the new on
 
 from __future__ import annotations
 
-import errno
 import os
 import sqlite3
 import time
@@ -21,7 +20,7 @@ from pathlib import Path
 from reverie.domain.errors import StoreUnavailable
 from reverie.stores.forks import not_forking
 from reverie.stores.sqlite.errors import translate_error
-from reverie.stores.sqlite.migrations import build_uri, copy_out, sync_folder
+from reverie.stores.sqlite.migrations import build_uri, copy_out, link_file, sync_folder
 
 _PAUSE_S = 0.02
 _PATIENCE_S = 10.0
@@ -45,7 +44,7 @@ def replace_file(path: Path, replacement: Path, *, kept: Path) -> None:
             _refuse_log(replacement)
             if file is None:
                 _set_aside(path, kept)
-            elif not _link_file(path, kept):
+            elif not link_file(path, kept):
                 copy_out(file, kept)
             for ending in _BESIDE:
                 path.with_name(path.name + ending).unlink(missing_ok=True)
@@ -97,17 +96,6 @@ def _refuse_log(replacement: Path) -> None:
     log = replacement.with_name(f"{replacement.name}-wal")
     if log.exists() and log.stat().st_size:
         raise StoreUnavailable(f"{str(replacement)!r} is still open somewhere: close it first")
-
-
-def _link_file(path: Path, kept: Path) -> bool:
-    """Give the file a second name; false on a file system that has no such thing."""
-    try:
-        os.link(path, kept)
-    except OSError as error:
-        if error.errno not in {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV}:
-            raise
-        return False
-    return True
 
 
 def _set_aside(path: Path, kept: Path) -> None:

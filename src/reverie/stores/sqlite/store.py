@@ -15,15 +15,16 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from reverie.domain.change import Change, JournalEntry
-from reverie.domain.conversation import SessionOverview, SessionState, Turn
+from reverie.domain.change import Change, JournalEntry, Subject
+from reverie.domain.conversation import SessionOverview, Turn
 from reverie.domain.entry import Entry
 from reverie.domain.errors import InvalidInput, StoreCorrupt, StoreError, StoreUnavailable
 from reverie.domain.filter import Filter
 from reverie.domain.page import Page, Paragraph
-from reverie.domain.passage import Analyse, CollectionStats, Passage, Searchable
+from reverie.domain.passage import Analyse, Passage, Searchable
 from reverie.domain.record import Record
 from reverie.domain.text.timestamps import to_microseconds
+from reverie.stores.base import DatabaseStore
 from reverie.stores.codec import (
     CHANGE_COLUMNS,
     ENTRIES,
@@ -98,7 +99,7 @@ _KEYS_OF_ID = " UNION ALL ".join(
 )
 
 
-class SQLiteStore:
+class SQLiteStore(DatabaseStore):
     """A store in one SQLite file. Safe to use from several threads, from several processes, and across forks.
 
     Args:
@@ -230,7 +231,7 @@ class SQLiteStore:
             view.sequence = first[3] or 0
             view.measures |= {"*": [], "=": []}
             for area, *row in rows:
-                view.measures[area].append(tuple(row))
+                view.measures[area].append(row)
         return view.sequence
 
     def journal(
@@ -258,10 +259,6 @@ class SQLiteStore:
         return [decode_change(row) for row in self._connections.rows(sql, (*where.values, limit))]
 
     # -- records -------------------------------------------------------------------------------------
-
-    def records(self, wanted: Sequence[str | int]) -> list[Record]:
-        """Return records by id (text) or key (number), archived ones too, in the given order."""
-        return self._fetch_things(RECORDS, wanted)
 
     def record_like(self, scope: str, fingerprint: str) -> Record | None:
         """Return the live record with this scope and fingerprint; None if there is none."""
@@ -304,19 +301,7 @@ class SQLiteStore:
 
     # -- conversations -------------------------------------------------------------------------------
 
-    def turns(
-        self,
-        wanted: Sequence[str | int] | None = None,
-        *,
-        session: str | None = None,
-        start: int = 0,
-        stop: int | None = None,
-    ) -> list[Turn]:
-        """Return turns by id or key, or those of a session by position."""
-        if wanted is not None:
-            return self._fetch_things(TURNS, wanted)
-        if session is None:
-            raise InvalidInput("neither turns nor a session are named: pass ids, or session=")
+    def _fetch_turns(self, session: str, start: int, stop: int | None) -> list[Turn]:
         with self._connections.reading() as file:
             (last,) = file.execute(
                 "SELECT max(position) FROM turns WHERE session = (SELECT key FROM sessions WHERE id = ?)",
@@ -337,13 +322,6 @@ class SQLiteStore:
             TURNS, f"SELECT key FROM turns AS it WHERE {where} ORDER BY at DESC, key DESC", where.values
         )
 
-    def session(self, id: str) -> SessionState | None:
-        """Return the state of a session; None if there is no such session."""
-        rows = self._connections.rows(
-            f"SELECT {SESSIONS.selected} FROM {SESSIONS.source} WHERE it.id = ?", (id,)
-        )
-        return decode_or_raise(SESSIONS, rows[0]) if rows else None
-
     def sessions(
         self, *, scopes: Sequence[str] | None = None, limit: int | None = None
     ) -> list[SessionOverview]:
@@ -362,25 +340,11 @@ class SQLiteStore:
 
     # -- pages -----------------------------------------------------------------------------------------
 
-    def pages(self, names: Sequence[str] | None = None) -> list[Page]:
-        """Return pages by name in the given order (None: all, sorted); unknown ones are left out."""
-        if names is not None:
-            return self._fetch_things(PAGES, names)
+    def _fetch_pages(self) -> list[Page]:
         rows = self._connections.rows(f"SELECT {PAGES.selected} FROM {PAGES.source} ORDER BY it.id")
         return [decode_or_raise(PAGES, row) for row in rows]
 
-    def paragraphs(
-        self,
-        wanted: Sequence[str | int] | None = None,
-        *,
-        page: str | None = None,
-        start: int = 0,
-    ) -> list[Paragraph]:
-        """Return paragraphs by id or key in the given order, or those of a log from `start` on."""
-        if wanted is not None:
-            return self._fetch_things(PARAGRAPHS, wanted)
-        if page is None:
-            raise InvalidInput("neither paragraphs nor a log are named: pass ids, or page=")
+    def _fetch_paragraphs(self, page: str, start: int) -> list[Paragraph]:
         order, limit, offset = ("DESC", -start, 0) if start < 0 else ("ASC", -1, start)
         rows = self._connections.rows(
             f"SELECT {PARAGRAPHS.selected} FROM {PARAGRAPHS.source} WHERE it.page = ? "
@@ -415,7 +379,9 @@ class SQLiteStore:
             rows = self._fetch_neighbor_rows(keys, around)
         else:
             for start in range(0, len(keys), _CHUNK):
-                rows += self._fetch_passage_rows(subject, _pad_values(keys[start : start + _CHUNK]))
+                some = _pad_values(keys[start : start + _CHUNK])
+                sql = f"{_PASSAGE[subject]}({build_placeholders(len(some))})"
+                rows += self._fetch_tolerantly(subject, sql, some)
         rest = _REST[subject]
         return [Passage._make(row + rest) for row in rows] if rest else list(map(Passage._make, rows))
 
@@ -433,51 +399,19 @@ class SQLiteStore:
             after = keys[-1]  # not one of them can be read: an empty answer would mean the end
         return []
 
-    def measure(
-        self, subject: Searchable, scopes: Sequence[str] | None, *, category: str | None = None
-    ) -> CollectionStats:
-        """Count the live passages and tokens of some scopes (None: of all), exactly."""
-        if category is not None:
-            return self._measure_category(subject, scopes, category)
-        areas = ["*"] if scopes is None else [f"={scope}" for scope in dict.fromkeys(scopes)]
+    def _get_known_measures(self) -> dict[str, list[Sequence[Any]]]:
         view = self._connections.view
-        known = {} if view is None else view.measures
-        if missing := [area for area in areas if area not in known]:
-            rows = self._connections.rows(
-                f"SELECT area, subject, voice, passages, tokens FROM measures "
-                f"WHERE {_MEASURED} IN ({build_placeholders(len(missing))})",
-                missing,
-            )
-            known |= {area: [] for area in missing}
-            for area, *row in rows:
-                known[area].append(tuple(row))
-        counted = [row for area in areas for row in known[area] if row[0] == subject]
-        readable = [
-            row
-            for row in counted
-            if type(row[1]) is str and int is type(row[2]) is type(row[3]) and min(row[2:4]) >= 0
-        ]
-        if len(readable) < len(counted):
-            logger.warning("a counter of %ss cannot be read and is left out: run check()", subject)
-            counted = readable
-        return CollectionStats(
-            passages=sum(row[2] for row in counted),
-            tokens=sum(row[3] for row in counted),
-            speakers=frozenset(row[1] for row in counted if row[1]),
-        )
+        return {} if view is None else view.measures
 
-    def _measure_category(
-        self, subject: Searchable, scopes: Sequence[str] | None, category: str
-    ) -> CollectionStats:
-        if subject != "record":
-            return CollectionStats(passages=0, tokens=0)
-        where = build_records_where(
-            Filter(scopes=None if scopes is None else tuple(scopes), categories=(category,))
-        )
-        ((passages, tokens),) = self._connections.rows(
-            f"SELECT count(*), total(length) FROM records AS it WHERE {where}", where.values
-        )
-        return CollectionStats(passages=passages, tokens=int(tokens))
+    def _read_measures(self, areas: Sequence[str]) -> list[Row]:
+        sql = f"SELECT area, subject, voice, passages, tokens FROM measures WHERE {_MEASURED} IN "
+        return self._connections.rows(f"{sql}({build_placeholders(len(areas))})", areas)
+
+    def _count_records(self, wanted: Filter) -> tuple[int, int]:
+        where = build_records_where(wanted)
+        sql = f"SELECT count(*), total(length) FROM records AS it WHERE {where}"
+        ((passages, tokens),) = self._connections.rows(sql, where.values)
+        return passages, tokens
 
     # -- working memory --------------------------------------------------------------------------------
 
@@ -596,8 +530,8 @@ class SQLiteStore:
 
     # -- below -----------------------------------------------------------------------------------------
 
-    def _fetch_things(self, table: TableCodec[T], wanted: Sequence[str | int]) -> list[T]:
-        """Things by id or key, in the order asked for."""
+    def _fetch_things(self, subject: Subject, wanted: Sequence[str | int]) -> list[Any]:
+        table = TABLES[subject]
         found: dict[str | int, Row] = {}
         for column, names in (
             ("id", [name for name in wanted if isinstance(name, str)]),
@@ -608,10 +542,6 @@ class SQLiteStore:
                 rows = self._connections.rows(_build_select(table, column, some), _pad_values(some))
                 found |= {row[int(column == "id")]: row[1:] for row in rows}
         return [decode_or_raise(table, found[name]) for name in wanted if name in found]
-
-    def _fetch_passage_rows(self, subject: Searchable, keys: Sequence[int]) -> list[Row]:
-        sql = f"{_PASSAGE[subject]}({build_placeholders(len(keys))})"
-        return self._fetch_tolerantly(subject, sql, keys)
 
     def _fetch_neighbor_rows(self, keys: Sequence[int], around: int) -> list[Row]:
         """Return the passages of these turns and of those up to so many positions around, none twice."""

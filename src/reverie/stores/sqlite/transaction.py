@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from reverie.domain.change import Change, JournalEntry, Subject
+from reverie.domain.change import Change, JournalEntry, Subject, build_entries
 from reverie.domain.conversation import Turn
 from reverie.domain.page import HISTORY
 from reverie.domain.passage import Analyse
@@ -200,19 +200,8 @@ class WriteTransaction:
             ],
         )
         self._write_measures()
-        return [
-            JournalEntry(
-                sequence=row.sequence,
-                batch=self._first,
-                at=at,
-                actor=actor,
-                reason=reason,
-                key=row.key,
-                subject=row.name[0],
-                edit=row.edit,
-            )
-            for row in self._made
-        ]
+        made = ((row.key, row.name[0], row.edit) for row in self._made)
+        return build_entries(self._first, made, at=at, actor=actor, reason=reason)
 
     # -- one thing ---------------------------------------------------------------------------------
 
@@ -222,9 +211,7 @@ class WriteTransaction:
         with self._translating(edit):
             self._file.execute(_INSERT[edit.table.subject], (key, *row))
         self._count(edit.table, row, 1)
-        if edit.table is TURNS:
-            self._places.add((row[_SESSION], row[_POSITION]))
-        elif edit.table is SESSIONS:
+        if edit.table is SESSIONS:
             self._sessions[edit.edit.id] = key
 
     def _replace(self, edit: PreparedChange) -> tuple[int, str]:
@@ -239,8 +226,6 @@ class WriteTransaction:
             raise build_conflict("changed", subject=table.subject, id=name)
         row = self._resolve_session_key(table, tuple(columns))
         self._count(table, row, -1)
-        if table is TURNS:
-            self._places.add((row[_SESSION], row[_POSITION]))
         if edit.after is None:
             self._delete(edit, key)
         else:
@@ -261,8 +246,6 @@ class WriteTransaction:
                     f"UPDATE {table.name} SET {assignments} WHERE key = ?", (*changed.values(), key)
                 )
         self._count(table, row, 1)
-        if table is TURNS:
-            self._places.add((row[_SESSION], row[_POSITION]))
 
     def _delete(self, edit: PreparedChange, key: int) -> None:
         with self._translating(edit):
@@ -300,6 +283,9 @@ class WriteTransaction:
             raise build_conflict("gap", session=name, position=gap)
 
     def _count(self, table: TableCodec[Any], row: Row, sign: int) -> None:
+        """Add a row that came to the counters, or take one that went from them; note the place of a turn."""
+        if table is TURNS:
+            self._places.add((row[_SESSION], row[_POSITION]))
         scope = _get_counted_scope(table, row)
         if scope is None:
             return

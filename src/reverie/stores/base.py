@@ -1,0 +1,126 @@
+"""Reads that stores do alike, whatever they keep things in."""
+
+from __future__ import annotations
+
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from reverie.domain.change import Subject
+from reverie.domain.conversation import SessionState, Turn
+from reverie.domain.errors import InvalidInput
+from reverie.domain.filter import Filter
+from reverie.domain.page import Page, Paragraph
+from reverie.domain.passage import CollectionStats, Searchable
+from reverie.domain.record import Record
+
+logger = logging.getLogger("reverie")
+
+
+class BaseStore(ABC):
+    """A store that finds all things by id or key in one way."""
+
+    @abstractmethod
+    def _fetch_things(self, subject: Subject, wanted: Sequence[str | int]) -> list[Any]:
+        """Return things by id (text) or key (number), in the order asked for."""
+
+    @abstractmethod
+    def _fetch_turns(self, session: str, start: int, stop: int | None) -> list[Turn]:
+        """Return the turns of a session by position."""
+
+    @abstractmethod
+    def _fetch_pages(self) -> list[Page]:
+        """Return all pages by name."""
+
+    @abstractmethod
+    def _fetch_paragraphs(self, page: str, start: int) -> list[Paragraph]:
+        """Return the paragraphs of a log; a negative `start` counts from the end."""
+
+    def records(self, wanted: Sequence[str | int]) -> list[Record]:
+        """Return records by id (text) or key (number), archived ones too, in the given order."""
+        return self._fetch_things("record", wanted)
+
+    def turns(
+        self,
+        wanted: Sequence[str | int] | None = None,
+        *,
+        session: str | None = None,
+        start: int = 0,
+        stop: int | None = None,
+    ) -> list[Turn]:
+        """Return turns by id or key, or those of a session by position."""
+        if wanted is not None:
+            return self._fetch_things("turn", wanted)
+        if session is None:
+            raise InvalidInput("neither turns nor a session are named: pass ids, or session=")
+        return self._fetch_turns(session, start, stop)
+
+    def session(self, id: str) -> SessionState | None:
+        """Return the state of a session; None if there is no such session."""
+        return next(iter(self._fetch_things("session", [id])), None)
+
+    def pages(self, names: Sequence[str] | None = None) -> list[Page]:
+        """Return pages by name in the given order (None: all, sorted); unknown ones are left out."""
+        return self._fetch_pages() if names is None else self._fetch_things("page", names)
+
+    def paragraphs(
+        self,
+        wanted: Sequence[str | int] | None = None,
+        *,
+        page: str | None = None,
+        start: int = 0,
+    ) -> list[Paragraph]:
+        """Return paragraphs by id or key in the given order, or those of a log from `start` on."""
+        if wanted is not None:
+            return self._fetch_things("paragraph", wanted)
+        if page is None:
+            raise InvalidInput("neither paragraphs nor a log are named: pass ids, or page=")
+        return self._fetch_paragraphs(page, start)
+
+
+class DatabaseStore(BaseStore):
+    """A store in a database that has a table with the counters of search, one row for each voice in an area.
+
+    An area is `*` for everything, or `=` with a scope.
+    """
+
+    @abstractmethod
+    def _get_known_measures(self) -> dict[str, list[Sequence[Any]]]:
+        """Return the counters that the thread's view has read by area, to be added to."""
+
+    @abstractmethod
+    def _read_measures(self, areas: Sequence[str]) -> Iterable[Sequence[Any]]:
+        """Return area, subject, voice, passages and tokens of the counters of areas."""
+
+    @abstractmethod
+    def _count_records(self, wanted: Filter) -> tuple[int, int]:
+        """Return the number of the records that match a filter, and of their tokens."""
+
+    def measure(
+        self, subject: Searchable, scopes: Sequence[str] | None, *, category: str | None = None
+    ) -> CollectionStats:
+        """Count the live passages and tokens of some scopes (None: of all), exactly."""
+        if category is not None:
+            wanted = Filter(scopes=None if scopes is None else tuple(scopes), categories=(category,))
+            passages, tokens = self._count_records(wanted) if subject == "record" else (0, 0)
+            return CollectionStats(passages=passages, tokens=int(tokens))
+        areas = ["*"] if scopes is None else [f"={scope}" for scope in dict.fromkeys(scopes)]
+        known = self._get_known_measures()
+        if missing := [area for area in areas if area not in known]:
+            known |= {area: [] for area in missing}
+            for area, *row in self._read_measures(missing):
+                known[area].append(row)
+        counted = [row for area in areas for row in known[area] if row[0] == subject]
+        readable = [
+            row
+            for row in counted
+            if type(row[1]) is str and int is type(row[2]) is type(row[3]) and min(row[2:4]) >= 0
+        ]
+        if len(readable) < len(counted):
+            logger.warning("a counter of %ss cannot be read and is left out: run check()", subject)
+        return CollectionStats(
+            passages=sum(row[2] for row in readable),
+            tokens=sum(row[3] for row in readable),
+            speakers=frozenset(row[1] for row in readable if row[1]),
+        )
