@@ -569,6 +569,7 @@ def test_an_answer_of_any_shape_is_read_and_takes_no_record(name: str, odd: Any)
         assert {each.id for each in records} <= {each.id for each in left(records, plan)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FIELDS)
 def test_the_time_to_read_an_answer_is_linear_in_its_proposals(name: str) -> None:
     def measure(count: int) -> float:
