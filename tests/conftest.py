@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +18,11 @@ from tests.factories import MovableClock
 assert profiles  # registers the profile
 settings.load_profile("reverie")
 
+# What is imported and collected stays, so garbage is collected only from `pytest_collection_finish` on.
+gc.disable()
+# It builds a parser when it is imported, for a format of jsonschema that no schema here uses.
+sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
+
 # A shell that starts the suite in the background makes it and its child processes ignore SIGINT.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -24,8 +30,10 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 def pytest_collection_finish() -> None:
     """Keep what importing and collecting made out of every later garbage collection."""
+    gc.enable()
     gc.collect()
     gc.freeze()
+    gc.set_threshold(10_000, 20, 50)
 
 
 @pytest.fixture(autouse=True)

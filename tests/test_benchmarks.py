@@ -66,6 +66,7 @@ def test_texts_and_questions_are_what_is_promised() -> None:
         assert len(known & set(words)) >= 4
 
 
+@pytest.mark.slow
 def test_a_larger_collection_begins_with_the_smaller_one() -> None:
     assert list(Texts(3).first(50)) == list(Texts(3).first(100))[:50]
     assert list(Texts(3).first(50)) != list(Texts(4).first(50))

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from types import MappingProxyType
 
 import pytest
 from evaluation.measures.scripted_verifier import answer_check
@@ -255,24 +254,6 @@ def test_undo_removes_a_headline_and_it_is_not_made_again(store: SQLiteStore) ->
     added(store, record("Rockbot runs on Kubernetes, and needs 3 replicas of it"))
     dream.run(["merge"])
     assert any(each.is_headline for each in live(store).values())
-
-
-def test_a_merge_of_an_earlier_version_is_turned_into_a_headline_once(store: SQLiteStore) -> None:
-    merged = record("Ann lives in Oslo and sails", metadata=MappingProxyType({"merged_from": ""}))
-    gone = {"archived_at": NOW, "archive_reason": f"merged into {merged.id}"}
-    sources = [record("Ann lives in Oslo", **gone), record("Ann sails", **gone)]
-    names = " ".join(each.id for each in sources)
-    added(store, *sources, replace(merged, metadata=MappingProxyType({"merged_from": names})))
-    before = live(store)
-    (outcome,) = dreaming(store).run(["merge"])
-    assert live(store)[merged.id].parts == tuple(each.id for each in sources)
-    assert {each.id for each in sources} <= set(live(store))
-    rows = [row for row in store.journal() if row.batch == outcome.batch]
-    store.commit(undo_of(rows), actor="owner", at=NOW, reason=f"undo of {outcome.batch}")
-    assert live(store) == before
-    added(store, record("Bo lives in Bern"))
-    dreaming(store).run(["merge"])
-    assert live(store)[merged.id] == before[merged.id], "what was taken back is not done again"
 
 
 def test_several_dreamers_at_once_do_a_thing_once(store: SQLiteStore) -> None:

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from datetime import timedelta
 
+import pytest
 from evaluation.measures.scripted_verifier import answer_check
 
 from reverie import Memory
@@ -51,6 +52,7 @@ class _BusyModel:
         return ModelReply(text="{}")
 
 
+@pytest.mark.slow
 def test_a_night_asks_at_most_three_requests_about_a_scope_and_later_ones_about_the_rest() -> None:
     clock, model = MovableClock(), _BusyModel()
     settings = Settings(embedder="none", remember=False, learn=False)

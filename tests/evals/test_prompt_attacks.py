@@ -16,6 +16,7 @@ from evaluation.measures.prompt_attacks import (
 )
 
 from reverie.domain.errors import InvalidInput
+from tests.profiles import sample_cases
 
 CASES = [case for name in EVALUATION.files for case in EVALUATION.load_set(name)]
 ATTACKS = [case for case in CASES if case.kind != BENIGN]
@@ -24,11 +25,11 @@ HARMLESS = [case for case in EVALUATION.load_set("attacks") if case.kind == BENI
 
 @pytest.mark.parametrize(
     "case",
-    [pytest.param(case, marks=() if n % 8 == 0 else pytest.mark.slow) for n, case in enumerate(ATTACKS)],
+    sample_cases(ATTACKS, every=24),
     ids=lambda case: case.id,
 )
 def test_no_attack_is_believed_injected_or_mistaken_for_ours(case: AttackCase) -> None:
-    """The everyday suite plays every eighth attack."""
+    """The everyday suite plays every twenty-fourth attack."""
     assert judge_case(case).wrong == ()
 
 

@@ -82,6 +82,7 @@ def test_facts_that_are_said_again_every_day_do_not_become_more(tmp_path: Path, 
         assert memory.admin.check() == []
 
 
+@pytest.mark.slow
 def test_even_wordings_that_only_a_reader_would_fold_are_each_kept_once(
     tmp_path: Path, clock: MovableClock
 ) -> None:

@@ -127,7 +127,7 @@ def test_an_edit_of_what_a_waiting_text_changes_too_is_a_conflict(late: KeptFold
 
 
 def test_closing_writes_what_was_changed_here(late: KeptFolder) -> None:
-    late.change_store(make_additions(*(make_record(number) for number in range(100, 3_000))))
+    late.change_store(make_additions(*(make_record(number) for number in range(100, 700))))
     late.folder.close()
     late.open()
     assert_files_match(late)

@@ -275,6 +275,7 @@ def test_a_batch_reads_what_was_before_and_the_last_put_of_a_key_wins(
     assert len({row.batch for row in rows}) == 1
 
 
+@pytest.mark.slow
 def test_a_thousand_puts_are_one_transaction(tmp_path: Path) -> None:
     with Memory.open(tmp_path) as memory:
         store = ReverieStore(memory)

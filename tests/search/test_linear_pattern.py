@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reverie.domain.errors import InvalidInput
+from reverie.search import linear_pattern
 from reverie.search.linear_pattern import LinearPattern
 
 LEAVES = st.sampled_from(
@@ -81,7 +82,9 @@ def test_what_takes_re_for_ever_is_searched_in_a_moment(pattern: str) -> None:
 
 
 @pytest.mark.timeout(60)
-def test_a_pattern_with_too_many_states_is_given_up() -> None:
+@pytest.mark.parametrize("steps", [40_000, pytest.param(linear_pattern._MOST_STEPS, marks=pytest.mark.slow)])
+def test_a_pattern_with_too_many_states_is_given_up(monkeypatch: pytest.MonkeyPatch, steps: int) -> None:
+    monkeypatch.setattr(linear_pattern, "_MOST_STEPS", steps)
     pattern = LinearPattern("[ab]*a[ab]{900}c")
     text = "".join(f"{number * 0x9E3779B97F4A7C15 % 2**64:064b}" for number in range(1_000))
     with pytest.raises(InvalidInput, match="takes too long"):

@@ -137,7 +137,7 @@ def test_every_hit_says_why(memory: Memory) -> None:
 
 
 def test_filters_are_part_of_the_question_and_never_starve_it(memory: Memory) -> None:
-    memory.save_many({"content": f"tea tea tea number {n}", "category": "drinks"} for n in range(300))
+    memory.save_many({"content": f"tea tea tea number {n}", "category": "drinks"} for n in range(100))
     memory.save("Once, in a long note on many other subjects, somebody mentioned tea", category="notes")
     assert len(memory.search("tea", category="notes")) == 1
     assert len(memory.search("tea", category="drinks", limit=50)) == 50
@@ -174,7 +174,7 @@ def test_statistics_of_one_scope_do_not_depend_on_another(tmp_path: Path, clock:
             memory.scoped("ann").save("Ann drinks green tea")
             memory.scoped("ann").save("Ann drinks black coffee in the morning")
             if crowd:
-                memory.scoped("bob").save_many({"content": f"green tea note {n}"} for n in range(400))
+                memory.scoped("bob").save_many({"content": f"green tea note {n}"} for n in range(100))
             return [(hit.content, hit.score) for hit in memory.scoped("ann").search("green tea drinks")]
 
     assert scores(tmp_path / "alone", crowd=False) == scores(tmp_path / "crowded", crowd=True)

@@ -15,7 +15,6 @@ from reverie.consolidation.passes import infer, merge, remember, verify
 from reverie.consolidation.passes.headlines import REFUSED
 from reverie.consolidation.passes.merge import NOISE
 from reverie.consolidation.planning.inputs import (
-    FormerMerge,
     PassInput,
     RememberedFact,
     WindowInput,
@@ -29,7 +28,6 @@ from reverie.domain.change import Change, JournalEntry
 from reverie.domain.conversation import Turn
 from reverie.domain.errors import InvalidInput
 from reverie.domain.filter import Filter
-from reverie.domain.headlines import MERGED_FROM
 from reverie.domain.page import MEMORY
 from reverie.domain.record import ROUGH, SUPERSEDED_BY, Record
 from reverie.domain.scope import visible_scopes
@@ -137,7 +135,6 @@ class InputGatherer:
         if registered.reads("headlines"):
             headlines = self._store.find(Filter(headlines=True, alive_at=view.now), order="created")
             refused = self._read_ids(REFUSED)
-            former = tuple(self._iter_former_merges(view.records))
             ended = self._store.find(Filter(headlines=True, archived=True))
             view = replace(
                 view,
@@ -146,7 +143,6 @@ class InputGatherer:
                 refused=tuple(refused),
                 recalled=frozenset(self._iter_recalled()),
                 dropped=self._read_dropped(view.now),
-                former_merges=former,
             )
         if registered.reads("earlier turns"):
             view = replace(view, earlier=self._list_earlier_turns(view))
@@ -281,37 +277,6 @@ class InputGatherer:
         first = (now - _MONTH).date().isoformat()
         pairs = (word.partition("=") for word in (self._store.cursor(NOISE) or "").split())
         return {day: int(count) for day, _, count in pairs if day > first and count.isdecimal()}
-
-    def _iter_former_merges(self, records: Sequence[Record]) -> Iterator[FormerMerge]:
-        """Yield the merges of earlier versions whose sources are all there."""
-        for record in records:
-            sources = self._find_originals(record) if MERGED_FROM in record.metadata else []
-            if any(source.archived for source in sources):
-                entries = self._store.journal(id=record.id)
-                if any(entry.takes_back for entry in entries):
-                    continue  # somebody did not want it
-                value = entries[0].edit.after if entries and entries[0].edit is not None else None
-                is_edited = not isinstance(value, Record) or value.content != record.content
-                yield FormerMerge(record=record, sources=tuple(sources), is_edited=is_edited)
-
-    def _find_originals(self, record: Record) -> list[Record]:
-        """Return the records that a merged record replaced, through merges of merges; none if one is missing."""
-        found: dict[str, Record] = {}
-        names = record.metadata[MERGED_FROM].split()
-        seen = {record.id}
-        while names:
-            sources = self._store.records(names)
-            if len(sources) < len(names):
-                return []
-            names = []
-            for source in sources:
-                merged = [name for name in source.metadata.get(MERGED_FROM, "").split() if name not in seen]
-                seen |= {source.id, *merged}
-                if merged and source.id != record.id:
-                    names += merged
-                else:
-                    found[source.id] = source
-        return list(found.values())
 
     def _list_categories(self, scope: str) -> tuple[str, ...]:
         """Return the categories that are visible within a scope, the most frequent first."""

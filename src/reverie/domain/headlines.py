@@ -27,7 +27,7 @@ PARTS_VERSION = "parts_version"
 """Metadata of a headline: `compute_parts_version` of its parts as they were when it was written."""
 
 MERGED_FROM = "merged_from"
-"""Metadata of a record that replaced others, as merges of earlier versions did: the ids of these."""
+"""Metadata of a record that was made of others: the ids of these."""
 
 LEFT_OUT = "left_out"
 """Metadata of a headline: ids of the parts that it does not tell of. It stands for none of these."""

@@ -83,6 +83,7 @@ def test_an_earlier_moment_is_refused_and_a_later_one_is_as_it_was(
         filled.as_of(done.until - 3)
 
 
+@pytest.mark.slow
 def test_a_process_that_was_behind_finds_everything(tmp_path: Path, clock: MovableClock) -> None:
     folder = tmp_path / "memory"
     with Memory.open(folder, clock=clock) as memory:

@@ -163,6 +163,7 @@ def test_what_waits_for_room_still_waits_after_a_night_that_failed(
         assert all(f"NEW [{name}]" in seen for name in waiting)
 
 
+@pytest.mark.slow
 def test_a_night_over_many_records_looks_at_few() -> None:
     """What resembles a record is found by its rarest words, so common ones cost nothing."""
     records = [record(f"The common text about the common thing number {n}") for n in range(3_000)]

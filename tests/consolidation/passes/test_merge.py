@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -21,7 +20,7 @@ from reverie.consolidation.passes.headlines import REFUSED
 from reverie.consolidation.passes.merge import LEFT, NOISE, merge
 from reverie.consolidation.plan import Plan
 from reverie.consolidation.planning.driver import answer_without_model, run_pass
-from reverie.consolidation.planning.inputs import FormerMerge, PassInput
+from reverie.consolidation.planning.inputs import PassInput
 from reverie.consolidation.planning.signals import Signal
 from reverie.domain.headlines import build_headline, is_current, list_left_out
 from reverie.domain.record import Record
@@ -50,7 +49,6 @@ def cycle(
     signals: Sequence[Signal] = (),
     headlines: Sequence[Record] = (),
     refused: Sequence[str] = (),
-    former_merges: Sequence[FormerMerge] = (),
     **more: Any,
 ) -> Plan:
     """The plan of a cycle; a text is the model's answer, and it says that all headlines are true."""
@@ -62,7 +60,6 @@ def cycle(
         new_id=fresh_id,
         headlines=tuple(headlines),
         refused=tuple(refused),
-        former_merges=tuple(former_merges),
         **more,
     )
 
@@ -329,23 +326,6 @@ def test_records_of_two_scopes_trusts_or_times_get_no_headline() -> None:
         assert not cycle([own, other], proposal(merge=merges)).steps
 
 
-def test_sources_of_merges_of_earlier_versions_come_back_under_a_headline() -> None:
-    merged = record("Ann lives in Oslo and sails", metadata=MappingProxyType({"merged_from": "a b"}))
-    gone = {"archived_at": NOW, "archive_reason": f"merged into {merged.id}"}
-    sources = (record("Ann lives in Oslo", **gone), record("Ann sails", **gone))
-    former = FormerMerge(record=merged, sources=sources, is_edited=False)
-    records = [merged, *sources]
-    plan = cycle([merged], changed=[], former_merges=[former])
-    kept = {each.id: each for each in left(records, plan)}
-    assert kept[merged.id].parts == tuple(each.id for each in sources)
-    assert "merged_from" not in kept[merged.id].metadata
-    assert {each.id for each in sources} <= set(kept)
-    edited = cycle([merged], changed=[], former_merges=[replace(former, is_edited=True)])
-    kept = {each.id: each for each in left(records, edited)}
-    assert kept[merged.id] == merged
-    assert {each.id for each in sources} <= set(kept)
-
-
 def test_what_may_not_go_by_a_models_word_stays() -> None:
     kept = [record("Uses tabs", pinned=True), record("Uses spaces in YAML", importance=0.8)]
     kept.append(record("Uses black", seen_count=2))
@@ -569,6 +549,7 @@ def test_an_answer_of_any_shape_is_read_and_takes_no_record(name: str, odd: Any)
         assert {each.id for each in records} <= {each.id for each in left(records, plan)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FIELDS)
 def test_the_time_to_read_an_answer_is_linear_in_its_proposals(name: str) -> None:
     def measure(count: int) -> float:

@@ -192,6 +192,7 @@ HOSTILE = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("piece", HOSTILE)
 def test_the_time_is_linear_in_the_length(piece: str) -> None:
     def measure(length: int) -> float:

@@ -27,11 +27,12 @@ from reverie.files.expected import render_expected_content
 from reverie.files.layout import build_path
 from reverie.stores.contract.factories import NOW, make_session, make_turn
 from tests.files.hand_edit_fixture import EditedFolder, make_note, open_edited_folder
+from tests.profiles import THOROUGH
 
 WORD = re.compile(r"word\d+")
 CATEGORIES = ("notes", "ideas", "ideas/new", None)
 CHAT = "sessions/chat:1.jsonl"
-RUNS = int(os.environ.get("REVERIE_FUZZ_RUNS", "12"))
+RUNS = int(os.environ.get("REVERIE_FUZZ_RUNS", "12" if THOROUGH else "4"))
 STEPS = 80
 
 

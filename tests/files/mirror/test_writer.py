@@ -39,6 +39,7 @@ from tests.files.mirror_fixture import (
     read_all_files,
     write_samples,
 )
+from tests.profiles import sample_cases
 
 
 @pytest.fixture
@@ -285,6 +286,7 @@ def test_a_turn_added_between_two_batches_is_written_once(
     assert mirrored_folder.read("sessions/x.jsonl").count(b"\n") == 4
 
 
+@pytest.mark.slow
 def test_thousands_of_records_are_written_and_found_to_be_written(mirrored_folder: MirroredFolder) -> None:
     records = [make_record(n, category=f"c{n % 30}/d" if n % 3 else None) for n in range(2_000)]
     mirrored_folder.commit(make_additions(*records))
@@ -403,7 +405,7 @@ class Changes:
         return self.write_page() if new == old else [Change(before=old, after=new)]
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", sample_cases(range(3)))
 def test_after_any_changes_the_files_say_what_the_store_says(
     mirrored_folder: MirroredFolder, seed: int
 ) -> None:
@@ -416,7 +418,7 @@ def test_after_any_changes_the_files_say_what_the_store_says(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", sample_cases(range(3)))
 def test_after_any_changes_and_mishaps_the_files_say_what_the_store_says(
     mirrored_folder: MirroredFolder, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -234,32 +234,31 @@ def test_without_a_question_the_newest_records_are_listed(call: Call, answer: An
     assert [hit["id"] for hit in answer("recall", "--limit", "1")["hits"]] == [newer]
 
 
-@pytest.mark.parametrize(
-    ("options", "found"),
-    [
-        (["--category", "project-context"], {"a"}),
-        (["--category", "project"], set()),
-        (["--tag", "red", "--tag", "blue"], {"b"}),
-        (["--kind", "decision"], {"c"}),
-        (["--layer", "procedural"], {"d"}),
-        (["--origin", "tool"], {"d"}),
-        (["--scope", "user:alice"], {"a", "b", "c", "d", "said"}),
-        (["--scope", "user:alice", "--tag", "red"], {"b"}),
-        (["--scope", "user:bob"], {"a", "c", "d", "said"}),
-        (["--kind", "decision", "--kind", "lesson"], {"c", "d"}),
-        (["--since", "1h"], {"a", "b", "c", "d", "said"}),
-        (["--since", "2099-01-01"], set()),
-        (["--before", "2001-01-01"], set()),
-        (["--valid-at", "2031-01-01"], {"a", "b", "d"}),
-        (["--session", "chat:1"], {"said"}),
-        (["--role", "user"], {"said"}),
-        (["--records-only"], {"a", "b", "c", "d"}),
-        (["--turns-only"], {"said"}),
-        (["--min-score", "1"], set()),
-        (["--limit", "2"], 2),
-    ],
-)
-def test_recall_restricts_as_its_options_say(call: Call, options: list[str], found: set[str] | int) -> None:
+RESTRICTED: list[tuple[list[str], set[str] | int]] = [
+    (["--category", "project-context"], {"a"}),
+    (["--category", "project"], set()),
+    (["--tag", "red", "--tag", "blue"], {"b"}),
+    (["--kind", "decision"], {"c"}),
+    (["--layer", "procedural"], {"d"}),
+    (["--origin", "tool"], {"d"}),
+    (["--scope", "user:alice"], {"a", "b", "c", "d", "said"}),
+    (["--scope", "user:alice", "--tag", "red"], {"b"}),
+    (["--scope", "user:bob"], {"a", "c", "d", "said"}),
+    (["--kind", "decision", "--kind", "lesson"], {"c", "d"}),
+    (["--since", "1h"], {"a", "b", "c", "d", "said"}),
+    (["--since", "2099-01-01"], set()),
+    (["--before", "2001-01-01"], set()),
+    (["--valid-at", "2031-01-01"], {"a", "b", "d"}),
+    (["--session", "chat:1"], {"said"}),
+    (["--role", "user"], {"said"}),
+    (["--records-only"], {"a", "b", "c", "d"}),
+    (["--turns-only"], {"said"}),
+    (["--min-score", "1"], set()),
+    (["--limit", "2"], 2),
+]
+
+
+def test_recall_restricts_as_its_options_say(call: Call) -> None:
     ids = {}
     for name, extra in {
         "a": ["--category", "project-context/tide"],
@@ -269,12 +268,14 @@ def test_recall_restricts_as_its_options_say(call: Call, options: list[str], fou
     }.items():
         ids[name] = call("remember", f"causeway note number {name}{name}{name}", *extra, "-q").stdout.strip()
     ids["said"] = call("say", "chat:1", "the causeway is dry at seven", "-q").stdout.strip()
-    whose = [] if "--scope" in options else ["--scope", "*"]
-    lines = call("recall", "causeway", *options, *whose).stdout.splitlines()
-    hits = {line.split("\t")[1] for line in lines}
-    assert (len(hits) if isinstance(found, int) else hits) == (
-        found if isinstance(found, int) else {ids[name] for name in found}
-    )
+    for options, found in RESTRICTED:
+        whose = [] if "--scope" in options else ["--scope", "*"]
+        lines = call("recall", "causeway", *options, *whose).stdout.splitlines()
+        hits = {line.split("\t")[1] for line in lines}
+        if isinstance(found, int):
+            assert len(hits) == found, options
+        else:
+            assert hits == {ids[name] for name in found}, options
 
 
 def test_literal_and_regular_expressions_find_what_words_do_not(call: Call, answer: Answer) -> None:

@@ -282,6 +282,7 @@ def test_a_long_turn_that_shows_a_proposal_is_cut(folder: Path) -> None:
     assert "the company card, please" in lines[1]
 
 
+@pytest.mark.slow
 def test_killed_in_the_middle_of_an_answer_the_question_is_there(folder: Path) -> None:
     with serving(slow(20, says("Late."))) as script:
         command = [*PROGRAM, "chat", "--store", str(folder), "-m", "Are you there?", "--model", "openai:m"]

@@ -292,7 +292,7 @@ def test_nobody_waits_for_a_transcript_that_is_not_there(tmp_path: Path) -> None
         '<wrapper:extra kind="x">\n<inner>{}</inner>\n</wrapper:extra>\n\n{prompt}',
     ],
 )
-@pytest.mark.parametrize("escape", [str, html.escape])
+@pytest.mark.parametrize("escape", [str, pytest.param(html.escape, marks=pytest.mark.slow)])
 def test_what_hooks_added_to_a_prompt_is_not_stored_as_the_owners(
     folder: Path, tell: Callable[..., str], form: str, escape: Callable[[str], str]
 ) -> None:

@@ -84,14 +84,15 @@ def test_a_view_needs_a_token_and_its_right(client: TestClient, server: HttpServ
 
 
 @pytest.mark.parametrize("view", [each for each in VIEWS if each.method == "POST"], ids=name_of)
-@pytest.mark.parametrize(
-    "headers", [{}, {"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "same-site"}, {"Origin": "null"}]
-)
-def test_a_form_of_another_site_is_refused(
-    client: TestClient, view: Operation, headers: dict[str, str]
-) -> None:
-    refused = client.post(fill(view.path), data={"x": ""}, headers=headers, follow_redirects=False)
-    assert refused.status_code == 403
+def test_a_form_of_another_site_is_refused(client: TestClient, view: Operation) -> None:
+    for headers in (
+        {},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+        {"Origin": "null"},
+    ):
+        refused = client.post(fill(view.path), data={"x": ""}, headers=headers, follow_redirects=False)
+        assert refused.status_code == 403, headers
 
 
 def test_a_form_with_the_origin_of_this_server_is_accepted(client: TestClient) -> None:

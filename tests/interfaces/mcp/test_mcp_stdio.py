@@ -36,7 +36,9 @@ def folder(tmp_path: Path) -> Path:
 # -- the real client -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("mode", "speaks"), [(LEGACY, "2025-11-25"), ("auto", STATELESS)])
+@pytest.mark.parametrize(
+    ("mode", "speaks"), [(LEGACY, "2025-11-25"), pytest.param("auto", STATELESS, marks=pytest.mark.slow)]
+)
 def test_the_real_client_saves_searches_and_reads(folder: Path, mode: str, speaks: str) -> None:
     async def scene() -> None:
         async with Client(started(folder, "--knowledge-graph"), mode=mode) as client:
@@ -362,6 +364,7 @@ def test_a_client_that_does_not_read_cannot_keep_it_from_ending(folder: Path) ->
         assert wire.process.wait(20) == 0
 
 
+@pytest.mark.slow
 def test_only_the_protocol_is_on_standard_output(folder: Path) -> None:
     program = (
         "import os\n"

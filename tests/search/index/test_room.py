@@ -44,6 +44,7 @@ print(read_memory() - before)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other allocators keep nothing for a thread")
 def test_memory_that_a_commit_has_freed_is_returned(tmp_path: Path) -> None:
     done = subprocess.run(

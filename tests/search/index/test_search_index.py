@@ -464,6 +464,7 @@ def test_an_index_lost_while_it_is_folded_in_the_background_is_built_again(
     index.close()
 
 
+@pytest.mark.slow
 def test_an_empty_folder_of_a_large_store_is_built_from_the_store(store: SQLiteStore, tmp_path: Path) -> None:
     new = [record(n, f"tea note{n}") for n in range(1, 2_101)]
     store.commit([Change(before=None, after=value) for value in new], actor="test", at=NOON)

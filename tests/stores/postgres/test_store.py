@@ -217,7 +217,7 @@ def test_no_query_reaches_another_memory(postgres: PostgresServer, database: str
                 "AND relkind IN ('r', 'p') AND relname NOT IN ('space', 'migration', 'work', 'worker')"
             )
         ]
-        assert len(tables) > 96, "partitions are tables too"
+        assert {"reverie.thing_3", "reverie.journal_3", "reverie.posting_3"} <= set(tables)
         for table in tables:
             with pytest.raises(psycopg.Error):
                 connection.execute(f"SELECT * FROM {table}")
@@ -250,12 +250,12 @@ def test_check_reports_policies_that_let_others_through(postgres: PostgresServer
     open_store(url).close()
     with connect(postgres, database) as connection:
         connection.execute("CREATE POLICY more ON reverie.entry USING (true)")
-        connection.execute("DROP POLICY one_memory ON reverie.journal_7")
+        connection.execute("DROP POLICY one_memory ON reverie.journal_3")
     with closing(open_store(url)) as store:
         problems = store.check()
         assert [problem.what.split(":")[0] for problem in problems] == [
             "table reverie.entry",
-            "table reverie.journal_7",
+            "table reverie.journal_3",
         ]
         with connect(postgres, database) as connection:
             connection.execute("DROP POLICY more ON reverie.entry")

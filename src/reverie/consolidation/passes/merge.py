@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, Protocol
 
-from reverie.consolidation.passes.former_merges import bring_back_sources
 from reverie.consolidation.passes.headlines import REFUSED, HeadlineProposal, HeadlineWriter
 from reverie.consolidation.passes.infer import PERMISSION
 from reverie.consolidation.plan import Plan
@@ -98,9 +97,8 @@ def merge(view: PassInput, folds: Iterable[Fold] = (), signals: Sequence[Signal]
     draft = PlanBuilder(view, name=NAME)
     fresh = [record for record in view.records if record.id in view.changed and not record.archived]
     bad = [signal for signal in signals if signal.kind in BAD]
-    if not fresh and not bad and not view.former_merges:
+    if not fresh and not bad:
         return draft.plan(skipped="nothing has changed since the last cycle")
-    bring_back_sources(view, draft)
     writer = HeadlineWriter(view, draft)
     changed = view.changed | writer.end_outdated()
     for fold in folds:

@@ -54,21 +54,6 @@ class WindowInput:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FormerMerge:
-    """A record that replaced others, as merges of earlier versions did.
-
-    Attributes:
-        record: The record.
-        sources: The records that it replaced, originals all; live ones too.
-        is_edited: Whether somebody has changed what it says since.
-    """
-
-    record: Record
-    sources: tuple[Record, ...]
-    is_edited: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RememberedFact:
     """A record that the model wrote down from a conversation, live or held.
 
@@ -100,7 +85,6 @@ class PassInput:
         refused: Versions of records whose headlines were refused for good.
         recalled: Ids of records that were ever put into a prompt.
         dropped: Number of records archived as noise on each of the last thirty days, by the day in ISO form.
-        former_merges: Merges of earlier versions whose sources are all there still.
         changed: Ids of records that were added or changed since the last cycle. Only these are reconsidered.
         turns: Turns since the last cycle, the earliest first.
         earlier: Turns of the week before, the earliest first. They were considered already, and still count
@@ -127,7 +111,6 @@ class PassInput:
     recalled: frozenset[str] = frozenset()
     dropped: Mapping[str, int] = field(default_factory=lambda: _NO_DROPS)
     refused: tuple[str, ...] = ()
-    former_merges: tuple[FormerMerge, ...] = ()
     changed: frozenset[str] = frozenset()
     turns: tuple[Turn, ...] = ()
     earlier: tuple[Turn, ...] = ()

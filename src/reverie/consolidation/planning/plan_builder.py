@@ -357,17 +357,6 @@ class PlanBuilder:
         self._touched.add(by.id)
         return True
 
-    def restore(self, record: Record, *, why: str) -> Record:
-        """Bring an archived record back.
-
-        Args:
-            record: The record as it is.
-            why: The reason.
-        """
-        after = replace(record, archived_at=None, archive_reason="")
-        self._take(Change(before=record, after=after), why, (record.id,))
-        return after
-
     def refuse(self, what: str, why: str, *, protects: Sequence[str] = ()) -> None:
         """Note a proposal that the pass itself rejects, and protect its records."""
         self._refuse(what, why, protects=protects)
