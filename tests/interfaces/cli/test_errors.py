@@ -10,6 +10,7 @@ import shlex
 import signal
 import sqlite3
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -400,6 +401,17 @@ def test_a_reader_that_goes_away_is_no_error(store: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_an_interrupt_while_modules_are_imported_has_no_traceback(tmp_path: Path) -> None:
+    (tmp_path / "click.py").write_text("raise KeyboardInterrupt")
+    done = subprocess.run(
+        [sys.executable, "-c", "from reverie.interfaces.cli.entry import main; main()", "list"],
+        capture_output=True,
+        check=False,
+        env=environment(PYTHONPATH=os.pathsep.join([str(tmp_path), *sys.path])),
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"reverie: interrupted\n")
+
+
 def test_an_answer_that_cannot_be_written_is_an_error(store: Path) -> None:
     with open("/dev/full", "wb") as full:
         done = subprocess.run(
