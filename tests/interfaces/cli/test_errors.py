@@ -99,7 +99,11 @@ WRONG: dict[str, tuple[list[str], str]] = {
     "a command by another name": (["search", "x"], "No such command 'search'; did you mean 'recall'? see"),
     "a command that is nearly there": (["recal"], "did you mean 'recall'? see `reverie --help`"),
     "an option there is not": (["recall", "port", "--fast"], "--fast"),
-    "one id too many": (["show", "aaaaaaaaaaaa", "bbbbbbbbbbbb"], "1 more than expected"),
+    "one id too many": (
+        ["show", "aaaaaaaaaaaa", "bbbbbbbbbbbb"],
+        "1 more than expected: `reverie show` takes ID;",
+    ),
+    "a folder without its option": (["init", "agent"], "`reverie init` takes no arguments; see"),
     "a file that is not there": (["import", "/nowhere/talk.jsonl"], "/nowhere/talk.jsonl"),
     "nobody to ask": (["purge"], "--yes"),
 }
