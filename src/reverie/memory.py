@@ -39,7 +39,7 @@ from reverie.stores.forks import renew_lock_after_fork
 from reverie.stores.protocol import Store
 from reverie.stores.redacting import RedactingStore, keep_secrets_from_log
 from reverie.stores.sqlite import SQLiteStore
-from reverie.stores.sqlite.connections import is_on_read_only_mount
+from reverie.stores.sqlite.connections import is_read_only
 from reverie.stores.telemetry import require_telemetry
 from reverie.stores.writer import StoreWriter, discard_rows
 
@@ -71,7 +71,7 @@ class Memory(ScopedMemory):
 
     Attributes:
         path: The folder; None in memory.
-        folder: The readable files; None where none are kept, and on a read-only mount.
+        folder: The readable files; None where none are kept, and in a folder that cannot be written.
 
     Example:
         >>> memory = Memory.open(":memory:")
@@ -118,7 +118,7 @@ class Memory(ScopedMemory):
         self.path = path
         self._profile = None if profile is None else Profile(profile)
         self._model = model if model is not None else settings.model
-        self._is_read_only = path is not None and is_on_read_only_mount(path)
+        self._is_read_only = path is not None and is_read_only(path / DATABASE)
         self._cache = cache
         derived = path if cache is None else cache.path
         self._derived = None if self._is_read_only else derived
@@ -203,10 +203,10 @@ class Memory(ScopedMemory):
                 setting.
             busy_timeout: How long a call waits for other processes that write; None for ten seconds.
 
-        A folder on a read-only mount can be read. Its search index is built in memory then, and hand edits are
-        not imported. A memory in a database has no readable files; its search index is in a cache on this machine
-        (setting `index_cache`), and is built when it is first used here. With `index=tables` in the URL it is in the
-        database, and nothing is kept here.
+        A folder that cannot be written, as on a read-only mount, can be read. Its search index is built in memory
+        then, and hand edits are not imported. A memory in a database has no readable files; its search index is in
+        a cache on this machine (setting `index_cache`), and is built when it is first used here. With `index=tables`
+        in the URL it is in the database, and nothing is kept here.
 
         Returns:
             The memory; close it, or use it in a `with` statement.

@@ -355,6 +355,16 @@ def test_the_readable_folder_of_a_memory_is_refused_with_the_way_to_go(tmp_path:
         other.admin.import_from(tmp_path / "agent")
 
 
+def test_a_memory_in_a_folder_that_is_imported_is_named_and_left_out(tmp_path: Path) -> None:
+    with Memory.open(tmp_path / "agent") as memory:
+        memory.save("Prefers short answers", category="user-preferences")
+    (tmp_path / "MEMORY.md").write_text("- The staging port is 5433\n")
+    with Memory.open(":memory:") as other:
+        done = other.admin.import_from(tmp_path)
+        assert [record.content for record in other.list()] == ["The staging port is 5433"]
+        assert ("agent", "unsupported") in [(each.place, each.why) for each in done.skipped]
+
+
 # -- conversations with one message a line ------------------------------------------------------------------
 
 

@@ -134,6 +134,14 @@ def test_without_a_model_nothing_else_happens() -> None:
     assert "no model" in " ".join(plan.notes)
 
 
+def test_what_holds_for_several_scopes_is_noted_once() -> None:
+    records = [
+        *many(20),
+        *(replace(each, id=f"a{n:011}", scope="user:ana") for n, each in enumerate(many(20))),
+    ]
+    assert cycle(records).notes == ("no model: only what says the same by form was folded",)
+
+
 def test_nothing_new_asks_nobody() -> None:
     def never(ask: ModelRequest) -> ModelReply:
         raise AssertionError("asked")

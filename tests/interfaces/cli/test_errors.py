@@ -10,6 +10,7 @@ import shlex
 import signal
 import sqlite3
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -98,7 +99,11 @@ WRONG: dict[str, tuple[list[str], str]] = {
     "a command by another name": (["search", "x"], "No such command 'search'; did you mean 'recall'? see"),
     "a command that is nearly there": (["recal"], "did you mean 'recall'? see `reverie --help`"),
     "an option there is not": (["recall", "port", "--fast"], "--fast"),
-    "one id too many": (["show", "aaaaaaaaaaaa", "bbbbbbbbbbbb"], "1 more than expected"),
+    "one id too many": (
+        ["show", "aaaaaaaaaaaa", "bbbbbbbbbbbb"],
+        "1 more than expected: `reverie show` takes ID;",
+    ),
+    "a folder without its option": (["init", "agent"], "`reverie init` takes no arguments; see"),
     "a file that is not there": (["import", "/nowhere/talk.jsonl"], "/nowhere/talk.jsonl"),
     "nobody to ask": (["purge"], "--yes"),
 }
@@ -400,6 +405,17 @@ def test_a_reader_that_goes_away_is_no_error(store: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_an_interrupt_while_modules_are_imported_has_no_traceback(tmp_path: Path) -> None:
+    (tmp_path / "click.py").write_text("raise KeyboardInterrupt")
+    done = subprocess.run(
+        [sys.executable, "-c", "from reverie.interfaces.cli.entry import main; main()", "list"],
+        capture_output=True,
+        check=False,
+        env=environment(PYTHONPATH=os.pathsep.join([str(tmp_path), *sys.path])),
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"reverie: interrupted\n")
+
+
 def test_an_answer_that_cannot_be_written_is_an_error(store: Path) -> None:
     with open("/dev/full", "wb") as full:
         done = subprocess.run(

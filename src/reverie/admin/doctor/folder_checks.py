@@ -24,7 +24,7 @@ from reverie.admin.doctor.findings import (
 from reverie.domain.errors import NotFound, ReverieError, StoreCorrupt, StoreIncompatible
 from reverie.search.index.tantivy_index import FORMAT
 from reverie.search.vectors.vector_index import FOLDER as VECTORS
-from reverie.stores.sqlite.connections import is_on_read_only_mount
+from reverie.stores.sqlite.connections import is_read_only
 
 _DATABASE = "reverie.db"
 _FOLDERS = ("memory", "sessions", "index")
@@ -39,10 +39,10 @@ _ABANDONED_S = 600.0
 
 def check_folder(path: Path) -> Iterator[Finding]:
     """Report what is wrong with a memory's folder, except its content."""
-    if is_on_read_only_mount(path):
+    if is_read_only(path / _DATABASE):
         yield build_finding(
             "read-only",
-            "the folder is on a read-only mount: nothing is saved, and edits of files are not imported",
+            "the folder is read-only: nothing is saved, and edits of files are not imported",
         )
         return
     yield from _check_obstacles(path)

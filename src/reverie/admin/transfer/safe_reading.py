@@ -385,7 +385,8 @@ def _refuse_unsafe(member: zipfile.ZipInfo, archive: str) -> None:
 def iter_files(folder: Path) -> Iterator[tuple[str, Path | None]]:
     """Yield every file below a folder by its relative path, in order; None for one that is not read.
 
-    Links are not followed. A folder whose name begins with a dot is only named, except `.archive`.
+    Links are not followed. A folder that is a memory of Reverie, or whose name begins with a dot, is only named,
+    except `.archive`.
 
     Raises:
         InvalidInput: a folder may not be read.
@@ -401,7 +402,7 @@ def _iter_files(folder: Path, before: str) -> Iterator[tuple[str, Path | None]]:
     for entry in entries:
         name = f"{before}{entry.name}"
         hidden = entry.name.startswith(".") and entry.name != ".archive"
-        if entry.is_symlink() or hidden:
+        if entry.is_symlink() or hidden or Path(entry.path, "reverie.db").exists():
             yield name, None
         elif entry.is_dir(follow_symlinks=False):
             yield from _iter_files(Path(entry.path), f"{name}/")

@@ -99,8 +99,9 @@ class PlanBuilder:
         return self._dropped
 
     def note(self, text: str) -> None:
-        """Add a note for a person."""
-        self._notes.append(text)
+        """Add a note for a person, once."""
+        if text not in self._notes:
+            self._notes.append(text)
 
     def fail(self, why: str) -> None:
         """Note that the pass could not be completed; the first reason is kept."""
@@ -412,8 +413,7 @@ class PlanBuilder:
         if count <= self.room:
             return ""
         text = f"this cycle may archive {self._most} of {len(self._live)} records; {self.room} are left"
-        if text not in self._notes:
-            self._notes.append(text)
+        self.note(text)
         return text
 
     def _find_twin(self, record: Record) -> str | None:

@@ -7,7 +7,14 @@ import sys
 
 def main() -> None:
     """Run a hook, which must start quickly, or any other command."""
-    arguments = sys.argv[1:]
+    try:
+        _run(sys.argv[1:])
+    except KeyboardInterrupt:  # while modules were imported; a command reports it itself
+        sys.stderr.write("reverie: interrupted\n")
+        sys.exit(130)
+
+
+def _run(arguments: list[str]) -> None:
     if is_hook := arguments[:1] == ["hook"]:
         from reverie.interfaces.hooks.runner import main as run_hook
 

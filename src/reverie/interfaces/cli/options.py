@@ -305,7 +305,9 @@ class Command(click.Command):
         """Parse the arguments; refuse unexpected ones."""
         extra = super().parse_args(ctx, args)
         if extra and not ctx.resilient_parsing:
-            ctx.fail(f"{len(extra)} more than expected: quote texts and names with spaces")
+            taken = [each.human_readable_name for each in self.params if isinstance(each, click.Argument)]
+            what = f"{', '.join(taken)}; quote texts and names with spaces" if taken else "no arguments"
+            ctx.fail(f"{len(extra)} more than expected: `{ctx.command_path}` takes {what}")
         return extra
 
 

@@ -99,6 +99,7 @@ def serve(
     host: str,
     allowed: Iterable[str] = (),
     compatible: Iterable[str] = (),
+    announce: Callable[[], None],
 ) -> None:
     """Serve a memory over HTTP until SIGINT or SIGTERM arrives.
 
@@ -108,14 +109,14 @@ def serve(
         host: Name that the socket was bound to.
         allowed: Additional accepted host names.
         compatible: Programs whose interface is served too, of `COMPATIBLE`.
+        announce: Called once a signal stops the server in good order.
     """
     sys.setswitchinterval(SWITCH_S)
-    anyio.run(
-        _run, server, sock, build_application(server, host=host, allowed=allowed, compatible=compatible)
-    )
+    app = build_application(server, host=host, allowed=allowed, compatible=compatible)
+    anyio.run(_run, server, sock, app, announce)
 
 
-async def _run(server: HttpServer, sock: socket.socket, app: ASGIApp) -> None:
+async def _run(server: HttpServer, sock: socket.socket, app: ASGIApp, announce: Callable[[], None]) -> None:
     web = create_web_server(app)
 
     def stop() -> None:
@@ -123,6 +124,7 @@ async def _run(server: HttpServer, sock: socket.socket, app: ASGIApp) -> None:
         web.should_exit = True
 
     with handle_signals(stop):
+        announce()
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(server.threads.run, partial(warm_up, server))
             await web.serve([sock])

@@ -121,8 +121,8 @@ class ConnectionPool:
         self._patience = patience
         self._closed = False
         self._file = get_file_identity(path)
-        # Without a log, SQLite opens a file on a read-only mount only as one that nobody changes.
-        self._unchanging = _read_file_version(path) if is_on_read_only_mount(path) else None
+        # Without a log, SQLite opens a file that cannot be written only as one that nobody changes.
+        self._unchanging = _read_file_version(path) if is_read_only(path) else None
         self._here = _Here()
         self._thread = threading.local()
         pause_for_forks(self)
@@ -329,7 +329,7 @@ class ConnectionPool:
             )
         if self._unchanging is not None and _read_file_version(self._path) != self._unchanging:
             raise StoreUnavailable(
-                f"{str(self._path)!r} was changed from elsewhere while it was open on a read-only mount: "
+                f"{str(self._path)!r} was changed from elsewhere while it was open as read-only: "
                 "close it and open it again"
             )
 
@@ -370,12 +370,9 @@ def get_file_identity(path: str | Path) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def is_on_read_only_mount(path: Path) -> bool:
-    """Return whether nothing can be written where that file or folder is."""
-    try:
-        return hasattr(os, "statvfs") and bool(os.statvfs(path).f_flag & os.ST_RDONLY)
-    except OSError:
-        return False
+def is_read_only(path: Path) -> bool:
+    """Return whether a file can be read, but neither it nor its folder written, as on a read-only mount."""
+    return os.access(path, os.R_OK) and not (os.access(path, os.W_OK) or os.access(path.parent, os.W_OK))
 
 
 def _read_file_version(path: Path) -> tuple[int, int] | None:

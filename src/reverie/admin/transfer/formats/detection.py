@@ -40,7 +40,7 @@ _EXPORTS = {"chatgpt", "claude", "telegram", "slack", "whatsapp"}
 _LOOKED_AT = 2_000
 _ZIP = b"PK\x03\x04"
 _SQLITE = b"SQLite format 3\x00"
-_KNOWN = f"use one of {', '.join(FORMS)} where you know it"
+_KNOWN = f"name its format if it is one of {', '.join(FORMS)}"
 
 
 def detect_format(path: Path) -> Form:

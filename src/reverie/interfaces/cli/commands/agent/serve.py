@@ -83,9 +83,17 @@ def serve(
     ):
         server = HttpServer(memory, limit=None if rate_limit is None else RateLimit(rate_limit))
         validate_host(host, server)
-        context.print_message(f"Serving on {format_address(sock, '/')}; press Ctrl-C to stop.")
         with log_to_stderr(debug=context.debug), run_background_work(memory, read_only=False):
-            serve_memory(server, sock, host=host, allowed=allow_host, compatible=compat)
+            serve_memory(
+                server,
+                sock,
+                host=host,
+                allowed=allow_host,
+                compatible=compat,
+                announce=lambda: context.print_message(
+                    f"Serving on {format_address(sock, '/')}; press Ctrl-C to stop."
+                ),
+            )
 
 
 @click.group(cls=CommandGroup)

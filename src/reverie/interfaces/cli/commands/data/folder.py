@@ -37,13 +37,12 @@ def watch(context: CommandContext, /, once: bool) -> None:
     from reverie.files.hand_edits.base_versions import ACTOR
     from reverie.files.hand_edits.intake import extract_imported_edits
     from reverie.files.watcher import FolderWatcher
-    from reverie.stores.sqlite.connections import is_on_read_only_mount
 
     started_at = timestamps.utc_now()
     with _suppress_repetition(), context.memory() as memory:
         folder = memory.folder
-        if memory.path is not None and is_on_read_only_mount(memory.path):
-            raise StoreUnavailable(f"{memory.path} is on a read-only mount: edits of files are not imported")
+        if memory._is_read_only:
+            raise StoreUnavailable(f"{memory.path} is read-only: edits of files are not imported")
         if folder is None or memory.path is None:
             raise InvalidInput("this memory writes no files: set `files` to yes")
         folder.flush()
