@@ -103,7 +103,7 @@ class RankingSettings:
             word of what it will be needed for; as a share of all words' weight; 0 and up.
     """
 
-    k1: float = 2.5
+    k1: float = 2.0
     b: float = 0.8
     long: int = 120
     background: int = 100
