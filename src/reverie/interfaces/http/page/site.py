@@ -230,8 +230,7 @@ class Site:
     def _open_stream(self, headers: dict[str, str]) -> Response:
         caller = self._server.authenticate(headers, right="read")
         call = Call(server=self._server, caller=caller, query=EventsQuery(), headers=headers)
-        response: Response = changes.stream_changes(call).body
-        return response
+        return changes.stream_changes(call)
 
     def _show_problem(self, request: Request, problem: Problem) -> Response:
         """Answer with an error as a view; ask for a token where one is missing."""
