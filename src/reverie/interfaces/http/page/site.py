@@ -103,7 +103,7 @@ async def serve_static(request: Request) -> Response:
     """Answer with a file of the page."""
     data = STATIC.get(request.path_params["name"])
     if data is None:
-        return problems.refuse(404, "There is no such file.")
+        return Problem(404, "There is no such file.").to_response()
     kind = request.path_params["name"].rpartition(".")[2]
     lasting = request.query_params.get("v") == STATIC_VERSION
     cache = "public, max-age=31536000, immutable" if lasting else "no-cache"
