@@ -180,7 +180,7 @@ class ReverieStore(BaseStore):
                 read.append((found.namespace, found.key))
 
     def _search(self, op: SearchOp, read: list[Place]) -> list[StoredItem]:
-        accept = None if not op.filter else _Matching(op.filter)
+        accept = None if not op.filter else _build_matcher(op.filter)
         namespace = tuple(op.namespace_prefix)
         if op.query:
             hits = self._shelf.search(
@@ -418,16 +418,11 @@ _ORDERS: Mapping[str, Callable[[Any, Any], bool]] = {
 _OPERATORS = ("$eq", "$ne", *_ORDERS)
 
 
-class _Matching:
-    """Filter of values."""
-
-    def __init__(self, wanted: Mapping[str, Any]) -> None:
-        self._wanted = wanted
-        for condition in wanted.values():
-            _check_operators(condition)
-
-    def __call__(self, value: Mapping[str, Any]) -> bool:
-        return all(_is_like(_get_at(value, key), condition) for key, condition in self._wanted.items())
+def _build_matcher(wanted: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], bool]:
+    """Return a function that says whether a value passes a filter."""
+    for condition in wanted.values():
+        _check_operators(condition)
+    return lambda value: all(_is_like(_get_at(value, key), each) for key, each in wanted.items())
 
 
 def _get_at(value: Mapping[str, Any], key: str) -> object:

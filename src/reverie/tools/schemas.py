@@ -67,11 +67,7 @@ def build_enum_schema(values: Sequence[str], description: str) -> Schema:
     return {"type": "string", "enum": list(values), "description": description}
 
 
-def build_integer_schema(description: str, *, least: int, most: int) -> Schema:
-    """Return the schema of a whole number within bounds, both included."""
-    return {"type": "integer", "minimum": least, "maximum": most, "description": description}
-
-
 def build_limit_schema(usual: int) -> Schema:
     """Return the schema of the number of results that are wanted at most."""
-    return build_integer_schema(f"At most so many; {usual} if left out.", least=1, most=50)
+    description = f"At most so many; {usual} if left out."
+    return {"type": "integer", "minimum": 1, "maximum": 50, "description": description}

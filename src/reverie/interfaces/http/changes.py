@@ -103,7 +103,7 @@ def list_changes(call: Call) -> Any:
 @OPERATIONS.add(
     "GET", "/v1/events", "read", query=schemas.EventsQuery, answer=str, media_type="text/event-stream"
 )
-def stream_changes(call: Call) -> Answer:
+def stream_changes(call: Call) -> StreamingResponse:
     """Stream changes as server-sent events; the id is the number of the change.
 
     The stream begins after `Last-Event-ID`, else after the parameter `after`, else now. An event has `sequence`,
@@ -119,10 +119,8 @@ def stream_changes(call: Call) -> Answer:
         begin = server.sequence()
     if server.streams >= MOST_STREAMS:
         raise Problem(503, f"{MOST_STREAMS} streams are open. Try again later.", headers={"Retry-After": "5"})
-    stream = StreamingResponse(
-        _stream(call, begin), media_type="text/event-stream", headers={"Cache-Control": "no-store"}
-    )
-    return Answer(stream)
+    headers = {"Cache-Control": "no-store"}
+    return StreamingResponse(_stream(call, begin), media_type="text/event-stream", headers=headers)
 
 
 async def _stream(call: Call, after: int) -> AsyncIterator[bytes]:

@@ -93,11 +93,6 @@ class Problem(Exception):
         return Response(body, self.status, headers=self.headers, media_type=MEDIA_TYPE)
 
 
-def refuse(status: int, detail: str) -> Response:
-    """Return a refusal as a problem."""
-    return Problem(status, detail).to_response()
-
-
 def build_problem(error: Exception) -> Problem:
     """Return the problem that an exception is; log one that is a bug or damage."""
     if isinstance(error, Problem):

@@ -35,7 +35,7 @@ from reverie.interfaces.http import (
     reviews,
 )
 from reverie.interfaces.http.operations import Call, Empty, Operation, OperationList
-from reverie.interfaces.http.problems import Problem, refuse
+from reverie.interfaces.http.problems import Problem
 from reverie.interfaces.http.protocol import PATH, ProtocolEndpoint
 from reverie.interfaces.http.server import HttpServer
 from reverie.interfaces.http.web import RequestGuard, create_web_server, is_loopback, list_hosts
@@ -211,7 +211,8 @@ def _open_site(server: HttpServer) -> Site | None:
 
 async def _explain_missing_page(request: Request) -> Response:
     del request
-    return refuse(501, "The page needs the package jinja2 on the server: pip install 'reverie[server]'.")
+    what = "The page needs the package jinja2 on the server: pip install 'reverie[server]'."
+    return Problem(501, what).to_response()
 
 
 def _describe_http_error(request: Request, error: Exception) -> Problem:

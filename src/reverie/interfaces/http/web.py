@@ -18,11 +18,10 @@ from http import HTTPStatus
 from urllib.parse import urlsplit
 
 import uvicorn
-from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
-from reverie.interfaces.http.problems import MEDIA_TYPE, Problem, refuse
+from reverie.interfaces.http.problems import MEDIA_TYPE, Problem
 
 LARGEST_BODY = 4 * 1024 * 1024
 """Maximum bytes of a request."""
@@ -81,24 +80,24 @@ class RequestGuard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request, or refuse it."""
-        refusal = self._build_refusal(scope) if scope["type"] == "http" else None
+        refusal = self._find_refusal(scope) if scope["type"] == "http" else None
         if refusal is None:
             await self._app(scope, receive, send)
         else:
-            await refusal(scope, receive, send)
+            await refusal.to_response()(scope, receive, send)
 
-    def _build_refusal(self, scope: Scope) -> Response | None:
+    def _find_refusal(self, scope: Scope) -> Problem | None:
         headers = {name.lower(): value for name, value in scope["headers"]}
         host = _parse_host(b"//" + headers.get(b"host", b""))
         if host not in self._hosts:
-            return refuse(
+            return Problem(
                 421, "This host name is not allowed. Start the server with --allow-host to allow it."
             )
         origin = headers.get(b"origin")
         if origin is not None and _parse_host(origin) not in self._hosts:
-            return refuse(403, "This origin is not allowed. Start the server with --allow-host to allow it.")
+            return Problem(403, "This origin is not allowed. Start the server with --allow-host to allow it.")
         if scope["method"] not in _SAFE and headers.get(b"sec-fetch-site") in (b"same-site", b"cross-site"):
-            return refuse(403, "This was sent by a page of another site. Send it from elsewhere.")
+            return Problem(403, "This was sent by a page of another site. Send it from elsewhere.")
         return None
 
 

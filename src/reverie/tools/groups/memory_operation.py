@@ -10,8 +10,9 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from reverie.domain import provenance
 from reverie.domain.errors import InvalidInput
-from reverie.domain.record import HOME_LAYERS, ORIGINS, UNTRUSTED, Layer, Origin, Record
+from reverie.domain.record import HOME_LAYERS, UNTRUSTED, Layer, Record
 from reverie.llm.messages import ToolSpec
 from reverie.stores.writer import retry_conflicts
 from reverie.tools import rendering, schemas
@@ -118,15 +119,10 @@ def update_record(
         record = records.get_live_record(memory, given)
         changes = dict(change(record))
         if changes.get("content") not in (None, record.content):
-            changes["origin"] = lower_trust(record.origin)
+            changes["origin"] = provenance.least_trusted(record.origin, "agent")
         return memory.update(record.id, expected=record, **changes)
 
     return retry_conflicts(attempt, read_state=lambda: records.get_live_record(memory, given))
-
-
-def lower_trust(origin: Origin) -> Origin:
-    """Return the origin of a record after an agent has changed its text."""
-    return max(origin, "agent", key=ORIGINS.index)
 
 
 def _build_result_data(operation: str, data: Mapping[str, Any] | None) -> Mapping[str, Any] | None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from reverie.interfaces.http import conversations
 from reverie.interfaces.http.conditions import encode_cursor
 from reverie.interfaces.http.operations import Call, ScopeQuery
@@ -57,8 +55,7 @@ def show_conversation(call: Call) -> Screen:
 @VIEWS.add("POST", "/sessions-status/{id:path}", "write")
 def change_conversation(call: Call, fields: Fields) -> Redirect:
     """Pause, resume or terminate a session."""
-    body: dict[str, Any] = {"status": fields.get("status")}
-    state = perform(call, conversations.change_session, body=body)
+    state = perform(call, conversations.change_session, body={"status": fields.get("status")})
     rows = call.memory.history.log(state["id"], limit=1, newest_first=True)
     return Redirect("/sessions/" + quote_path(state["id"]), done=rows[0].sequence)
 

@@ -62,16 +62,14 @@ def change_selection(call: Call, fields: Fields) -> Screen | Redirect:
     chosen = _read_records(call, fields)
     if fields.get("digest") != compute_etag(chosen):
         return _draw(fields, chosen, alert=TEXTS["selection"]["outdated"])
-    ids = [record["id"] for record in chosen]
     body = {
-        "ids": ids,
+        "ids": [record["id"] for record in chosen],
         "action": fields.get("action"),
         "tags": fields.words("tags"),
         "reason": fields.get("reason"),
     }
     perform(call, records.change_records, body=body)
-    back = "/trust" if fields.get("from") == "trust" else "/records"
-    return Redirect(back)
+    return Redirect("/trust" if fields.get("from") == "trust" else "/records")
 
 
 def _read_records(call: Call, fields: Fields) -> list[dict[str, Any]]:

@@ -103,7 +103,7 @@ async def serve_static(request: Request) -> Response:
     """Answer with a file of the page."""
     data = STATIC.get(request.path_params["name"])
     if data is None:
-        return problems.refuse(404, "There is no such file.")
+        return Problem(404, "There is no such file.").to_response()
     kind = request.path_params["name"].rpartition(".")[2]
     lasting = request.query_params.get("v") == STATIC_VERSION
     cache = "public, max-age=31536000, immutable" if lasting else "no-cache"
@@ -230,8 +230,7 @@ class Site:
     def _open_stream(self, headers: dict[str, str]) -> Response:
         caller = self._server.authenticate(headers, right="read")
         call = Call(server=self._server, caller=caller, query=EventsQuery(), headers=headers)
-        response: Response = changes.stream_changes(call).body
-        return response
+        return changes.stream_changes(call)
 
     def _show_problem(self, request: Request, problem: Problem) -> Response:
         """Answer with an error as a view; ask for a token where one is missing."""

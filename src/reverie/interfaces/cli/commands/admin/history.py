@@ -152,7 +152,9 @@ def undo(context: CommandContext, /, dry_run: bool, yes: bool, **selection: Any)
             result = memory.history.undo(*given, **named, dry_run=True)
             if not dry_run:
                 if len(result.changes) > 1 and result.differences and not yes:
-                    context.confirm(_ask_to_undo(result), refused="Nothing was undone.")
+                    items = output.count(len(result.differences), "item")
+                    question = f"Undo {output.count(len(result.changes), 'change')} of {items}?"
+                    context.confirm(question, refused="Nothing was undone.")
                 result = memory.history.undo(*given, **named)
         except Conflict as error:
             raise InvalidInput(str(error)) from error  # a retry would fail too
@@ -160,11 +162,6 @@ def undo(context: CommandContext, /, dry_run: bool, yes: bool, **selection: Any)
         output.print_json(result)
     elif not context.quiet:
         _print_result(result)
-
-
-def _ask_to_undo(result: UndoResult) -> str:
-    items = output.count(len(result.differences), "item")
-    return f"Undo {output.count(len(result.changes), 'change')} of {items}?"
 
 
 def _print_result(result: UndoResult) -> None:

@@ -92,8 +92,9 @@ def _serve(context: CommandContext, options: dict[str, Any]) -> None:
     from reverie.interfaces.mcp.offer import create_offer
     from reverie.interfaces.mcp.stdio import serve_stdio
 
-    groups = options["groups"]
-    offered = {**options, "groups": None if groups is None else _split_names(groups)}
+    offered = dict(options)
+    if options["groups"] is not None:
+        offered["groups"] = [name for part in options["groups"].split(",") if (name := part.strip())]
 
     def create(memory: Memory) -> ServedMemory:
         return create_offer(memory, **offered)
@@ -151,10 +152,6 @@ def _check_installed() -> None:
 
     if any(find_spec(name) is None for name in _PACKAGES):
         raise MissingExtra(_INSTALL)
-
-
-def _split_names(text: str) -> list[str]:
-    return [name for part in text.split(",") if (name := part.strip())]
 
 
 # -- client settings ----------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -161,30 +162,16 @@ def _search(
     memory: MemoryReader, question: str | None, only: Source | None, filters: dict[str, Any]
 ) -> list[Hit]:
     """Search the sources that the options name; by default all."""
-    if only == "pages":
-        if filters["session"] or filters["role"]:
-            raise InvalidInput("--session and --role select turns and cannot be combined with --pages-only")
-        _refuse_record_options(filters, excluded_by="--pages-only")
-        if filters["scope"]:
-            raise InvalidInput("--scope cannot be combined with --pages-only: pages have no scopes")
-    elif question is None and only is None:
+    if question is None and only is None:
         only = "turns" if filters["session"] or filters["role"] else "records"
-    if only == "records" and (filters["session"] or filters["role"]):
-        raise InvalidInput("--session and --role search turns: do not use --records-only")
-    if only == "turns":
-        _refuse_record_options(filters, excluded_by="--turns-only")
+    for name, option in {} if only is None else _EXCLUDED[only].items():
+        if filters[name]:
+            raise InvalidInput(f"{option} cannot be combined with --{only}-only")
     reader = memory.scoped(filters.pop("scope"))
     return reader.search(question, sources=SOURCES if only is None else only, **filters)
 
 
-def _refuse_record_options(filters: dict[str, Any], *, excluded_by: str) -> None:
-    """Raise an error for an option that applies to records only."""
-    for name, option in _RECORD_OPTIONS.items():
-        if filters[name]:
-            raise InvalidInput(f"{option} selects records and cannot be combined with {excluded_by}")
-
-
-_RECORD_OPTIONS = {
+_OF_RECORDS = {
     "category": "--category",
     "tags": "--tag",
     "kind": "--kind",
@@ -192,28 +179,25 @@ _RECORD_OPTIONS = {
     "origin": "--origin",
     "valid_at": "--valid-at",
 }
+_OF_TURNS = {"session": "--session", "role": "--role"}
+_EXCLUDED: Mapping[Source, Mapping[str, str]] = {
+    "records": _OF_TURNS,
+    "turns": _OF_RECORDS,
+    "pages": {**_OF_RECORDS, **_OF_TURNS, "scope": "--scope"},
+}
+"""Options that select nothing of a source, by the names of their parameters."""
 
 
 def _format_hit_cells(hit: Hit, question: str | None, explain: bool) -> list[object]:
-    place = format_place(hit.turn)
-    if hit.record is not None:
+    place = "-"
+    if hit.turn is not None:
+        place = f"{hit.turn.session}#{hit.turn.position}"
+    elif hit.record is not None:
         place = hit.record.category or "-"
     elif hit.paragraph is not None:
         place = hit.paragraph.page
-    cells: list[object] = [
-        f"{hit.score:.2f}",
-        hit.id,
-        hit.kind,
-        place,
-        hit.at,
-        output.describe_content(hit),
-    ]
+    cells = [f"{hit.score:.2f}", hit.id, hit.kind, place, hit.at, output.describe_content(hit)]
     return [*cells, output.explain_hit(hit, question)] if explain else cells
-
-
-def format_place(turn: Turn | None) -> str:
-    """Format the place of a turn: its session, `#` and its position."""
-    return "-" if turn is None else f"{turn.session}#{turn.position}"
 
 
 @command(as_of=True, json=True)
