@@ -38,8 +38,8 @@ _INFLECTED = 0.6
 _SPELLING = 0.9
 _PART = 0.6
 _RELATED = 0.7
-"""Factor of similarities from the table. On `evaluation/training`, recall@5 by words is .601 at .4, .612 at .6 and .622 at .8;
-recall@10 on LoCoMo is .847, .847 and .845. At .7, own pairs of two words still count more."""
+"""Factor of similarities from the table. On `evaluation/training`, recall@5 by words is .601 at .4, .612 at .6 and .622
+at .8; recall@10 on LoCoMo is .847, .847 and .845. At .7, own pairs of two words still count more."""
 
 _RELATED_USED = 0.5
 _LEAST_USED = 0.5
