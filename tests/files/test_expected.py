@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,6 @@ from reverie.domain.page import HISTORY
 from reverie.files.expected import (
     ExpectedContent,
     is_earlier_version,
-    is_earlier_version_prefix,
     render_expected_content,
 )
 from reverie.files.layout import (
@@ -41,6 +41,8 @@ from tests.files.mirror_fixture import (
     render_all_files,
     write_samples,
 )
+
+is_earlier_version_prefix = partial(is_earlier_version, torn=True)
 
 
 @pytest.fixture

@@ -60,13 +60,20 @@ def render_expected_content(store: Store, path: str) -> ExpectedContent | None:
     match place.form:
         case "record":
             present = store.records([place.name]) if is_id(place.name) else []
-            return render_record_content(present[0]) if present and build_path(present[0]) == path else None
+            return (
+                ExpectedContent(render_record(present[0]))
+                if present and build_path(present[0]) == path
+                else None
+            )
         case "episodic":
             records = select_day_records(store, place.name)
             return ExpectedContent(render_episodic(records), len(records)) if records else None
         case "session":
             state = _find_session(store, path, place.name)
-            return None if state is None else render_session_content(state, store.turns(session=state.id))
+            if state is None:
+                return None
+            turns = store.turns(session=state.id)
+            return ExpectedContent(render_session(state, turns), len(turns))
         case "page":
             pages = store.pages([place.name])
             return ExpectedContent(render_page(pages[0])) if pages else None
@@ -74,16 +81,6 @@ def render_expected_content(store: Store, path: str) -> ExpectedContent | None:
             paragraphs = store.paragraphs(page=place.name)
             content = ExpectedContent(render_log(place.name, paragraphs), len(paragraphs))
             return content if paragraphs else None
-
-
-def render_record_content(record: Record) -> ExpectedContent:
-    """Return the content of a record's own file."""
-    return ExpectedContent(render_record(record))
-
-
-def render_session_content(state: SessionState, turns: list[Turn]) -> ExpectedContent:
-    """Return the content of a session's file."""
-    return ExpectedContent(render_session(state, turns), len(turns))
 
 
 def render_expected_records(store: Store, paths: Iterable[str]) -> dict[str, ExpectedContent]:
@@ -96,7 +93,7 @@ def render_expected_records(store: Store, paths: Iterable[str]) -> dict[str, Exp
         records = store.records([name for name in names.values() if is_id(name)])
     except StoreCorrupt:
         return {}
-    contents = {build_path(record): render_record_content(record) for record in records}
+    contents = {build_path(record): ExpectedContent(render_record(record)) for record in records}
     return {path: contents[path] for path in names if path in contents}
 
 
@@ -121,20 +118,14 @@ def iter_record_contents(store: Store, path: str) -> Iterator[bytes]:
             yield render_record(value)
 
 
-def is_earlier_version(store: Store, path: str, data: bytes) -> bool:
+def is_earlier_version(store: Store, path: str, data: bytes, *, torn: bool = False) -> bool:
     """Return whether a file should have had this content at some time, as far as the journal tells.
 
     A session or log may lack its last turns or paragraphs, and lines of a session may be earlier versions.
+
+    Args:
+        torn: Whether the file may also have begun like this, as its writer may have been killed.
     """
-    return _is_earlier_version(store, path, data, torn=False)
-
-
-def is_earlier_version_prefix(store: Store, path: str, data: bytes) -> bool:
-    """Return whether a file should have begun like this at some time; its writer may have been killed."""
-    return _is_earlier_version(store, path, data, torn=True)
-
-
-def _is_earlier_version(store: Store, path: str, data: bytes, *, torn: bool) -> bool:
     place = parse_path(path)
     if place is None:
         return False

@@ -44,6 +44,7 @@ from reverie.files.scan import scan
 from reverie.stores.protocol import Store
 from reverie.stores.redacting import RedactingStore
 from reverie.stores.sqlite import SQLiteStore
+from reverie.stores.sqlite.migrations import make_folder
 from reverie.stores.sqlite.replace import replace_file
 from reverie.stores.sqlite.salvage import salvage_marks
 from reverie.stores.tombstones import KEY, drop_forgotten, is_forgotten
@@ -135,8 +136,7 @@ def rebuild(
         with state.lock(_PATIENCE_S) as ledger:
             for left in folder.glob(".rebuilding-*"):  # by a killed process: a live one has the lock
                 shutil.rmtree(left, ignore_errors=True)
-            scratch.mkdir(mode=0o700)
-            scratch.chmod(0o700)
+            make_folder(scratch)
             draft = scratch / DATABASE
             with closing(SQLiteStore(draft, analyse=analyse)) as store:
                 redacting = RedactingStore(
@@ -168,19 +168,20 @@ def _open_database(database: Path, analyse: Analyse) -> SQLiteStore | None:
     """Open the present database, if it can be read; raise `StoreUnavailable` if that is uncertain."""
     if not database.exists():
         return None
-    store: SQLiteStore | None = None
     try:
         store = SQLiteStore(database, analyse=analyse, create=False)
-        store.sequence()
     except StoreIncompatible as error:
         if "newer" in str(error):
             raise
+        return None
     except StoreCorrupt:
-        if store is not None:
-            store.close()
-    else:
-        return store
-    return None
+        return None
+    try:
+        store.sequence()
+    except StoreCorrupt:
+        store.close()
+        return None
+    return store
 
 
 def _put_in_place(draft: Path, database: Path) -> Path | None:
@@ -190,11 +191,7 @@ def _put_in_place(draft: Path, database: Path) -> Path | None:
         replace_file(database, draft, kept=old_database)
         return old_database
     left = False
-    for ending in (
-        "-wal",
-        "-shm",
-        "-journal",
-    ):  # of the lost database; SQLite would apply them to the new one
+    for ending in ("-wal", "-shm", "-journal"):  # SQLite would apply them to the new database
         companion = database.with_name(database.name + ending)
         if companion.exists():
             os.rename(companion, old_database.with_name(old_database.name + ending))
@@ -265,13 +262,9 @@ class _Rebuild:
         place = parse_path(path)
         assert place is not None
         try:
-            found = self._disk.read(path)
-        except (OSError, UnsafePath) as error:
-            return self._record_broken(path, f"it cannot be read ({error})")
-        if found is None:
-            return None
-        data, seen = found
-        try:
+            if (found := self._disk.read(path)) is None:
+                return
+            data, seen = found
             match place.form:
                 case "record" | "episodic":
                     self._take_records(path, place, data, seen.mtime_ns)
@@ -283,7 +276,8 @@ class _Rebuild:
                     self._take_session(path, data)
         except InvalidInput as error:
             self._record_broken(path, str(error))
-        return None
+        except (OSError, UnsafePath) as error:
+            self._record_broken(path, f"it cannot be read ({error})")
 
     # -- records -----------------------------------------------------------------------------------------
 

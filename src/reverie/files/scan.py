@@ -66,7 +66,7 @@ def scan(root: Path, known: Mapping[str, FileRecord], paths: Iterable[str] | Non
     chosen = sorted({path.strip("/") for path in (_TOPS if paths is None else paths)})
     for path in chosen:
         scanner.scan_path(path)
-    return scanner.finish_scan([path for path in known if paths is None or _is_within(path, chosen)])
+    return scanner.finish_scan([path for path in known if paths is None or is_within(path, chosen)])
 
 
 def is_ignored(name: str) -> bool:
@@ -187,7 +187,7 @@ class _Scanner:
         wanted = set(wanted)
         result.gone = [top for top in result.gone if any(path.startswith(f"{top}/") for path in wanted)]
         hidden = [*self._unseen, *result.gone]
-        result.missing = [path for path in wanted - self._present if not _is_within(path, hidden)]
+        result.missing = [path for path in wanted - self._present if not is_within(path, hidden)]
         for paths in (result.changed, result.added, result.missing, result.recovered, result.conflicts):
             paths[:] = sorted(set(paths))
         return result
@@ -201,5 +201,6 @@ def _is_utf_8(path: str) -> bool:
     return True
 
 
-def _is_within(path: str, places: Iterable[str]) -> bool:
+def is_within(path: str, places: Iterable[str]) -> bool:
+    """Return whether a path is one of some places, or below one."""
     return any(path == place or path.startswith(f"{place}/") for place in places)

@@ -79,7 +79,7 @@ def test_what_is_put_is_known_to_whoever_opens_it_next(state: FileState, tmp_pat
         ledger.put([A, B, C])
         ledger.advance(MirrorProgress(7, "stamp"))
         ledger.mark_due(["memory/due.json", "memory/due.json"])
-        ledger.note("problem:x", "why")
+        ledger.note("problem", "x", {"why": "bad"})
         assert ledger.find(A.path) == A
     state.close()
     again = FileState(tmp_path)
@@ -93,8 +93,8 @@ def test_what_is_put_is_known_to_whoever_opens_it_next(state: FileState, tmp_pat
         3,
         ["memory/due.json"],
     )
-    assert again.notes("problem:") == {"problem:x": "why"}
-    assert again.notes("conflict:") == {}
+    assert again.notes("problem") == {"x": {"why": "bad"}}
+    assert again.notes("conflict") == {}
     again.close()
 
 
@@ -104,19 +104,19 @@ def test_what_is_dropped_settled_or_cleared_is_gone(state: FileState) -> None:
         ledger.drop([B.path, "memory/never.json"])
         ledger.mark_due(["x", "y"])
         ledger.settle(["x"])
-        ledger.note("one", "1")
-        ledger.note("two", "2")
-        ledger.note("one", None)
+        ledger.note("problem", "one", {"why": "1"})
+        ledger.note("problem", "two", {"why": "2"})
+        ledger.drop_note("problem", "one")
         assert ledger.known() == {A.path: A._replace(size=11), C.path: C}
-        assert (ledger.due(), ledger.notes()) == (["y"], {"two": "2"})
+        assert (ledger.due(), ledger.notes("problem")) == (["y"], {"two": {"why": "2"}})
         ledger.advance(MirrorProgress(3, "z"))
         ledger.clear()
         assert (ledger.known(), ledger.due(), ledger.progress) == ({}, [], NO_PROGRESS)
-    assert (state.known(), state.due(), state.progress(), state.notes()) == (
+    assert (state.known(), state.due(), state.progress(), state.notes("problem")) == (
         {},
         [],
         NO_PROGRESS,
-        {"two": "2"},
+        {"two": {"why": "2"}},
     )
 
 
@@ -290,7 +290,7 @@ def test_a_file_that_cannot_be_used_is_begun_anew(state: FileState, tmp_path: Pa
 def test_text_that_is_not_utf_8_is_begun_anew(state: FileState, tmp_path: Path, column: str) -> None:
     with state.lock() as ledger:
         ledger.put([A])
-        ledger.note("a", "b")
+        ledger.note("problem", "a", {"why": "b"})
         ledger.mark_due([A.path])
     state.close()
     table, _, name = column.partition(".")
@@ -298,7 +298,7 @@ def test_text_that_is_not_utf_8_is_begun_anew(state: FileState, tmp_path: Path, 
         file.execute(f"UPDATE {table} SET {name} = CAST(x'ff' AS TEXT)")
     file.close()
     for read_all in (
-        lambda state: (state.known(), state.notes(), state.due(), state.progress()),
+        lambda state: (state.known(), state.notes("problem"), state.due(), state.progress()),
         lambda state: read_in_lock(state),
     ):
         again = FileState(tmp_path)
@@ -310,7 +310,7 @@ def test_text_that_is_not_utf_8_is_begun_anew(state: FileState, tmp_path: Path, 
 
 def read_in_lock(state: FileState) -> tuple[object, ...]:
     with state.lock() as ledger:
-        return ledger.known(), ledger.notes(), ledger.due(), ledger.progress
+        return ledger.known(), ledger.notes("problem"), ledger.due(), ledger.progress
 
 
 def test_a_hand_edit_is_imported_although_the_state_of_the_files_is_damaged(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import os
 import shutil
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import MappingProxyType
 
@@ -152,23 +152,29 @@ def set_modes(path: Path) -> None:
 
 
 def _check_leftovers(path: Path) -> Iterator[Finding]:
-    if drafts := _find_abandoned_drafts(path):
-        names = tuple(to_relative_path(file, path) for file in drafts)
-        yield build_finding(
-            "drafts",
-            f"{summarize_names(names, 'unfinished database', 'unfinished databases')} were left by "
-            "a process that was killed; they hold nothing that is not here",
-            names,
-        )
-    others = sorted(file for file in (path / "index").glob("*") if file.name not in (FORMAT, VECTORS.name))
-    if others:
-        names = tuple(to_relative_path(file, path) for file in others)
-        yield build_finding(
-            "other-index",
-            f"room is taken by {summarize_names(names, 'search index', 'search indexes')} of "
-            "another version of Reverie",
-            names,
-        )
+    what = "{} were left by a process that was killed; they hold nothing that is not here"
+    drafts = _find_abandoned_drafts(path)
+    yield from _report("drafts", what, drafts, path, "unfinished database", "unfinished databases")
+    what = "room is taken by {} of another version of Reverie"
+    others = [file for file in (path / "index").glob("*") if file.name not in (FORMAT, VECTORS.name)]
+    yield from _report("other-index", what, others, path, "search index", "search indexes")
+
+
+def _report(
+    code: str, what: str, files: Iterable[Path], path: Path, one: str, several: str
+) -> Iterator[Finding]:
+    """Report files, if there are any.
+
+    Args:
+        code: The code of the finding.
+        what: What is wrong, with `{}` for their number and names.
+        files: The files.
+        path: The memory's folder.
+        one: What one of them is called.
+        several: What several of them are called.
+    """
+    if names := tuple(to_relative_path(file, path) for file in sorted(files)):
+        yield build_finding(code, what.format(summarize_names(names, one, several)), names)
 
 
 def _find_abandoned_drafts(path: Path) -> list[Path]:
@@ -195,22 +201,12 @@ def remove_leftovers(path: Path) -> None:
 
 def _check_database_copies(path: Path) -> Iterator[Finding]:
     """Report copies of the database, about which a person has to decide."""
-    if copies := sorted(file for moved in _MOVED_ASIDE for file in path.glob(moved)):
-        names = tuple(to_relative_path(file, path) for file in copies)
-        yield build_finding(
-            "moved-aside",
-            summarize_names(names, "replaced database is kept", "replaced databases are kept")
-            + ", from before a rebuild or a recovery: they hold what was forgotten or removed since",
-            names,
-        )
-    if backups := sorted(path.glob(_BACKUPS)):
-        names = tuple(to_relative_path(file, path) for file in backups)
-        yield build_finding(
-            "old-backups",
-            f"{summarize_names(names, 'backup', 'backups')} made before an update of Reverie "
-            "are kept; they hold what was forgotten or removed since",
-            names,
-        )
+    what = "{}, from before a rebuild or a recovery: they hold what was forgotten or removed since"
+    copies = (file for moved in _MOVED_ASIDE for file in path.glob(moved))
+    one, several = "replaced database is kept", "replaced databases are kept"
+    yield from _report("moved-aside", what, copies, path, one, several)
+    what = "{} made before an update of Reverie are kept; they hold what was forgotten or removed since"
+    yield from _report("old-backups", what, path.glob(_BACKUPS), path, "backup", "backups")
 
 
 # -- a memory that cannot be opened ------------------------------------------------------------------------

@@ -340,14 +340,14 @@ class Eraser:
             remove_old_indexes(self._folder)
             for backup in find_upgrade_copies(self._folder):
                 backup.unlink(missing_ok=True)
-        if not self._index.scrub():
-            left.append("the search index: another process was writing it all the while")
-        if not self._scrub_vectors():
-            left.append("the vectors: the disk refused it")
-        if not self._scrub_store():
-            left.append(
-                "free space in the database: another process used it all the while, or the role may not"
-            )
+        scrubs = {
+            "the search index: another process was writing it all the while": self._index.scrub,
+            "the vectors: the disk refused it": self._scrub_vectors,
+            "free space in the database: another process used it all the while, or the role may not": (
+                self._scrub_store
+            ),
+        }
+        left += [what for what, scrub in scrubs.items() if not scrub()]
         self._set_cursors({PENDING: "\n".join(left) or None})
         store = unwrap(self._store)
         return (*left, *store.describe_remains()) if isinstance(store, StoreOnServer) else tuple(left)

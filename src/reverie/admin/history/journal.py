@@ -217,11 +217,7 @@ class Journal:
 
     def _extract_named_ids(self, value: Value | None) -> list[str]:
         """Return the ids that a thing names as its sources, and the turns at the places it names."""
-        texts: list[str] = []
-        if isinstance(value, Record):
-            texts = [value.source, *value.references, *value.metadata.values()]
-        elif isinstance(value, Paragraph):
-            texts = [value.source]
+        texts = _list_sources(value)
         named = [name for text in texts for name in _ID.findall(text)]
         for text in texts:
             session, _, place = text.removeprefix(_SESSION).rpartition("#")
@@ -233,9 +229,7 @@ class Journal:
     def _extract_sessions(self, value: Value | None) -> tuple[str, ...]:
         if isinstance(value, Turn):
             return (value.session,)
-        if not isinstance(value, Record):
-            return ()
-        texts = (value.source, *value.references, *value.metadata.values())
+        texts = _list_sources(value) if isinstance(value, Record) else []
         named = [text.removeprefix(_SESSION) for text in texts if text.startswith(_SESSION)]
         return tuple(dict.fromkeys(name.rpartition("#")[0] or name for name in named if name))
 
@@ -245,6 +239,13 @@ class Journal:
             return records[0]
         value = _find_latest_value(self._store.journal(id=id, until=self._until, limit=1, newest_first=True))
         return value if isinstance(value, Record) else None
+
+
+def _list_sources(value: Value | None) -> list[str]:
+    """Return the texts of a thing that may name its sources."""
+    if isinstance(value, Record):
+        return [value.source, *value.references, *value.metadata.values()]
+    return [value.source] if isinstance(value, Paragraph) else []
 
 
 def compute_net_differences(rows: Iterable[JournalEntry]) -> list[Difference]:

@@ -21,9 +21,9 @@ from reverie.admin.transfer.formats.native.jsonl import JsonlWriter
 from reverie.admin.transfer.formats.native.markdown import MarkdownWriter
 from reverie.admin.transfer.items import Skipped
 from reverie.domain.conversation import SessionOverview, Turn
-from reverie.domain.errors import InvalidInput, StoreCorrupt
+from reverie.domain.errors import StoreCorrupt
 from reverie.domain.filter import Filter, parse_values
-from reverie.domain.record import Record
+from reverie.domain.record import Record, validate_choice
 from reverie.domain.scope import EVERY_SCOPE, validate_scope
 from reverie.domain.text.json_values import to_json_object
 from reverie.domain.text.validation import validate_progress
@@ -83,8 +83,7 @@ def export(
     Args:
         at: The time now, which is written into it.
     """
-    if form not in EXPORT_FORMS:
-        raise InvalidInput(f"form is {form!r}: use one of {', '.join(EXPORT_FORMS)}")
+    validate_choice(form, EXPORT_FORMS, name="form")
     every = scope is None or scope == EVERY_SCOPE
     scopes = None if every else tuple(validate_scope(each) for each in parse_values(scope, name="scope"))
     run = _Export(store, scopes, validate_progress(progress))

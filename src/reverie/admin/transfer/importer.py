@@ -9,11 +9,12 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 from reverie.admin.transfer.batch import ImportBatch, SeenItems
 from reverie.admin.transfer.formats import detection, registry
 from reverie.admin.transfer.items import (
+    FORMS,
     Form,
     FoundTurns,
     FoundValue,
@@ -22,7 +23,6 @@ from reverie.admin.transfer.items import (
     Reason,
     Skipped,
     What,
-    validate_form,
 )
 from reverie.domain.change import get_subject
 from reverie.domain.errors import InvalidInput
@@ -80,18 +80,7 @@ class ImportReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Return every field as JSON values."""
-        return to_json_object(
-            self,
-            "form",
-            "dry_run",
-            "records",
-            "sessions",
-            "turns",
-            "pages",
-            "paragraphs",
-            "skipped_by_reason",
-            "skipped",
-        )
+        return to_json_object(self) | {"skipped_by_reason": dict(self.skipped_by_reason)}
 
 
 def take_in(
@@ -118,7 +107,9 @@ def take_in(
         validate_scope(scope)
     if origin is not None:
         validate_choice(origin, ORIGINS, name="origin")
-    detected = detection.detect_format(path) if form is None else validate_form(form)
+    if form is not None:
+        validate_choice(form, FORMS, name="form")
+    detected = detection.detect_format(path) if form is None else cast(Form, form)
     intake = Importer(
         writer=writer,
         source=path.name,
@@ -138,7 +129,6 @@ class Importer:
     Attributes:
         writer: Commits them.
         source: The name of the source.
-        actor: Who is named in the journal.
         reason: The reason in the journal.
         dry_run: Whether to store nothing.
         progress: Receives the number of things processed since its last call.

@@ -14,7 +14,6 @@ from types import MappingProxyType
 from typing import Any, Literal, TypeVar, get_args
 
 from reverie.domain.conversation import SessionState, Turn
-from reverie.domain.errors import InvalidInput
 from reverie.domain.page import Page, Paragraph
 from reverie.domain.record import UNTRUSTED, Origin, Record
 from reverie.domain.text.json_values import to_json_object
@@ -158,11 +157,3 @@ def build_alternative_id(value: Record | Turn | Paragraph, form: str, attempt: i
 def add_source_id(metadata: Mapping[str, str], source_id: str) -> MappingProxyType[str, str]:
     """Return metadata with the id that another program gave."""
     return MappingProxyType({**metadata, SOURCE_ID: source_id})
-
-
-def validate_form(form: str) -> Form:
-    """Return `form` if it names a format that can be imported; raise `InvalidInput` otherwise."""
-    for known in FORMS:
-        if form == known:
-            return known
-    raise InvalidInput(f"form is {form!r}: use one of {', '.join(FORMS)}")

@@ -19,13 +19,13 @@ judgement is counted, not asked.
 from __future__ import annotations
 
 import html
-import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from reverie.admin.transfer import safe_reading
 from reverie.domain.errors import InvalidInput
 from reverie.evals.collections.datasets import DocumentCollection, EvalDocument, EvalQuestion, read_text
 
@@ -187,18 +187,12 @@ def _load_grades(
 
 
 def _read_json_lines(file: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    # Not splitlines(): JSON text may hold U+2028 and its like unescaped.
-    for number, line in enumerate(read_text(file).split("\n"), start=1):
-        if not line.strip():
-            continue
-        place = f"{file}, line {number}"
-        try:
-            value = json.loads(line)
-        except ValueError as error:
-            raise InvalidInput(f"{place}: not JSON ({error}): write one JSON object a line") from None
-        if not isinstance(value, dict):
-            raise InvalidInput(f"{place}: {type(value).__name__} instead of an object")
-        yield place, value
+    with safe_reading.open_file(file) as opened:
+        for number, value in safe_reading.iter_documents(opened):
+            place = f"{file}, line {number}"
+            if isinstance(value, InvalidInput):
+                raise InvalidInput(f"{place}: {value}: write one JSON object a line")
+            yield place, value
 
 
 def _extract_id(line: dict[str, Any], keys: tuple[str, ...], place: str) -> str:

@@ -15,15 +15,16 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import os
 import sqlite3
 import stat
 import threading
 import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from reverie.domain.change import JournalEntry
 from reverie.domain.text.timestamps import to_microseconds
@@ -36,7 +37,7 @@ FILES_DATABASE = "files.db"
 NOTHING_WRITTEN = 1
 """The checksum of no bytes."""
 
-_OURS = (0x52766666, 3)  # `Rvff` in ASCII, and the version; a file of another version is replaced
+_OURS = (0x52766666, 4)  # `Rvff` in ASCII, and the version; a file of another version is replaced
 _TABLES = (
     """
     CREATE TABLE files (
@@ -58,7 +59,14 @@ _TABLES = (
     "CREATE TABLE progress (sequence INTEGER NOT NULL, stamp TEXT NOT NULL)",
     "INSERT INTO progress VALUES (0, '')",
     "CREATE TABLE due (path TEXT PRIMARY KEY) WITHOUT ROWID",
-    "CREATE TABLE notes (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
+    """
+    CREATE TABLE notes (
+        kind TEXT NOT NULL,
+        path TEXT NOT NULL,
+        value TEXT NOT NULL,
+        PRIMARY KEY (kind, path)
+    ) WITHOUT ROWID
+    """,
 )
 _COLUMNS = "path, size, mtime_ns, checksum, pieces"
 _HALF = 0xFFFFFFFF
@@ -68,6 +76,9 @@ _PAUSE_S = 0.001
 _READ_PATIENCE_S = 5.0
 _BROKEN = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT, sqlite3.SQLITE_ERROR}
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+
+NoteKind = Literal["problem", "conflict"]
+"""What a note about a file tells: why it was not imported, or what it conflicts with."""
 
 T = TypeVar("T")
 
@@ -166,10 +177,10 @@ class FileStateReader:
         """Return the paths of files that have to be written, whatever changes next."""
         return [path for (path,) in self._file.execute("SELECT path FROM due ORDER BY path")]
 
-    def notes(self, under: str = "") -> dict[str, str]:
-        """Return the notes whose names begin with `under`, by name."""
-        rows = self._file.execute("SELECT name, value FROM notes ORDER BY name")
-        return {name: value for name, value in rows if name.startswith(under)}
+    def notes(self, kind: NoteKind) -> dict[str, dict[str, Any]]:
+        """Return the notes of a kind by the paths of their files."""
+        rows = self._file.execute("SELECT path, value FROM notes WHERE kind = ? ORDER BY path", (kind,))
+        return {path: json.loads(value) for path, value in rows}
 
     def read_progress(self) -> MirrorProgress:
         """Return the last journal entry that the files show."""
@@ -247,12 +258,14 @@ class LockedFileState(FileStateReader):
         """Remove files from those that are due."""
         self._file.executemany("DELETE FROM due WHERE path = ?", [(path,) for path in paths])
 
-    def note(self, name: str, value: str | None) -> None:
-        """Set a note, such as what is wrong with a file, never content; None removes it."""
-        if value is None:
-            self._file.execute("DELETE FROM notes WHERE name = ?", (name,))
-        else:
-            self._file.execute("INSERT OR REPLACE INTO notes (name, value) VALUES (?, ?)", (name, value))
+    def note(self, kind: NoteKind, path: str, value: Mapping[str, Any]) -> None:
+        """Set a note about a file, such as what is wrong with it, never content."""
+        row = (kind, path, json.dumps(value))
+        self._file.execute("INSERT OR REPLACE INTO notes (kind, path, value) VALUES (?, ?, ?)", row)
+
+    def drop_note(self, kind: NoteKind, path: str) -> None:
+        """Remove a note about a file."""
+        self._file.execute("DELETE FROM notes WHERE kind = ? AND path = ?", (kind, path))
 
     def clear(self) -> None:
         """Remove all records, texts, progress and due files; notes stay."""
@@ -336,9 +349,9 @@ class FileState:
         """Return the last journal entry that the files show."""
         return self._read(FileStateReader.read_progress)
 
-    def notes(self, under: str = "") -> dict[str, str]:
-        """Return the notes whose names begin with `under`, by name."""
-        return self._read(lambda reader: reader.notes(under))
+    def notes(self, kind: NoteKind) -> dict[str, dict[str, Any]]:
+        """Return the notes of a kind by the paths of their files."""
+        return self._read(lambda reader: reader.notes(kind))
 
     def scrub(self) -> bool:
         """Rewrite the database so that nothing erased is left in it, not even in free space or in the log.

@@ -12,10 +12,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any, Generic, TypeVar
+from itertools import takewhile
+from typing import Any, TypeVar
 
+from reverie.domain.change import Change, Value
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import InvalidInput
 from reverie.domain.page import Page, Paragraph
@@ -37,19 +39,6 @@ _MAX_VERSIONS = 1_000
 _V = TypeVar("_V", Record, Page, Turn, SessionState, Paragraph)
 
 
-@dataclass(frozen=True, slots=True)
-class ProgramChange(Generic[_V]):
-    """A change that the program made.
-
-    Attributes:
-        before: The value before; None if it was new.
-        after: The value after; None if it was removed.
-    """
-
-    before: _V | None
-    after: _V | None
-
-
 def list_versions(store: Store, id: str, kind: type[_V]) -> list[_V]:
     """Return the versions of a value in the journal, the newest first, without immediate repetitions."""
     versions: list[_V] = []
@@ -60,22 +49,12 @@ def list_versions(store: Store, id: str, kind: type[_V]) -> list[_V]:
     return versions
 
 
-def list_unseen_changes(store: Store, id: str, kind: type[_V], saved_at: datetime) -> list[ProgramChange[_V]]:
+def list_unseen_changes(store: Store, id: str, kind: type[Value], saved_at: datetime) -> list[Change]:
     """Return the program's changes of a value within `OPEN_FOR` before a file was saved, the newest first."""
-    changes: list[ProgramChange[_V]] = []
-    for entry in store.journal(id=id, newest_first=True, limit=_MAX_VERSIONS):
-        if entry.at < saved_at - OPEN_FOR:
-            break
-        if entry.actor == ACTOR or entry.edit is None:
-            continue
-        before, after = entry.edit.before, entry.edit.after
-        changes.append(
-            ProgramChange(
-                before if isinstance(before, kind) else None,
-                after if isinstance(after, kind) else None,
-            )
-        )
-    return changes
+    entries = store.journal(id=id, newest_first=True, limit=_MAX_VERSIONS)
+    recent = takewhile(lambda entry: entry.at >= saved_at - OPEN_FOR, entries)
+    edits = (entry.edit for entry in recent if entry.actor != ACTOR)
+    return [edit for edit in edits if edit is not None and isinstance(edit.value, kind)]
 
 
 def find_closest_version(versions: Sequence[Record], fields: Mapping[str, Any]) -> Record | None:

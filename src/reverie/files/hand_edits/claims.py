@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from reverie.domain.change import Change
 from reverie.domain.errors import InvalidInput
@@ -79,16 +80,16 @@ class RecordImporter:
         # Files that were known before come first.
         for file in sorted(files, key=lambda each: (each.written is None, each.path)):
             if file.place.form == "record":
-                run.attempt(file, self._parse_record_file)
+                run.attempt(file.at, partial(self._parse_record_file, file))
             elif file.place.form == "episodic":
-                run.attempt(file, self._parse_episodic_file)
+                run.attempt(file.at, partial(self._parse_episodic_file, file))
 
     def import_changes(self) -> None:
         """Import all files that could be parsed."""
         for parsed in self._record_files:
-            self._run.attempt(parsed.file, lambda _, each=parsed: self._import_record_file(each))  # type: ignore[misc]
+            self._run.attempt(parsed.file.at, partial(self._import_record_file, parsed))
         for day in self._episodic_files:
-            self._run.attempt(day.file, lambda _, each=day: self._import_episodic_file(each))  # type: ignore[misc]
+            self._run.attempt(day.file.at, partial(self._import_episodic_file, day))
 
     def import_missing(self, path: str) -> None:
         """Import the deletion of a file: archive its records, unless they stand elsewhere."""

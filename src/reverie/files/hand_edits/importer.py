@@ -12,14 +12,15 @@ that is killed between the store and the state imports the edit once more, to no
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 from reverie.domain.change import Subject
 from reverie.domain.conversation import SessionState, ToolCall, Turn
@@ -27,18 +28,16 @@ from reverie.domain.record import Record
 from reverie.files.disk.atomic import AtomicFolder
 from reverie.files.disk.state import FileRecord, FileState, LockedFileState
 from reverie.files.hand_edits.claims import RecordImporter
-from reverie.files.hand_edits.intake import PROBLEM, ChangedFile, HandEdit, HandEditRun
+from reverie.files.hand_edits.intake import ChangedFile, HandEdit, HandEditRun
 from reverie.files.hand_edits.merge import FEW, is_mass_removal
 from reverie.files.hand_edits.pages import import_log, import_missing_page, import_page, import_session
 from reverie.files.layout import MEMORY, Form, parse_path
 from reverie.files.names import parse_session_id
 from reverie.files.parsing import BrokenFile
-from reverie.files.scan import FolderScan, scan
+from reverie.files.scan import FolderScan, is_within, scan
 from reverie.stores.writer import StoreWriter
 
 _log = logging.getLogger("reverie")
-
-CONFLICT_NOTE = "conflict:"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,9 +135,11 @@ class HandEditImporter:
         """
         chosen = None if paths is None else sorted({path.strip("/") for path in paths})
         found = scan(self._root, self._select_known(self._state, chosen), chosen)
-        notes = self._state.notes()
-        if self._is_old_news(found, notes, chosen):
-            return HandEditReport(problems=_parse_problems(notes, chosen))
+        noted = {
+            path: note for path, note in self._state.notes("problem").items() if _is_chosen(path, chosen)
+        }
+        if self._is_old_news(found, noted, chosen):
+            return HandEditReport(problems=_list_problems(noted))
         with self._state.lock() as ledger:
             found = scan(self._root, self._select_known(ledger, chosen), chosen)
             if chosen is not None and any(path.startswith(f"{MEMORY}/") for path in found.missing):
@@ -147,7 +148,7 @@ class HandEditImporter:
             run = HandEditRun(self._writer, ledger, self._disk)
             self._import(run, found)
             self._record_problems(ledger, run, chosen)
-            self._record_conflicts(ledger, run, found, chosen)
+            self._record_conflicts(ledger, run, found)
         return HandEditReport(
             taken=run.taken,
             problems=list(run.problems.values()),
@@ -158,21 +159,15 @@ class HandEditImporter:
 
     def problems(self) -> list[BrokenFile]:
         """Return the files that could not be imported last time and still exist."""
-        return [
-            each for each in _parse_problems(self._state.notes(PROBLEM), None) if self._is_there(each.path)
-        ]
+        return [each for each in _list_problems(self._state.notes("problem")) if self._is_there(each.path)]
 
     def conflicts(self) -> list[ConflictFile]:
         """Return the conflicts whose files nobody has deleted yet."""
-        found = []
-        for name, text in self._state.notes(CONFLICT_NOTE).items():
-            path, details = name.removeprefix(CONFLICT_NOTE), json.loads(text)
-            if self._is_there(path):
-                conflict = ConflictFile(
-                    path=path, of=details["of"], id=details["id"], fields=tuple(details["fields"])
-                )
-                found.append(conflict)
-        return found
+        return [
+            ConflictFile(path=path, of=note["of"], id=note["id"], fields=tuple(note["fields"]))
+            for path, note in self._state.notes("conflict").items()
+            if self._is_there(path)
+        ]
 
     # -- one run -----------------------------------------------------------------------------------------
 
@@ -193,7 +188,7 @@ class HandEditImporter:
                 run.unfinished.append(file.path)
                 continue
             if (import_file := _IMPORTERS.get(file.place.form)) is not None:
-                run.attempt(file, lambda each, act=import_file: act(run, each))  # type: ignore[misc]
+                run.attempt(file.at, partial(import_file, run, file))
         self._import_missing(run, records, found.missing)
 
     def _import_missing(self, run: HandEditRun, records: RecordImporter, paths: Sequence[str]) -> None:
@@ -211,20 +206,20 @@ class HandEditImporter:
         if len(memories) > FEW and is_mass_removal(len(memories), len(ledger.known(f"{MEMORY}/"))):
             run.report_lost(memories, f"{len(memories)} files are missing in {MEMORY!r}")
             missing = [path for path in missing if not path.startswith(f"{MEMORY}/")]
-        noted = ledger.notes(PROBLEM)
+        noted = ledger.notes("problem")
         for path in missing:
             place = parse_path(path)
             if place is None:
                 ledger.drop([path])
-            elif f"{PROBLEM}{path}" in noted:  # what it said last is in force, and was not deleted
+            elif path in noted:  # what it said last is in force, and was not deleted
                 run.write_again(path, _SUBJECTS[place.form], place.name)
             elif place.form == "session":
                 run.write_again(path, "session", parse_session_id(place.name) or place.name)
                 _log.warning("%s was deleted and is written again: see `reverie forget`", path)
             elif place.form in ("record", "episodic"):
-                run.attempt_missing(path, records.import_missing)
+                run.attempt(path, partial(records.import_missing, path))
             else:
-                run.attempt_missing(path, lambda each: import_missing_page(run, each))
+                run.attempt(path, partial(import_missing_page, run, path))
 
     # -- what is known -----------------------------------------------------------------------------------
 
@@ -241,28 +236,22 @@ class HandEditImporter:
                 known |= state.known(f"{path}/")
         return known
 
-    def _is_old_news(self, found: FolderScan, notes: dict[str, str], chosen: Sequence[str] | None) -> bool:
+    def _is_old_news(
+        self, found: FolderScan, noted: Mapping[str, Mapping[str, Any]], chosen: Sequence[str] | None
+    ) -> bool:
         """Return whether a scan has found nothing new, so that the lock is not needed."""
-        noted = {
-            name for name in notes if name.startswith(PROBLEM) and _is_chosen(name[len(PROBLEM) :], chosen)
-        }
-        listed = {name for name in notes if name.startswith(CONFLICT_NOTE)}
-        if noted != {
-            f"{PROBLEM}{path}" for path in (*found.changed, *found.added, *(o.path for o in found.odd))
-        }:
-            return False
-        conflicts = {f"{CONFLICT_NOTE}{path}" for path in found.conflicts}
-        if not conflicts <= listed or (chosen is None and listed - conflicts):
-            return False
         if found.missing or found.recovered or found.gone:
             return False
-        if not noted:
-            return True
-        now = self._store.sequence()
-        return all(self._is_as_noted(name[len(PROBLEM) :], json.loads(notes[name]), now) for name in noted)
-
-    def _is_as_noted(self, path: str, noted: dict[str, object], now: int) -> bool:
-        return [*self._stat(path), now] == [noted["size"], noted["mtime_ns"], noted["sequence"]]
+        if noted.keys() != {*found.changed, *found.added, *(broken.path for broken in found.odd)}:
+            return False
+        listed, conflicts = set(self._state.notes("conflict")), set(found.conflicts)
+        if not conflicts <= listed or (chosen is None and listed != conflicts):
+            return False
+        now = self._store.sequence() if noted else 0
+        return all(
+            (*self._stat(path), now) == (note["size"], note["mtime_ns"], note["sequence"])
+            for path, note in noted.items()
+        )
 
     def _stat(self, path: str) -> tuple[int, int]:
         try:
@@ -281,32 +270,28 @@ class HandEditImporter:
         self, ledger: LockedFileState, run: HandEditRun, chosen: Sequence[str] | None
     ) -> None:
         """Record the problems, and log each once for every version of a file."""
-        before = ledger.notes(PROBLEM)
+        before = ledger.notes("problem")
         now = self._store.sequence()
-        for name in before:
-            path = name.removeprefix(PROBLEM)
+        for path in before:
             if path not in run.problems and _is_chosen(path, chosen):
-                ledger.note(name, None)
+                ledger.drop_note("problem", path)
         for path, broken in run.problems.items():
             size, mtime_ns = self._stat(path)
             problem = {"why": _remove_quotations(broken.why), "size": size, "mtime_ns": mtime_ns}
-            old = json.loads(before.get(f"{PROBLEM}{path}", "{}"))
-            if {name: old.get(name) for name in problem} != problem:
+            if not problem.items() <= before.get(path, {}).items():
                 _log.warning("not taken in: %s", broken)
-            ledger.note(f"{PROBLEM}{path}", json.dumps(problem | {"sequence": now}))
+            ledger.note("problem", path, problem | {"sequence": now})
 
-    def _record_conflicts(
-        self, ledger: LockedFileState, run: HandEditRun, found: FolderScan, chosen: Sequence[str] | None
-    ) -> None:
+    def _record_conflicts(self, ledger: LockedFileState, run: HandEditRun, found: FolderScan) -> None:
         """Record the new conflicts, and remove those whose files were deleted."""
         for path, about in run.conflicts.items():
-            ledger.note(f"{CONFLICT_NOTE}{path}", json.dumps(about))
-        listed = {name.removeprefix(CONFLICT_NOTE) for name in ledger.notes(CONFLICT_NOTE)}
+            ledger.note("conflict", path, about)
+        listed = ledger.notes("conflict").keys()
         for path in listed:
             if not self._is_there(path):
-                ledger.note(f"{CONFLICT_NOTE}{path}", None)
+                ledger.drop_note("conflict", path)
         for path in set(found.conflicts) - listed:
-            ledger.note(f"{CONFLICT_NOTE}{path}", json.dumps({"of": "", "id": "", "fields": []}))
+            ledger.note("conflict", path, {"of": "", "id": "", "fields": []})
 
 
 def _remove_quotations(why: str) -> str:
@@ -318,14 +303,9 @@ def _is_harmless(quoted: str) -> bool:
     return quoted in _FIELDS or _ID.fullmatch(quoted) is not None
 
 
-def _parse_problems(notes: dict[str, str], chosen: Sequence[str] | None) -> list[BrokenFile]:
-    found = []
-    for name, text in notes.items():
-        path = name.removeprefix(PROBLEM)
-        if path != name and _is_chosen(path, chosen):
-            found.append(BrokenFile(path=path, why=json.loads(text)["why"]))
-    return found
+def _list_problems(noted: Mapping[str, Mapping[str, Any]]) -> list[BrokenFile]:
+    return [BrokenFile(path=path, why=note["why"]) for path, note in noted.items()]
 
 
 def _is_chosen(path: str, chosen: Sequence[str] | None) -> bool:
-    return chosen is None or any(path == each or path.startswith(f"{each}/") for each in chosen)
+    return chosen is None or is_within(path, chosen)

@@ -54,9 +54,6 @@ REBUILDER = "rebuild"
 DELETED = "file deleted by hand"
 """Reason in the journal for a record whose file a person deleted."""
 
-PROBLEM = "problem:"
-"""Prefix of the notes that say what is wrong with a file."""
-
 SAVING_S = 1.0
 """Time after its last change during which a page that has become shorter may be half saved."""
 
@@ -220,15 +217,8 @@ class HandEditRun:
 
     # -- for all forms -----------------------------------------------------------------------------------
 
-    def attempt(self, file: ChangedFile, take: Callable[[ChangedFile], None]) -> None:
-        """Import a file; retry when the store was changed meanwhile. An error becomes a problem."""
-        self._retry_on_conflict(file.at, lambda: take(file))
-
-    def attempt_missing(self, path: str, take: Callable[[str], None]) -> None:
-        """Import the deletion of a file, as `attempt`."""
-        self._retry_on_conflict(path, lambda: take(path))
-
-    def _retry_on_conflict(self, path: str, act: Callable[[], None]) -> None:
+    def attempt(self, path: str, act: Callable[[], None]) -> None:
+        """Import a file or its deletion; retry when the store was changed meanwhile. An error becomes a problem."""
         try:
             self._writer.retrying(lambda _: act(), attempts=_ATTEMPTS)
         except Conflict:

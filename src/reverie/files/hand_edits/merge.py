@@ -26,7 +26,7 @@ from reverie.domain.record import Record, validate_record
 from reverie.domain.similarity.three_way_merge import match_items, merge_values
 from reverie.domain.text import ids
 from reverie.domain.text.ids import NewId
-from reverie.files.hand_edits.base_versions import ProgramChange, normalize_paragraph
+from reverie.files.hand_edits.base_versions import normalize_paragraph
 from reverie.files.layout import build_path, parse_path
 from reverie.files.parsing import (
     Fields,
@@ -114,7 +114,7 @@ def build_placed_record(fields: Fields, *, id: str, base: Record | None, path: s
     return validate_record(theirs)
 
 
-def reconstruct_base(written: _V, fields: Fields, unseen: Sequence[ProgramChange[_V]]) -> _V:
+def reconstruct_base(written: _V, fields: Fields, unseen: Sequence[Change]) -> _V:
     """Return the base version of a file that may have been opened before it was last written.
 
     A field, label or metadata entry may have the value from before a change of the program. Then the person
@@ -218,7 +218,7 @@ def _is_in_day_file(record: Record) -> bool:
 # -- pages and logs ------------------------------------------------------------------------------------------
 
 
-def reconstruct_page_base(written: Page, text: str, unseen: Sequence[ProgramChange[Page]]) -> Page:
+def reconstruct_page_base(written: Page, text: str, unseen: Sequence[Change]) -> Page:
     """Return the base version of a page that may have been opened before it was last written.
 
     A line that the program wrote shortly before and that is missing was not removed by the person. It was, if
@@ -254,7 +254,7 @@ def reconstruct_page_base(written: Page, text: str, unseen: Sequence[ProgramChan
     return replace(written, content="\n".join(began))
 
 
-def _select_unseen_changes(unseen: Sequence[ProgramChange[Page]], text: str) -> Sequence[ProgramChange[Page]]:
+def _select_unseen_changes(unseen: Sequence[Change], text: str) -> Sequence[Change]:
     """Return the changes that are newer than everything of the program's that the text has."""
     lines = set(text.split("\n"))
     for number, change in enumerate(unseen):
@@ -264,8 +264,8 @@ def _select_unseen_changes(unseen: Sequence[ProgramChange[Page]], text: str) -> 
     return unseen
 
 
-def _split_lines(page: Page | None) -> list[str]:
-    return [] if page is None else page.content.split("\n")
+def _split_lines(page: Value | None) -> list[str]:
+    return page.content.split("\n") if isinstance(page, Page) else []
 
 
 def _is_similar(one: str, other: str) -> bool:

@@ -31,24 +31,21 @@ def redact_file(data: bytes, form: Form, redactor: Redactor) -> bytes:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
         return data
-    clean = redactor.text(text) if form in ("page", "log") else _QUOTED.sub(_Strings(redactor), text)
+    if form in ("page", "log"):
+        clean = redactor.text(text)
+    else:
+        clean = _QUOTED.sub(lambda match: _redact_string(match, redactor), text)
     return data if clean == text else clean.encode()
 
 
-class _Strings:
-    """Redactor of a JSON string."""
-
-    def __init__(self, redactor: Redactor) -> None:
-        self._redactor = redactor
-
-    def __call__(self, match: re.Match[str]) -> str:
-        quoted = match.group()
-        before = match.string[max(0, match.start() - _LONGEST_NAME) : match.start()].rstrip()
-        if len(quoted) < _SHORTEST or before.endswith(_NAMES):
-            return quoted
-        try:
-            text = json.loads(quoted)
-        except ValueError:
-            return quoted
-        clean = self._redactor.text(text)
-        return quoted if clean == text else json.dumps(clean, ensure_ascii=False)
+def _redact_string(match: re.Match[str], redactor: Redactor) -> str:
+    quoted = match.group()
+    before = match.string[max(0, match.start() - _LONGEST_NAME) : match.start()].rstrip()
+    if len(quoted) < _SHORTEST or before.endswith(_NAMES):
+        return quoted
+    try:
+        text = json.loads(quoted)
+    except ValueError:
+        return quoted
+    clean = redactor.text(text)
+    return quoted if clean == text else json.dumps(clean, ensure_ascii=False)

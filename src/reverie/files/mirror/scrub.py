@@ -7,14 +7,16 @@ are named. Known and unchanged files are skipped: they have the content of the s
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import get_args
 
 from reverie.domain.text.shingles import PhraseMatcher
 from reverie.files.disk.atomic import DRAFTS
-from reverie.files.disk.state import FileRecord, FileState, LockedFileState
+from reverie.files.disk.state import FileRecord, FileState, LockedFileState, NoteKind
 from reverie.files.layout import MEMORY, SESSIONS, build_session_path, parse_path, parse_recovered_path
 from reverie.files.scan import CONFLICT
 
@@ -158,6 +160,7 @@ def _decode_block(block: bytes, words: Collection[str]) -> Iterator[str]:
 
 def _drop_notes(ledger: LockedFileState, paths: Collection[str], phrases: PhraseMatcher) -> None:
     """Remove the notes about files that were removed, and those that quote erased text."""
-    for name, value in ledger.notes().items():
-        if any(name.endswith(path) for path in paths) or phrases.has_match(value):
-            ledger.note(name, None)
+    for kind in get_args(NoteKind):
+        for path, note in ledger.notes(kind).items():
+            if path in paths or phrases.has_match(json.dumps(note, ensure_ascii=False)):
+                ledger.drop_note(kind, path)

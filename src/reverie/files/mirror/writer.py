@@ -44,7 +44,6 @@ from reverie.files.disk.state import (
 from reverie.files.expected import (
     ExpectedContent,
     is_earlier_version,
-    is_earlier_version_prefix,
     parse_sort_key,
     render_expected_content,
     render_expected_records,
@@ -151,7 +150,8 @@ class MirrorWriter:
             while not report.complete and (batches is None or done < batches):
                 if done:
                     time.sleep(_PAUSE_S)  # others wait for the lock, and must find it free sometimes
-                with self._lock(report) as batch:
+                with self._state.lock() as ledger:
+                    batch = _Batch(self, ledger, report)
                     if not done:
                         batch.check_state()
                     batch.drop_lost_folders()
@@ -166,7 +166,8 @@ class MirrorWriter:
         Call it before hand edits are imported, so that a lost folder does not count as a deletion.
         """
         report = MirrorReport()
-        with self._suppress_errors(report), self._lock(report) as batch:
+        with self._suppress_errors(report), self._state.lock() as ledger:
+            batch = _Batch(self, ledger, report)
             batch.check_state()
             batch.drop_lost_folders()
         self._report_failures(report)
@@ -185,11 +186,6 @@ class MirrorWriter:
             newest = self._store.sequence()
             return max(0, newest - self._state.progress().sequence)
         return newest
-
-    @contextlib.contextmanager
-    def _lock(self, report: MirrorReport) -> Iterator[_Batch]:
-        with self._state.lock() as ledger:
-            yield _Batch(self, ledger, report)
 
     @contextlib.contextmanager
     def _suppress_errors(self, report: MirrorReport) -> Iterator[None]:
@@ -263,7 +259,7 @@ class _Batch:
         elif (
             not data
             or (known is not None and _has_same_content(known, data))
-            or is_earlier_version_prefix(self._store, path, data)
+            or is_earlier_version(self._store, path, data, torn=True)
         ):
             self._disk.remove_draft(draft)
         else:

@@ -10,12 +10,14 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from reverie.domain.category import validate_category
 from reverie.domain.errors import InvalidInput
-from reverie.domain.record import KINDS, LAYERS, LONGEST_LABEL, MOST_LABELS, Kind, Layer
+from reverie.domain.record import LONGEST_LABEL, MOST_LABELS
 from reverie.domain.text.validation import clean_text
+
+_C = TypeVar("_C", bound=str)
 
 _BETWEEN_WORDS = re.compile(r"[_\-\s]+")
 _UNSTORABLE = re.compile(r"[\x00\ud800-\udfff]")
@@ -101,15 +103,10 @@ class ForeignFields:
         except InvalidInput:
             return None
 
-    def kind(self, *names: str) -> Kind | None:
-        """Return a kind, whatever its case; None if Reverie has no such kind."""
+    def choice(self, allowed: Iterable[_C], *names: str) -> _C | None:
+        """Return which of some names a field has, whatever its case; None for none of them."""
         text = self.text(*names).strip().lower()
-        return next((kind for kind in KINDS if kind == text), None)
-
-    def layer(self, *names: str) -> Layer | None:
-        """Return a layer, whatever its case; None if Reverie has no such layer."""
-        text = self.text(*names).strip().lower()
-        return next((layer for layer in LAYERS if layer == text), None)
+        return next((each for each in allowed if each == text), None)
 
 
 def to_text(value: Any) -> str:

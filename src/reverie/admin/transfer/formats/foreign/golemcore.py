@@ -17,7 +17,7 @@ from reverie.admin.transfer.formats import notes
 from reverie.admin.transfer.formats.foreign.fields import ForeignFields
 from reverie.admin.transfer.items import ImportTerms, Item, Skipped, hash_texts
 from reverie.domain.errors import InvalidInput
-from reverie.domain.record import HOME_LAYERS
+from reverie.domain.record import HOME_LAYERS, KINDS, LAYERS
 from reverie.domain.text import timestamps
 
 FORM = "golemcore"
@@ -56,8 +56,8 @@ def parse_item(data: Mapping[str, Any], terms: ImportTerms, *, place: str) -> It
     content = fields.text("content").strip()
     if not content:
         return Skipped(what="record", place=place, why="empty")
-    kind = fields.kind("type", "kind") or "fact"
-    layer = fields.layer("layer") or ("episodic" if fields.text("layer") else HOME_LAYERS[kind])
+    kind = fields.choice(KINDS, "type", "kind") or "fact"
+    layer = fields.choice(LAYERS, "layer") or ("episodic" if fields.text("layer") else HOME_LAYERS[kind])
     created = fields.moment("createdAt", "timestamp") or fields.moment("updatedAt") or terms.now
     updated = max(created, fields.moment("updatedAt") or created)
     days = fields.count("ttlDays", "ttl", default=0)
@@ -88,7 +88,7 @@ def _collect_extra_metadata(fields: ForeignFields) -> dict[str, str]:
     accessed = fields.moment("lastAccessedAt")
     rest = {
         "title": fields.text("title").strip(),
-        "type": "" if fields.kind("type", "kind") else fields.label("type", "kind"),
+        "type": "" if fields.choice(KINDS, "type", "kind") else fields.label("type", "kind"),
         "last_accessed_at": "" if accessed is None else timestamps.format_time(accessed),
     }
     return {name: text for name, text in rest.items() if text}

@@ -62,9 +62,11 @@ def _parse_entity(fields: ForeignFields, terms: ImportTerms, place: str) -> Iter
     if not name:
         yield Skipped(what="record", place=place, why="broken", detail="an entity has no name")
         return
+    tags = (kind,) if kind else ()
+    metadata = {ENTITY: name} | ({ENTITY_TYPE: kind} if kind else {})
     observations = fields.value("observations")
     if observations is None or observations == []:
-        yield _build_entity_item(f"{name}: {kind or 'entity'}", "", (name, kind), terms, place)
+        yield _build_item(f"{name}: {kind or 'entity'}", ("entity", name, ""), tags, metadata, terms, place)
         return
     if not isinstance(observations, list):
         yield Skipped(what="record", place=place, why="broken", detail="its observations are no list")
@@ -77,7 +79,8 @@ def _parse_entity(fields: ForeignFields, terms: ImportTerms, place: str) -> Iter
             yield Skipped(what="record", place=where, why="empty")
         else:
             content = text if _has_name(text, name) else f"{name}: {text}"
-            yield _build_entity_item(content, text, (name, kind), terms, where, observation=text)
+            own = metadata | {OBSERVATION: text}
+            yield _build_item(content, ("entity", name, text), tags, own, terms, where)
 
 
 def _has_name(text: str, name: str) -> bool:
@@ -89,31 +92,11 @@ def _has_name(text: str, name: str) -> bool:
 def _parse_relation(fields: ForeignFields, terms: ImportTerms, place: str) -> Item:
     source, verb, target = fields.label("from"), fields.label("relationType"), fields.label("to")
     if not (source and verb and target):
-        return Skipped(
-            what="record",
-            place=place,
-            why="broken",
-            detail="a relation needs 'from', 'relationType' and 'to'",
-        )
+        detail = "a relation needs 'from', 'relationType' and 'to'"
+        return Skipped(what="record", place=place, why="broken", detail=detail)
     content = f"{source} {verb.replace('_', ' ')} {target}"
     metadata = {FROM: source, RELATION: verb, TO: target}
     return _build_item(content, ("relation", source, verb, target), ("relation",), metadata, terms, place)
-
-
-def _build_entity_item(
-    content: str,
-    text: str,
-    entity: tuple[str, str],
-    terms: ImportTerms,
-    place: str,
-    *,
-    observation: str | None = None,
-) -> Item:
-    name, kind = entity
-    metadata = {ENTITY: name} | ({ENTITY_TYPE: kind} if kind else {})
-    if observation is not None:
-        metadata[OBSERVATION] = observation
-    return _build_item(content, ("entity", name, text), (kind,) if kind else (), metadata, terms, place)
 
 
 def _build_item(

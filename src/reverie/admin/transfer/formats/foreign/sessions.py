@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
+from itertools import chain
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -66,7 +67,7 @@ def read(path: Path, terms: ImportTerms, *, name: str) -> Iterator[Item]:
                 yield Skipped(what="session", place=name, why="empty")
                 return
             about = first[1] if isinstance(first[1], dict) and _is_metadata(first[1]) else {}
-            rest = numbered if about else _prepend_first(first, numbered)
+            rest = numbered if about else chain([first], numbered)
             yield from _SessionReader(name, terms, about).messages(rest)
     except InvalidInput as error:
         yield notes.skip("session", name, error)
@@ -89,11 +90,6 @@ def _add_turn(chat: ConversationBuilder, source_id: str, turn: Mapping[str, Any]
         tool_calls=[build_tool_call(call.id, call.name, call.arguments) for call in calls],
         tool_call_id=turn.get("tool_call_id", ""),
     )
-
-
-def _prepend_first(first: tuple[str, Any], rest: Iterator[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
-    yield first
-    yield from rest
 
 
 def _is_metadata(data: Mapping[str, Any]) -> bool:

@@ -5,13 +5,11 @@ The object is that of `to_dict`. Reading validates every field and names an inva
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, TypeVar
 
 from reverie.admin.transfer.items import What
-from reverie.domain.change import Value, get_subject
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import InvalidInput
 from reverie.domain.page import Page, Paragraph
@@ -27,16 +25,6 @@ VERSION = 1
 _TYPES: tuple[What, ...] = ("record", "turn", "session", "page", "paragraph")
 _LARGEST = 2**53
 _T = TypeVar("_T", Record, Turn, SessionState, Page, Paragraph)
-
-
-def encode_json(value: Any) -> str:
-    """Encode a JSON document on one line, without escaping non-ASCII characters."""
-    return json.dumps(value, ensure_ascii=False, allow_nan=False)
-
-
-def to_document(value: Value) -> dict[str, Any]:
-    """Return a thing as a JSON object with its type."""
-    return {"type": get_subject(value), **value.to_dict()}
 
 
 def build_header(form: str, *, at: datetime) -> dict[str, Any]:

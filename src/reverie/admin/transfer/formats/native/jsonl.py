@@ -13,6 +13,7 @@ It has everything that `to_dict` returns, so importing it gives equal things.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
@@ -29,7 +30,7 @@ from reverie.admin.transfer.items import (
     Item,
     Skipped,
 )
-from reverie.domain.change import Value
+from reverie.domain.change import Value, get_subject
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import InvalidInput
 from reverie.domain.page import Page, Paragraph
@@ -71,10 +72,11 @@ class JsonlWriter:
         self._write({"type": "end", **counts})
 
     def _put(self, value: Value) -> None:
-        self._write(codec.to_document(value))
+        self._write({"type": get_subject(value), **value.to_dict()})
 
     def _write(self, data: dict[str, Any]) -> None:
-        self._file.write(f"{codec.encode_json(data)}\n".encode())
+        text = json.dumps(data, ensure_ascii=False, allow_nan=False)
+        self._file.write(f"{text}\n".encode())
 
 
 def read(path: Path, terms: ImportTerms) -> Iterator[Item]:
