@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
+from typing import Any
 
 from reverie.domain.lazy_regex import LazyRegex
 from reverie.domain.text.calendar_words import MONTHS, SHORT_MONTHS, WEEKDAYS, fold_text, list_latin_words
@@ -143,30 +144,27 @@ def _find_absolute(text: str, folded: str, today: date) -> Iterator[DateMention]
         step = {"next": 1, "last": -1}.get(match["which"] or match["of"] or "", 0)
         day = int(match["nth"] or match["day"])
         if (built := _build_near_day(step, day, today)) is not None:
-            yield DateMention(start=built, end=built, at=match.start(), stop=match.end())
+            yield _build_mention(match, built, built)
 
 
 def _read(match: re.Match[str], text: str, today: date) -> Iterator[DateMention]:
     """Yield what one match means: nothing, a day, a month, a year, or two days that it may mean."""
-    at, stop = match.span()
     if match["month"]:
         if _is_day_of_month(match, text):
             month, day, year = _get_month(match["month"]), match["before"], match["year"]
-            yield from _build(year, month, day, at, stop, today, first=_get_first(match, "first", "before"))
+            yield from _build(match, year, month, day, today, first=_get_first(match, "first", "before"))
     elif match["named"]:
         if _is_month_with_day(match, text):
             begin = _get_first(match, "after", "last") if match["last"] else None
             month, year = _get_month(match["named"]), match["named_year"]
             day = match["last"] if begin else match["after"]
-            yield from _build(year, month, day, at, stop, today, first=begin)
+            yield from _build(match, year, month, day, today, first=begin)
     elif match["alone"]:
         if match["alone"] not in _AMBIGUOUS or match["alone_year"] or _is_month(text, match.start("alone")):
-            yield from _build(match["alone_year"], MONTHS[match["alone"]], None, at, stop, today)
+            yield from _build(match, match["alone_year"], MONTHS[match["alone"]], None, today)
     elif year := match["han_only"] or match["lone"]:
         first = date(int(year), 1, 1)
-        yield DateMention(
-            start=first, end=first.replace(month=12, day=31), at=at, stop=stop, unit="year", firm=False
-        )
+        yield _build_mention(match, first, first.replace(month=12, day=31), unit="year", firm=False)
     else:
         yield from _read_numbers(match, today)
 
@@ -178,25 +176,24 @@ def _get_first(match: re.Match[str], one: str, other: str) -> str | None:
 
 
 def _read_numbers(match: re.Match[str], today: date) -> Iterator[DateMention]:
-    at, stop = match.span()
     if match["iso"]:
         if match["iso_day"] or match["by"] == "-":
-            yield from _build(match["iso"], match["iso_month"], match["iso_day"], at, stop, today)
+            yield from _build(match, match["iso"], match["iso_month"], match["iso_day"], today)
     elif match["one"]:
         one, two = match["one"], match["two"]
-        yield from _build(match["full"], two, one, at, stop, today, exact=True)
+        yield from _build(match, match["full"], two, one, today, exact=True)
         if match["sep"] != "." and one != two:
-            yield from _build(match["full"], one, two, at, stop, today, exact=True)
+            yield from _build(match, match["full"], one, two, today, exact=True)
     elif match["dd"]:
-        yield from _build(None, match["mm"] or match["slash"], match["dd"], at, stop, today, exact=True)
+        yield from _build(match, None, match["mm"] or match["slash"], match["dd"], today, exact=True)
     elif match["han_month"]:
         month, day = parse_han_number(match["han_month"]), match["han_day"]
-        yield from _build(match["han_year"], month, parse_han_number(day) if day else None, at, stop, today)
+        yield from _build(match, match["han_year"], month, parse_han_number(day) if day else None, today)
     else:
         step = _NEAR_MONTHS.get(match["han_near"][0], 0)
         near = _build_near_day(step, int(match["near_day"]), today)
         if near is not None:
-            yield DateMention(start=near, end=near, at=at, stop=stop)
+            yield _build_mention(match, near, near)
 
 
 def _get_month(word: str) -> int:
@@ -236,11 +233,10 @@ def _is_month(text: str, start: int) -> bool:
 
 
 def _build(
+    match: re.Match[str],
     year: str | None,
     month: str | int,
     day: str | int | None,
-    at: int,
-    stop: int,
     today: date,
     *,
     first: str | None = None,
@@ -261,13 +257,18 @@ def _build(
             end = _get_nearest(ends, today)
             begin = _build_day(end.year, number, int(first)) if first else None
             begin = begin if begin is not None and begin < end else end
-            yield DateMention(start=begin, end=end, at=at, stop=stop, yearly=not year)
+            yield _build_mention(match, begin, end, yearly=not year)
             return
         if exact:
             return
     start = _get_nearest([date(one, number, 1) for one in years if 1 <= one <= 9999], today)
     start, end = get_month_bounds(start)
-    yield DateMention(start=start, end=end, at=at, stop=stop, unit="month", yearly=not year, firm=False)
+    yield _build_mention(match, start, end, unit="month", yearly=not year, firm=False)
+
+
+def _build_mention(match: re.Match[str], start: date, end: date, **more: Any) -> DateMention:
+    """Return what the words of a match mean."""
+    return DateMention(start=start, end=end, at=match.start(), stop=match.end(), **more)
 
 
 def _build_day(year: int, month: int, day: int) -> date | None:
@@ -338,7 +339,7 @@ def _find_weekdays(folded: str, today: date) -> Iterator[DateMention]:
         ahead = (weekday - today.weekday()) % 7
         for offset in dict.fromkeys((ahead, ahead - 7)):
             day = shift_day(today, offset)
-            yield DateMention(start=day, end=day, at=match.start(), stop=match.end(), firm=False)
+            yield _build_mention(match, day, day, firm=False)
 
 
 # -- several dates -------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from datetime import date, datetime
 from functools import cache
@@ -73,23 +73,26 @@ def from_json_object(kind: type[T], data: Mapping[str, Any]) -> T:
     Raises:
         InvalidInput: a field is missing or cannot be converted.
     """
+    readers = _list_readers(kind)  # type: ignore[arg-type]
     try:
-        hints = _get_hints(kind)  # type: ignore[arg-type]
-        return kind(**{name: _read(data[name], hint, name) for name, hint in hints.items() if name in data})
+        given = {name: value for name, value in data.items() if name in readers}
+        return kind(**{name: read(given[name]) if (read := readers[name]) else given[name] for name in given})
     except (TypeError, ValueError, AttributeError) as error:
         raise InvalidInput(f"not a {kind.__name__}: {error}") from None
 
 
-_get_hints = cache(get_type_hints)
+@cache
+def _list_readers(kind: type) -> dict[str, Callable[[Any], Any] | None]:
+    """Return what converts each field of a dataclass from its form in JSON; None where that is the same."""
+    return {name: _choose_reader(hint, name) for name, hint in get_type_hints(kind).items()}
 
 
-def _read(value: Any, hint: Any, name: str) -> Any:
-    """Return a field of a dataclass from its form in JSON."""
+def _choose_reader(hint: Any, name: str) -> Callable[[Any], Any] | None:
     inner = get_args(hint)
     if datetime in (hint, *inner):
-        return None if value is None else parse_time(value, name=name)
+        return lambda value: None if value is None else parse_time(value, name=name)
     if get_origin(hint) is tuple:
-        return tuple(each if inner[0] is str else inner[0](**each) for each in value)
+        return tuple if inner[0] is str else lambda values: tuple(inner[0](**each) for each in values)
     if get_origin(hint) is Mapping:
-        return MappingProxyType(dict(value or {}))
-    return float(value) if hint is float and type(value) is int else value
+        return lambda value: MappingProxyType(dict(value or {}))
+    return (lambda value: float(value) if type(value) is int else value) if hint is float else None
