@@ -33,8 +33,6 @@ from collections.abc import Sequence
 from reverie.search.query import ParsedQuery
 from reverie.search.ranking import RankedPassage
 
-__all__ = ["COVERED", "DATED", "FLOOR", "LARGE", "apply_relevance_floor", "compute_floor"]
-
 FLOOR = 0.07
 """Below this relevance of the best hit there is nothing in a memory that is not small. Low, because a search that
 somebody asked for should rather show too much."""

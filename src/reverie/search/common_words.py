@@ -10,8 +10,6 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
-__all__ = ["TABLE", "get_shares"]
-
 TABLE = Path(__file__).with_name("common_words.txt")
 
 

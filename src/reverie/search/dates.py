@@ -27,8 +27,6 @@ from reverie.domain.text.dates import DateMention, find_dates, shift_day
 from reverie.domain.text.relative_dates import get_local_day, parse_dates
 from reverie.domain.text.tokenizer import MONTHS, pack, tokenize_date
 
-__all__ = ["Closeness", "QueryDates", "analyze_dates", "find_query_dates"]
-
 _NEXT = re.compile(
     r"\b(?:next|upcoming|nachste[nrs]?|prochaine?s?|proxim[oa]s?|prossim[oaie])\b|次の|次回|下次|下一"
 )

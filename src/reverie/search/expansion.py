@@ -26,8 +26,6 @@ from reverie.domain.text.tokenizer import STOP_WORDS, stem, tokenize_as
 from reverie.search.query import Alternative, ParsedQuery, QueryTerm
 from reverie.search.word_forms import get_forms
 
-__all__ = ["compute_distance", "expand_query"]
-
 MOST_ALTERNATIVES = 12
 """Alternatives of one word; more only cost time."""
 

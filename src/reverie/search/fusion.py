@@ -14,8 +14,6 @@ from reverie.domain.passage import Passage
 from reverie.domain.record import STANDING
 from reverie.search.ranking import RankedPassage
 
-__all__ = ["FusedPassage", "FusionSettings", "QueryCosines", "fuse"]
-
 _LEAST_DEVIATION = 1e-3
 
 

@@ -20,8 +20,6 @@ from reverie.domain.text.tokenizer import STOP_WORDS, find_language, fold, stem,
 from reverie.search.common_words import get_shares
 from reverie.search.dates import NO_DATES, QueryDates, find_query_dates
 
-__all__ = ["Alternative", "ParsedQuery", "QueryTerm", "parse_query"]
-
 Kind = Literal["word", "whole", "joined", "name", "common"]
 
 #: What a turn is labelled with when nobody gave a name; "user" in a question is a word, not a person.

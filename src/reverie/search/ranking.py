@@ -35,8 +35,6 @@ from reverie.domain.text.tokenizer import pack
 from reverie.search.dates import Closeness
 from reverie.search.query import ParsedQuery, QueryTerm
 
-__all__ = ["RankedPassage", "RankingSettings", "TermStatistics", "compute_relevance", "idf", "rank"]
-
 USER = "user"
 """The speaker of turns whose user has no name."""
 

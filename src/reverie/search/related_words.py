@@ -29,8 +29,6 @@ from pathlib import Path
 from reverie.domain.errors import StoreCorrupt
 from reverie.domain.text.tokenizer import fold
 
-__all__ = ["MAGIC", "SYNONYMS_FILE", "OwnPairs", "RelatedWords", "load_related_words", "parse_pairs"]
-
 MAGIC = b"RELWORD1"
 HEADER = struct.Struct("<8sIII")
 NEIGHBOUR_BYTES = 3

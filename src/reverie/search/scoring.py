@@ -12,8 +12,6 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import NamedTuple
 
-__all__ = ["KIND_BONUS", "Score", "ScoringSettings", "score"]
-
 TIMELESS = frozenset({"turn", "paragraph"})
 """Kinds that do not lose relevance with age: turns, and paragraphs of the history."""
 

@@ -26,23 +26,6 @@ from reverie.domain.text.tokenizer import STOP_WORDS, stem
 from reverie.search.common_words import get_shares
 from reverie.search.hits import Explanation, Hit
 
-__all__ = [
-    "COMPARED",
-    "HEAD",
-    "NOT_HOLDING",
-    "Matched",
-    "RareWords",
-    "SuccessionSettings",
-    "asks_for_past",
-    "is_comparable",
-    "is_later",
-    "is_not_holding",
-    "lacks_number",
-    "measure_pair",
-    "order_by_time",
-    "put_successors_first",
-]
-
 NOT_HOLDING = 0.5
 """What the score of a record counts for that held before, or will hold later."""
 

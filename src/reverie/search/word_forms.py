@@ -8,8 +8,6 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-__all__ = ["TABLE", "get_forms"]
-
 TABLE = Path(__file__).with_name("word_forms.txt")
 
 
