@@ -19,6 +19,8 @@ from reverie.interfaces.http.server import HttpServer
 from tests.interfaces.http.conftest import BASE
 from tests.interfaces.http.test_http_process import serving
 
+NPM_CLIENT = Path(sys.prefix, "share/mem0/node_modules/mem0ai")
+
 
 @pytest.fixture
 def memory() -> Iterator[Memory]:
@@ -50,6 +52,24 @@ def test_every_method_of_the_real_client_works_or_names_what_is_missing(tmp_path
         done = subprocess.run([sys.executable, scene, url], capture_output=True, text=True, timeout=100)
         assert done.returncode == 0, done.stderr
         assert "AsyncMemoryClient done" in done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not NPM_CLIENT.exists(), reason="scripts/install_typescript.sh was not run")
+def test_every_method_of_the_client_from_npm_works_or_names_what_is_missing(tmp_path: Path) -> None:
+    scene = Path(__file__).with_name("mem0_scene.mjs")
+    with serving(tmp_path / "memory", "--compat", "mem0") as served:
+        command = ["node", scene, NPM_CLIENT, f"http://127.0.0.1:{served.port}"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+        assert done.returncode == 0, done.stderr
+        assert "client from npm done" in done.stdout
+
+
+def test_a_user_is_deleted_by_its_name_and_by_its_id(client: TestClient) -> None:
+    for address in ("/v2/entities/user/alice/", "/v1/entities/user/user:alice/"):
+        add(client, "I live in Bergen")
+        assert "restored" in client.delete(address).json()["message"]
+        assert client.delete(address).status_code == 404
 
 
 def test_it_is_served_only_when_asked_for(server: HttpServer) -> None:

@@ -489,10 +489,12 @@ def list_entities(call: Call) -> Any:
     return {"count": len(results), "next": None, "previous": None, "results": results}
 
 
+@OPERATIONS.add("DELETE", "/v1/entities/{kind}/{name:path}/", "write")
 @OPERATIONS.add("DELETE", "/v2/entities/{kind}/{name:path}/", "write")
 def delete_entity(call: Call) -> Any:
     """Archive all memories of a user, an agent, an app or a run."""
-    kind, name = call.path["kind"], call.path["name"]
+    kind = call.path["kind"]
+    name = call.path["name"].removeprefix(f"{kind}:")  # older clients pass the id of the entity
     if kind not in ENTITIES:
         raise NotFound(f"there is no entity of the type {kind!r}: use {', '.join(ENTITIES)}")
     filters = {f"{kind}_id": name}
