@@ -37,7 +37,7 @@ FAILED = "learn.failed"
 ACTOR = "rules"
 """Actor of what is learned in the journal."""
 
-CONFIDENCE: Mapping[str, tuple[float, float]] = MappingProxyType(
+CONFIDENCE: Mapping[Kind, tuple[float, float]] = MappingProxyType(
     {
         "preference": (0.85, 0.6),
         "decision": (0.85, 0.6),
@@ -50,16 +50,6 @@ CONFIDENCE: Mapping[str, tuple[float, float]] = MappingProxyType(
 """Confidence of a sentence of the owner's, and of the assistant's. What the owner wants is for the owner to
 say; that something failed, or how it was mended, the assistant knows as well. From .75 on it is promoted."""
 
-_KINDS: Mapping[str, Kind] = MappingProxyType(
-    {
-        "preference": "preference",
-        "decision": "decision",
-        "constraint": "constraint",
-        "fact": "fact",
-        "fix": "fix",
-        "failure": "failure",
-    }
-)
 SHORTEST_SUMMARY = 100
 """Characters that the last answer must exceed to stand for its session (agentkit)."""
 
@@ -211,15 +201,14 @@ class RuleLearner:
         for turn in (*exchange.asked, exchange.answer):
             is_owner = turn.role == "user"
             for sentence in rules.split_sentences(_extract_own_text(turn)):
-                kinds: tuple[str, ...] = rules.match_rules(
-                    sentence, speaker="user" if is_owner else "assistant"
-                )
-                kinds = tuple(name for name in CONFIDENCE if name in kinds)
+                stated = rules.match_rules(sentence, speaker="user" if is_owner else "assistant")
+                kinds: tuple[Kind, ...] = tuple(kind for kind in CONFIDENCE if kind in stated)
                 if not rules.is_self_contained(sentence) or (is_owner and rules.is_doubtful(sentence)):
                     kinds = ()
                 if not kinds and is_owner and not exchange.saved:
                     sentence = rules.strip_question(sentence)
-                    kinds = tuple(filter(None, (rules.match_statement(sentence),)))
+                    statement = rules.match_statement(sentence)
+                    kinds = () if statement is None else (statement,)
                 if not kinds or rules.is_likely_secret(sentence):
                     continue
                 named = self._extract_tags_and_references(sentence)
@@ -227,11 +216,11 @@ class RuleLearner:
                     turn,
                     NewRecord(
                         content=rules.strip_greeting(sentence),
-                        kind=_KINDS[kinds[0]],
+                        kind=kinds[0],
                         layer="episodic",
                         tags=(*kinds[1:], *named[0]),
                         confidence=CONFIDENCE[kinds[0]][0 if is_owner else 1],
-                        importance=rules.rate_importance(sentence, _KINDS[kinds[0]]),
+                        importance=rules.rate_importance(sentence, kinds[0]),
                         source=_build_source(turn),
                         references=(turn.id, *named[1]),
                         origin=turn.origin if is_owner else _determine_origin(exchange),
@@ -333,7 +322,7 @@ class RuleLearner:
 
     def _find_statement(self, scope: str, sentence: str) -> Record | None:
         """Return the record that has a sentence already as what it states."""
-        prints = (ids.compute_fingerprint(kind, sentence.strip()) for kind in _KINDS.values())
+        prints = (ids.compute_fingerprint(kind, sentence.strip()) for kind in CONFIDENCE)
         return next((known for each in prints if (known := self._store.record_like(scope, each))), None)
 
     def _save_summary(self, turn: Turn, before: str, *, origin: Origin) -> SaveResult | None:
