@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any, Protocol
+from typing import Any
 
 from reverie.consolidation.passes.headlines import REFUSED, HeadlineProposal, HeadlineWriter
 from reverie.consolidation.passes.infer import PERMISSION
@@ -25,6 +25,7 @@ from reverie.consolidation.planning.signals import BAD, Signal, format_signals
 from reverie.consolidation.planning.similar_records import SimilarRecords
 from reverie.domain.category import ANTI_PATTERNS
 from reverie.domain.record import UNTRUSTED, Record
+from reverie.domain.similarity.deduplication import find_duplicate_groups
 from reverie.domain.similarity.specifics import extract_specifics
 from reverie.domain.text import validation
 from reverie.domain.text.escaping import escape_line
@@ -65,32 +66,11 @@ _READ: Mapping[str, Any] = {**SCHEMA, "properties": {**_LISTS, "toDelete": _LIST
 """The schema by which answers are read: the prompts of RockBot ask for `toDelete`."""
 
 
-class Fold(Protocol):
-    """Group of records that say the same."""
-
-    @property
-    def duplicates(self) -> Sequence[Record]:
-        """Records that are archived."""
-        ...
-
-    @property
-    def into(self) -> Record:
-        """Record that stays, before the change."""
-        ...
-
-    @property
-    def after(self) -> Record:
-        """Record that stays, after the change."""
-        ...
-
-
-def merge(view: PassInput, folds: Iterable[Fold] = (), signals: Sequence[Signal] = ()) -> Flow[Plan]:
+def merge(view: PassInput, signals: Sequence[Signal] = ()) -> Flow[Plan]:
     """Fold duplicates, end outdated headlines, and take what a model proposes.
 
     Args:
         view: What there is.
-        folds: Which of the records say the same by form
-            (`reverie.domain.similarity.deduplication.find_duplicate_groups`).
         signals: What tells how well it went since the last cycle; the bad ones may stand behind an
             anti-pattern.
     """
@@ -101,8 +81,8 @@ def merge(view: PassInput, folds: Iterable[Fold] = (), signals: Sequence[Signal]
         return draft.plan(skipped="nothing has changed since the last cycle")
     writer = HeadlineWriter(view, draft)
     changed = view.changed | writer.end_outdated()
-    for fold in folds:
-        draft.fold(fold.duplicates, into=fold.into, after=fold.after)
+    for group in find_duplicate_groups(view.records, view.changed):
+        draft.fold(group)
     left: list[str] = []
     scopes = {record.scope for record in fresh} | {signal.scope for signal in bad}
     for scope in sorted(scopes):

@@ -167,6 +167,14 @@ def to_ids(value: Any) -> list[str]:
     return list(dict.fromkeys(name for word in words if (name := word.strip("[]()<>`'\"#."))))
 
 
+def iter_numbered(value: Any, key: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """Yield the objects in a list that have a number under a key, with the number."""
+    for each in value if isinstance(value, list) else ():
+        number = to_text(each.get(key)) if isinstance(each, Mapping) else ""
+        if number.isdecimal():
+            yield int(number), each
+
+
 # -- the shape of an answer ------------------------------------------------------------------------------
 
 
