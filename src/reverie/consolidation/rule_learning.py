@@ -290,6 +290,7 @@ class RuleLearner:
 
     def _collect_insights(self, turns: Iterable[Turn], tooled: Collection[str]) -> list[NewRecord]:
         from reverie.consolidation import rules
+        from reverie.consolidation.passes.digest import TRIGGER
 
         notes: dict[str, NewRecord] = {}
         for turn in turns:
@@ -297,7 +298,7 @@ class RuleLearner:
                 continue
             for sentence in rules.split_sentences(_extract_own_text(turn)):
                 is_question = sentence.endswith("?")
-                if is_question or not _has_importance_word(sentence) or rules.is_likely_secret(sentence):
+                if is_question or not TRIGGER.search(sentence) or rules.is_likely_secret(sentence):
                     continue
                 if not rules.is_self_contained(sentence) or self._find_statement(turn.scope, sentence):
                     continue
@@ -373,13 +374,14 @@ class _Echo:
 
     def __init__(self, injected: Sequence[str], turns: Sequence[Turn], exchange: _Exchange) -> None:
         from reverie.consolidation import rules
+        from reverie.domain.similarity.comparison import compute_key
 
         earlier = [turn for turn in turns if turn.position < exchange.answer.position]
         of_others = [turn.content for turn in earlier if turn.role != "user"]
         before_answer = [turn.content for turn in earlier if turn.role in {"user", "tool"}]
         sentences = [sentence for text in of_others for sentence in rules.split_sentences(text)]
-        self._keys = {_normalize_text(text) for text in (*injected, *sentences)}
-        self._keys |= {_normalize_text(part) for text in injected for part in rules.split_sentences(text)}
+        self._keys = {compute_key(text) for text in (*injected, *sentences)}
+        self._keys |= {compute_key(part) for text in injected for part in rules.split_sentences(text)}
         self._before = [
             words
             for text in (
@@ -391,26 +393,14 @@ class _Echo:
 
     def repeats(self, turn: Turn, sentence: str) -> bool:
         """Whether a sentence of a turn is a repetition."""
-        if _normalize_text(sentence) in self._keys:
+        from reverie.domain.similarity.comparison import compute_key
+
+        if compute_key(sentence) in self._keys:
             return True
         words = _extract_content_words(sentence)
         if turn.role == "user" or not words:
             return False
         return any(len(words & earlier) >= _LEAST_SHARED * len(words) for earlier in self._before)
-
-
-def _has_importance_word(sentence: str) -> bool:
-    """Whether a sentence has one of agentkit's words of importance."""
-    from reverie.consolidation.passes.digest import TRIGGERS
-
-    return re.search(rf"\b(?:{'|'.join(TRIGGERS)})\b", sentence, re.IGNORECASE) is not None
-
-
-def _normalize_text(text: str) -> str:
-    """Return a key that is equal for texts in the same words."""
-    from reverie.domain.similarity.comparison import compute_keys, normalize_cached
-
-    return compute_keys(normalize_cached(text))[0]
 
 
 def _extract_content_words(text: str) -> frozenset[str]:

@@ -20,6 +20,7 @@ from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.page import HISTORY, MEMORY, Page
 from reverie.domain.similarity.three_way_merge import merge_text
+from reverie.domain.text.validation import validate_count
 from reverie.settings import Settings
 from reverie.stores.protocol import Store
 
@@ -79,8 +80,8 @@ class WindowReader:
             NotFound: there is no such session.
             InvalidInput: `keep` is negative, or a session with a scope would get onto the pages.
         """
-        if keep is not None and (isinstance(keep, bool) or not isinstance(keep, int) or keep < 0):
-            raise InvalidInput(f"keep is {keep!r}: it is a whole number from 0")
+        if keep is not None:
+            validate_count(keep, name="keep", least=0)
         state = self._store.session(session)
         if state is None:
             raise NotFound(f"there is no session {session!r}: `reverie sessions` lists them")

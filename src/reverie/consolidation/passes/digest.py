@@ -20,12 +20,11 @@ from reverie.consolidation.planning.page_patch import (
     CHANGES_SCHEMA,
     LineChange,
     PagePatch,
-    label_turns,
     parse_changes,
 )
 from reverie.consolidation.planning.questions import ask_in_parts, build_question, build_repair_question
 from reverie.consolidation.planning.reply_parsing import UnusableReply, parse_answer, to_text
-from reverie.consolidation.planning.transcript import format_transcript
+from reverie.consolidation.planning.transcript import format_labelled, label_turns, split_sentences
 from reverie.consolidation.planning.verification import verify_claims
 from reverie.domain.change import Change
 from reverie.domain.conversation import Turn
@@ -55,14 +54,12 @@ _LONGEST_PARAGRAPH = 4_000
 _LONGEST_HEADLINE = 160
 _MOST_SENTENCES = 3
 
-TRIGGERS = (
-    "decided", "conclusion", "important", "remember", "note that", "key insight", "learned that",
-    "will use", "should use", "agreed",
-)  # fmt: skip
+TRIGGER = re.compile(
+    r"\b(?:decided|conclusion|important|remember|note that|key insight|learned that|will use|should use|agreed)\b",
+    re.IGNORECASE,
+)
 """Words of sentences that are worth keeping (agentkit's session consolidation)."""
 
-_TRIGGER = re.compile(rf"\b(?:{'|'.join(TRIGGERS)})\b", re.IGNORECASE)
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 _STAMP = re.compile(r"\[?\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}(?::\d{2})?\]?:?\s*")
 SCHEMA = build_object(history_entry=TEXT, changes=CHANGES_SCHEMA)
 
@@ -77,10 +74,9 @@ def digest(view: PassInput, window: WindowInput) -> Flow[Plan]:
     if window.is_short:
         return view.build_plan(NAME, skipped="no turn is due to leave the window")
     older = window.older
-    spoken = [turn for turn in older if format_transcript([turn], longest=LONGEST_MESSAGE)]
-    if not spoken:
+    labels = label_turns(older)
+    if not labels:
         return view.build_plan(NAME, steps=(window.move(),))
-    labels = label_turns(spoken)
     page = _get_notes(window)
 
     def begin_patch() -> PagePatch:
@@ -133,9 +129,9 @@ def build_headline(turns: Sequence[Turn]) -> str:
     first = next((turn for turn in said if turn.role == "user"), said[0] if said else None)
     parts = [f"{len(said)} messages"]
     if first is not None:
-        parts[0] += f", beginning with “{_cut(_split_sentences(first.content)[0])}”"
+        parts[0] += f", beginning with “{_cut((split_sentences(first.content) or [''])[0])}”"
     stated = (
-        sentence for turn in said for sentence in _split_sentences(turn.content) if _TRIGGER.search(sentence)
+        sentence for turn in said for sentence in split_sentences(turn.content) if TRIGGER.search(sentence)
     )
     parts += [_cut(sentence) for sentence in list(dict.fromkeys(stated))[:_MOST_SENTENCES]]
     return " ".join(part if part.endswith((".", "!", "?", "…")) else f"{part}." for part in parts)
@@ -157,9 +153,7 @@ def stamp_paragraph(text: str, at: datetime) -> str:
 def _build_request(
     view: PassInput, patch: PagePatch, names: Sequence[str], labels: Mapping[str, Turn]
 ) -> ModelRequest:
-    turns = [labels[name] for name in names]
-    by_id = {labels[name].id: name for name in names}
-    conversation = format_transcript(turns, longest=LONGEST_MESSAGE, labels=by_id)
+    conversation = format_labelled(labels, names, longest=LONGEST_MESSAGE)
     text = view.fill_prompt(PROMPT, memory=patch.format_lines(), conversation=conversation)
     return build_question(text, purpose=NAME, schema=SCHEMA, answer_tokens=MOST_TOKENS)
 
@@ -207,7 +201,7 @@ def _select_said(entry: str, older: Sequence[Turn]) -> str:
     known = extract_specifics("\n".join(turn.content for turn in older))
     stamps = {f"{turn.at:%Y-%m-%d}" for turn in older}
     kept = []
-    for sentence in _split_sentences(_STAMP.sub("", entry)):
+    for sentence in split_sentences(_STAMP.sub("", entry)):
         said = extract_specifics(sentence)
         new = (said.numbers - known.numbers - stamps) | (said.addresses - known.addresses)
         is_said = all(f" {value.casefold()} " in known.wording for value in new)
@@ -248,11 +242,6 @@ def _get_notes(window: WindowInput) -> str:
 def _has_tool_source(older: Sequence[Turn]) -> bool:
     """Whether something of what is told rests on what tools, the web or an import said."""
     return any(turn.origin in UNTRUSTED for turn in older if turn.role != "tool")
-
-
-def _split_sentences(text: str) -> list[str]:
-    found = [" ".join(part.split()) for part in _SENTENCE_END.split(validation.clean_text(text))]
-    return [part for part in found if part] or [""]
 
 
 def _cut(text: str) -> str:

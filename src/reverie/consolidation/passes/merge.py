@@ -7,7 +7,7 @@ away: its records stay live. One request never shows two scopes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -20,7 +20,13 @@ from reverie.consolidation.planning.inputs import PassInput
 from reverie.consolidation.planning.nightly_requests import LATER
 from reverie.consolidation.planning.plan_builder import PlanBuilder
 from reverie.consolidation.planning.questions import build_question
-from reverie.consolidation.planning.reply_parsing import UnusableReply, parse_answer, to_text, to_texts
+from reverie.consolidation.planning.reply_parsing import (
+    UnusableReply,
+    iter_objects,
+    parse_answer,
+    to_text,
+    to_texts,
+)
 from reverie.consolidation.planning.signals import BAD, Signal, format_signals
 from reverie.consolidation.planning.similar_records import SimilarRecords
 from reverie.domain.category import ANTI_PATTERNS
@@ -181,7 +187,7 @@ def _take(
         draft.fail(str(error))
         return
     headlines: list[HeadlineProposal] = []
-    for proposal in _iter_objects(answer.get("merge")):
+    for proposal in iter_objects(answer.get("merge")):
         sources = to_texts(proposal.get("sources") or proposal.get("sourceIds"))
         if not _has_hidden_record(draft, f"a headline over {', '.join(sources)}", sources, hidden):
             fields = {
@@ -191,11 +197,11 @@ def _take(
             }
             headlines.append(writer.propose(sources, to_text(proposal.get("content")), **fields))
     yield from writer.write(headlines)
-    for proposal in _iter_objects(answer.get("archive") or answer.get("toDelete"), key="id"):
+    for proposal in iter_objects(answer.get("archive") or answer.get("toDelete"), key="id"):
         name = to_text(proposal.get("id"))
         if not _has_hidden_record(draft, f"archive {name}", [name], hidden):
             draft.archive(name, why=to_text(proposal.get("why")) or "noise")
-    for proposal in _iter_objects(answer.get("refile")):
+    for proposal in iter_objects(answer.get("refile")):
         name = to_text(proposal.get("id"))
         if _has_hidden_record(draft, f"refile {name}", [name], hidden):
             continue
@@ -205,7 +211,7 @@ def _take(
             tags=_limit_tags(to_texts(proposal.get("tags"))) or None,
             why=to_text(proposal.get("why")),
         )
-    for proposal in _iter_objects(answer.get("anti_patterns")):
+    for proposal in iter_objects(answer.get("anti_patterns")):
         _learn(view, draft, proposal, scope, signals)
 
 
@@ -265,15 +271,6 @@ def _learn(
         sources=evidence,
         why=", ".join(dict.fromkeys(known[name].kind.replace("_", " ") for name in evidence)),
     )
-
-
-def _iter_objects(value: Any, *, key: str = "") -> Iterator[Mapping[str, Any]]:
-    """Yield the objects in a list. A bare text counts as the object with that `key`."""
-    for each in value if isinstance(value, list) else [] if value is None else [value]:
-        if isinstance(each, Mapping):
-            yield each
-        elif key and isinstance(each, str):
-            yield {key: each}
 
 
 # -- what is shown ---------------------------------------------------------------------------------------
