@@ -31,13 +31,12 @@ from reverie.consolidation.planning.reply_parsing import (
     to_texts,
 )
 from reverie.consolidation.planning.signals import Signal, format_signals
-from reverie.consolidation.planning.transcript import split_sentences
+from reverie.consolidation.planning.transcript import compute_key, split_sentences
 from reverie.consolidation.planning.verification import Claim, format_evidence, verify_claims
 from reverie.consolidation.rules.patterns import PatternFile
 from reverie.domain.category import USER_PREFERENCES, is_within_category
 from reverie.domain.conversation import Turn
 from reverie.domain.record import PROPOSAL, UNTRUSTED, Record
-from reverie.domain.similarity.comparison import compute_key
 from reverie.domain.similarity.grounding import extract_content
 from reverie.domain.text import validation
 from reverie.domain.text.escaping import escape_line, unquoted_text

@@ -20,12 +20,11 @@ from reverie.consolidation.planning.inputs import PassInput, WindowInput
 from reverie.consolidation.planning.page_patch import cite_turns
 from reverie.consolidation.planning.questions import ask_in_parts, build_question
 from reverie.consolidation.planning.reply_parsing import UnusableReply, iter_objects, parse_answer, to_text
-from reverie.consolidation.planning.transcript import format_labelled, label_turns
+from reverie.consolidation.planning.transcript import compute_key, format_labelled, label_turns
 from reverie.domain.category import validate_category
 from reverie.domain.conversation import Turn
 from reverie.domain.errors import InvalidInput
 from reverie.domain.record import KINDS, STANDING, UNTRUSTED, Kind, Record
-from reverie.domain.similarity.comparison import compute_key
 from reverie.domain.similarity.grounding import (
     Evidence,
     collect_evidence,

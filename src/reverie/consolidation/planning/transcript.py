@@ -1,4 +1,4 @@
-"""Transcript of a conversation for a model: one line a turn, without the results of tools."""
+"""Transcript of a conversation for a model: one line a turn, without the results of tools; sentences and their keys."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from reverie.domain.conversation import Turn
+from reverie.domain.similarity.comparison import compute_keys, normalize_cached
 from reverie.domain.text.escaping import escape_line
 from reverie.domain.text.validation import clean_text
 
@@ -56,3 +57,8 @@ def split_sentences(text: str) -> list[str]:
     """Return the sentences and lines of a text, each with single spaces."""
     parts = (" ".join(part.split()) for part in _SENTENCE_END.split(clean_text(text)))
     return [part for part in parts if part]
+
+
+def compute_key(text: str) -> str:
+    """Return the key that only texts in the same words share."""
+    return compute_keys(normalize_cached(text))[0]

@@ -347,11 +347,6 @@ def _protect_unpaired_stars(plain: str) -> str:
     return plain if has_paired_stars(plain) else _STAR.sub("∗", plain)
 
 
-def compute_key(text: str) -> str:
-    """Return the key that only texts in the same words share."""
-    return compute_keys(normalize_cached(text))[0]
-
-
 def compute_keys(reading: NormalizedText) -> tuple[str, ...]:
     """Return keys that any two texts share of which one repeats the other. They find repetitions quickly.
 
