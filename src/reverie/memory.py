@@ -419,16 +419,19 @@ class Memory(ScopedMemory):
         return writer
 
     def _create_worker(self) -> Worker:
-        from reverie.consolidation.factory import create_worker  # here: a search needs no passes
+        from reverie.consolidation.cycle import ConsolidationCycle  # here: a search needs no passes
+        from reverie.consolidation.worker import Worker
+        from reverie.llm.protocol import resolve_model
 
-        return create_worker(
+        cycle = ConsolidationCycle(
             self._parts.writer,
             settings=self.settings,
-            model=self._model,
+            model=resolve_model(self._model),
             profile=None if self._profile is None else self._profile.folder,
             plan_records=self._parts.records.planned,
-            conclude=self._parts.learner.consolidate,
         )
+        conclude = self._parts.learner.consolidate
+        return Worker(self._parts.writer, cycle, settings=self.settings, conclude=conclude)
 
     def _publish(self, rows: Sequence[JournalEntry]) -> None:
         """Tell the index and the files what has just been committed."""

@@ -11,7 +11,7 @@ import pytest
 from evaluation.measures.scripted_verifier import answer_check
 
 from reverie import Memory
-from reverie.consolidation.planning.nightly_requests import LATER, MOST_A_NIGHT, NightlyRequests
+from reverie.consolidation.planning.nightly_requests import LATER, MOST_A_NIGHT, limit_requests
 from reverie.consolidation.planning.questions import VERIFY, build_question
 from reverie.llm.messages import ModelFailure, ModelReply, ModelRequest
 from reverie.settings import Settings
@@ -84,10 +84,10 @@ def test_the_last_request_of_a_scope_verifies() -> None:
     def ask(request: ModelRequest) -> ModelReply | ModelFailure:
         return ModelReply(text=request.purpose)
 
-    night = NightlyRequests(ask)
+    ask_within_limit = limit_requests(ask)
     merge, verify = (
         build_question("", purpose=purpose, scope="ann", schema={}, answer_tokens=1)
         for purpose in ("merge", VERIFY)
     )
-    replies = [night.ask(request) for request in (merge, merge, merge, verify, verify)]
+    replies = [ask_within_limit(request) for request in (merge, merge, merge, verify, verify)]
     assert [reply == LATER for reply in replies] == [False, False, True, False, True]

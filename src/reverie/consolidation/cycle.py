@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
+from typing import Self
 
 from reverie.consolidation.gatherer import ACTOR, InputGatherer
 from reverie.consolidation.passes.extract import Extraction
@@ -20,10 +21,10 @@ from reverie.consolidation.passes.merge import NOISE
 from reverie.consolidation.passes.remember import HELD, Remembered
 from reverie.consolidation.passes.verify import Verified
 from reverie.consolidation.plan import Plan, PlanStep
-from reverie.consolidation.planning.driver import NO_MODEL, Flow, run_pass, run_together
+from reverie.consolidation.planning.driver import NO_MODEL, Ask, Flow, run_pass, run_together
 from reverie.consolidation.planning.inputs import PassInput, build_cursor_name
-from reverie.consolidation.planning.nightly_requests import LATER, NightlyRequests
-from reverie.consolidation.planning.plan_combination import build_skipped_plan, combine_plans
+from reverie.consolidation.planning.nightly_requests import LATER, limit_requests
+from reverie.consolidation.planning.plan_combination import combine_plans
 from reverie.consolidation.registry import DREAM, PASSES, VERIFIED, Pass
 from reverie.consolidation.waiting_plans import drop_rejected
 from reverie.consolidation.windows import WindowKind, WindowReader
@@ -49,9 +50,6 @@ from reverie.stores.telemetry import ask_model, trace_workflow
 from reverie.stores.writer import StoreWriter
 
 _log = logging.getLogger("reverie")
-
-Ask = Callable[[ModelRequest], ModelReply | ModelFailure]
-"""What asks the model."""
 
 ALL = "dream"
 """Name of all passes of a dream together."""
@@ -100,6 +98,11 @@ class PassOutcome:
     error: str = ""
     plan: Plan | None = None
     batch: int | None = None
+
+    @classmethod
+    def from_error(cls, name: str, at: datetime, error: Exception) -> Self:
+        """Return the outcome of a pass that an error ended."""
+        return cls(name=name, at=at, state="failed", why=str(error), error=type(error).__name__)
 
 
 class ConsolidationCycle:
@@ -170,7 +173,7 @@ class ConsolidationCycle:
         if session is not None:
             window = self.windows.read(session, registered.name, keep=keep)
             if off := self._explain_off(registered):
-                return build_skipped_plan(self._gatherer.gather_basics(), registered.name, off)
+                return self._gatherer.gather_basics().build_plan(registered.name, skipped=off)
             view = self._gatherer.gather_session(registered, window)
             return run_pass(self._build(registered, view), self.ask)
         if output is not None:
@@ -180,7 +183,7 @@ class ConsolidationCycle:
 
     def _plan_dream(self) -> Plan:
         plans: list[Plan] = []
-        ask = NightlyRequests(self.ask).ask
+        ask = limit_requests(self.ask)
         for names in (DREAM[: DREAM.index(VERIFIED[0])], VERIFIED, DREAM[DREAM.index(VERIFIED[-1]) + 1 :]):
             planned = [change for plan in plans for change in plan.edits]
             plans += self._plan_together(names, ask if names == VERIFIED else self.ask, planned)
@@ -219,13 +222,13 @@ class ConsolidationCycle:
         """
         off = registered.explain_off(self._settings, has_model=self.model is not None)
         if off and registered.without_model:
-            return build_skipped_plan(self._gatherer.gather_basics(), registered.name, off)
+            return self._gatherer.gather_basics().build_plan(registered.name, skipped=off)
         news = self._gatherer.gather_news(registered)
         if not registered.without_model and not news.concerns(registered):
             nothing = "nothing has changed since the last cycle"
-            return build_skipped_plan(self._gatherer.gather_basics(), registered.name, nothing)
+            return self._gatherer.gather_basics().build_plan(registered.name, skipped=nothing)
         if off:
-            plan = build_skipped_plan(self._gatherer.gather_basics(), registered.name, off)
+            plan = self._gatherer.gather_basics().build_plan(registered.name, skipped=off)
         else:
             plan = yield from self._build(registered, self._gatherer.gather(registered, news, planned))
             plan = drop_rejected(plan, self._store)
@@ -261,10 +264,8 @@ class ConsolidationCycle:
         ]
         why = f"the output of {view.step or 'a step'}"
         steps = tuple(PlanStep(edit=change, why=why) for change in self._plan_records(records))
-        return Plan(
-            id=view.new_id(),
-            name="extract",
-            made_at=view.now,
+        return view.build_plan(
+            "extract",
             steps=steps,
             notes=(extraction.note,) if extraction.note else (),
             skipped="" if steps else extraction.note or "nothing in it is worth keeping",
@@ -287,10 +288,8 @@ class ConsolidationCycle:
                 edit = Change(before=record, after=after)
                 steps.append(PlanStep(edit=edit, why=why, sources=(record.id,)))
         end = {build_remembered_cursor(view.window.state.id): str(view.window.start)}
-        return Plan(
-            id=view.new_id(),
-            name="remember",
-            made_at=view.now,
+        return view.build_plan(
+            "remember",
             steps=tuple(steps),
             refused=found.refused,
             skipped="" if steps or found.failed else "nothing in it is worth keeping",
@@ -345,7 +344,7 @@ class ConsolidationCycle:
         """
         names = list(names)
         made: dict[str, Plan] = {}
-        ask = NightlyRequests(self.ask).ask
+        ask = limit_requests(self.ask)
         with trace_workflow(self._settings, "reverie.dream"), self._gatherer.keep_records():
             outcomes = [
                 self._run(name, partial(self._plan_next, name, names, made, ask), dry_run=dry_run)
@@ -406,7 +405,7 @@ class ConsolidationCycle:
         except (ReverieError, OSError) as error:
             _log.warning("the pass %r failed: %s", name, error)
             self.count(counter)
-            return PassOutcome(name=name, at=now, state="failed", why=str(error), error=type(error).__name__)
+            return PassOutcome.from_error(name, now, error)
         plan = applied.plan
         if plan.failed == LATER.why and not plan.steps:
             return PassOutcome(name=name, at=now, state="skipped", why=plan.failed, plan=plan)

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import islice
 from pathlib import Path
-from types import MappingProxyType
 
 from reverie.consolidation.passes import infer, merge, remember, verify
 from reverie.consolidation.passes.headlines import REFUSED
@@ -64,8 +63,8 @@ class News:
     until: int
     changed: frozenset[str] = frozenset()
     turns: tuple[Turn, ...] = ()
-    drafts: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
-    remembered: Mapping[str, JournalEntry] = field(default_factory=lambda: MappingProxyType({}))
+    drafts: Mapping[str, int] = field(default_factory=dict)
+    remembered: Mapping[str, JournalEntry] = field(default_factory=dict)
     displaced: tuple[JournalEntry, ...] = ()
 
     def concerns(self, registered: Pass) -> bool:

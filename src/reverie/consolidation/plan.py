@@ -6,7 +6,6 @@ import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from types import MappingProxyType
 
 from reverie.domain.change import Change, Value
 from reverie.domain.conversation import SessionState
@@ -14,7 +13,6 @@ from reverie.domain.record import Record
 from reverie.llm.messages import TokenUsage
 
 _LONGEST = 100
-_NO_CURSORS: Mapping[str, str | None] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +70,7 @@ class Plan:
     notes: tuple[str, ...] = ()
     skipped: str = ""
     failed: str = ""
-    cursors: Mapping[str, str | None] = field(default_factory=lambda: _NO_CURSORS)
+    cursors: Mapping[str, str | None] = field(default_factory=dict)
     usage: TokenUsage = field(default_factory=TokenUsage)
 
     @property

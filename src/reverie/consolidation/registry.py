@@ -30,7 +30,6 @@ from reverie.consolidation.plan import Plan
 from reverie.consolidation.planning.driver import Flow
 from reverie.consolidation.planning.inputs import PassInput, WindowInput
 from reverie.consolidation.planning.signals import Signal, collect_signals
-from reverie.domain.similarity.deduplication import find_duplicate_groups
 from reverie.settings import Settings
 
 Input = Literal[
@@ -103,11 +102,6 @@ def _collect_signals(view: PassInput) -> list[Signal]:
     return list(collect_signals(turns, view.records, now=view.now, changed=view.changed))
 
 
-def _merge(view: PassInput) -> Flow[Outcome]:
-    duplicates = find_duplicate_groups(view.records, view.changed)
-    return (yield from merge.merge(view, duplicates, _collect_signals(view)))
-
-
 def _plan(plan: Plan) -> Flow[Outcome]:
     """Return the flow of a pass that asks no model."""
     yield from ()
@@ -117,17 +111,6 @@ def _plan(plan: Plan) -> Flow[Outcome]:
 def _get_window(view: PassInput) -> WindowInput:
     assert view.window is not None
     return view.window
-
-
-def _digest(view: PassInput) -> Flow[Outcome]:
-    window = _get_window(view)
-    flow = digest.digest(view, window.state, window.older, start=window.start, notes=window.pages)
-    return (yield from flow)
-
-
-def _compact(view: PassInput) -> Flow[Outcome]:
-    window = _get_window(view)
-    return (yield from compact.compact(view, window.state, window.older, start=window.start))
 
 
 PASSES: Mapping[str, Pass] = MappingProxyType(
@@ -152,7 +135,7 @@ PASSES: Mapping[str, Pass] = MappingProxyType(
             Pass(
                 name=merge.NAME,
                 inputs=("records", "turns", "left over", "headlines"),
-                build=lambda view, _: _merge(view),
+                build=lambda view, _: merge.merge(view, _collect_signals(view)),
                 prompt=merge.PROMPT,
                 prompt_setting="dream_directive",
             ),
@@ -184,13 +167,13 @@ PASSES: Mapping[str, Pass] = MappingProxyType(
             Pass(
                 name=digest.NAME,
                 inputs=("session",),
-                build=lambda view, _: _digest(view),
+                build=lambda view, _: digest.digest(view, _get_window(view)),
                 prompt=digest.PROMPT,
             ),
             Pass(
                 name=compact.NAME,
                 inputs=("session",),
-                build=lambda view, _: _compact(view),
+                build=lambda view, _: compact.compact(view, _get_window(view)),
                 prompt=compact.PROMPT,
             ),
             Pass(

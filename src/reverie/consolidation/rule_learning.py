@@ -37,7 +37,7 @@ FAILED = "learn.failed"
 ACTOR = "rules"
 """Actor of what is learned in the journal."""
 
-CONFIDENCE: Mapping[str, tuple[float, float]] = MappingProxyType(
+CONFIDENCE: Mapping[Kind, tuple[float, float]] = MappingProxyType(
     {
         "preference": (0.85, 0.6),
         "decision": (0.85, 0.6),
@@ -50,16 +50,6 @@ CONFIDENCE: Mapping[str, tuple[float, float]] = MappingProxyType(
 """Confidence of a sentence of the owner's, and of the assistant's. What the owner wants is for the owner to
 say; that something failed, or how it was mended, the assistant knows as well. From .75 on it is promoted."""
 
-_KINDS: Mapping[str, Kind] = MappingProxyType(
-    {
-        "preference": "preference",
-        "decision": "decision",
-        "constraint": "constraint",
-        "fact": "fact",
-        "fix": "fix",
-        "failure": "failure",
-    }
-)
 SHORTEST_SUMMARY = 100
 """Characters that the last answer must exceed to stand for its session (agentkit)."""
 
@@ -211,15 +201,14 @@ class RuleLearner:
         for turn in (*exchange.asked, exchange.answer):
             is_owner = turn.role == "user"
             for sentence in rules.split_sentences(_extract_own_text(turn)):
-                kinds: tuple[str, ...] = rules.match_rules(
-                    sentence, speaker="user" if is_owner else "assistant"
-                )
-                kinds = tuple(name for name in CONFIDENCE if name in kinds)
+                stated = rules.match_rules(sentence, speaker="user" if is_owner else "assistant")
+                kinds: tuple[Kind, ...] = tuple(kind for kind in CONFIDENCE if kind in stated)
                 if not rules.is_self_contained(sentence) or (is_owner and rules.is_doubtful(sentence)):
                     kinds = ()
                 if not kinds and is_owner and not exchange.saved:
                     sentence = rules.strip_question(sentence)
-                    kinds = tuple(filter(None, (rules.match_statement(sentence),)))
+                    statement = rules.match_statement(sentence)
+                    kinds = () if statement is None else (statement,)
                 if not kinds or rules.is_likely_secret(sentence):
                     continue
                 named = self._extract_tags_and_references(sentence)
@@ -227,11 +216,11 @@ class RuleLearner:
                     turn,
                     NewRecord(
                         content=rules.strip_greeting(sentence),
-                        kind=_KINDS[kinds[0]],
+                        kind=kinds[0],
                         layer="episodic",
                         tags=(*kinds[1:], *named[0]),
                         confidence=CONFIDENCE[kinds[0]][0 if is_owner else 1],
-                        importance=rules.rate_importance(sentence, _KINDS[kinds[0]]),
+                        importance=rules.rate_importance(sentence, kinds[0]),
                         source=_build_source(turn),
                         references=(turn.id, *named[1]),
                         origin=turn.origin if is_owner else _determine_origin(exchange),
@@ -301,6 +290,7 @@ class RuleLearner:
 
     def _collect_insights(self, turns: Iterable[Turn], tooled: Collection[str]) -> list[NewRecord]:
         from reverie.consolidation import rules
+        from reverie.consolidation.passes.digest import TRIGGER
 
         notes: dict[str, NewRecord] = {}
         for turn in turns:
@@ -308,7 +298,7 @@ class RuleLearner:
                 continue
             for sentence in rules.split_sentences(_extract_own_text(turn)):
                 is_question = sentence.endswith("?")
-                if is_question or not _has_importance_word(sentence) or rules.is_likely_secret(sentence):
+                if is_question or not TRIGGER.search(sentence) or rules.is_likely_secret(sentence):
                     continue
                 if not rules.is_self_contained(sentence) or self._find_statement(turn.scope, sentence):
                     continue
@@ -333,7 +323,7 @@ class RuleLearner:
 
     def _find_statement(self, scope: str, sentence: str) -> Record | None:
         """Return the record that has a sentence already as what it states."""
-        prints = (ids.compute_fingerprint(kind, sentence.strip()) for kind in _KINDS.values())
+        prints = (ids.compute_fingerprint(kind, sentence.strip()) for kind in CONFIDENCE)
         return next((known for each in prints if (known := self._store.record_like(scope, each))), None)
 
     def _save_summary(self, turn: Turn, before: str, *, origin: Origin) -> SaveResult | None:
@@ -384,13 +374,14 @@ class _Echo:
 
     def __init__(self, injected: Sequence[str], turns: Sequence[Turn], exchange: _Exchange) -> None:
         from reverie.consolidation import rules
+        from reverie.consolidation.planning.transcript import compute_key
 
         earlier = [turn for turn in turns if turn.position < exchange.answer.position]
         of_others = [turn.content for turn in earlier if turn.role != "user"]
         before_answer = [turn.content for turn in earlier if turn.role in {"user", "tool"}]
         sentences = [sentence for text in of_others for sentence in rules.split_sentences(text)]
-        self._keys = {_normalize_text(text) for text in (*injected, *sentences)}
-        self._keys |= {_normalize_text(part) for text in injected for part in rules.split_sentences(text)}
+        self._keys = {compute_key(text) for text in (*injected, *sentences)}
+        self._keys |= {compute_key(part) for text in injected for part in rules.split_sentences(text)}
         self._before = [
             words
             for text in (
@@ -402,26 +393,14 @@ class _Echo:
 
     def repeats(self, turn: Turn, sentence: str) -> bool:
         """Whether a sentence of a turn is a repetition."""
-        if _normalize_text(sentence) in self._keys:
+        from reverie.consolidation.planning.transcript import compute_key
+
+        if compute_key(sentence) in self._keys:
             return True
         words = _extract_content_words(sentence)
         if turn.role == "user" or not words:
             return False
         return any(len(words & earlier) >= _LEAST_SHARED * len(words) for earlier in self._before)
-
-
-def _has_importance_word(sentence: str) -> bool:
-    """Whether a sentence has one of agentkit's words of importance."""
-    from reverie.consolidation.passes.digest import TRIGGERS
-
-    return re.search(rf"\b(?:{'|'.join(TRIGGERS)})\b", sentence, re.IGNORECASE) is not None
-
-
-def _normalize_text(text: str) -> str:
-    """Return a key that is equal for texts in the same words."""
-    from reverie.domain.similarity.comparison import compute_keys, normalize_cached
-
-    return compute_keys(normalize_cached(text))[0]
 
 
 def _extract_content_words(text: str) -> frozenset[str]:

@@ -12,7 +12,7 @@ from typing import Literal
 
 from reverie.consolidation.passes import compact, digest, remember
 from reverie.consolidation.plan import Plan
-from reverie.consolidation.planning.inputs import DigestPages, WindowInput
+from reverie.consolidation.planning.inputs import WindowInput
 from reverie.context.ledger import build_remembered_cursor, parse_position
 from reverie.context.window import trim_window
 from reverie.domain.change import Change
@@ -20,6 +20,7 @@ from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.page import HISTORY, MEMORY, Page
 from reverie.domain.similarity.three_way_merge import merge_text
+from reverie.domain.text.validation import validate_count
 from reverie.settings import Settings
 from reverie.stores.protocol import Store
 
@@ -65,7 +66,7 @@ class WindowReader:
                 yield DueWindow(session=state.id, kind="compact" if state.scope else "digest")
             elif self._settings.compaction_enabled and length > self._settings.compaction_keep:
                 turns = self._read_turns(state)
-                if compact.is_due(turns, most_tokens=self._settings.compaction_tokens):
+                if compact.estimate(turns) > self._settings.compaction_tokens:
                     yield DueWindow(session=state.id, kind="compact")
 
     def read(self, session: str, kind: str, *, keep: int | None = None) -> WindowInput:
@@ -79,8 +80,8 @@ class WindowReader:
             NotFound: there is no such session.
             InvalidInput: `keep` is negative, or a session with a scope would get onto the pages.
         """
-        if keep is not None and (isinstance(keep, bool) or not isinstance(keep, int) or keep < 0):
-            raise InvalidInput(f"keep is {keep!r}: it is a whole number from 0")
+        if keep is not None:
+            validate_count(keep, name="keep", least=0)
         state = self._store.session(session)
         if state is None:
             raise NotFound(f"there is no session {session!r}: `reverie sessions` lists them")
@@ -97,8 +98,8 @@ class WindowReader:
         if len(older) > MOST_AT_ONCE:
             older = _select_first_turns(older, MOST_AT_ONCE)
             start = older[-1].position + 1
-        pages = self._read_pages() if kind == "digest" else DigestPages()
-        return WindowInput(state=state, older=tuple(older), start=start, pages=pages)
+        window = WindowInput(state=state, older=tuple(older), start=start)
+        return self._add_pages(window) if kind == digest.NAME else window
 
     def rebase(self, plan: Plan) -> Plan:
         """Return the plan over the present pages. What somebody else wrote meanwhile wins."""
@@ -137,11 +138,11 @@ class WindowReader:
     def _read_turns(self, state: SessionState) -> list[Turn]:
         return self._store.turns(session=state.id, start=state.window_start)
 
-    def _read_pages(self) -> DigestPages:
+    def _add_pages(self, window: WindowInput) -> WindowInput:
         pages = self._store.pages([MEMORY])
         last = self._store.paragraphs(page=HISTORY, start=-1)
         position = last[0].position + 1 if last else 1.0
-        return DigestPages(page=pages[0] if pages else None, name=MEMORY, position=position)
+        return replace(window, page=pages[0] if pages else None, position=position)
 
 
 def _select_first_turns(turns: Sequence[Turn], most: int) -> list[Turn]:

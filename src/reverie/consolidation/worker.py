@@ -456,11 +456,7 @@ class Worker:
         except ReverieError as error:
             _log.warning("session %r could not be summarised: %s", session, error)
             self.cycle.count("conclude.failed")
-            return [
-                PassOutcome(
-                    name="conclude", at=now, state="failed", why=str(error), error=type(error).__name__
-                )
-            ]
+            return [PassOutcome.from_error("conclude", now, error)]
         return [PassOutcome(name="conclude", at=now, state="applied")]
 
     def _has_earlier_words(self) -> bool:
@@ -478,9 +474,7 @@ class Worker:
                 pass
         except ReverieError as error:
             _log.warning("words for search could not be renewed: %s", error)
-            return [
-                PassOutcome(name="words", at=now, state="failed", why=str(error), error=type(error).__name__)
-            ]
+            return [PassOutcome.from_error("words", now, error)]
         return [PassOutcome(name="words", at=now, state="applied")]
 
     def find_next_due(self) -> datetime | None:

@@ -6,10 +6,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from reverie.consolidation.passes.compact import compact, estimate, is_due
+from reverie.consolidation.passes.compact import compact, estimate
 from reverie.consolidation.plan import Plan
 from reverie.consolidation.planning.driver import answer_without_model, run_pass
-from reverie.consolidation.planning.inputs import PassInput
+from reverie.consolidation.planning.inputs import PassInput, WindowInput
 from reverie.domain.conversation import SessionState, ToolCall, Turn
 from reverie.llm.messages import ModelFailure, ModelReply, ModelRequest
 from tests.factories import make_turn
@@ -40,7 +40,8 @@ def passed(
         asked.append(ask)
         return answer_without_model(ask) if answer is None else answer
 
-    return run_pass(compact(PassInput(now=NOW), STATE, turns, start=start), play), asked
+    window = WindowInput(state=STATE, older=tuple(turns), start=start)
+    return run_pass(compact(PassInput(now=NOW), window), play), asked
 
 
 def after(plan: Plan) -> SessionState:
@@ -53,11 +54,9 @@ def after(plan: Plan) -> SessionState:
 def test_the_estimate_is_golemcores() -> None:
     assert estimate([turn(0, "x" * 35)]) == 8_010
     assert estimate([turn(0, "x" * 36)]) == 8_010
-    window = [turn(0, "x" * 147_000)]  # 42,000 tokens
-    assert not is_due(window, most_tokens=50_000)
-    assert is_due([*window, turn(1, "xxxx")], most_tokens=50_000)
-    assert is_due(window, most_tokens=50_000, input_limit=62_000)
-    assert not is_due(window, most_tokens=10_000, input_limit=128_000)
+    window = [turn(0, "x" * 147_000)]
+    assert estimate(window) == 50_000
+    assert estimate([*window, turn(1, "xxxx")]) == 50_001
 
 
 def test_the_request_is_short_and_has_no_output_of_tools() -> None:

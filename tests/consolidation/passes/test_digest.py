@@ -16,7 +16,7 @@ from reverie.consolidation.passes.digest import (
 )
 from reverie.consolidation.plan import Plan
 from reverie.consolidation.planning.driver import answer_without_model, run_pass
-from reverie.consolidation.planning.inputs import DigestPages, PassInput
+from reverie.consolidation.planning.inputs import PassInput, WindowInput
 from reverie.domain.conversation import SessionState, ToolCall, Turn
 from reverie.domain.page import Page, Paragraph, validate_page, validate_paragraph
 from reverie.llm.messages import ModelFailure, ModelReply, ModelRequest
@@ -43,6 +43,12 @@ TURNS = [
 ]
 
 
+def window(
+    turns: list[Turn] = TURNS, *, start: int = 5, page: Page | None = PAGE, position: float = 1.0
+) -> WindowInput:
+    return WindowInput(state=STATE, older=tuple(turns), start=start, page=page, position=position)
+
+
 def passed(
     answer: ModelReply | ModelFailure | str | None = None,
     *,
@@ -55,7 +61,7 @@ def passed(
         asked.append(ask)
         return answer_without_model(ask) if answer is None else answer
 
-    flow = digest(PassInput(now=NOW), STATE, turns, start=5, notes=DigestPages(page=page, position=7.0))
+    flow = digest(PassInput(now=NOW), window(turns, page=page, position=7.0))
     return run_pass(flow, believe(play)), asked
 
 
@@ -148,7 +154,7 @@ def test_a_corrected_change_is_taken() -> None:
         said("Done.", change("change", "L2", "Ada lives in a flat in Rome near Trastevere", "t4")),
         json.dumps({"changes": [change("change", "L2", "Ada lives in Rome", "t4")]}),
     ]
-    flow = digest(PassInput(now=NOW), STATE, TURNS, start=5, notes=DigestPages(page=PAGE))
+    flow = digest(PassInput(now=NOW), window())
     plan = run_pass(flow, believe(lambda ask: answers[len(ask.messages) // 2]))
     _, page, _ = parts(plan)
     assert page is not None
@@ -166,7 +172,7 @@ def test_a_line_that_the_model_does_not_find_in_the_cited_turns_is_refused() -> 
         wrong = change("add", None, "Never deploy on Fridays in Rome", "t4")
         return ModelReply(text=said("Done.", CI, wrong))
 
-    flow = digest(PassInput(now=NOW), STATE, TURNS, start=5, notes=DigestPages(page=PAGE))
+    flow = digest(PassInput(now=NOW), window())
     plan = run_pass(flow, play)
     _, page, _ = parts(plan)
     assert page is not None
@@ -193,7 +199,7 @@ def test_an_answer_that_is_cut_off_splits_the_question() -> None:
         entry = "They chose GitHub Actions." if "CI is GitHub" in asked[-1] else "The user asked."
         return ModelReply(text=said(entry), finish="length" if whole else "stop")
 
-    flow = digest(PassInput(now=NOW), STATE, TURNS, start=5, notes=DigestPages(page=PAGE))
+    flow = digest(PassInput(now=NOW), window())
     paragraph, _, _ = parts(run_pass(flow, play))
     assert len(asked) == 3
     assert paragraph.content == "[2026-03-01 12:04] The user asked. They chose GitHub Actions."
@@ -249,7 +255,7 @@ def test_turns_without_words_move_the_window_and_ask_nobody() -> None:
 
 
 def test_nothing_due_is_no_plan() -> None:
-    plan = run_pass(digest(PassInput(now=NOW), STATE, [], start=0, notes=DigestPages()), answer_without_model)
+    plan = run_pass(digest(PassInput(now=NOW), window([], start=0)), answer_without_model)
     assert not plan
     assert plan.skipped
 

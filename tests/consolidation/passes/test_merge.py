@@ -24,7 +24,6 @@ from reverie.consolidation.planning.inputs import PassInput
 from reverie.consolidation.planning.signals import Signal
 from reverie.domain.headlines import build_headline, is_current, list_left_out
 from reverie.domain.record import Record
-from reverie.domain.similarity.deduplication import find_duplicate_groups
 from reverie.llm.messages import ModelFailure, ModelReply, ModelRequest
 from tests.factories import make_record
 
@@ -70,7 +69,7 @@ def cycle(
         )
 
     how = say if isinstance(answer, str) else answer
-    return run_pass(merge(view, find_duplicate_groups(records, new), signals), how)
+    return run_pass(merge(view, signals), how)
 
 
 def proposal(**lists: list[Any]) -> str:

@@ -7,19 +7,17 @@ it fails, the window moves all the same, as in golemcore.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from math import floor
 
-from reverie.consolidation.plan import Plan, PlanStep
+from reverie.consolidation.plan import Plan
 from reverie.consolidation.planning.driver import Flow
-from reverie.consolidation.planning.inputs import PassInput
+from reverie.consolidation.planning.inputs import PassInput, WindowInput
 from reverie.consolidation.planning.reply_parsing import UnusableReply, strip_reasoning
 from reverie.consolidation.planning.transcript import format_transcript
 from reverie.domain import provenance
-from reverie.domain.change import Change
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.text import escaping, validation
-from reverie.llm.messages import ChatMessage, ModelReply, ModelRequest
+from reverie.llm.messages import ChatMessage, ModelReply, ModelRequest, TokenUsage
 
 NAME = "compact"
 PROMPT = "compact.md"
@@ -27,9 +25,6 @@ PROMPT = "compact.md"
 CHARACTERS_PER_TOKEN = 3.5
 OVERHEAD_TOKENS = 8_000
 """Tokens of the system prompt and the tools' schemas (golemcore's estimate)."""
-
-SHARE_OF_LIMIT = 0.8
-"""Share of a model's input limit beyond which the window is too large."""
 
 LONGEST_MESSAGE = 300
 """Characters of one message in the request."""
@@ -49,31 +44,13 @@ def estimate(turns: Sequence[Turn]) -> int:
     return floor(characters / CHARACTERS_PER_TOKEN) + OVERHEAD_TOKENS
 
 
-def is_due(turns: Sequence[Turn], *, most_tokens: int, input_limit: int | None = None) -> bool:
-    """Whether the window has grown too large.
-
-    Args:
-        turns: The window.
-        most_tokens: The setting `compaction_tokens`, used where the model's limit is not known.
-        input_limit: How many tokens the model can read; None where it is not known.
-    """
-    limit = most_tokens if input_limit is None else floor(SHARE_OF_LIMIT * input_limit)
-    return estimate(turns) > limit
-
-
-def compact(view: PassInput, state: SessionState, older: Sequence[Turn], *, start: int) -> Flow[Plan]:
-    """Summarise the turns that leave the window.
-
-    Args:
-        view: The moment and the prompts.
-        state: The session as it is.
-        older: The turns of the window that are to be summarised, the earliest first.
-        start: The position of the first turn that stays in the window.
-    """
-    if not older or start <= state.window_start:
-        return _plan(view, skipped="the window has nothing to be summarised")
+def compact(view: PassInput, window: WindowInput) -> Flow[Plan]:
+    """Summarise the turns that leave the window."""
+    if window.is_short:
+        return view.build_plan(NAME, skipped="the window has nothing to be summarised")
+    state, older = window.state, window.older
     conversation = format_transcript(older, longest=LONGEST_MESSAGE)
-    note, summary, usage = "nothing was said in words", "", None
+    note, summary, usage = "nothing was said in words", "", TokenUsage()
     if conversation:
         reply = yield _build_request(view, state, conversation)
         usage = reply.usage
@@ -83,18 +60,10 @@ def compact(view: PassInput, state: SessionState, older: Sequence[Turn], *, star
             note = f"no summary: {reply.why}"
     origins = (provenance.get_summary_origin(state), *(turn.origin for turn in older))
     after = provenance.set_summary(state, summary or state.summary, origin=provenance.least_trusted(*origins))
-    after = replace(after, window_start=start)
     leaving = f"turns that leave the window: {len(older)}"
     why = f"summary of {leaving}" if summary else f"{leaving} ({note})"
-    step = PlanStep(edit=Change(before=state, after=after), why=why, sources=tuple(turn.id for turn in older))
-    plan = _plan(view, steps=(step,), notes=() if summary else (note,))
-    return plan if usage is None else replace(plan, usage=usage)
-
-
-def _plan(
-    view: PassInput, *, steps: tuple[PlanStep, ...] = (), notes: tuple[str, ...] = (), skipped: str = ""
-) -> Plan:
-    return Plan(id=view.new_id(), name=NAME, made_at=view.now, steps=steps, notes=notes, skipped=skipped)
+    step = window.move(why=why, summary=after.summary, metadata=after.metadata)
+    return view.build_plan(NAME, steps=(step,), notes=() if summary else (note,), usage=usage)
 
 
 def _build_request(view: PassInput, state: SessionState, conversation: str) -> ModelRequest:

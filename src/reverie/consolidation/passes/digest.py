@@ -10,27 +10,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 
 from reverie.consolidation.plan import Plan, PlanStep, Rejection
 from reverie.consolidation.planning.answer_schemas import TEXT, build_object
 from reverie.consolidation.planning.driver import NO_MODEL, Flow
-from reverie.consolidation.planning.inputs import DigestPages, PassInput
+from reverie.consolidation.planning.inputs import PassInput, WindowInput
 from reverie.consolidation.planning.page_patch import (
     CHANGES_SCHEMA,
     LineChange,
     PagePatch,
-    label_turns,
     parse_changes,
 )
 from reverie.consolidation.planning.questions import ask_in_parts, build_question, build_repair_question
 from reverie.consolidation.planning.reply_parsing import UnusableReply, parse_answer, to_text
-from reverie.consolidation.planning.transcript import format_transcript
+from reverie.consolidation.planning.transcript import format_labelled, label_turns, split_sentences
 from reverie.consolidation.planning.verification import verify_claims
 from reverie.domain.change import Change
-from reverie.domain.conversation import SessionState, Turn
-from reverie.domain.page import HISTORY, Page, Paragraph, build_session_source
+from reverie.domain.conversation import Turn
+from reverie.domain.page import HISTORY, MEMORY, Page, Paragraph, build_session_source
 from reverie.domain.record import UNTRUSTED
 from reverie.domain.similarity.grounding import find_injection
 from reverie.domain.similarity.specifics import extract_specifics
@@ -56,14 +54,12 @@ _LONGEST_PARAGRAPH = 4_000
 _LONGEST_HEADLINE = 160
 _MOST_SENTENCES = 3
 
-TRIGGERS = (
-    "decided", "conclusion", "important", "remember", "note that", "key insight", "learned that",
-    "will use", "should use", "agreed",
-)  # fmt: skip
+TRIGGER = re.compile(
+    r"\b(?:decided|conclusion|important|remember|note that|key insight|learned that|will use|should use|agreed)\b",
+    re.IGNORECASE,
+)
 """Words of sentences that are worth keeping (agentkit's session consolidation)."""
 
-_TRIGGER = re.compile(rf"\b(?:{'|'.join(TRIGGERS)})\b", re.IGNORECASE)
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 _STAMP = re.compile(r"\[?\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}(?::\d{2})?\]?:?\s*")
 SCHEMA = build_object(history_entry=TEXT, changes=CHANGES_SCHEMA)
 
@@ -73,27 +69,15 @@ def compute_kept_count(memory_window: int) -> int:
     return min(MOST_KEPT, max(LEAST_KEPT, memory_window // 2))
 
 
-def digest(
-    view: PassInput, state: SessionState, older: Sequence[Turn], *, start: int, notes: DigestPages
-) -> Flow[Plan]:
-    """Digest the turns that leave the window.
-
-    Args:
-        view: The moment and the prompts.
-        state: The session as it is.
-        older: The turns that leave the window, the earliest first.
-        start: The position of the first turn that stays.
-        notes: The pages as they are.
-    """
-    if not older or start <= state.window_start:
-        return Plan(
-            id=view.new_id(), name=NAME, made_at=view.now, skipped="no turn is due to leave the window"
-        )
-    spoken = [turn for turn in older if format_transcript([turn], longest=LONGEST_MESSAGE)]
-    if not spoken:
-        return _plan(view, state, older, start, [])
-    labels = label_turns(spoken)
-    page = notes.page.content if notes.page is not None else ""
+def digest(view: PassInput, window: WindowInput) -> Flow[Plan]:
+    """Digest the turns that leave the window."""
+    if window.is_short:
+        return view.build_plan(NAME, skipped="no turn is due to leave the window")
+    older = window.older
+    labels = label_turns(older)
+    if not labels:
+        return view.build_plan(NAME, steps=(window.move(),))
+    page = _get_notes(window)
 
     def begin_patch() -> PagePatch:
         return PagePatch(page, turns=older, longest=max(LONGEST_NOTES, len(page)), zone=view.zone)
@@ -106,14 +90,13 @@ def digest(
     for _, request, reply in parts:
         if not isinstance(reply, ModelReply):
             if reply.why != NO_MODEL.why:
-                return _build_failed_plan(view, reply.why, usage)
-            steps = _build_steps(view, older, build_headline(older), patch, notes)
-            made_by_rule = ("no model: the paragraph was made by rule",)
-            return replace(_plan(view, state, older, start, steps), notes=made_by_rule)
+                return view.build_plan(NAME, failed=reply.why, usage=usage)
+            steps = _build_steps(view, window, build_headline(older), patch)
+            return view.build_plan(NAME, steps=steps, notes=("no model: the paragraph was made by rule",))
         try:
             entry, changes = _parse_reply(reply, labels)
         except UnusableReply as error:
-            return _build_failed_plan(view, str(error), usage)
+            return view.build_plan(NAME, failed=str(error), usage=usage)
         entries.append(entry)
         failed = _take_changes(patch, changes)
         if failed:
@@ -125,15 +108,15 @@ def digest(
     verdicts = yield from verify_claims(view, [patch.to_claim(change) for change in patch.taken])
     usage += verdicts.usage
     if verdicts.failed:
-        return _build_failed_plan(view, verdicts.failed, usage)
+        return view.build_plan(NAME, failed=verdicts.failed, usage=usage)
     verified = begin_patch()
     for change, why in zip(patch.taken, verdicts.reasons, strict=True):
         if reason := why or verified.take(change):
             refused.append(Rejection(what=change.describe(), why=reason))
     patch = verified
     entry = _select_said(" ".join(entries), older) or build_headline(older)
-    steps = _build_steps(view, older, entry, patch, notes)
-    return replace(_plan(view, state, older, start, steps), refused=tuple(refused), usage=usage)
+    steps = _build_steps(view, window, entry, patch)
+    return view.build_plan(NAME, steps=steps, refused=tuple(refused), usage=usage)
 
 
 def build_headline(turns: Sequence[Turn]) -> str:
@@ -146,9 +129,9 @@ def build_headline(turns: Sequence[Turn]) -> str:
     first = next((turn for turn in said if turn.role == "user"), said[0] if said else None)
     parts = [f"{len(said)} messages"]
     if first is not None:
-        parts[0] += f", beginning with “{_cut(_split_sentences(first.content)[0])}”"
+        parts[0] += f", beginning with “{_cut((split_sentences(first.content) or [''])[0])}”"
     stated = (
-        sentence for turn in said for sentence in _split_sentences(turn.content) if _TRIGGER.search(sentence)
+        sentence for turn in said for sentence in split_sentences(turn.content) if TRIGGER.search(sentence)
     )
     parts += [_cut(sentence) for sentence in list(dict.fromkeys(stated))[:_MOST_SENTENCES]]
     return " ".join(part if part.endswith((".", "!", "?", "…")) else f"{part}." for part in parts)
@@ -170,9 +153,7 @@ def stamp_paragraph(text: str, at: datetime) -> str:
 def _build_request(
     view: PassInput, patch: PagePatch, names: Sequence[str], labels: Mapping[str, Turn]
 ) -> ModelRequest:
-    turns = [labels[name] for name in names]
-    by_id = {labels[name].id: name for name in names}
-    conversation = format_transcript(turns, longest=LONGEST_MESSAGE, labels=by_id)
+    conversation = format_labelled(labels, names, longest=LONGEST_MESSAGE)
     text = view.fill_prompt(PROMPT, memory=patch.format_lines(), conversation=conversation)
     return build_question(text, purpose=NAME, schema=SCHEMA, answer_tokens=MOST_TOKENS)
 
@@ -220,7 +201,7 @@ def _select_said(entry: str, older: Sequence[Turn]) -> str:
     known = extract_specifics("\n".join(turn.content for turn in older))
     stamps = {f"{turn.at:%Y-%m-%d}" for turn in older}
     kept = []
-    for sentence in _split_sentences(_STAMP.sub("", entry)):
+    for sentence in split_sentences(_STAMP.sub("", entry)):
         said = extract_specifics(sentence)
         new = (said.numbers - known.numbers - stamps) | (said.addresses - known.addresses)
         is_said = all(f" {value.casefold()} " in known.wording for value in new)
@@ -232,53 +213,35 @@ def _select_said(entry: str, older: Sequence[Turn]) -> str:
 # -- the plan --------------------------------------------------------------------------------------------
 
 
-def _build_steps(
-    view: PassInput, older: Sequence[Turn], entry: str, patch: PagePatch, notes: DigestPages
-) -> list[PlanStep]:
+def _build_steps(view: PassInput, window: WindowInput, entry: str, patch: PagePatch) -> tuple[PlanStep, ...]:
+    """Return the steps that add the paragraph, change the notes and move the window."""
+    older = window.older
     names = tuple(turn.id for turn in older)
     paragraph = Paragraph(
         id=view.new_id(),
         page=HISTORY,
-        position=notes.position,
+        position=window.position,
         at=older[-1].at,
         content=stamp_paragraph(entry, older[-1].at),
         source=build_session_source(older[-1].session, from_tools=_has_tool_source(older)),
     )
     why = f"digest of turns: {len(older)}"
     steps = [PlanStep(edit=Change(before=None, after=paragraph), why=why, sources=names)]
-    before = notes.page.content if notes.page is not None else ""
+    before = _get_notes(window)
     text = patch.apply() if patch else before
     if text != before:
-        after = Page(name=notes.name, content=text, updated_at=view.now)
-        edit = Change(before=notes.page, after=after)
+        edit = Change(before=window.page, after=Page(name=MEMORY, content=text, updated_at=view.now))
         steps.append(PlanStep(edit=edit, why="brought up to date", sources=names))
-    return steps
+    return (*steps, window.move())
+
+
+def _get_notes(window: WindowInput) -> str:
+    return window.page.content if window.page is not None else ""
 
 
 def _has_tool_source(older: Sequence[Turn]) -> bool:
     """Whether something of what is told rests on what tools, the web or an import said."""
     return any(turn.origin in UNTRUSTED for turn in older if turn.role != "tool")
-
-
-def _plan(
-    view: PassInput, state: SessionState, older: Sequence[Turn], start: int, steps: Iterable[PlanStep]
-) -> Plan:
-    """Return the plan with the steps, and after them the new beginning of the window."""
-    moved = PlanStep(
-        edit=Change(before=state, after=replace(state, window_start=start)),
-        why=f"turns that leave the window: {len(older)}",
-        sources=tuple(turn.id for turn in older),
-    )
-    return Plan(id=view.new_id(), name=NAME, made_at=view.now, steps=(*steps, moved))
-
-
-def _build_failed_plan(view: PassInput, why: str, usage: TokenUsage) -> Plan:
-    return Plan(id=view.new_id(), name=NAME, made_at=view.now, failed=why, usage=usage)
-
-
-def _split_sentences(text: str) -> list[str]:
-    found = [" ".join(part.split()) for part in _SENTENCE_END.split(validation.clean_text(text))]
-    return [part for part in found if part] or [""]
 
 
 def _cut(text: str) -> str:

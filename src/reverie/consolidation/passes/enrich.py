@@ -14,7 +14,7 @@ from reverie.consolidation.plan import Plan, PlanStep, Rejection
 from reverie.consolidation.planning.answer_schemas import TEXT, TEXTS, build_list, build_object
 from reverie.consolidation.planning.driver import NO_MODEL, Flow
 from reverie.consolidation.planning.inputs import PassInput, build_cursor_name
-from reverie.consolidation.planning.plan_combination import apply_changes, build_skipped_plan, combine_plans
+from reverie.consolidation.planning.plan_combination import apply_changes, combine_plans
 from reverie.consolidation.planning.questions import build_question
 from reverie.consolidation.planning.reply_parsing import UnusableReply, parse_answer, to_text, to_texts
 from reverie.domain.category import validate_category
@@ -59,7 +59,9 @@ def enrich_drafts(view: PassInput) -> Flow[Plan]:
         current = replace(current, records=apply_changes(current.records, part.edits))
     if not all(part.failed for part in parts):
         parts = [
-            build_unchanged_plan(view, draft, part) if part.failed and part.refused else part
+            replace(_build_settled_plan(view, draft, part.failed), refused=part.refused, usage=part.usage)
+            if part.failed and part.refused
+            else part
             for (draft, _), part in zip(view.drafts, parts, strict=False)
         ]
     plan = combine_plans(view, NAME, parts, skipped="there is no rough note")
@@ -89,7 +91,7 @@ def enrich(view: PassInput, note: Record, *, categories: Sequence[str] = ()) -> 
         categories: Categories in use, the most frequent first.
     """
     if note.archived or note.pinned:
-        return build_skipped_plan(view, NAME, "the note is archived or pinned")
+        return view.build_plan(NAME, skipped="the note is archived or pinned")
     known = ", ".join(categories[:_MOST_CATEGORIES]) or "(none)"
     reply = yield build_question(
         view.fill_prompt(PROMPT, note=fence(note.content), categories=known),
@@ -100,13 +102,10 @@ def enrich(view: PassInput, note: Record, *, categories: Sequence[str] = ()) -> 
     )
     if not isinstance(reply, ModelReply):
         why = f"the note stays as it is: {reply.why}"
-        waiting = (
-            build_skipped_plan(view, NAME, why)
-            if reply.why == NO_MODEL.why
-            else replace(build_skipped_plan(view, NAME, ""), failed=why)
-        )
-        refused = (Rejection(what=f"enrich {note.id}", why=reply.why, protects=(note.id,)),)
-        return replace(waiting, refused=refused if reply.refused else (), usage=reply.usage)
+        if reply.why == NO_MODEL.why:
+            return view.build_plan(NAME, skipped=why, usage=reply.usage)
+        refused = (_build_rejection(note, reply.why),) if reply.refused else ()
+        return view.build_plan(NAME, failed=why, refused=refused, usage=reply.usage)
     try:
         records = _build_records(view, note, reply)
     except (UnusableReply, InvalidInput) as error:
@@ -114,19 +113,13 @@ def enrich(view: PassInput, note: Record, *, categories: Sequence[str] = ()) -> 
             _build_settled_plan(view, note, f"the note stays as it is: {error}"), usage=reply.usage
         )
     if why := _explain_refusal(view, note, records):
-        refused = (Rejection(what=f"enrich {note.id}", why=why, protects=(note.id,)),)
         settled = _build_settled_plan(view, note, "the note stays as it is")
-        return replace(settled, refused=refused, usage=reply.usage)
+        return replace(settled, refused=(_build_rejection(note, why),), usage=reply.usage)
     return replace(_plan(view, note, records), usage=reply.usage)
 
 
-def build_unchanged_plan(view: PassInput, note: Record, plan: Plan) -> Plan:
-    """Return a plan that keeps a draft which the model refused, so that it is not asked about again.
-
-    Args:
-        plan: The plan that failed.
-    """
-    return replace(_build_settled_plan(view, note, plan.failed), refused=plan.refused, usage=plan.usage)
+def _build_rejection(note: Record, why: str) -> Rejection:
+    return Rejection(what=f"enrich {note.id}", why=why, protects=(note.id,))
 
 
 def _build_records(view: PassInput, note: Record, reply: ModelReply) -> list[Record]:
@@ -196,16 +189,16 @@ def _plan(view: PassInput, note: Record, records: Sequence[Record]) -> Plan:
     steps.append(
         PlanStep(edit=Change(before=note, after=after), why="the note it was made of", sources=(note.id,))
     )
-    return Plan(id=view.new_id(), name=NAME, made_at=view.now, steps=tuple(steps))
+    return view.build_plan(NAME, steps=tuple(steps))
 
 
 def _build_settled_plan(view: PassInput, note: Record, why: str) -> Plan:
     """Return the plan that keeps the draft in its words, and marks it as done."""
     if ROUGH not in note.metadata:
-        return build_skipped_plan(view, NAME, why)
+        return view.build_plan(NAME, skipped=why)
     after = replace(note, metadata=_remove_rough_mark(note))
     step = PlanStep(edit=Change(before=note, after=after), why=why, sources=(note.id,))
-    return Plan(id=view.new_id(), name=NAME, made_at=view.now, steps=(step,))
+    return view.build_plan(NAME, steps=(step,))
 
 
 def _remove_rough_mark(note: Record) -> Mapping[str, str]:

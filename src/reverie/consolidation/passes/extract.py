@@ -14,6 +14,7 @@ from reverie.consolidation.planning.driver import Flow
 from reverie.consolidation.planning.inputs import PassInput
 from reverie.consolidation.planning.questions import build_question
 from reverie.consolidation.planning.reply_parsing import UnusableReply, parse_answer, to_texts
+from reverie.consolidation.planning.transcript import split_sentences
 from reverie.domain.similarity.specifics import Specifics, extract_specifics
 from reverie.domain.text import validation
 from reverie.domain.text.escaping import escape_line, fence
@@ -27,7 +28,6 @@ LONGEST_OUTPUT = 4_000
 _LONGEST_STATEMENT = 500
 _MOST = 20
 
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 _BULLET = re.compile(r"^(?:[-*+•]|\d{1,3}[.)])\s+")
 _LESSON = re.compile(
     r"\b(?:learned that|lesson|next time|in future|avoid|always|never|make sure|should use|don't|do not)\b",
@@ -108,8 +108,8 @@ def _select_grounded(texts: list[str], known: Specifics) -> tuple[str, ...]:
 
 def _extract_by_rule(text: str, *, note: str, usage: TokenUsage) -> Extraction:
     lists: dict[str, dict[str, None]] = {name: {} for name in _LISTS}
-    for part in _SENTENCE_END.split(text):
-        sentence = _BULLET.sub("", " ".join(part.split()))
+    for part in split_sentences(text):
+        sentence = _BULLET.sub("", part)
         if not 15 <= len(sentence) <= _LONGEST_STATEMENT or sentence.endswith("?"):
             continue
         for name, rule in (("lessons", _LESSON), ("insights", _INSIGHT), ("findings", _FINDING)):

@@ -16,7 +16,13 @@ from reverie.consolidation.planning.inputs import PassInput
 from reverie.consolidation.planning.nightly_requests import LATER
 from reverie.consolidation.planning.plan_builder import PlanBuilder
 from reverie.consolidation.planning.questions import build_question, build_verification
-from reverie.consolidation.planning.reply_parsing import UnusableReply, parse_answer, to_text, to_texts
+from reverie.consolidation.planning.reply_parsing import (
+    UnusableReply,
+    iter_numbered,
+    parse_answer,
+    to_text,
+    to_texts,
+)
 from reverie.domain.headlines import compute_parts_version, is_current
 from reverie.domain.record import UNTRUSTED, Record
 from reverie.domain.text.escaping import escape_line
@@ -235,12 +241,7 @@ class HeadlineWriter:
         except UnusableReply as error:
             self._draft.note(f"no usable answer about headlines ({request.purpose}): {error}")
             return {}
-        items = answer.get("headlines")
-        return {
-            number: item
-            for item in (items if isinstance(items, list) else [])
-            if isinstance(item, Mapping) and (number := _to_number(item.get("headline"))) is not None
-        }
+        return dict(iter_numbered(answer.get("headlines"), "headline"))
 
     def _format(self, proposals: Iterable[HeadlineProposal]) -> str:
         """Return the proposals for a prompt, each with its number, its records and why it was refused."""
@@ -268,11 +269,6 @@ def _judge(proposal: HeadlineProposal, verdict: Mapping[str, Any] | None) -> Hea
     else:
         reason = "it tells of fewer than two records" if len(supported) < 2 else ""
     return replace(proposal, refused=reason, left_out=left_out)
-
-
-def _to_number(value: Any) -> int | None:
-    text = to_text(value)
-    return int(text) if text.isdecimal() else None
 
 
 def _describe(proposal: HeadlineProposal) -> str:

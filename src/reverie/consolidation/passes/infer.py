@@ -31,12 +31,12 @@ from reverie.consolidation.planning.reply_parsing import (
     to_texts,
 )
 from reverie.consolidation.planning.signals import Signal, format_signals
+from reverie.consolidation.planning.transcript import compute_key, split_sentences
 from reverie.consolidation.planning.verification import Claim, format_evidence, verify_claims
 from reverie.consolidation.rules.patterns import PatternFile
 from reverie.domain.category import USER_PREFERENCES, is_within_category
 from reverie.domain.conversation import Turn
 from reverie.domain.record import PROPOSAL, UNTRUSTED, Record
-from reverie.domain.similarity.comparison import compute_keys, normalize_cached
 from reverie.domain.similarity.grounding import extract_content
 from reverie.domain.text import validation
 from reverie.domain.text.escaping import escape_line, unquoted_text
@@ -68,7 +68,6 @@ MOST_EARLIER_TOKENS = 4_000
 _LONGEST_TURN = 600
 
 _SHOWS = PatternFile("evidence", re.IGNORECASE)
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 SCHEMA = build_object(preferences=build_list(content=TEXT, category=TEXT, evidence=TEXTS, tags=TEXTS))
 
 
@@ -82,7 +81,7 @@ def infer(view: PassInput, *, injected: Iterable[str] = (), signals: Sequence[Si
         signals: What tells how well it went; shown to the model, and no evidence by themselves.
     """
     draft = PlanBuilder(view, name=NAME)
-    echo = {_normalize_sentence(sentence) for text in injected for sentence in _split_sentences(text)}
+    echo = {compute_key(sentence) for text in injected for sentence in split_sentences(text)}
     scopes = _group_by_scope(view.turns, echo)
     if not scopes:
         return draft.plan(skipped="the owner has said nothing since the last cycle")
@@ -227,7 +226,7 @@ def _group_by_scope(turns: Sequence[Turn], echo: Collection[str]) -> dict[str, l
     """Return the owner's turns by scope, without mere repetitions of injected texts."""
     found: dict[str, list[tuple[Turn, str]]] = defaultdict(list)
     for turn, before in _collect_evidence(turns):
-        if not all(_normalize_sentence(sentence) in echo for sentence in _split_sentences(turn.content)):
+        if not all(compute_key(sentence) in echo for sentence in split_sentences(turn.content)):
             found[turn.scope].append((turn, before))
     return found
 
@@ -246,15 +245,6 @@ def _select_last_evidence(evidence: Sequence[tuple[Turn, str]]) -> list[tuple[Tu
 
 def _is_preference(record: Record) -> bool:
     return record.kind == "preference" or is_within_category(record.category, USER_PREFERENCES)
-
-
-def _split_sentences(text: str) -> list[str]:
-    return [sentence.strip() for sentence in _SENTENCE_END.split(text) if sentence.strip()]
-
-
-def _normalize_sentence(sentence: str) -> str:
-    """Return a key that is equal for sentences in the same words."""
-    return compute_keys(normalize_cached(sentence))[0]
 
 
 def _collect_evidence(turns: Sequence[Turn]) -> Iterable[tuple[Turn, str]]:
@@ -420,9 +410,9 @@ def _add_stated_preferences(view: PassInput, draft: PlanBuilder, scope: str, sho
     """Sentences that state a preference outright, said in two turns or more in the same words."""
     said: dict[str, list[tuple[str, Turn]]] = defaultdict(list)
     for turn, _ in (*shown.earlier, *shown.new):
-        for sentence in _split_sentences(turn.content):
+        for sentence in split_sentences(turn.content):
             if len(sentence) <= 300 and not sentence.endswith("?") and _SHOWS.matches(sentence, "outright"):
-                said[_normalize_sentence(sentence)].append((sentence, turn))
+                said[compute_key(sentence)].append((sentence, turn))
     for found in said.values():
         evidence = list({turn.id: turn for _, turn in found}.values())
         if len(evidence) >= NEEDED_TURNS and shown.has_new(evidence):

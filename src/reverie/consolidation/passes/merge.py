@@ -7,9 +7,9 @@ away: its records stay live. One request never shows two scopes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
-from typing import Any, Protocol
+from typing import Any
 
 from reverie.consolidation.passes.headlines import REFUSED, HeadlineProposal, HeadlineWriter
 from reverie.consolidation.passes.infer import PERMISSION
@@ -20,11 +20,18 @@ from reverie.consolidation.planning.inputs import PassInput
 from reverie.consolidation.planning.nightly_requests import LATER
 from reverie.consolidation.planning.plan_builder import PlanBuilder
 from reverie.consolidation.planning.questions import build_question
-from reverie.consolidation.planning.reply_parsing import UnusableReply, parse_answer, to_text, to_texts
+from reverie.consolidation.planning.reply_parsing import (
+    UnusableReply,
+    iter_objects,
+    parse_answer,
+    to_text,
+    to_texts,
+)
 from reverie.consolidation.planning.signals import BAD, Signal, format_signals
 from reverie.consolidation.planning.similar_records import SimilarRecords
 from reverie.domain.category import ANTI_PATTERNS
 from reverie.domain.record import UNTRUSTED, Record
+from reverie.domain.similarity.deduplication import find_duplicate_groups
 from reverie.domain.similarity.specifics import extract_specifics
 from reverie.domain.text import validation
 from reverie.domain.text.escaping import escape_line
@@ -65,32 +72,11 @@ _READ: Mapping[str, Any] = {**SCHEMA, "properties": {**_LISTS, "toDelete": _LIST
 """The schema by which answers are read: the prompts of RockBot ask for `toDelete`."""
 
 
-class Fold(Protocol):
-    """Group of records that say the same."""
-
-    @property
-    def duplicates(self) -> Sequence[Record]:
-        """Records that are archived."""
-        ...
-
-    @property
-    def into(self) -> Record:
-        """Record that stays, before the change."""
-        ...
-
-    @property
-    def after(self) -> Record:
-        """Record that stays, after the change."""
-        ...
-
-
-def merge(view: PassInput, folds: Iterable[Fold] = (), signals: Sequence[Signal] = ()) -> Flow[Plan]:
+def merge(view: PassInput, signals: Sequence[Signal] = ()) -> Flow[Plan]:
     """Fold duplicates, end outdated headlines, and take what a model proposes.
 
     Args:
         view: What there is.
-        folds: Which of the records say the same by form
-            (`reverie.domain.similarity.deduplication.find_duplicate_groups`).
         signals: What tells how well it went since the last cycle; the bad ones may stand behind an
             anti-pattern.
     """
@@ -101,8 +87,8 @@ def merge(view: PassInput, folds: Iterable[Fold] = (), signals: Sequence[Signal]
         return draft.plan(skipped="nothing has changed since the last cycle")
     writer = HeadlineWriter(view, draft)
     changed = view.changed | writer.end_outdated()
-    for fold in folds:
-        draft.fold(fold.duplicates, into=fold.into, after=fold.after)
+    for group in find_duplicate_groups(view.records, view.changed):
+        draft.fold(group)
     left: list[str] = []
     scopes = {record.scope for record in fresh} | {signal.scope for signal in bad}
     for scope in sorted(scopes):
@@ -201,7 +187,7 @@ def _take(
         draft.fail(str(error))
         return
     headlines: list[HeadlineProposal] = []
-    for proposal in _iter_objects(answer.get("merge")):
+    for proposal in iter_objects(answer.get("merge")):
         sources = to_texts(proposal.get("sources") or proposal.get("sourceIds"))
         if not _has_hidden_record(draft, f"a headline over {', '.join(sources)}", sources, hidden):
             fields = {
@@ -211,11 +197,11 @@ def _take(
             }
             headlines.append(writer.propose(sources, to_text(proposal.get("content")), **fields))
     yield from writer.write(headlines)
-    for proposal in _iter_objects(answer.get("archive") or answer.get("toDelete"), key="id"):
+    for proposal in iter_objects(answer.get("archive") or answer.get("toDelete"), key="id"):
         name = to_text(proposal.get("id"))
         if not _has_hidden_record(draft, f"archive {name}", [name], hidden):
             draft.archive(name, why=to_text(proposal.get("why")) or "noise")
-    for proposal in _iter_objects(answer.get("refile")):
+    for proposal in iter_objects(answer.get("refile")):
         name = to_text(proposal.get("id"))
         if _has_hidden_record(draft, f"refile {name}", [name], hidden):
             continue
@@ -225,7 +211,7 @@ def _take(
             tags=_limit_tags(to_texts(proposal.get("tags"))) or None,
             why=to_text(proposal.get("why")),
         )
-    for proposal in _iter_objects(answer.get("anti_patterns")):
+    for proposal in iter_objects(answer.get("anti_patterns")):
         _learn(view, draft, proposal, scope, signals)
 
 
@@ -285,15 +271,6 @@ def _learn(
         sources=evidence,
         why=", ".join(dict.fromkeys(known[name].kind.replace("_", " ") for name in evidence)),
     )
-
-
-def _iter_objects(value: Any, *, key: str = "") -> Iterator[Mapping[str, Any]]:
-    """Yield the objects in a list. A bare text counts as the object with that `key`."""
-    for each in value if isinstance(value, list) else [] if value is None else [value]:
-        if isinstance(each, Mapping):
-            yield each
-        elif key and isinstance(each, str):
-            yield {key: each}
 
 
 # -- what is shown ---------------------------------------------------------------------------------------

@@ -17,15 +17,14 @@ from reverie.consolidation.plan import Rejection
 from reverie.consolidation.planning.answer_schemas import TEXT, TEXTS, build_list, build_object
 from reverie.consolidation.planning.driver import Flow
 from reverie.consolidation.planning.inputs import PassInput, WindowInput
-from reverie.consolidation.planning.page_patch import label_turns
+from reverie.consolidation.planning.page_patch import cite_turns
 from reverie.consolidation.planning.questions import ask_in_parts, build_question
-from reverie.consolidation.planning.reply_parsing import UnusableReply, parse_answer, to_ids, to_text
-from reverie.consolidation.planning.transcript import format_transcript
+from reverie.consolidation.planning.reply_parsing import UnusableReply, iter_objects, parse_answer, to_text
+from reverie.consolidation.planning.transcript import compute_key, format_labelled, label_turns
 from reverie.domain.category import validate_category
 from reverie.domain.conversation import Turn
 from reverie.domain.errors import InvalidInput
 from reverie.domain.record import KINDS, STANDING, UNTRUSTED, Kind, Record
-from reverie.domain.similarity.comparison import compute_keys, normalize_cached
 from reverie.domain.similarity.grounding import (
     Evidence,
     collect_evidence,
@@ -98,12 +97,12 @@ def remember(view: PassInput, window: WindowInput) -> Flow[Remembered]:
         view: The moment, the prompts, the live records of the scope and its categories.
         window: The session, and its new turns.
     """
-    spoken = [turn for turn in window.older if format_transcript([turn], longest=LONGEST_MESSAGE)]
+    labels = label_turns(window.older)
+    spoken = list(labels.values())
     if not collect_evidence(spoken, only_owner=True):
         return Remembered()
-    labels = label_turns(spoken)
     known = _select_known(view.records, spoken)
-    known_kinds = {_compute_key(record.content): record.kind for record in reversed(view.records)}
+    known_kinds = {compute_key(record.content): record.kind for record in reversed(view.records)}
     parts = yield from ask_in_parts(
         list(labels), lambda names: _build_request(view, window, labels, names, known)
     )
@@ -117,10 +116,10 @@ def remember(view: PassInput, window: WindowInput) -> Flow[Remembered]:
         if not isinstance(reply, ModelReply):
             return Remembered(failed=reply.why, usage=usage)
         try:
-            proposals = parse_answer(reply, SCHEMA).get("records")
+            answer = parse_answer(reply, SCHEMA)
         except UnusableReply as error:
             return Remembered(failed=str(error), usage=usage)
-        for proposal in proposals if isinstance(proposals, list) else ():
+        for proposal in iter_objects(answer.get("records"), key="content"):
             if len(taken) + len(held) >= len(spoken):
                 break
             record, why = _read_proposal(view, proposal, labels, context, known_kinds)
@@ -143,14 +142,12 @@ def _build_request(
     names: Sequence[str],
     known: Sequence[Record],
 ) -> ModelRequest:
-    turns = [labels[name] for name in names]
-    by_id = {labels[name].id: name for name in names}
     text = view.fill_prompt(
         PROMPT,
         categories=", ".join(view.categories.get(window.state.scope, ())[:_MOST_CATEGORIES]) or "(none)",
         records="\n".join(f"- {escape_line(record.content)[:200]}" for record in known) or "(nothing)",
-        day=f"{turns[-1].at.astimezone(view.zone):%Y-%m-%d}",
-        conversation=format_transcript(turns, longest=LONGEST_MESSAGE, labels=by_id),
+        day=f"{labels[names[-1]].at.astimezone(view.zone):%Y-%m-%d}",
+        conversation=format_labelled(labels, names, longest=LONGEST_MESSAGE),
     )
     return build_question(text, purpose=NAME, schema=SCHEMA, answer_tokens=1_500)
 
@@ -175,7 +172,7 @@ def _collect_names(records: Sequence[Record]) -> list[str]:
 
 def _read_proposal(
     view: PassInput,
-    proposal: Any,
+    proposal: Mapping[str, Any],
     labels: Mapping[str, Turn],
     context: Sequence[Evidence],
     known_kinds: Mapping[str, Kind],
@@ -184,9 +181,8 @@ def _read_proposal(
 
     A record in the same words as a known one has its kind, so that the known one is reinforced.
     """
-    given = proposal if isinstance(proposal, Mapping) else {"content": proposal}
-    content = to_text(given.get("content"))
-    cited = [labels[name.lower()] for name in to_ids(given.get("turns")) if name.lower() in labels]
+    content = to_text(proposal.get("content"))
+    cited = cite_turns(proposal, labels)
     if not content or len(content) > LONGEST_RECORD:
         return None, f"a record has 1 to {LONGEST_RECORD} characters"
     owned = collect_evidence(cited, only_owner=True)
@@ -199,12 +195,12 @@ def _read_proposal(
     if why and not is_unclear(content, owned, context=context, zone=view.zone):
         return None, why
     last = cited[-1]
-    kind = known_kinds.get(_compute_key(content)) or _read_kind(to_text(given.get("kind")), content)
+    kind = known_kinds.get(compute_key(content)) or _read_kind(to_text(proposal.get("kind")), content)
     record = NewRecord(
         content=content,
         kind=kind,
         importance=rules.rate_importance(content, kind),
-        category=_read_category(to_text(given.get("category"))),
+        category=_read_category(to_text(proposal.get("category"))),
         confidence=0.7 if why else 0.8,
         source=f"session:{last.session}"[:200],
         references=tuple(dict.fromkeys(turn.id for turn in cited)),
@@ -213,11 +209,6 @@ def _read_proposal(
         created_at=last.at,
     )
     return record, why
-
-
-def _compute_key(content: str) -> str:
-    """Return the key that two records in the same words have."""
-    return compute_keys(normalize_cached(content))[0]
 
 
 def _read_kind(text: str, content: str) -> Kind:

@@ -7,7 +7,7 @@ a change. Each record ends one other at most, and one pair is made up: a model t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from reverie.consolidation.plan import Plan
@@ -16,7 +16,7 @@ from reverie.consolidation.planning.driver import NO_MODEL, Flow
 from reverie.consolidation.planning.inputs import PassInput
 from reverie.consolidation.planning.plan_builder import PlanBuilder
 from reverie.consolidation.planning.questions import build_verification
-from reverie.consolidation.planning.reply_parsing import UnusableReply, parse_answer, to_text
+from reverie.consolidation.planning.reply_parsing import UnusableReply, iter_numbered, parse_answer, to_text
 from reverie.consolidation.planning.similar_records import SimilarRecords
 from reverie.domain.record import UNTRUSTED, Record
 from reverie.domain.similarity.supersession import may_supersede
@@ -117,9 +117,7 @@ def _format(record: Record) -> str:
 def _read_verdicts(value: Any, count: int) -> list[bool]:
     """Return of each pair whether every verdict about it is a change; a pair without one has not changed."""
     found: dict[int, bool] = {}
-    for each in value if isinstance(value, list) else ():
-        number = to_text(each.get("pair")) if isinstance(each, Mapping) else ""
-        if number.isdecimal():
-            is_changed = to_text(each.get("verdict")).lower() == _CHANGED
-            found[int(number)] = is_changed and found.get(int(number), True)
+    for number, each in iter_numbered(value, "pair"):
+        is_changed = to_text(each.get("verdict")).lower() == _CHANGED
+        found[number] = is_changed and found.get(number, True)
     return [found.get(number, False) for number in range(1, count + 1)]

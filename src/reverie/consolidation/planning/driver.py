@@ -16,6 +16,9 @@ T = TypeVar("T")
 Flow = Generator[ModelRequest, ModelReply | ModelFailure, T]
 """A pass that is running: what it asks, what it is resumed with, and what it ends in."""
 
+Ask = Callable[[ModelRequest], ModelReply | ModelFailure]
+"""What asks a model. It returns a `ModelFailure` where there is no answer, and never raises for it."""
+
 NO_MODEL = ModelFailure(why="no model")
 
 _TOGETHER = (
@@ -30,24 +33,16 @@ def answer_without_model(request: ModelRequest) -> ModelFailure:
     return NO_MODEL
 
 
-def run_pass(flow: Flow[T], answer: Callable[[ModelRequest], ModelReply | ModelFailure]) -> T:
-    """Run a pass to its end, and repeat a request once where the reply is empty.
-
-    Args:
-        answer: Answers a request. Returns a `ModelFailure` where there is no answer, and never raises for
-            it.
-    """
+def run_pass(flow: Flow[T], answer: Ask) -> T:
+    """Run a pass to its end, and repeat a request once where the reply is empty."""
     return run_together([flow], answer)[0]
 
 
-def run_together(
-    flows: Sequence[Flow[T]], answer: Callable[[ModelRequest], ModelReply | ModelFailure]
-) -> list[T]:
+def run_together(flows: Sequence[Flow[T]], answer: Ask) -> list[T]:
     """Run passes to their ends, and ask the requests of one group as one.
 
     Args:
         flows: The passes. None of them may need what another one does. Each has its groups in ascending order.
-        answer: Answers a request, as for `run_pass`.
     """
     results: dict[int, T] = {}
     waiting: dict[int, ModelRequest] = {}
@@ -75,11 +70,13 @@ def run_together(
     return [results[at] for at in range(len(flows))]
 
 
-def _ask(
-    request: ModelRequest, answer: Callable[[ModelRequest], ModelReply | ModelFailure]
-) -> ModelReply | ModelFailure:
+def _ask(request: ModelRequest, answer: Ask) -> ModelReply | ModelFailure:
+    """Ask, and once more where the reply is empty; return the last reply with the cost of both."""
     reply = answer(request)
-    return _combine_replies(reply, answer(request)) if _is_empty(reply) else reply
+    if isinstance(reply, ModelReply) and not reply.text.strip() and not reply.tool_calls:
+        again = answer(request)
+        return replace(again, usage=reply.usage + again.usage)
+    return reply
 
 
 def _combine_requests(requests: Sequence[ModelRequest]) -> ModelRequest:
@@ -98,14 +95,3 @@ def _combine_requests(requests: Sequence[ModelRequest]) -> ModelRequest:
         max_tokens=sum(request.max_tokens for request in requests),
         timeout_s=max(request.timeout_s for request in requests),
     )
-
-
-def _is_empty(reply: ModelReply | ModelFailure) -> bool:
-    return isinstance(reply, ModelReply) and not reply.text.strip() and not reply.tool_calls
-
-
-def _combine_replies(
-    first: ModelReply | ModelFailure, second: ModelReply | ModelFailure
-) -> ModelReply | ModelFailure:
-    """Return the second reply with the cost of both."""
-    return replace(second, usage=first.usage + second.usage)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, tzinfo
 from importlib.resources import files
-from types import MappingProxyType
+from typing import Any
 
+from reverie.consolidation.plan import Plan, PlanStep
 from reverie.domain.change import Change
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.page import Page
@@ -16,24 +17,6 @@ from reverie.domain.record import Record
 from reverie.domain.text.ids import NewId, generate_id
 
 _PLACE = re.compile(r"\{\{(\w+)\}\}")
-_NO_PROMPTS: Mapping[str, str] = MappingProxyType({})
-_NO_DROPS: Mapping[str, int] = MappingProxyType({})
-_NO_CATEGORIES: Mapping[str, tuple[str, ...]] = MappingProxyType({})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DigestPages:
-    """Pages that a digest changes.
-
-    Attributes:
-        page: The long-term notes; None where there are none yet.
-        name: Name of that page.
-        position: Position of the next paragraph of `HISTORY.md`.
-    """
-
-    page: Page | None = None
-    name: str = "MEMORY.md"
-    position: float = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,13 +27,28 @@ class WindowInput:
         state: The session.
         older: Turns that leave the window, the earliest first.
         start: Position of the first turn that stays.
-        pages: Pages that a digest changes.
+        page: The long-term notes, for a digest; None where there are none yet.
+        position: Position of the next paragraph of `HISTORY.md`, for a digest.
     """
 
     state: SessionState
     older: tuple[Turn, ...]
     start: int
-    pages: DigestPages = field(default_factory=DigestPages)
+    page: Page | None = None
+    position: float = 1.0
+
+    @property
+    def is_short(self) -> bool:
+        """Whether no turn is to leave it."""
+        return not self.older or self.start <= self.state.window_start
+
+    def move(self, *, why: str = "", **changes: Any) -> PlanStep:
+        """Return the step that moves the beginning of the window, with further changes of the session."""
+        return PlanStep(
+            edit=Change(before=self.state, after=replace(self.state, window_start=self.start, **changes)),
+            why=why or f"turns that leave the window: {len(self.older)}",
+            sources=tuple(turn.id for turn in self.older),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +107,7 @@ class PassInput:
     headlines: tuple[Record, ...] = ()
     ended: frozenset[str] = frozenset()
     recalled: frozenset[str] = frozenset()
-    dropped: Mapping[str, int] = field(default_factory=lambda: _NO_DROPS)
+    dropped: Mapping[str, int] = field(default_factory=dict)
     refused: tuple[str, ...] = ()
     changed: frozenset[str] = frozenset()
     turns: tuple[Turn, ...] = ()
@@ -118,13 +116,17 @@ class PassInput:
     proposals: tuple[Record, ...] = ()
     drafts: tuple[tuple[Record, int], ...] = ()
     remembered: tuple[RememberedFact, ...] = ()
-    categories: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: _NO_CATEGORIES)
+    categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     window: WindowInput | None = None
     output: str = ""
     step: str = ""
     zone: tzinfo = UTC
-    prompts: Mapping[str, str] = field(default_factory=lambda: _NO_PROMPTS)
+    prompts: Mapping[str, str] = field(default_factory=dict)
     new_id: NewId = generate_id
+
+    def build_plan(self, name: str, **fields: Any) -> Plan:
+        """Return a plan of a pass, made now; the arguments are those of `Plan`."""
+        return Plan(id=self.new_id(), name=name, made_at=self.now, **fields)
 
     def prompt(self, name: str) -> str:
         """Return the prompt of a file name such as `dream.md`: the user's own, or the one that ships."""

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 
-from reverie.consolidation.planning.driver import NO_MODEL
+from reverie.consolidation.planning.driver import NO_MODEL, Ask
 from reverie.consolidation.planning.questions import VERIFY
 from reverie.llm.messages import ModelFailure, ModelReply, ModelRequest
 
@@ -16,22 +15,15 @@ LATER = ModelFailure(why="it is left for the next dream")
 """The failure that stands for a request that a dream has no room for."""
 
 
-class NightlyRequests:
-    """Requests of one dream. Not safe for several threads."""
+def limit_requests(ask: Ask) -> Ask:
+    """Return what asks the model in one dream: `LATER` where a scope has had its requests."""
+    asked: Counter[str] = Counter()
 
-    def __init__(self, ask: Callable[[ModelRequest], ModelReply | ModelFailure]) -> None:
-        """Begin with none.
-
-        Args:
-            ask: Asks the model.
-        """
-        self._ask = ask
-        self._asked: Counter[str] = Counter()
-
-    def ask(self, request: ModelRequest) -> ModelReply | ModelFailure:
-        """Ask the model, or return `LATER` where the scope has had its requests."""
-        if self._asked[request.scope] >= (MOST_A_NIGHT if request.purpose == VERIFY else MOST_A_NIGHT - 1):
+    def ask_within_limit(request: ModelRequest) -> ModelReply | ModelFailure:
+        if asked[request.scope] >= (MOST_A_NIGHT if request.purpose == VERIFY else MOST_A_NIGHT - 1):
             return LATER
-        reply = self._ask(request)
-        self._asked[request.scope] += reply is not NO_MODEL
+        reply = ask(request)
+        asked[request.scope] += reply is not NO_MODEL
         return reply
+
+    return ask_within_limit

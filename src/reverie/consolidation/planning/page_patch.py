@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import Any, Literal, get_args
 
 from reverie.consolidation.planning.answer_schemas import TEXT, TEXTS, build_choice, build_list
-from reverie.consolidation.planning.reply_parsing import to_ids, to_text
+from reverie.consolidation.planning.reply_parsing import iter_objects, to_ids, to_text
 from reverie.consolidation.planning.verification import Claim, format_evidence
 from reverie.domain.conversation import Turn
 from reverie.domain.page import LONGEST_PAGE
@@ -232,23 +232,21 @@ def parse_changes(value: Any, labels: Mapping[str, Turn]) -> list[LineChange]:
         value: What the answer has for its changes.
         labels: The turns by the labels under which the question shows them.
     """
-    proposals = value if isinstance(value, list) else [value]
-    return [_parse_change(each, labels) for each in proposals if isinstance(each, Mapping)]
+    return [_parse_change(each, labels) for each in iter_objects(value)]
 
 
-def label_turns(turns: Iterable[Turn]) -> dict[str, Turn]:
-    """Return turns by short labels, `t1` for the first."""
-    return {f"t{at}": turn for at, turn in enumerate(turns, 1)}
+def cite_turns(proposal: Mapping[str, Any], labels: Mapping[str, Turn]) -> list[Turn]:
+    """Return the turns that a proposal cites by their labels."""
+    return [labels[name.lower()] for name in to_ids(proposal.get("turns")) if name.lower() in labels]
 
 
 def _parse_change(proposal: Mapping[str, Any], labels: Mapping[str, Turn]) -> LineChange:
     number = _LABEL.fullmatch("".join(to_ids(proposal.get("line"))[:1]))
-    cited = [labels[name.lower()] for name in to_ids(proposal.get("turns")) if name.lower() in labels]
     return LineChange(
         do=to_text(proposal.get("do")).lower(),
         line=int(number[1]) - 1 if number else None,
         text=to_text(proposal.get("text")).strip(),
-        turns=tuple(cited),
+        turns=tuple(cite_turns(proposal, labels)),
     )
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from functools import cached_property
 from types import MappingProxyType
 
 from reverie.consolidation.plan import Plan, PlanStep, Rejection
@@ -19,6 +18,7 @@ from reverie.domain.change import Change
 from reverie.domain.errors import InvalidInput
 from reverie.domain.headlines import build_headline, compute_parts_version, explain_mismatch
 from reverie.domain.record import SUPERSEDED_BY, Record, normalize_labels, validate_record
+from reverie.domain.similarity.deduplication import DuplicateGroup
 from reverie.domain.similarity.invention import find_inventions
 from reverie.llm.messages import TokenUsage
 
@@ -66,7 +66,9 @@ class PlanBuilder:
         self._protected: set[str] = set()
         self._touched: set[str] = set()
         self._summed_up: set[str] = set()
-        self._archived = self._dropped = 0
+        self._archived = 0
+        self.dropped = 0
+        """Number of records that are archived as noise."""
         self._most_dropped = min(
             int(len(self._live) * ARCHIVED_SHARE),
             int(len(self._live) * DROPPED_SHARE) - sum(view.dropped.values()),
@@ -74,7 +76,7 @@ class PlanBuilder:
         self._most = max(2, int(len(self._live) * ARCHIVED_SHARE))
         self._usage = TokenUsage()
         self._failed = ""
-        self._added: dict[tuple[str, str], str] = {}
+        self._said = {(record.scope, record.fingerprint): record.id for record in self._live.values()}
 
     # -- what is there now -------------------------------------------------------------------------------
 
@@ -87,16 +89,6 @@ class PlanBuilder:
     def steps(self) -> tuple[PlanStep, ...]:
         """Changes that were accepted so far."""
         return tuple(self._steps)
-
-    @property
-    def room(self) -> int:
-        """Number of records that may still be archived in this cycle."""
-        return self._most - self._archived
-
-    @property
-    def dropped(self) -> int:
-        """Number of records that are archived as noise."""
-        return self._dropped
 
     def note(self, text: str) -> None:
         """Add a note for a person, once."""
@@ -113,22 +105,17 @@ class PlanBuilder:
 
     # -- proposals ---------------------------------------------------------------------------------------
 
-    def fold(self, duplicates: Sequence[Record], *, into: Record, after: Record) -> bool:
-        """Archive records that say the same as another by form.
-
-        Args:
-            duplicates: The records that go.
-            into: The record that stays, as it is.
-            after: The record that stays, as it shall be.
-        """
+    def fold(self, group: DuplicateGroup) -> bool:
+        """Archive records that say the same as another by form."""
+        duplicates, into = group.duplicates, group.into
         names = [record.id for record in duplicates]
         what = f"fold {', '.join(names)} into {into.id}"
         if reason := self._explain_unavailable((into.id, *names)) or self._explain_no_room(len(names)):
-            return self._refuse(what, reason)
+            return self.refuse(what, reason)
         if pinned := next((record.id for record in duplicates if record.pinned), None):
-            return self._refuse(what, f"{pinned} is pinned")
+            return self.refuse(what, f"{pinned} is pinned")
         self._take(
-            Change(before=into, after=validate_record(after)),
+            Change(before=into, after=validate_record(group.after)),
             f"says the same as {', '.join(names)}",
             tuple(names),
         )
@@ -183,7 +170,7 @@ class PlanBuilder:
         """
         what = f"a headline over {', '.join(parts)}"
         if reason := self.explain_headline(parts, content):
-            return self._refuse(what, reason, protects=parts)
+            return self.refuse(what, reason, protects=parts)
         records = [self._live[name] for name in parts]
         # Of two processes that sum up the same records at once, the second finds the id taken.
         name = compute_parts_version(records)[:12]
@@ -198,7 +185,7 @@ class PlanBuilder:
                 left_out=left_out,
             )
         except InvalidInput as error:
-            return self._refuse(what, str(error), protects=parts)
+            return self.refuse(what, str(error), protects=parts)
         reason = f"{what}: {why}" if why else what
         self._take(Change(before=None, after=headline), reason, tuple(parts))
         self._summed_up.update(parts)
@@ -221,16 +208,14 @@ class PlanBuilder:
             id: Which record.
             why: The model's reason.
         """
-        reason = (
-            self._explain_unavailable([id]) or self._explain_unremovable([id]) or self._explain_no_room(1)
-        )
+        reason = self._explain_unavailable([id]) or self._explain_unremovable(id) or self._explain_no_room(1)
         if not reason and id in self._summed_up:
             reason = f"{id} is under a headline of this plan"
-        if not reason and self._dropped >= self._most_dropped:
+        if not reason and self.dropped >= self._most_dropped:
             reason = f"this cycle may drop no more of {len(self._live)} records"
         if reason:
-            return self._refuse(f"archive {id}", reason)
-        self._dropped += 1
+            return self.refuse(f"archive {id}", reason)
+        self.dropped += 1
         self._archive(self._live[id], why or "noise")
         return True
 
@@ -246,7 +231,7 @@ class PlanBuilder:
         if not reason and (record.pinned or record.seen_count >= CONFIRMED):
             reason = f"{record.id} is pinned or confirmed"
         if reason:
-            return self._refuse(f"withdraw {record.id}", reason)
+            return self.refuse(f"withdraw {record.id}", reason)
         self._archive(record, f"withdrawn: {why}")
         for change in fact.displaced:
             before, after = change.before, change.after
@@ -279,10 +264,10 @@ class PlanBuilder:
         """
         what = f"refile {id}"
         if reason := self._explain_unavailable([id]):
-            return self._refuse(what, reason)
+            return self.refuse(what, reason)
         record = self._live[id]
         if record.pinned:
-            return self._refuse(what, "it is pinned")
+            return self.refuse(what, "it is pinned")
         try:
             after = replace(
                 record,
@@ -290,9 +275,9 @@ class PlanBuilder:
                 tags=record.tags if tags is None else normalize_labels((*record.tags, *tags), name="tag"),
             )
         except InvalidInput as error:
-            return self._refuse(what, str(error))
+            return self.refuse(what, str(error))
         if len(after.tags) > max(MOST_TAGS, len(record.tags)):
-            return self._refuse(what, f"it would have {len(after.tags)} tags, more than {MOST_TAGS}")
+            return self.refuse(what, f"it would have {len(after.tags)} tags, more than {MOST_TAGS}")
         if after == record:
             return False
         after = validate_record(replace(after, updated_at=self._compute_update_time(record)))
@@ -311,9 +296,9 @@ class PlanBuilder:
         try:
             validate_record(record)
         except InvalidInput as error:
-            return self._refuse(what, str(error))
-        if known := self._find_twin(record):
-            return self._refuse(what, f"the live record {known} says it already")
+            return self.refuse(what, str(error))
+        if known := self._said.get((record.scope, record.fingerprint)):
+            return self.refuse(what, f"the live record {known} says it already")
         self._take(Change(before=None, after=record), why, tuple(sources))
         return True
 
@@ -327,7 +312,7 @@ class PlanBuilder:
             sources: Ids of what the rule looked at.
         """
         if reason := self._explain_unavailable([record.id]):
-            return self._refuse(f"change {record.id}", reason)
+            return self.refuse(f"change {record.id}", reason)
         self._take(Change(before=record, after=validate_record(after)), why, tuple(sources) or (record.id,))
         return True
 
@@ -344,7 +329,7 @@ class PlanBuilder:
         if not reason and (record.pinned or record.importance >= IMPORTANT):
             reason = f"{record.id} is pinned or important"
         if reason:
-            return self._refuse(what, reason)
+            return self.refuse(what, reason)
         self._archived += 1
         after = replace(
             record,
@@ -358,9 +343,12 @@ class PlanBuilder:
         self._touched.add(by.id)
         return True
 
-    def refuse(self, what: str, why: str, *, protects: Sequence[str] = ()) -> None:
-        """Note a proposal that the pass itself rejects, and protect its records."""
-        self._refuse(what, why, protects=protects)
+    def refuse(self, what: str, why: str, *, protects: Sequence[str] = ()) -> bool:
+        """Note a proposal that is not accepted, and protect its records; return false."""
+        known = tuple(name for name in protects if name in self._live)
+        self._protected.update(known)
+        self._refused.append(Rejection(what=what, why=why, protects=known))
+        return False
 
     def plan(self, *, skipped: str = "", cursors: Mapping[str, str | None] | None = None) -> Plan:
         """Return the plan as it stands.
@@ -369,10 +357,8 @@ class PlanBuilder:
             skipped: Why there was nothing to do, if there was not.
             cursors: What to set along with it.
         """
-        return Plan(
-            id=self._view.new_id(),
-            name=self._name,
-            made_at=self._view.now,
+        return self._view.build_plan(
+            self._name,
             steps=tuple(self._steps),
             refused=tuple(self._refused),
             notes=tuple(self._notes),
@@ -394,36 +380,25 @@ class PlanBuilder:
                 return f"{name} is changed by this plan already"
         return ""
 
-    def _explain_unremovable(self, names: Iterable[str]) -> str:
-        for name in names:
-            record = self._live[name]
-            if record.pinned:
-                return f"{name} is pinned"
-            if record.importance >= IMPORTANT:
-                return f"{name} is important ({record.importance:.2f})"
-            if record.seen_count >= CONFIRMED:
-                return f"{name} was said {record.seen_count} times"
-            if name in self._view.recalled:
-                return f"{name} was recalled"
-            if record.updated_at > record.created_at:
-                return f"{name} was changed since it was saved"
-        return ""
+    def _explain_unremovable(self, id: str) -> str:
+        record = self._live[id]
+        if record.pinned:
+            return f"{id} is pinned"
+        if record.importance >= IMPORTANT:
+            return f"{id} is important ({record.importance:.2f})"
+        if record.seen_count >= CONFIRMED:
+            return f"{id} was said {record.seen_count} times"
+        if id in self._view.recalled:
+            return f"{id} was recalled"
+        return f"{id} was changed since it was saved" if record.updated_at > record.created_at else ""
 
     def _explain_no_room(self, count: int) -> str:
-        if count <= self.room:
+        room = self._most - self._archived
+        if count <= room:
             return ""
-        text = f"this cycle may archive {self._most} of {len(self._live)} records; {self.room} are left"
+        text = f"this cycle may archive {self._most} of {len(self._live)} records; {room} are left"
         self.note(text)
         return text
-
-    def _find_twin(self, record: Record) -> str | None:
-        """Return the id of the live record with the same text, after what was accepted so far."""
-        said = (record.scope, record.fingerprint)
-        return self._added.get(said) or self._said.get(said)
-
-    @cached_property
-    def _said(self) -> dict[tuple[str, str], str]:
-        return {(record.scope, record.fingerprint): record.id for record in self._live.values()}
 
     # -- taking ------------------------------------------------------------------------------------------
 
@@ -437,13 +412,7 @@ class PlanBuilder:
         self._touched.add(edit.id)
         after = edit.after
         if isinstance(after, Record) and not after.archived:
-            self._added[(after.scope, after.fingerprint)] = after.id
-
-    def _refuse(self, what: str, why: str, *, protects: Sequence[str] = ()) -> bool:
-        known = tuple(name for name in protects if name in self._live)
-        self._protected.update(known)
-        self._refused.append(Rejection(what=what, why=why, protects=known))
-        return False
+            self._said[after.scope, after.fingerprint] = after.id
 
     def _compute_update_time(self, record: Record) -> datetime:
         return max(self._view.now, record.updated_at)

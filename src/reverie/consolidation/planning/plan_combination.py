@@ -11,11 +11,6 @@ from reverie.domain.record import Record
 from reverie.llm.messages import TokenUsage
 
 
-def build_skipped_plan(view: PassInput, name: str, why: str) -> Plan:
-    """Return a plan that changes nothing."""
-    return Plan(id=view.new_id(), name=name, made_at=view.now, skipped=why)
-
-
 def combine_plans(view: PassInput, name: str, plans: Sequence[Plan], *, skipped: str = "") -> Plan:
     """Return several plans as one.
 
@@ -27,10 +22,8 @@ def combine_plans(view: PassInput, name: str, plans: Sequence[Plan], *, skipped:
     cursors: dict[str, str | None] = {}
     for plan in plans:
         cursors |= plan.cursors
-    return Plan(
-        id=view.new_id(),
-        name=name,
-        made_at=view.now,
+    return view.build_plan(
+        name,
         steps=steps,
         refused=tuple(refusal for plan in plans for refusal in plan.refused),
         notes=tuple(note for plan in plans for note in plan.notes),

@@ -167,6 +167,22 @@ def to_ids(value: Any) -> list[str]:
     return list(dict.fromkeys(name for word in words if (name := word.strip("[]()<>`'\"#."))))
 
 
+def iter_objects(value: Any, *, key: str = "") -> Iterator[Mapping[str, Any]]:
+    """Yield the objects in a list. A bare text counts as the object with that `key`."""
+    for each in value if isinstance(value, list) else [] if value is None else [value]:
+        if isinstance(each, Mapping):
+            yield each
+        elif key and isinstance(each, str):
+            yield {key: each}
+
+
+def iter_numbered(value: Any, key: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """Yield the objects in a list that have a number under a key, with the number."""
+    for each in iter_objects(value):
+        if (number := to_text(each.get(key))).isdecimal():
+            yield int(number), each
+
+
 # -- the shape of an answer ------------------------------------------------------------------------------
 
 

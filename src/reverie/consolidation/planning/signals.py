@@ -27,12 +27,7 @@ RECENT = timedelta(days=7)
 BAD: frozenset[SignalKind] = frozenset({"correction", "tool_failure", "thumbs_down"})
 """Kinds that may support an anti-pattern."""
 
-_NAMES: dict[str, SignalKind] = {
-    "correction": "correction",
-    "tool_failure": "tool_failure",
-    "thumbs_up": "thumbs_up",
-    "thumbs_down": "thumbs_down",
-}
+_OF_TURNS: tuple[SignalKind, ...] = ("correction", "tool_failure", "thumbs_up", "thumbs_down")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +102,7 @@ def _collect_turn_signals(turns: Sequence[Turn]) -> Iterable[Signal]:
     answered: dict[str, str] = {}
     asked: dict[str, str] = {}
     for turn in turns:
-        kind = _NAMES.get(turn.metadata.get(SIGNAL, ""))
+        kind = next((kind for kind in _OF_TURNS if kind == turn.metadata.get(SIGNAL)), None)
         if kind is not None:
             before = answered if turn.role == "user" else asked
             yield Signal(

@@ -15,7 +15,7 @@ from reverie.consolidation.planning.answer_schemas import NUMBER, TEXT, build_ch
 from reverie.consolidation.planning.driver import Flow
 from reverie.consolidation.planning.inputs import PassInput
 from reverie.consolidation.planning.questions import build_verification
-from reverie.consolidation.planning.reply_parsing import UnusableReply, parse_answer, to_text
+from reverie.consolidation.planning.reply_parsing import UnusableReply, iter_numbered, parse_answer, to_text
 from reverie.domain.conversation import Turn
 from reverie.domain.text.escaping import escape_line
 from reverie.llm.messages import ModelReply, TokenUsage
@@ -132,10 +132,9 @@ def format_evidence(turns: Iterable[Turn], before: Mapping[str, str]) -> tuple[s
 def _read_verdicts(value: Any) -> dict[int, Mapping[str, Any]]:
     """Return the verdicts by the numbers of their claims; of two about one claim the stricter counts."""
     found: dict[int, Mapping[str, Any]] = {}
-    for each in value if isinstance(value, list) else ():
-        number = to_text(each.get("claim")) if isinstance(each, Mapping) else ""
-        if number.isdecimal() and (int(number) not in found or _explain(each)):
-            found[int(number)] = each
+    for number, each in iter_numbered(value, "claim"):
+        if number not in found or _explain(each):
+            found[number] = each
     return found
 
 
