@@ -41,6 +41,7 @@ from reverie.interfaces.http.server import HttpServer
 from reverie.interfaces.http.web import RequestGuard, create_web_server, is_loopback, list_hosts
 from reverie.interfaces.signals import handle_signals
 from reverie.search.hits import SOURCES
+from reverie.search.left_out import find_left_out
 from reverie.search.request import SearchRequest
 
 if TYPE_CHECKING:
@@ -139,7 +140,9 @@ def warm_up(server: HttpServer) -> None:
     steps: list[Callable[[], object]] = [
         lambda: server.stats.read(memory.scoped(EVERY_SCOPE)),
         lambda: server.stats.read(memory),
-        lambda: memory._searcher.search(wanted, SOURCES),
+        lambda: find_left_out(
+            memory._searcher, wanted, SOURCES, memory._searcher.search(wanted, SOURCES), most=1
+        ),
         lambda: memory._index.alike(["none"], wanted.allowed, 1),
     ]
     if find_spec("jinja2") is not None:
