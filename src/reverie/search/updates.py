@@ -54,6 +54,9 @@ _LATER = 3_600.0
 """Seconds that must lie between them: what is saved within an hour is usually told at once."""
 
 _DAY = 86_400.0
+_MOST_DAYS = 365.0
+"""Days between two records, at most, that tell something; the people of `evaluation/training` tell of hardly more."""
+
 _LEAST_SCORE = 1e-6
 
 _MOST_ENDED = 8
@@ -254,7 +257,7 @@ def measure_pair(newer: Matched, older: Matched, place: int, rare: int, language
     return (
         shared / (min(len(words), len(others)) or 1),
         newer.score / max(older.score, _LEAST_SCORE),
-        log((newer.passage.at - older.passage.at) / _DAY),
+        log(min((newer.passage.at - older.passage.at) / _DAY, _MOST_DAYS)),
         place,
         len(words),
         len(others),
