@@ -88,7 +88,7 @@ class SuccessionSettings:
     compared with 0.
 
     Attributes:
-        constant: The fitted constant, with 1.0 added: it pays to change places at odds of 1 to 2.7.
+        constant: The fitted constant, with 1.5 added: it pays to change places at odds of 1 to 4.5.
         contained: For the share of the words of the shorter record that the other has too, 0 to 1.
         score: For the share of the older record's score that the newer one has.
         days: For the natural logarithm of the days between them.
@@ -100,14 +100,14 @@ class SuccessionSettings:
     """
 
     constant: float = -10.5
-    contained: float = 10.6
-    score: float = 2.75
-    days: float = 0.82
-    place: float = -0.5
-    older_length: float = -0.23
-    newer_length: float = 0.2
-    rare: float = 1.65
-    change: float = 1.7
+    contained: float = 10.0
+    score: float = 3.0
+    days: float = 0.9
+    place: float = -0.55
+    older_length: float = -0.24
+    newer_length: float = 0.17
+    rare: float = 1.9
+    change: float = 2.0
 
     def list_weights(self) -> tuple[float, ...]:
         """Return what the quantities of `measure_pair` are multiplied by, in their order."""
