@@ -169,6 +169,7 @@ def act_at_random(memory: Memory, clock: MovableClock, chance: random.Random, st
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 @settings(
     max_examples=examples(40),
     deadline=None,
