@@ -11,8 +11,8 @@ import concurrent.futures
 import logging
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice, tee
 from typing import Any, Protocol, TypeAlias
 
 from reverie.aio import AsyncMemory, AsyncScopedMemory
@@ -151,6 +151,7 @@ class ReverieStore(BaseStore):
 
     def _read(self, ops: Sequence[Op], results: list[Result], read: list[Place]) -> None:
         """Fill in the results of gets, searches and lists, all of one state of the memory."""
+        listings = _Listings(self._shelf)
         searched: dict[str, Sequence[StoredItem]] = {}
         with self._shelf.reading():
             self._get(ops, results, read)
@@ -158,10 +159,11 @@ class ReverieStore(BaseStore):
                 if isinstance(op, SearchOp):
                     asked = repr(op)
                     if asked not in searched:
-                        searched[asked] = self._search(op, read)
+                        searched[asked] = self._search(op, listings, read)
                     results[index] = [_build_search_item(found) for found in searched[asked]]
                 elif isinstance(op, ListNamespacesOp):
                     results[index] = _list_namespaces(self._shelf.namespaces(), op)
+            listings.close()
 
     def _get(self, ops: Sequence[Op], results: list[Result], read: list[Place]) -> None:
         wanted = [(index, op) for index, op in enumerate(ops) if isinstance(op, GetOp)]
@@ -179,7 +181,7 @@ class ReverieStore(BaseStore):
             if op.refresh_ttl and found.ttl is not None:
                 read.append((found.namespace, found.key))
 
-    def _search(self, op: SearchOp, read: list[Place]) -> list[StoredItem]:
+    def _search(self, op: SearchOp, listings: _Listings, read: list[Place]) -> list[StoredItem]:
         accept = None if not op.filter else _build_matcher(op.filter)
         namespace = tuple(op.namespace_prefix)
         if op.query:
@@ -191,11 +193,7 @@ class ReverieStore(BaseStore):
                 where=accept,
             )
         else:
-            validate_count(op.limit, name="limit", least=0)
-            validate_count(op.offset, name="offset", least=0)
-            items = self._shelf.items(namespace)
-            wanted = (item for item in items if accept is None or accept(item.value))
-            hits = list(islice(wanted, op.offset, op.offset + op.limit))
+            hits = listings.select(namespace, accept, limit=op.limit, offset=op.offset)
         if op.refresh_ttl:
             read += [(found.namespace, found.key) for found in hits if found.ttl is not None]
         return hits
@@ -269,6 +267,35 @@ class ReverieStore(BaseStore):
                 return False
             self._sweeper = None
         return True
+
+
+class _Listings:
+    """Items of namespaces, the latest changed first, read once for all searches of a batch without a query."""
+
+    def __init__(self, shelf: KeyValueStore) -> None:
+        self._shelf = shelf
+        self._items: dict[Namespace, Iterator[StoredItem]] = {}
+
+    def select(
+        self,
+        namespace: Namespace,
+        accept: Callable[[Mapping[str, Any]], bool] | None,
+        *,
+        limit: int,
+        offset: int,
+    ) -> list[StoredItem]:
+        """Return the items of a page; no more are read than it takes."""
+        validate_count(limit, name="limit", least=0)
+        validate_count(offset, name="offset", least=0)
+        if namespace not in self._items:
+            self._items[namespace] = self._shelf.items(namespace)
+        self._items[namespace], items = tee(self._items[namespace])
+        wanted = (item for item in items if accept is None or accept(item.value))
+        return list(islice(wanted, offset, offset + limit))
+
+    def close(self) -> None:
+        """Drop what was read."""
+        self._items.clear()
 
 
 _Waiting: TypeAlias = tuple[list[Op], "asyncio.Future[list[Result]]"]
