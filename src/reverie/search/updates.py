@@ -19,7 +19,6 @@ from typing import NamedTuple
 from reverie.domain.filter import is_valid_at
 from reverie.domain.passage import Passage
 from reverie.domain.record import SUPERSEDED_BY, Record
-from reverie.domain.similarity.supersession import may_supersede
 from reverie.domain.text.calendar_words import MONTHS, WEEKDAYS
 from reverie.domain.text.languages import DEFAULT, WIDESPREAD, get_function_words
 from reverie.domain.text.tokenizer import STOP_WORDS, stem
@@ -231,6 +230,8 @@ def order_by_time(
             one, other = records[place], records[older]
             if one is None or other is None or (one.category, one.scope) != (other.category, other.scope):
                 continue
+            from reverie.domain.similarity.supersession import may_supersede  # here: few searches need it
+
             if may_supersede(one.content):
                 total += settings.change
             elif lacks_number(one.content, other.content):
