@@ -147,11 +147,20 @@ def fuse(
         for passage in passages
         if passage.thread is not None and passage.key in nearness
     }
+    around = [(-i, weight) for i, weight in enumerate(settings.before, 1)]
+    around += [(i, weight) for i, weight in enumerate(settings.after, 1)]
     fused = []
     for passage in passages:
         entry = words.get(passage.key)
         own = nearness.get(passage.key, 0.0)
-        vector = _weigh_nearness(passage, own, by_place, settings)
+        if passage.thread is None:
+            vector = settings.near_record * own
+        else:
+            beside = sum(
+                weight * by_place.get((passage.thread, passage.position + offset), 0.0)
+                for offset, weight in around
+            )
+            vector = max(0.0, settings.near_turn * own + beside - settings.unsure)
         if is_request and passage.kind in STANDING:
             vector += settings.rule
         if entry is None and vector < settings.alone:
@@ -170,20 +179,3 @@ def fuse(
     if not fused or not (has_words or fused[0][1].relevance >= floor):
         return []
     return [entry for _, entry in fused]
-
-
-def _weigh_nearness(
-    passage: Passage,
-    own: float,
-    by_place: Mapping[tuple[int, int], float],
-    settings: FusionSettings,
-) -> float:
-    """Return what the nearness of a record counts for, or of a turn with the turns around it."""
-    if passage.thread is None:
-        return settings.near_record * own
-    total = settings.near_turn * own - settings.unsure
-    offsets = [(-i, weight) for i, weight in enumerate(settings.before, 1)]
-    offsets += [(i, weight) for i, weight in enumerate(settings.after, 1)]
-    for offset, weight in offsets:
-        total += weight * by_place.get((passage.thread, passage.position + offset), 0.0)
-    return max(0.0, total)

@@ -27,7 +27,6 @@ NEIGHBOURS = 4
 
 _DATE_WEIGHT = 0.6
 
-
 _FOLLOWED = 0.3
 """Share of the best score that a hit has which something may have become of."""
 

@@ -48,16 +48,15 @@ _SPREAD = 1 << 32  # thread * _SPREAD + position is one whole number: a turn's p
 class RankingSettings:
     """Every constant of the ranker: one set for every kind of text.
 
-    The defaults are round numbers on the flat top of what was measured together: recall@10 of turns on
-    LoCoMo's development half (.844) and on ten BEAM chats (.557), nDCG@10 on Cranfield (.379 graded, .398
-    binary). A step up or down of one constant (a tenth to a third) moves LoCoMo by less than .01 and
-    BEAM, which has 179 questions, by less than .02. These figures are the ones the constants were chosen
-    by, in some thousand trials, so expect less on other conversations. What is said below of a constant
-    is what its absence costs there.
+    The defaults are round numbers on the flat top of what was measured together: recall@10 of turns on LoCoMo's
+    development half (.846) and on ten BEAM chats (.563), nDCG@10 on Cranfield (.400). A step up or down of one
+    constant (a tenth to a third) moves LoCoMo by less than .01 and BEAM, which has 179 questions, by less than .02.
+    These figures are the ones the constants were chosen by, in some thousand trials, so expect less on other
+    conversations. What is said below of a constant is what its absence costs there.
 
     Attributes:
-        k1: How slowly repeats of a word stop counting; 0 and up. At 1.2: LoCoMo .005, BEAM .022,
-            Cranfield .004.
+        k1: How slowly repeats of a word stop counting; 0 and up. At 1.5: BEAM .007, Cranfield .005; at 2.5: BEAM
+            .002, LoCoMo .001, and recall@5 on `evaluation/training` .002.
         b: How much a longer text must repeat a word; 0 to 1. At .5: LoCoMo .006, BEAM .022.
         long: A record of more tokens, and of more than twice the mean, ranks as its best part of half as many if
             that ranks higher; over 1. A part counts as a text of twice the mean length; as one of the mean,

@@ -219,24 +219,21 @@ def order_by_time(
         newer = matches[place]
         for older in order[: min(HEAD, order.index(place))]:
             before = matches[older]
-            if not is_comparable(newer, before, asked, language):
+            if not is_later(newer.passage, before.passage):
                 continue
             rare = sum(f" {word} " in newer.passage.terms for word in rare_words.get(before.passage))
             quantities = measure_pair(newer, before, older, rare, language)
             total = settings.constant + sum(map(mul, settings.list_weights(), quantities))
-            if total + settings.change <= 0.0:
+            if total + settings.change <= 0.0 or is_parallel(newer.passage, before.passage, asked, language):
                 continue
             records = records or get_records([match.passage.key for match in matches])
             one, other = records[place], records[older]
             if one is None or other is None or (one.category, one.scope) != (other.category, other.scope):
                 continue
-            from reverie.domain.similarity.supersession import may_supersede  # here: few searches need it
-
-            if may_supersede(one.content):
-                total += settings.change
-            elif lacks_number(one.content, other.content):
-                continue
-            if total > 0.0:
+            changes = tells_of_change(one.content)
+            if total + settings.change * changes > 0.0 and (
+                changes or not lacks_number(one.content, other.content)
+            ):
                 order.remove(place)
                 order.insert(order.index(older), place)
                 break
@@ -266,11 +263,24 @@ def measure_pair(newer: Matched, older: Matched, place: int, rare: int, language
     )
 
 
-def is_comparable(newer: Matched, older: Matched, asked: Mapping[str, int], language: str) -> bool:
-    """Return whether one record may replace another: it was told later, and not of another thing in the same words."""
-    return is_later(newer.passage, older.passage) and not _is_parallel(
-        newer.passage, older.passage, asked, language
-    )
+def is_parallel(newer: Passage, older: Passage, asked: Mapping[str, int], language: str) -> bool:
+    """Return whether the newer record says of another thing what the older one says of the one that is asked for.
+
+    A question for Leo's dentist is answered by "Leo's dentist is Dr Marsh", whatever was said of Nora's since.
+    """
+    named = {word: count for word, count in asked.items() if f" {word} " in older.terms}
+    least = min(named.values(), default=0)
+    if not named or any(f" {word} " in newer.terms for word, count in named.items() if count == least):
+        return False
+    words, others = _list_words(older, language), _list_words(newer, language)
+    return 2 * len(set(words).intersection(others)) >= _PARALLEL * (len(words) + len(others))
+
+
+def tells_of_change(text: str) -> bool:
+    """Return whether a text says that something is not as it was."""
+    from reverie.domain.similarity.supersession import may_supersede  # here: few searches need its patterns
+
+    return may_supersede(text)
 
 
 def lacks_number(newer: str, older: str) -> bool:
@@ -337,19 +347,6 @@ def _read_successors(
         latest = get_records(missing)
         known.update(zip(missing, latest, strict=True))
     return known
-
-
-def _is_parallel(newer: Passage, older: Passage, asked: Mapping[str, int], language: str) -> bool:
-    """Return whether the newer record says of another thing what the older one says of the one that is asked for.
-
-    A question for Leo's dentist is answered by "Leo's dentist is Dr Marsh", whatever was said of Nora's since.
-    """
-    named = {word: count for word, count in asked.items() if f" {word} " in older.terms}
-    least = min(named.values(), default=0)
-    if not named or any(f" {word} " in newer.terms for word, count in named.items() if count == least):
-        return False
-    words, others = _list_words(older, language), _list_words(newer, language)
-    return 2 * len(set(words).intersection(others)) >= _PARALLEL * (len(words) + len(others))
 
 
 def _list_words(passage: Passage, language: str) -> tuple[str, ...]:
