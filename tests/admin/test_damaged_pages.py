@@ -169,3 +169,17 @@ def test_after_any_zeroed_page_the_advice_of_other_commands_leads_to_a_sound_mem
     for number in range(count_pages(whole)):
         command = commands[number % len(commands)]
         assert_advice_leads_to_a_sound_memory(whole, tmp_path / "copy" / "memory", number, command)
+
+
+def test_a_file_with_much_damage_is_described_in_a_few_words(whole: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "damaged" / "memory"
+    shutil.copytree(whole, folder)
+    pages = count_pages(folder) + 20
+    with (folder / "reverie.db").open("r+b") as file:
+        file.truncate(pages * PAGE)
+        file.seek(28)  # the header's number of pages: twenty are used by nothing
+        file.write(pages.to_bytes(4, "big"))
+    done = CliRunner().invoke(cli, ["--store", str(folder), "doctor"])
+    assert "the file is damaged: Page" in done.output
+    assert "; and 17 more" in done.output
+    assert max(map(len, done.output.splitlines())) < 400

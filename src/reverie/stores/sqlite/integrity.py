@@ -57,6 +57,7 @@ COUNTED = " UNION ALL ".join(
 
 _OF_AN_INDEX = re.compile(r"(?:missing from|entries in|non-unique entry in) index (\w+)")
 _OF_A_TREE = re.compile(r"[Tt]ree (?:page )?(\d+)")
+_SHOWN = 3  # findings about pages that a problem names
 
 
 _VALIDATORS: Mapping[type, Callable[[Any], Value]] = MappingProxyType(
@@ -130,10 +131,17 @@ def find_damage(file: sqlite3.Connection) -> PageDamage:
             elif of_tree and int(of_tree[1]) in roots:
                 indexes.add(roots[int(of_tree[1])])
             elif line != "ok":
-                pages.append(line)
+                pages.append(_shorten_row(line))
     except sqlite3.DatabaseError as error:
         pages.append(getattr(error, "sqlite_errorname", type(error).__name__))
     return PageDamage(pages, sorted(indexes))
+
+
+def _shorten_row(row: str) -> str:
+    """Return the first findings of a row in which SQLite lists all that is wrong with the pages, and how many follow."""
+    findings = row.removeprefix("*** in database main ***").strip().splitlines()
+    more = len(findings) - _SHOWN
+    return "; ".join(findings[:_SHOWN]) + (f"; and {more} more" if more > 0 else "")
 
 
 def _check_references(file: sqlite3.Connection, sound: bool) -> Iterator[StoreProblem]:
