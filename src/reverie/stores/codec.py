@@ -169,7 +169,7 @@ _WORDS = ColumnType(lambda words: " ".join(words) or None, _decode_words)
 _TEXTS = ColumnType(lambda texts: f"[{','.join(map(encode_basestring, texts))}]", _decode_texts, is_json=True)
 _METADATA = ColumnType(lambda data: to_json(dict(data)) if data else "{}", _decode_metadata, is_json=True)
 _TOOL_CALLS = ColumnType(
-    lambda calls: to_json([[call.id, call.name, call.arguments] for call in calls]),
+    lambda calls: to_json([[call.id, call.name, call.arguments] for call in calls]) if calls else "[]",
     _decode_tool_calls,
     is_json=True,
 )
