@@ -44,7 +44,7 @@ class UnreadableRow(Exception):
 
 
 class ColumnType(NamedTuple):
-    """How a field is stored in a column.
+    """Conversion between a field of a value and its column.
 
     Attributes:
         encode: Converts the field to the column.
@@ -254,7 +254,7 @@ class TableCodec(RowCodec[T]):
 
     @cached_property
     def source(self) -> str:
-        """What SQLite selects `selected` from."""
+        """The tables from which SQLite selects `selected`."""
         return f"{self.name} AS it" + (" JOIN sessions ON sessions.key = it.session" if self is TURNS else "")
 
     @cached_property
