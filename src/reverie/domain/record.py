@@ -339,8 +339,11 @@ def note_dates(record: Record, moment: datetime, zone: tzinfo) -> Record:
         moment: When it was said.
         zone: Where days begin and end.
     """
+    dates = relative_dates.resolve_dates(record.content, moment, zone=zone)
+    if not dates and DATES not in record.metadata:
+        return record
     metadata = {name: text for name, text in record.metadata.items() if name != DATES}
-    if dates := relative_dates.resolve_dates(record.content, moment, zone=zone):
+    if dates:
         metadata[DATES] = relative_dates.format_dates(dates)
     return replace(record, metadata=MappingProxyType(metadata))
 

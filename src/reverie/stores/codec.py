@@ -44,7 +44,7 @@ class UnreadableRow(Exception):
 
 
 class ColumnType(NamedTuple):
-    """How a field is stored in a column.
+    """Conversion between a field of a value and its column.
 
     Attributes:
         encode: Converts the field to the column.
@@ -169,7 +169,7 @@ _WORDS = ColumnType(lambda words: " ".join(words) or None, _decode_words)
 _TEXTS = ColumnType(lambda texts: f"[{','.join(map(encode_basestring, texts))}]", _decode_texts, is_json=True)
 _METADATA = ColumnType(lambda data: to_json(dict(data)) if data else "{}", _decode_metadata, is_json=True)
 _TOOL_CALLS = ColumnType(
-    lambda calls: to_json([[call.id, call.name, call.arguments] for call in calls]),
+    lambda calls: to_json([[call.id, call.name, call.arguments] for call in calls]) if calls else "[]",
     _decode_tool_calls,
     is_json=True,
 )
@@ -254,7 +254,7 @@ class TableCodec(RowCodec[T]):
 
     @cached_property
     def source(self) -> str:
-        """What SQLite selects `selected` from."""
+        """The tables from which SQLite selects `selected`."""
         return f"{self.name} AS it" + (" JOIN sessions ON sessions.key = it.session" if self is TURNS else "")
 
     @cached_property

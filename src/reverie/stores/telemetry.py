@@ -77,11 +77,8 @@ def trace(
         session: Session; it appears as a hash too.
     """
     attributes = {"gen_ai.operation.name": operation}
-    if scope:
-        attributes["gen_ai.memory.store.id"] = _identify(scope)
-    if session:
-        attributes["gen_ai.conversation.id"] = _identify(session)
-    return _record(settings, operation, "INTERNAL", _DURATION, attributes)
+    names = {"gen_ai.memory.store.id": scope, "gen_ai.conversation.id": session}
+    return _record(settings, operation, "INTERNAL", _DURATION, attributes, names=names)
 
 
 def trace_model(settings: Settings, operation: str, name: str) -> AbstractContextManager[OperationSpan]:
@@ -141,14 +138,18 @@ def _record(
     duration: str,
     attributes: dict[str, Any],
     headers: Mapping[str, str] | None = None,
+    *,
+    names: Mapping[str, str] = {},
 ) -> Iterator[OperationSpan]:
     """Record a span until the block ends, and its duration in a histogram, if telemetry is on.
 
-    The exception that ends it is not recorded: its message may quote what was said.
+    The exception that ends it is not recorded: its message may quote what was said. Of `names`, those that are
+    not empty become attributes too, as hashes, which cost more than all the rest of a span that is off.
     """
     if not settings.telemetry:
         yield OperationSpan()
         return
+    attributes |= {name: _identify(value) for name, value in names.items() if value}
     interface = _load_interface()
     started = time.perf_counter()
     with interface.tracer.start_as_current_span(

@@ -111,8 +111,9 @@ def is_forgotten(store: Store, values: Iterable[Value]) -> set[str]:
     key = _read_key(store)
     if key is None:
         return set()
-    suspects = _select_marked(store, ((value, tombstone_keys(value, key)) for value in values))
-    return {value.id for value in suspects if not _is_there(store, value)}
+    marked = _select_marked(store, ((value, tombstone_keys(value, key)) for value in values))
+    suspects = {value.id: value for value in marked}  # most have two marks
+    return {name for name, value in suspects.items() if not _is_there(store, value)}
 
 
 def find_forgotten_texts(

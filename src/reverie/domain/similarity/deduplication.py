@@ -27,7 +27,7 @@ from reverie.domain.record import DATES, MOST_LABELS, ROUGH, UNTRUSTED, Record, 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What becomes of a new record.
+    """The record that a new one adds to the memory, or that it is folded into.
 
     Attributes:
         old: The record that says it already, as it was read; None if nothing does.

@@ -6,6 +6,8 @@ import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from reverie.domain.change import Change, JournalEntry, Subject, build_entries
@@ -86,11 +88,7 @@ _EARLIER_KEYS = (
     "SELECT gone.key FROM gone JOIN journal ON journal.sequence = gone.key "
     "WHERE gone.id = ? AND journal.subject = ?"
 )
-_AROUND = (
-    "SELECT EXISTS (SELECT 1 FROM turns WHERE session = ?1 AND position = ?2), "
-    "EXISTS (SELECT 1 FROM turns WHERE session = ?1 AND position = ?2 - 1), "
-    "EXISTS (SELECT 1 FROM turns WHERE session = ?1 AND position > ?2)"
-)
+_POSITIONS = "SELECT position FROM turns WHERE session = ? AND position BETWEEN ? AND ? ORDER BY position"
 _COUNT = "INSERT INTO counters VALUES (?, ?) ON CONFLICT DO UPDATE SET value = value + excluded.value"
 _MEASURE = (
     "INSERT INTO measures VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
@@ -271,11 +269,14 @@ class WriteTransaction:
     def _refuse_gaps(self) -> None:
         """Raise `Conflict` if a session has a gap in its positions.
 
-        There was none before. So a turn that came must follow another one, and none may follow one that went.
+        There was none before. So it is enough to look from just before the first turn that came or went to just
+        after the last one.
         """
-        for session, position in sorted(self._places):
-            is_there, is_before, is_after = self._file.execute(_AROUND, (session, position)).fetchone()
-            if (is_before or position == 0) if is_there else not is_after:
+        for session, places in groupby(sorted(self._places), key=itemgetter(0)):
+            positions = [position for _, position in places]
+            start = max(positions[0] - 1, 0)
+            rows = self._file.execute(_POSITIONS, (session, start, positions[-1] + 1)).fetchall()
+            if all(position == number for number, (position,) in enumerate(rows, start)):
                 continue
             rows = self._file.execute("SELECT position FROM turns WHERE session = ?", (session,)).fetchall()
             gap = next(number for number in range(len(rows)) if (number,) not in rows)
