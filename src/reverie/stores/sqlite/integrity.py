@@ -138,7 +138,7 @@ def find_damage(file: sqlite3.Connection) -> PageDamage:
 
 
 def _shorten_row(row: str) -> str:
-    """Return the first findings of a row in which SQLite lists all that is wrong with the pages, and how many follow."""
+    """Return the first findings of a row in which SQLite lists what is wrong with the pages, and how many follow."""
     findings = row.removeprefix("*** in database main ***").strip().splitlines()
     more = len(findings) - _SHOWN
     return "; ".join(findings[:_SHOWN]) + (f"; and {more} more" if more > 0 else "")
